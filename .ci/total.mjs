@@ -1,0 +1,23 @@
+/**
+ * Prints `N passed, N failed` from vitest's JSON report, and fails when something failed. A test
+ * file that could not be loaded counts as one failure: its tests are not in the report.
+ */
+import { readFileSync } from 'node:fs';
+
+function readTotals(path) {
+  try {
+    const { numPassedTests, numFailedTests, testResults } = JSON.parse(readFileSync(path, 'utf8'));
+    const broken = testResults.filter(
+      ({ status, assertionResults }) =>
+        status === 'failed' && !assertionResults.some((test) => test.status === 'failed'),
+    );
+    return { passed: numPassedTests, failed: numFailedTests + broken.length };
+  } catch (error) {
+    console.error(`no test report: ${error.message}`);
+    return { passed: 0, failed: 1 };
+  }
+}
+
+const { passed, failed } = readTotals(process.argv[2]);
+console.log(`${passed} passed, ${failed} failed`);
+process.exitCode = failed === 0 && passed > 0 ? 0 : 1;

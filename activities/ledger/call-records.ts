@@ -1,0 +1,57 @@
+/**
+ * Records of provider calls: what was about to be sent is written before it is sent, so that a call is
+ * never sent a second time silently (design §3.6), whatever dies in between.
+ */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import type { Json, JsonObject } from '../../domain/json.ts';
+import { createBatcher } from '../../platform/batch.ts';
+import type { DatabasePool } from '../../platform/database.ts';
+import type { CallOutputs } from '../../studio/job-plan.ts';
+import type { Operation } from '../providers/provider.ts';
+
+/** Names one call of one job. */
+export interface CallName {
+  jobId: string;
+  callIndex: number;
+}
+
+/** Whether the call may be sent, or what an earlier attempt left. */
+export type BeginVerdict =
+  | { verdict: 'send' }
+  | { verdict: 'unknown'; routeIndex: number }
+  | { verdict: 'accepted'; routeIndex: number; operation: Operation }
+  | { verdict: 'answered'; routeIndex: number; outputs: CallOutputs };
+
+/** Call records over a pool. */
+export interface CallRecords {
+  begin: (call: CallName & { routeIndex: number; provider: string }) => Promise<BeginVerdict>;
+  /** The provider certainly did not take the call: it may be sent again. */
+  refused: (call: CallName) => Promise<void>;
+  accepted: (call: CallName & { operation: Operation }) => Promise<void>;
+  answered: (call: CallName & { outputs: CallOutputs }) => Promise<void>;
+  progressed: (call: CallName & { progress: Json }) => Promise<void>;
+}
+
+/** Call records, written in shared commits. */
+export function createCallRecords(pool: DatabasePool): CallRecords {
+  const move = createBatcher<JsonObject, { verdict: string }>({
+    sizeMax: 200,
+    parallelMax: 2,
+    run: async (moves) =>
+      (await pool.oneFirst(
+        sql.type(z.object({ answers: z.unknown() }))`SELECT call_apply(${sql.jsonb(moves)}) AS answers`,
+      )) as { verdict: string }[],
+  });
+  const record = async (fields: JsonObject): Promise<void> => {
+    await move({ verb: 'record', ...fields });
+  };
+  return {
+    begin: async (call) => (await move({ verb: 'begin', ...call })) as BeginVerdict,
+    refused: (call) => record({ ...call, state: 'refused' }),
+    accepted: (call) => record({ ...call, state: 'accepted' }),
+    answered: (call) =>
+      record({ ...call, state: 'answered', outputs: call.outputs as unknown as JsonObject }),
+    progressed: (call) => record({ ...call }),
+  };
+}

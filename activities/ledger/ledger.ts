@@ -1,0 +1,188 @@
+/**
+ * The ledger: reserve → charge | release, and grants. Every move is decided by Postgres under the lock
+ * of the organization's account, is idempotent by its id, and costs one round trip that it shares with
+ * the moves made at the same time (group commit; design §5).
+ */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { AssertionError, assert } from '../../domain/assert.ts';
+import { isErrorCode, type ErrorCode } from '../../domain/errors.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import { createBatcher } from '../../platform/batch.ts';
+import type { DatabasePool } from '../../platform/database.ts';
+import type { CallOutputs, StoredArtifact } from '../../studio/job-plan.ts';
+
+/** Micro-credits of an organization; `available` = posted − reserved. */
+export interface Balance {
+  posted: number;
+  reserved: number;
+  available: number;
+}
+
+/** What a reservation is for. A `job` is written in the same transaction. */
+export interface Reserve {
+  organizationId: string;
+  /** The job id: a second reserve with the same id changes nothing. */
+  id: string;
+  kind: 'studio' | 'chat';
+  amountMicro: number;
+  /** After this the sweeper looks whether anybody still owns the reservation. */
+  ttlMs: number;
+  job?: {
+    keyId: string;
+    type: string;
+    model: string | null;
+    provider: string;
+    requestId: string;
+    deadlineAt: string;
+    request: JsonObject;
+  };
+}
+
+/** The ledger's word on a reservation. */
+export type ReserveVerdict =
+  | { verdict: 'reserved'; repeated: boolean; state: string; createdAt: string; balance: Balance }
+  | { verdict: 'insufficient_credits'; required: number; balance: Balance }
+  | { verdict: 'window_exhausted'; resetAt: string; now: string; balance: Balance };
+
+/** How a reservation ends. */
+export interface Settle {
+  organizationId: string;
+  id: string;
+  to: 'charged' | 'released';
+  /** Micro-credits to charge, at most what was reserved; the rest goes back. */
+  amountMicro: number;
+  reason: string;
+  job?: {
+    status: 'completed' | 'failed' | 'canceled';
+    outputs: CallOutputs[] | null;
+    error: { code: ErrorCode; message: string } | null;
+    artifacts: StoredArtifact[];
+  };
+}
+
+/** What became of a reservation; `state` is its state now, whoever settled it. */
+export type SettleVerdict =
+  | { verdict: 'settled' | 'already_settled'; state: 'charged' | 'released'; charged: number; balance: Balance }
+  | { verdict: 'not_reserved' };
+
+/** Credits added to an organization (negative: unreserved credits taken back). */
+export interface Grant {
+  organizationId: string;
+  /** Idempotency id of this grant. */
+  id: string;
+  amountMicro: number;
+  actor: string;
+  reason: string;
+}
+
+/** The ledger's word on a grant. */
+export interface GrantVerdict {
+  verdict: 'granted' | 'mismatch' | 'insufficient_credits' | 'no_account';
+  repeated?: boolean;
+  balance?: Balance;
+}
+
+/** Money moves and reads. */
+export interface Ledger {
+  /** @throws AssertionError when the organization has no account or the id stands for another price. */
+  reserve: (reserve: Reserve) => Promise<ReserveVerdict>;
+  /** @throws AssertionError when more is charged than was reserved. */
+  settle: (settle: Settle) => Promise<SettleVerdict>;
+  grant: (grant: Grant) => Promise<GrantVerdict>;
+  balance: (organizationId: string) => Promise<Balance | null>;
+  /** Broken promises; none while all is well. */
+  audit: () => Promise<{ finding: string; subject: string }[]>;
+}
+
+type Answer = { verdict: string } & Record<string, unknown>;
+
+/** The ledger over a pool. */
+export function createLedger(pool: DatabasePool): Ledger {
+  const move = createBatcher<JsonObject, Answer>({
+    sizeMax: 200,
+    // One batch at a time: moves of one organization would only wait for each other's lock.
+    parallelMax: 1,
+    run: async (moves) =>
+      (await pool.oneFirst(
+        sql.type(z.object({ answers: z.unknown() }))`SELECT ledger_apply(${sql.jsonb(moves)}) AS answers`,
+      )) as Answer[],
+  });
+
+  return {
+    async reserve(reserve) {
+      const answer = await move(reserveMove(reserve));
+      assert(answer.verdict !== 'no_account', 'an organization that reserves has an account');
+      assert(answer.verdict !== 'mismatch', 'a reservation id stands for one price');
+      return answer as unknown as ReserveVerdict;
+    },
+    async settle(settle) {
+      const answer = await move(settleMove(settle));
+      assert(answer.verdict !== 'above_reservation', 'a charge is at most what was reserved');
+      return answer as unknown as SettleVerdict;
+    },
+    async grant(grant) {
+      return (await move({
+        verb: 'grant',
+        organizationId: grant.organizationId,
+        id: grant.id,
+        amount: grant.amountMicro,
+        actor: grant.actor,
+        reason: grant.reason,
+      })) as unknown as GrantVerdict;
+    },
+    async balance(organizationId) {
+      return pool.maybeOne(sql.type(
+        z.object({ posted: z.number(), reserved: z.number(), available: z.number() }),
+      )`SELECT posted, reserved, posted - reserved AS available FROM account
+        WHERE organization_id = ${organizationId}`);
+    },
+    async audit() {
+      const rows = await pool.any(
+        sql.type(z.object({ finding: z.string(), subject: z.string() }))`SELECT * FROM ledger_audit`,
+      );
+      return [...rows];
+    },
+  };
+}
+
+function reserveMove(reserve: Reserve): JsonObject {
+  assert(Number.isSafeInteger(reserve.amountMicro) && reserve.amountMicro >= 0, 'a price is whole');
+  return {
+    verb: 'reserve',
+    organizationId: reserve.organizationId,
+    id: reserve.id,
+    kind: reserve.kind,
+    amount: reserve.amountMicro,
+    ttlMs: reserve.ttlMs,
+    ...(reserve.job && { job: reserve.job }),
+  };
+}
+
+function settleMove(settle: Settle): JsonObject {
+  assert(Number.isSafeInteger(settle.amountMicro) && settle.amountMicro >= 0, 'a charge is whole');
+  if (settle.job?.error && !isErrorCode(settle.job.error.code)) {
+    throw new AssertionError(`${settle.job.error.code} is a code of the error table`);
+  }
+  return {
+    verb: 'settle',
+    organizationId: settle.organizationId,
+    id: settle.id,
+    to: settle.to,
+    amount: settle.amountMicro,
+    reason: settle.reason,
+    ...(settle.job && {
+      job: {
+        status: settle.job.status,
+        outputs: settle.job.outputs as unknown as JsonObject[] | null,
+        error: settle.job.error,
+        artifacts: settle.job.artifacts.map((artifact) => ({
+          storage_key: artifact.storageKey,
+          content_type: artifact.contentType,
+          size_bytes: artifact.sizeBytes,
+          sha256: artifact.sha256,
+        })),
+      },
+    }),
+  };
+}

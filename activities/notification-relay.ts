@@ -1,0 +1,51 @@
+/** Tells workflows of notifications: at once when one comes in, and again for those that were not heard. */
+import { WorkflowNotFoundError, type Client } from '@temporalio/client';
+import type { Logger } from '../platform/logger.ts';
+import type { Inbox, InboxNotification } from './notifications.ts';
+
+interface RelayDeps {
+  client: Client;
+  inbox: Inbox;
+  logger: Logger;
+  /** Name of the signal, and the workflow of a job (workflows/contract.ts). */
+  signalName: string;
+  workflowIdOf: (jobId: string) => string;
+}
+
+/** Passes notifications on. */
+export interface NotificationRelay {
+  /** Never throws: what was not heard now is told later. */
+  deliver: (notification: InboxNotification) => Promise<void>;
+  /** Tells again what has waited for a while; returns how many. */
+  redeliver: () => Promise<number>;
+}
+
+const redeliverAfterMs = 2000;
+const signalTimeoutMs = 5000;
+
+/** See `NotificationRelay`. */
+export function createNotificationRelay(deps: RelayDeps): NotificationRelay {
+  async function deliver(notification: InboxNotification): Promise<void> {
+    const { jobId, callIndex, operationId } = notification;
+    const handle = deps.client.workflow.getHandle(deps.workflowIdOf(jobId));
+    try {
+      await deps.client.withDeadline(Date.now() + signalTimeoutMs, () =>
+        handle.signal(deps.signalName, { callIndex, operationId }),
+      );
+      await deps.inbox.mark(notification, 'delivered');
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) {
+        deps.logger.warn({ jobId, callIndex }, 'notification.late');
+        await deps.inbox.mark(notification, 'late');
+      } else deps.logger.warn({ error, jobId, callIndex }, 'notification.not_delivered');
+    }
+  }
+  return {
+    deliver,
+    async redeliver() {
+      const waiting = await deps.inbox.waiting(redeliverAfterMs);
+      await Promise.all(waiting.map(deliver));
+      return waiting.length;
+    },
+  };
+}

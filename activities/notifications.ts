@@ -1,0 +1,62 @@
+/** The inbox of verified webhooks: kept before the workflow is told, told until it has heard. */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import type { DatabasePool } from '../platform/database.ts';
+
+/** A verified notification. */
+export interface InboxNotification {
+  provider: string;
+  jobId: string;
+  callIndex: number;
+  operationId: string;
+}
+
+/** The inbox. */
+export interface Inbox {
+  /** Keeps it; tells whether a workflow has already been told of the same. */
+  keep: (notification: InboxNotification) => Promise<'new' | 'waiting' | 'told'>;
+  /** The workflow has it, or is gone. */
+  mark: (notification: InboxNotification, state: 'delivered' | 'late') => Promise<void>;
+  /** Those that wait for longer than this. */
+  waiting: (olderThanMs: number) => Promise<InboxNotification[]>;
+}
+
+/** See `Inbox`. */
+export function createInbox(pool: DatabasePool): Inbox {
+  return {
+    async keep(notification) {
+      const { provider, jobId, callIndex, operationId } = notification;
+      const row = await pool.one(sql.type(z.object({ deliveries: z.number(), state: z.string() }))`
+        INSERT INTO notification AS n (provider, job_id, call_index, operation_id)
+          VALUES (${provider}, ${jobId}, ${callIndex}, ${operationId})
+        ON CONFLICT (job_id, call_index, operation_id) DO UPDATE SET deliveries = n.deliveries + 1
+        RETURNING deliveries, state`);
+      if (row.state !== 'received') return 'told';
+      return row.deliveries === 1 ? 'new' : 'waiting';
+    },
+    async mark(notification, state) {
+      await pool.query(sql.type(z.object({}))`UPDATE notification SET state = ${state}
+        WHERE job_id = ${notification.jobId} AND call_index = ${notification.callIndex}
+          AND operation_id = ${notification.operationId}`);
+    },
+    async waiting(olderThanMs) {
+      const rows = await pool.any(sql.type(
+        z.object({
+          provider: z.string(),
+          job_id: z.string(),
+          call_index: z.number(),
+          operation_id: z.string(),
+        }),
+      )`SELECT provider, job_id, call_index, operation_id FROM notification
+        WHERE state = 'received'
+          AND received_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
+        ORDER BY received_at LIMIT 100`);
+      return rows.map((row) => ({
+        provider: row.provider,
+        jobId: row.job_id,
+        callIndex: row.call_index,
+        operationId: row.operation_id,
+      }));
+    },
+  };
+}

@@ -1,0 +1,88 @@
+/** What fal's errors mean for a call: rejected input, not accepted, unknown, failed. */
+import { z } from 'zod';
+import { parseRetryAfter } from '../retry-after.ts';
+import { ProviderFailure, type Checked } from '../provider.ts';
+
+interface Answer {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  body: unknown;
+}
+
+const modelError = z.object({
+  detail: z.array(z.object({ type: z.string().nullish(), loc: z.array(z.unknown()).nullish() })),
+});
+const platformError = z.object({ detail: z.string(), error_type: z.string().nullish() });
+
+/** Errors of the connection that come before any byte of the request has left. */
+const beforeSending = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'CERT_HAS_EXPIRED',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'ERR_TLS_CERT_ALTNAME_INVALID',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+]);
+
+/** A submit that got no answer: only what failed before sending is certainly not accepted. */
+export function failureOfTransport(error: unknown): ProviderFailure {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  return beforeSending.has(code)
+    ? new ProviderFailure('not_accepted', `the provider cannot be reached (${code})`, { cause: error })
+    : new ProviderFailure('unknown', 'the provider broke off while the call was sent', {
+        cause: error,
+      });
+}
+
+/** A submit that was answered with an error status. */
+export function failureOfSubmit(answer: Answer): ProviderFailure {
+  const retryAfterMs = parseRetryAfter(answer.headers['retry-after']);
+  if ([400, 413, 422].includes(answer.status)) return rejection(answer);
+  // 429 and 503 say that the request was not taken; 401, 402, 403 and 404 come before the queue.
+  if ([401, 402, 403, 404, 429, 503].includes(answer.status)) {
+    return new ProviderFailure('not_accepted', `the provider refused the call (${answer.status})`, {
+      retryAfterMs,
+    });
+  }
+  return new ProviderFailure('unknown', `the provider answered the submit with ${answer.status}`);
+}
+
+function rejection(answer: Answer): ProviderFailure {
+  const parsed = modelError.safeParse(answer.body);
+  const types = parsed.success ? parsed.data.detail.map((entry) => entry.type ?? '') : [];
+  if (types.includes('content_policy_violation')) {
+    return new ProviderFailure('content_policy', 'the input is against the content policy');
+  }
+  const fields = parsed.success
+    ? parsed.data.detail.map((entry) => entry.loc?.at(-1)).filter((name) => typeof name === 'string')
+    : [];
+  const where = fields.length > 0 ? ` (${fields.join(', ')})` : '';
+  return new ProviderFailure('rejected', `the provider did not accept the input${where}`);
+}
+
+/** A result fetch that was answered with an error status. */
+export function failureOfResult(answer: Answer): Checked {
+  const platform = platformError.safeParse(answer.body);
+  if (platform.success && /in progress/i.test(platform.data.detail)) {
+    return { kind: 'pending', progress: { state: 'generating', queuePosition: null } };
+  }
+  if (platform.success && /cancel/i.test(`${platform.data.error_type} ${platform.data.detail}`)) {
+    return { kind: 'failed', failure: new ProviderFailure('canceled', 'canceled at the provider') };
+  }
+  if ([400, 413, 422].includes(answer.status)) return { kind: 'failed', failure: rejection(answer) };
+  const verdict = answer.headers['x-fal-error-type'] ?? (platform.success && platform.data.error_type);
+  if (verdict || modelError.safeParse(answer.body).success) {
+    return {
+      kind: 'failed',
+      failure: new ProviderFailure('failed', `the provider failed (${answer.status})`),
+    };
+  }
+  // An error page of something in between says nothing about the work.
+  throw new ProviderFailure('unreachable', `the provider answered a look with ${answer.status}`, {
+    retryAfterMs: parseRetryAfter(answer.headers['retry-after']),
+  });
+}

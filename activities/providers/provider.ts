@@ -1,0 +1,122 @@
+/**
+ * The provider port. An adapter makes single calls: it never waits, retries or bills (design §3.4).
+ * Whoever is durable waits: the workflow.
+ */
+import type { Readable } from 'node:stream';
+import type { Json, JsonObject } from '../../domain/json.ts';
+
+/** An output as the provider hands it over: a URL to read, or the bytes themselves. */
+export type ProviderOutput =
+  | { kind: 'url'; url: string; contentType: string | null }
+  | { kind: 'stream'; stream: Readable; contentType: string | null };
+
+/** What one paid request looks like. */
+export interface Submission {
+  operation: string;
+  input: JsonObject;
+  /** Where the provider reports the end; names job and call and carries a MAC. */
+  notificationUrl: string;
+  /** Stable over retries, for providers that dedupe by it. */
+  idempotencyKey: string;
+  signal: AbortSignal;
+}
+
+/** What a provider made of a call. */
+export interface ProviderResult {
+  outputs: ProviderOutput[];
+  /** A result that is data, e.g. a transcription; null for media. */
+  data: Json;
+}
+
+/** The handle of queued work: the provider's id, and whatever else the adapter needs to find it. */
+export interface Operation {
+  id: string;
+  [field: string]: Json;
+}
+
+/** The provider took the work: finished at once, or queued under a handle. */
+export type Submitted =
+  | { kind: 'result'; result: ProviderResult }
+  | { kind: 'operation'; operation: Operation };
+
+/** One look at a queued operation. */
+export type Checked =
+  | { kind: 'pending'; progress: Json }
+  | { kind: 'result'; result: ProviderResult }
+  | { kind: 'failed'; failure: ProviderFailure };
+
+/** The provider's word on a cancel: gone, too late, or to be seen by checking. */
+export type Canceled = 'canceled' | 'already_done' | 'requested';
+
+/** A webhook whose signature holds. It only says: look at this operation. */
+export interface Notification {
+  operationId: string;
+}
+
+/** Raw webhook request. */
+export interface RawNotification {
+  headers: Record<string, string | undefined>;
+  body: Buffer;
+}
+
+/** How to look at an operation. */
+export interface Looking {
+  signal: AbortSignal;
+  /** A notification said that it ended: the result may be asked for at once. */
+  expectDone: boolean;
+}
+
+/** One provider. */
+export interface Provider {
+  name: string;
+  /** @throws ProviderFailure */
+  submit: (submission: Submission) => Promise<Submitted>;
+  /** @throws ProviderFailure `unreachable` when nothing was learnt */
+  check: (operation: Operation, looking: Looking) => Promise<Checked>;
+  cancel: (operation: Operation, signal: AbortSignal) => Promise<Canceled>;
+  /** The handle of an operation known only by its id, from a notification. */
+  adopt: (operation: string, operationId: string) => Operation;
+  /** @throws NotificationRefused when it was not signed by the provider just now */
+  verify: (raw: RawNotification) => Promise<Notification>;
+}
+
+/** Why a call did not give a result. */
+export type FailureKind =
+  /** The input is at fault; the same input fails again. */
+  | 'rejected'
+  /** The input is against the provider's content policy. */
+  | 'content_policy'
+  /** Certainly not taken: may be sent again, here or to another provider. */
+  | 'not_accepted'
+  /** May have been taken: must never be sent again silently. */
+  | 'unknown'
+  /** Taken, and ended without a result. */
+  | 'failed'
+  /** Taken, and ended because it was canceled. */
+  | 'canceled'
+  /** A look that told nothing; look again later. */
+  | 'unreachable';
+
+interface FailureExtras {
+  /** Milliseconds after which the provider wants to be asked again. */
+  retryAfterMs?: number | undefined;
+  cause?: unknown;
+}
+
+/** A provider call that gave no result. The message is ours: never the provider's text verbatim. */
+export class ProviderFailure extends Error {
+  override readonly name = 'ProviderFailure';
+  readonly kind: FailureKind;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(kind: FailureKind, message: string, extras: FailureExtras = {}) {
+    super(message, { cause: extras.cause });
+    this.kind = kind;
+    this.retryAfterMs = extras.retryAfterMs;
+  }
+}
+
+/** A webhook that is not what it claims to be. */
+export class NotificationRefused extends Error {
+  override readonly name = 'NotificationRefused';
+}

@@ -1,0 +1,63 @@
+/** Everything with an effect, opened once per process from its configuration. */
+import type { Config } from '../platform/config.ts';
+import { openDatabase, type DatabasePool } from '../platform/database.ts';
+import type { Logger } from '../platform/logger.ts';
+import { createOutbound, type Outbound } from '../platform/outbound.ts';
+import { createJobNews, type JobNews } from './job-news.ts';
+import { createCallRecords, type CallRecords } from './ledger/call-records.ts';
+import { createLedger, type Ledger } from './ledger/ledger.ts';
+import { createNotificationUrls, type NotificationUrls } from './providers/notification-url.ts';
+import type { Provider } from './providers/provider.ts';
+import { createProviders } from './providers/registry.ts';
+import { createArtifactStore, type ArtifactStore } from './storage/artifacts.ts';
+import { openLocalDisk, type LocalDisk } from './storage/local-disk.ts';
+
+/** The open services of a process. */
+export interface Services {
+  pool: DatabasePool;
+  ledger: Ledger;
+  records: CallRecords;
+  news: JobNews;
+  providers: Map<string, Provider>;
+  storage: LocalDisk;
+  outbound: Outbound;
+  artifacts: ArtifactStore;
+  urls: NotificationUrls;
+  logger: Logger;
+}
+
+/** Where callers and providers reach the API. */
+export function publicBaseUrl(config: Config): string {
+  const own = `http://${config.API_HOST}:${config.API_PORT}`;
+  return (config.PUBLIC_BASE_URL ?? own).replace(/\/$/, '');
+}
+
+/** Opens the services; nothing is asked of a server before it is needed. */
+export async function openServices(config: Config, logger: Logger): Promise<Services> {
+  const pool = await openDatabase({
+    url: config.DATABASE_URL,
+    poolMax: config.DATABASE_POOL_MAX,
+    logger,
+  });
+  const storage = await openLocalDisk({
+    directory: config.STORAGE_DIR,
+    secret: config.STORAGE_SECRET,
+    publicBaseUrl: publicBaseUrl(config),
+  });
+  const outbound = createOutbound(config.ALLOW_PRIVATE_NETWORK_ORIGINS);
+  return {
+    pool,
+    ledger: createLedger(pool),
+    records: createCallRecords(pool),
+    news: createJobNews(),
+    providers: createProviders(config),
+    storage,
+    outbound,
+    artifacts: createArtifactStore({ storage, outbound }),
+    urls: createNotificationUrls({
+      publicBaseUrl: publicBaseUrl(config),
+      secret: config.WEBHOOK_SECRET,
+    }),
+    logger,
+  };
+}

@@ -1,0 +1,84 @@
+/** The HTTP application on one screen: the order of the middleware is the order of refusals. */
+import Router from '@koa/router';
+import type { Client } from '@temporalio/client';
+import Koa from 'koa';
+import helmet from 'koa-helmet';
+import { createInbox } from '../activities/notifications.ts';
+import { createNotificationRelay } from '../activities/notification-relay.ts';
+import { createJobReads } from '../activities/job-reads.ts';
+import { publicBaseUrl, type Services } from '../activities/services.ts';
+import type { Config } from '../platform/config.ts';
+import { notificationSignalName, workflowIdOf } from '../workflows/contract.ts';
+import type { RequestState } from './context.ts';
+import { createAccess } from './identity/access.ts';
+import { authenticate } from './middleware/authenticate.ts';
+import { errorAnswers } from './middleware/error-answers.ts';
+import { requestLog } from './middleware/request-log.ts';
+import { addAdminRoutes } from './routes/admin.ts';
+import { addFileRoutes } from './routes/files.ts';
+import { addHealthRoutes, type Readiness } from './routes/health.ts';
+import { addHookRoutes } from './routes/hooks.ts';
+import { addJobRoutes } from './routes/jobs.ts';
+import { addStudioRoutes } from './routes/studio.ts';
+import { createAdmission } from './studio/admission.ts';
+import { createIdempotency } from './studio/idempotency.ts';
+import { createJobView } from './studio/job-view.ts';
+
+/** What the application is made from. */
+export interface AppDeps {
+  config: Config;
+  services: Services;
+  client: Client;
+  /** Whether this process works on the Studio queue. */
+  eager: boolean;
+  readiness: Readiness;
+}
+
+/** How long a result URL reads; every answer signs anew. */
+const resultUrlTtlMs = 24 * 3_600_000;
+
+/** Makes the application; it listens nowhere yet. */
+export function createApp(deps: AppDeps): Koa<RequestState> {
+  const { config, services, client } = deps;
+  const { pool, news, storage, logger } = services;
+  const reads = createJobReads(pool);
+  const inbox = createInbox(pool);
+  const relay = createNotificationRelay({
+    client,
+    inbox,
+    logger,
+    signalName: notificationSignalName,
+    workflowIdOf,
+  });
+  const admission = createAdmission({ client, news, reads, config, eager: deps.eager });
+  const idempotency = createIdempotency(pool);
+  const view = createJobView({
+    publicBaseUrl: publicBaseUrl(config),
+    urlOf: (artifact) => storage.urlOf(artifact.storageKey, resultUrlTtlMs),
+  });
+
+  const open = new Router<RequestState>();
+  addHealthRoutes(open, deps.readiness);
+  addFileRoutes(open, storage);
+  addHookRoutes(open, { providers: services.providers, urls: services.urls, inbox, relay, logger });
+  addAdminRoutes(open, { adminKey: config.ADMIN_API_KEY, ledger: services.ledger });
+
+  const keyed = new Router<RequestState>({ prefix: '/api/v1' });
+  keyed.use(
+    authenticate(createAccess(pool, config.KEY_PEPPER), {
+      requestsPerMinute: config.RATE_LIMIT_PER_MINUTE,
+      pollsPerMinute: config.POLL_RATE_LIMIT_PER_MINUTE,
+    }),
+  );
+  addJobRoutes(keyed, { client, reads, admission, view });
+  addStudioRoutes(keyed, { config, admission, idempotency, view });
+
+  const app = new Koa<RequestState>();
+  app.use(requestLog(logger));
+  app.use(errorAnswers(logger));
+  app.use(helmet());
+  app.use(open.routes());
+  app.use(keyed.routes());
+  app.silent = true;
+  return app;
+}

@@ -1,0 +1,12 @@
+/** What the middleware leaves for the routes. */
+import type Koa from 'koa';
+import type { Caller } from './identity/access.ts';
+
+/** State of a request; `caller` is set behind authentication. */
+export interface RequestState {
+  requestId: string;
+  caller: Caller;
+}
+
+/** A request on its way. */
+export type Context = Koa.ParameterizedContext<RequestState>;

@@ -1,0 +1,68 @@
+/**
+ * Hears of jobs that changed in other processes: LISTEN on Postgres, and a slow look at the jobs
+ * somebody waits for, because a notification can be lost with its connection.
+ */
+import { Client } from 'pg';
+import type { JobNews } from '../activities/job-news.ts';
+import type { JobReads } from '../activities/job-reads.ts';
+import type { Logger } from '../platform/logger.ts';
+
+interface ListenerDeps {
+  databaseUrl: string;
+  news: JobNews;
+  reads: JobReads;
+  logger: Logger;
+}
+
+const channel = 'studio_job';
+const lookIntervalMs = 1000;
+const reconnectMs = 1000;
+
+/** Starts listening; returns what stops it. */
+export function startJobListener(deps: ListenerDeps): () => Promise<void> {
+  let stopped = false;
+  let client: Client | undefined;
+  let reconnect: NodeJS.Timeout | undefined;
+
+  async function connect(): Promise<void> {
+    const next = new Client({ connectionString: deps.databaseUrl, keepAlive: true });
+    client = next;
+    next.on('error', (error) => deps.logger.warn({ error }, 'job_listener.connection_lost'));
+    next.on('end', () => {
+      if (!stopped) reconnect = setTimeout(() => void connect(), reconnectMs);
+    });
+    next.on('notification', ({ payload }) => {
+      const { id, event } = JSON.parse(payload ?? '{}') as { id?: string; event?: string };
+      if (id !== undefined) deps.news.publish(id, { kind: event === 'done' ? 'done' : 'changed' });
+    });
+    try {
+      await next.connect();
+      await next.query(`LISTEN ${channel}`);
+    } catch (error) {
+      deps.logger.warn({ error }, 'job_listener.not_connected');
+      // A client that never connected does not always end by itself.
+      next.removeAllListeners('end');
+      await next.end().catch(() => {});
+      if (!stopped) reconnect = setTimeout(() => void connect(), reconnectMs);
+    }
+  }
+
+  async function look(): Promise<void> {
+    const awaited = deps.news.awaited();
+    if (awaited.length === 0) return;
+    try {
+      for (const jobId of await deps.reads.ended(awaited)) deps.news.publish(jobId, { kind: 'done' });
+    } catch (error) {
+      deps.logger.warn({ error }, 'job_listener.look_failed');
+    }
+  }
+
+  void connect();
+  const timer = setInterval(() => void look(), lookIntervalMs);
+  return async () => {
+    stopped = true;
+    clearInterval(timer);
+    clearTimeout(reconnect);
+    await client?.end().catch(() => {});
+  };
+}

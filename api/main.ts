@@ -1,0 +1,27 @@
+/** `npm run api`: the API process. */
+import { startStudioWorkers } from '../worker/studio-worker.ts';
+import { loadConfigOrExit } from '../platform/config.ts';
+import { createLogger } from '../platform/logger.ts';
+import { assertSchemaCurrent } from '../platform/migrations.ts';
+import { announceReady, drainOnExit } from '../platform/process-life.ts';
+import { installRuntime } from '../platform/temporal.ts';
+import { startApi } from './server.ts';
+
+const drainTimeoutMs = 45_000;
+
+const config = loadConfigOrExit();
+const logger = createLogger('api', config.LOG_LEVEL);
+installRuntime(logger);
+await assertSchemaCurrent(config.DATABASE_URL);
+const api = await startApi({
+  config,
+  logger,
+  startWorkers: config.API_WORKER ? startStudioWorkers : null,
+});
+drainOnExit(() => api.close(), drainTimeoutMs);
+api.failed.catch((error: unknown) => {
+  // A worker that fails does not come back by itself: the supervisor starts a new process.
+  logger.fatal({ error }, 'worker.failed');
+  process.exit(1);
+});
+announceReady({ port: api.port });

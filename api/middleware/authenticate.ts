@@ -1,0 +1,53 @@
+/** The bearer key (spec §5) and the rate limit (spec §8), in one round trip. */
+import type { Middleware } from 'koa';
+import { GatewayError } from '../../domain/errors.ts';
+import type { RequestState } from '../context.ts';
+import type { Access, Caller, RateBucket, Scope } from '../identity/access.ts';
+
+interface Limits {
+  requestsPerMinute: number;
+  pollsPerMinute: number;
+}
+
+const bearer = /^Bearer ([^\s]+)$/;
+/** Looking at a job, or at the list of jobs. */
+const poll = /^\/api\/v1\/studio\/jobs(\/|$)/;
+
+/** Finds the caller; every answer behind it carries the rate headers. */
+export function authenticate(access: Access, limits: Limits): Middleware<RequestState> {
+  return async (ctx, next) => {
+    const [, key] = bearer.exec(ctx.get('authorization')) ?? [];
+    const bucket: RateBucket = ctx.method === 'GET' && poll.test(ctx.path) ? 'polls' : 'requests';
+    const caller = key === undefined ? null : await access.admit(key, bucket);
+    if (!caller) throw new GatewayError('Unauthorized');
+    ctx.state.caller = caller;
+    const limit = bucket === 'polls' ? limits.pollsPerMinute : limits.requestsPerMinute;
+    ctx.set('X-RateLimit-Limit', String(limit));
+    ctx.set('X-RateLimit-Remaining', String(Math.max(0, limit - caller.hits)));
+    ctx.set('X-RateLimit-Reset', String(caller.resetAtSeconds));
+    if (caller.hits > limit) {
+      throw new GatewayError('Rate limit exceeded. Please slow down.', undefined, {
+        retryAfterSeconds: Math.max(1, Math.ceil(caller.resetAtSeconds - caller.nowMs / 1000)),
+      });
+    }
+    await next();
+  };
+}
+
+/**
+ * Checks what the key may do; called after the body is known to be right (refusal order, design §5).
+ * @throws GatewayError FORBIDDEN, ORGANIZATION_SUSPENDED
+ */
+export function authorize(caller: Caller, scope: Scope, model?: string | null): void {
+  if (caller.organizationStatus === 'suspended') throw new GatewayError('ORGANIZATION_SUSPENDED');
+  if (!caller.scopes.includes(scope)) {
+    throw new GatewayError('FORBIDDEN', `This key does not have the scope ${scope}.`);
+  }
+  const spends = scope === 'chat' || (scope.startsWith('studio:') && scope !== 'studio:read');
+  if (spends && caller.role === 'viewer') {
+    throw new GatewayError('FORBIDDEN', 'A viewer may not spend credits.');
+  }
+  if (model && caller.allowedModels && !caller.allowedModels.includes(model)) {
+    throw new GatewayError('FORBIDDEN', `This key may not use the model ${model}.`);
+  }
+}

@@ -1,0 +1,113 @@
+/** Request bodies: read within a limit, parsed strictly. */
+import type { z } from 'zod';
+import { GatewayError } from '../../domain/errors.ts';
+import type { Context } from '../context.ts';
+
+/** Bytes of a JSON body: all limits of spec §4 fit many times. */
+const jsonBytesMax = 1024 * 1024;
+/** No request of ours nests deeper; a parser's stack must not be the limit. */
+const depthMax = 32;
+
+/**
+ * Reads the raw body.
+ * @throws GatewayError PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE
+ */
+export async function readBody(ctx: Context, bytesMax: number): Promise<Buffer> {
+  const encoding = ctx.get('content-encoding');
+  if (encoding && encoding !== 'identity') {
+    throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Compressed request bodies are not accepted.');
+  }
+  const tooLarge = (): GatewayError => {
+    // The rest of the body is not worth reading, so the connection cannot be used again.
+    ctx.set('Connection', 'close');
+    return new GatewayError('PAYLOAD_TOO_LARGE', `The body has more than ${bytesMax} bytes.`);
+  };
+  if ((ctx.request.length ?? 0) > bytesMax) throw tooLarge();
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of ctx.req as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > bytesMax) throw tooLarge();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/**
+ * Reads a JSON object and parses it by a schema.
+ * @throws GatewayError INVALID_REQUEST naming each field, PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE
+ */
+export async function parseBody<Body>(ctx: Context, schema: z.ZodType<Body>): Promise<Body> {
+  if (!ctx.is('json', '+json')) {
+    throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json.');
+  }
+  return parseWith(schema, parseJson(await readBody(ctx, jsonBytesMax)));
+}
+
+/**
+ * Parses a value by a schema.
+ * @throws GatewayError INVALID_REQUEST naming each field
+ */
+export function parseWith<Value>(schema: z.ZodType<Value>, value: unknown): Value {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const details = parsed.error.issues.slice(0, 20).map((issue) => ({
+    path: issue.path.map(String).join('.').slice(0, 200) || '(body)',
+    message: issue.message.slice(0, 300),
+  }));
+  const [first] = details;
+  throw new GatewayError('INVALID_REQUEST', `${first?.path}: ${first?.message}`, { details });
+}
+
+function parseJson(bytes: Buffer): unknown {
+  const refuse = (message: string): GatewayError =>
+    new GatewayError('INVALID_REQUEST', message, { details: [{ path: '(body)', message }] });
+  let text: string;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw refuse('must be UTF-8');
+  }
+  // Counted before parsing, so that depth costs nothing.
+  if (depthOf(text) > depthMax) throw refuse(`must not nest deeper than ${depthMax}`);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw refuse('must be JSON');
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw refuse('must be a JSON object');
+  }
+  if (holdsUnstorableText(text)) throw refuse('must not hold NUL characters or lone surrogates');
+  return value;
+}
+
+/** The deepest nesting of brackets outside strings. */
+function depthOf(text: string): number {
+  let depth = 0;
+  let deepest = 0;
+  let inString = false;
+  for (let index = 0; index < text.length; index += 1) {
+    const sign = text[index];
+    if (inString) {
+      if (sign === '\\') index += 1;
+      else if (sign === '"') inString = false;
+    } else if (sign === '"') inString = true;
+    else if (sign === '{' || sign === '[') deepest = Math.max(deepest, (depth += 1));
+    else if (sign === '}' || sign === ']') depth -= 1;
+  }
+  return deepest;
+}
+
+/** Characters that Postgres cannot keep, spelled as escapes (raw ones are not valid JSON or UTF-8). */
+function holdsUnstorableText(text: string): boolean {
+  if (!/\\u(0000|d[89a-f])/i.test(text)) return false;
+  return /\0/.test(unescaped(text)) || !unescaped(text).isWellFormed();
+}
+
+function unescaped(text: string): string {
+  return text.replaceAll(/\\\\|\\u([0-9a-f]{4})/gi, (match, hex: string | undefined) =>
+    hex === undefined ? match : String.fromCharCode(Number.parseInt(hex, 16)),
+  );
+}

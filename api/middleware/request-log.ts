@@ -1,0 +1,31 @@
+/** Gives every request an id and logs it: method, route, status, ids, time; never bodies or queries. */
+import type { Middleware } from 'koa';
+import { newId } from '../../domain/ids.ts';
+import type { Logger } from '../../platform/logger.ts';
+import type { RequestState } from '../context.ts';
+
+/** An id of the caller's is kept only in this form. */
+const foreignId = /^[A-Za-z0-9-]{8,64}$/;
+
+/** See the file's head. */
+export function requestLog(logger: Logger): Middleware<RequestState> {
+  return async (ctx, next) => {
+    const given = ctx.get('x-request-id');
+    ctx.state.requestId = foreignId.test(given) ? given : newId('request');
+    ctx.set('X-Request-Id', ctx.state.requestId);
+    const startedAt = performance.now();
+    await next();
+    logger.info(
+      {
+        requestId: ctx.state.requestId,
+        method: ctx.method,
+        route: (ctx as { _matchedRoute?: unknown })._matchedRoute ?? 'none',
+        status: ctx.status,
+        organizationId: ctx.state.caller?.organizationId,
+        keyId: ctx.state.caller?.keyId,
+        tookMs: Math.round((performance.now() - startedAt) * 10) / 10,
+      },
+      'request.answered',
+    );
+  };
+}

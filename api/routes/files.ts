@@ -1,0 +1,44 @@
+/** GET /files/…: artifacts of the embedded storage, behind signed URLs; no key needed. */
+import type Router from '@koa/router';
+import type { LocalDisk } from '../../activities/storage/local-disk.ts';
+import type { ByteRange } from '../../activities/storage/storage.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import type { RequestState } from '../context.ts';
+
+const rangeForm = /^bytes=(\d*)-(\d*)$/;
+
+/** Adds the route of the stored files. */
+export function addFileRoutes(router: Router<RequestState>, storage: LocalDisk): void {
+  router.get('/files/:key(.*)', async (ctx) => {
+    const key = String(ctx.params['key']);
+    const { expires, signature } = ctx.query;
+    const query = { expires: String(expires), signature: String(signature) };
+    // A wrong signature and a missing object give the same answer.
+    const sizeBytes = storage.admits(key, query) ? await storage.size(key) : null;
+    if (sizeBytes === null) throw new GatewayError('NOT_FOUND');
+    const range = rangeOf(ctx.get('range'), sizeBytes);
+    const object = await storage.open(key, range);
+    if (!object) throw new GatewayError('NOT_FOUND');
+    ctx.set({
+      'Content-Type': object.contentType,
+      'Accept-Ranges': 'bytes',
+      'Cache-Control': 'private, max-age=300, immutable',
+      'Content-Disposition': `inline; filename="${key.slice(key.lastIndexOf('/') + 1)}"`,
+    });
+    if (range) {
+      ctx.status = 206;
+      ctx.set('Content-Range', `bytes ${range.first}-${range.last}/${sizeBytes}`);
+    }
+    ctx.length = range ? range.last - range.first + 1 : sizeBytes;
+    ctx.body = object.stream;
+  });
+}
+
+/** One range of a file; anything else is answered with the whole file (RFC 9110 §14.2). */
+function rangeOf(header: string, sizeBytes: number): ByteRange | undefined {
+  const [, from = '', to = ''] = rangeForm.exec(header) ?? [];
+  if (from === '' && to === '') return undefined;
+  const first = from === '' ? Math.max(0, sizeBytes - Number(to)) : Number(from);
+  const last = from === '' || to === '' ? sizeBytes - 1 : Math.min(Number(to), sizeBytes - 1);
+  return first <= last ? { first, last } : undefined;
+}

@@ -1,0 +1,136 @@
+/** The job resource: get with long-poll, list, events, cancel (design §4). */
+import { PassThrough } from 'node:stream';
+import type Router from '@koa/router';
+import { WorkflowNotFoundError, type Client } from '@temporalio/client';
+import { z } from 'zod';
+import type { JobReads, JobRecord } from '../../activities/job-reads.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { isId } from '../../domain/ids.ts';
+import { workflowIdOf } from '../../workflows/contract.ts';
+import type { Context, RequestState } from '../context.ts';
+import { authorize } from '../middleware/authenticate.ts';
+import { parseWith } from '../middleware/body.ts';
+import type { Admission } from '../studio/admission.ts';
+import type { JobView } from '../studio/job-view.ts';
+import { preferredWaitMs } from '../studio/waiting.ts';
+
+interface JobRoutesDeps {
+  client: Client;
+  reads: JobReads;
+  admission: Admission;
+  view: JobView;
+}
+
+const longPollMaxMs = 60_000;
+/** How long a cancel waits for the provider's verdict before it answers with what is known. */
+const cancelWaitMs = 5000;
+const eventIntervalMs = 1000;
+const keepaliveIntervalMs = 15_000;
+
+const poll = z.object({ wait: z.coerce.number().min(0).max(60).optional() });
+const listing = z.strictObject({
+  status: z.enum(['queued', 'in_progress', 'completed', 'failed', 'canceled']).optional(),
+  type: z.string().max(64).optional(),
+  after: z.iso.datetime({ offset: true }).optional(),
+  limit: z.coerce.number().int().min(1).max(100).default(20),
+  cursor: z.string().max(64).optional(),
+});
+
+/** Adds the routes of the job resource. */
+export function addJobRoutes(router: Router<RequestState>, deps: JobRoutesDeps): void {
+  const { view } = deps;
+
+  async function find(ctx: Context): Promise<JobRecord> {
+    authorize(ctx.state.caller, 'studio:read');
+    const jobId = String((ctx as { params?: Record<string, string> }).params?.['jobId']);
+    const job = isId('job', jobId)
+      ? await deps.reads.read(ctx.state.caller.organizationId, jobId)
+      : null;
+    if (!job) throw new GatewayError('JOB_NOT_FOUND');
+    return job;
+  }
+
+  function show(ctx: Context, job: JobRecord): void {
+    if (job.status === 'queued') ctx.set('Retry-After', '2');
+    ctx.body = { success: true, data: view.resource(job), credits: view.credits(job) };
+  }
+
+  async function wait(ctx: Context, job: JobRecord, waitMs: number): Promise<JobRecord> {
+    const { organizationId } = ctx.state.caller;
+    return (await deps.admission.awaitEnd({ organizationId, jobId: job.id }, waitMs)) ?? job;
+  }
+
+  router.get('/studio/jobs/:jobId', async (ctx) => {
+    const { wait: seconds } = parseWith(poll, ctx.query);
+    const job = await find(ctx);
+    const waitMs = seconds === undefined ? 0 : seconds * 1000;
+    const preferred = ctx.get('prefer') ? preferredWaitMs(ctx, longPollMaxMs) : waitMs;
+    show(ctx, preferred > 0 ? await wait(ctx, job, preferred) : job);
+  });
+
+  router.get('/studio/jobs', async (ctx) => {
+    authorize(ctx.state.caller, 'studio:read');
+    const query = parseWith(listing, ctx.query);
+    const jobs = await deps.reads.list(ctx.state.caller.organizationId, {
+      status: query.status,
+      type: query.type,
+      afterMs: query.after === undefined ? undefined : Date.parse(query.after),
+      beforeId: query.cursor,
+      limit: query.limit + 1,
+    });
+    const page = jobs.slice(0, query.limit);
+    const hasMore = jobs.length > query.limit;
+    ctx.body = {
+      success: true,
+      data: page.map((job) => view.resource(job)),
+      hasMore,
+      nextCursor: hasMore ? page.at(-1)?.id : null,
+    };
+  });
+
+  router.post('/studio/jobs/:jobId/cancel', async (ctx) => {
+    const job = await find(ctx);
+    if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
+    try {
+      await deps.client.workflow.getHandle(workflowIdOf(job.id)).cancel();
+    } catch (error) {
+      if (!(error instanceof WorkflowNotFoundError)) throw error;
+    }
+    const now = await wait(ctx, job, cancelWaitMs);
+    ctx.status = now.status === 'queued' ? 202 : 200;
+    show(ctx, now);
+  });
+
+  router.get('/studio/jobs/:jobId/events', async (ctx) => {
+    const job = await find(ctx);
+    const events = new PassThrough();
+    ctx.set({ 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache, no-transform' });
+    ctx.status = 200;
+    ctx.body = events;
+    void stream(ctx, job, events);
+  });
+
+  /** Writes the resource whenever it has changed, until the job is done or the reader is gone. */
+  async function stream(ctx: Context, first: JobRecord, events: PassThrough): Promise<void> {
+    const keepalive = setInterval(() => events.write(': keepalive\n\n'), keepaliveIntervalMs);
+    let job = first;
+    let shown = '';
+    try {
+      for (;;) {
+        const state = JSON.stringify(view.resource(job));
+        // URLs are signed anew each time, so only what is not a result tells a change.
+        const mark = `${job.status} ${job.call_states?.join()} ${JSON.stringify(job.progress)} ${job.verifying}`;
+        if (mark !== shown) events.write(`event: job\ndata: ${state}\n\n`);
+        shown = mark;
+        if (job.status !== 'queued' || events.destroyed) break;
+        // oxlint-disable-next-line no-await-in-loop -- each event follows the one before
+        job = await wait(ctx, job, eventIntervalMs);
+      }
+    } catch {
+      // The stream ends without a `done` state; a reader connects again or polls.
+    } finally {
+      clearInterval(keepalive);
+      events.end();
+    }
+  }
+}

@@ -1,0 +1,121 @@
+/** POST /api/v1/studio/…: one handler for every capability of the registry. */
+import type Router from '@koa/router';
+import { z } from 'zod';
+import { GatewayError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import type { JobRecord } from '../../activities/job-reads.ts';
+import type { Config } from '../../platform/config.ts';
+import type { Capability } from '../../studio/capability.ts';
+import { capabilities } from '../../studio/registry.ts';
+import type { Context, RequestState } from '../context.ts';
+import { authorize } from '../middleware/authenticate.ts';
+import { parseBody, parseWith } from '../middleware/body.ts';
+import type { Admission } from '../studio/admission.ts';
+import type { Claim, Idempotency } from '../studio/idempotency.ts';
+import type { JobView } from '../studio/job-view.ts';
+import { completePlan } from '../studio/planner.ts';
+import { preferredWaitMs } from '../studio/waiting.ts';
+
+interface StudioRoutesDeps {
+  config: Config;
+  admission: Admission;
+  idempotency: Idempotency;
+  view: JobView;
+}
+
+/** Printable ASCII, 1–255 characters (design §4). */
+const idempotencyKey = z.object({
+  'Idempotency-Key': z.string().regex(/^[\x21-\x7e]{1,255}$/, 'must be 1–255 printable characters'),
+});
+
+/** Adds the routes of all capabilities. */
+export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutesDeps): void {
+  let waiting = 0;
+
+  /** The job's end within the wait, or its state then. */
+  async function awaitEnd(job: { organizationId: string; jobId: string }, waitMs: number) {
+    // Beyond this many waiters an answer to poll is kinder than a slow process.
+    const allowed = waiting < deps.config.SYNC_WAITERS_MAX;
+    waiting += 1;
+    try {
+      return await deps.admission.awaitEnd(job, allowed ? waitMs : 0);
+    } finally {
+      waiting -= 1;
+    }
+  }
+
+  async function claim(ctx: Context, capability: Capability, body: unknown): Promise<Claim> {
+    const newJobId = newId('job');
+    if (ctx.get('idempotency-key') === '') return { jobId: newJobId, replayed: false };
+    const key = parseWith(idempotencyKey, { 'Idempotency-Key': ctx.get('idempotency-key') });
+    return deps.idempotency.claim({
+      organizationId: ctx.state.caller.organizationId,
+      idempotencyKey: key['Idempotency-Key'],
+      path: capability.path,
+      body,
+      newJobId,
+    });
+  }
+
+  async function handle(ctx: Context, capability: Capability): Promise<void> {
+    const { caller, requestId } = ctx.state;
+    const request = await parseBody(ctx, capability.request);
+    const draft = capability.plan(request);
+    authorize(caller, capability.scope, draft.model);
+    const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
+    const { jobId, replayed } = await claim(ctx, capability, request);
+    if (replayed) ctx.set('Idempotent-Replayed', 'true');
+    else {
+      const plan = completePlan(deps.config, {
+        jobId,
+        requestId,
+        caller,
+        capability,
+        request,
+        draft,
+      });
+      await admit(plan, ctx);
+    }
+    const job = await awaitEnd({ organizationId: caller.organizationId, jobId }, waitMs);
+    if (!job) {
+      throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be admitted.', {
+        retryAfterSeconds: 2,
+      });
+    }
+    answer(ctx, job, deps.view);
+  }
+
+  async function admit(plan: Parameters<Admission['admit']>[0], ctx: Context): Promise<void> {
+    try {
+      await deps.admission.admit(plan);
+    } catch (error) {
+      const refused = error instanceof GatewayError && error.code !== 'SERVICE_UNAVAILABLE';
+      if (refused && ctx.get('idempotency-key') !== '') {
+        await deps.idempotency.giveBack(plan.organizationId, plan.jobId);
+      }
+      throw error;
+    }
+  }
+
+  for (const capability of capabilities) {
+    router.post(capability.path, (ctx) => handle(ctx, capability));
+  }
+}
+
+/** 200 with the result, the job's own failure, or 202 with where to look (design §4). */
+function answer(ctx: Context, job: JobRecord, view: JobView): void {
+  if (job.error) {
+    throw new GatewayError(job.error.code, job.error.message, { body: { jobId: job.id } });
+  }
+  const data = view.result(job);
+  if (data) {
+    ctx.status = 200;
+    ctx.body = { success: true, data, credits: view.credits(job) };
+    return;
+  }
+  const ticket = view.ticket(job);
+  ctx.status = 202;
+  ctx.set('Location', String(ticket['statusUrl']));
+  ctx.set('Retry-After', '2');
+  ctx.body = { success: true, data: ticket, credits: view.credits(job) };
+}

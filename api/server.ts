@@ -1,0 +1,124 @@
+/** The API process: HTTP, the Studio worker on the same connection (eager starts), the job listener. */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Client } from '@temporalio/client';
+import { createJobReads } from '../activities/job-reads.ts';
+import { openServices, type Services } from '../activities/services.ts';
+import type { Config } from '../platform/config.ts';
+import type { Logger } from '../platform/logger.ts';
+import { connectTemporal, registerSearchAttributes } from '../platform/temporal.ts';
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { searchAttributes } from '../workflows/contract.ts';
+import { createApp } from './app.ts';
+import { startJobListener } from './job-listener.ts';
+
+/** Workers that the composition root starts on this process's connection. */
+interface HostedWorkers {
+  done: Promise<void>;
+  shutdown: () => void;
+  running: () => boolean;
+}
+
+type Connection = Awaited<ReturnType<typeof connectTemporal>>;
+
+interface ApiOptions {
+  config: Config;
+  logger: Logger;
+  /** Starts the Studio worker; null when this process hosts none. */
+  startWorkers:
+    | ((parts: { config: Config; connection: Connection; services: Services }) => Promise<HostedWorkers>)
+    | null;
+}
+
+/** A running API. */
+export interface Api {
+  port: number;
+  services: Services;
+  client: Client;
+  /** Ends when a hosted worker fails. */
+  failed: Promise<void>;
+  /** Refuses new connections, answers what is open, drains the workers. */
+  close: () => Promise<void>;
+}
+
+/** Connections that are still open after this are cut. */
+const closeTimeoutMs = 15_000;
+
+/** Starts the API; it serves when this returns. */
+export async function startApi(options: ApiOptions): Promise<Api> {
+  const { config, logger } = options;
+  const services = await openServices(config, logger);
+  const connection = await connectTemporal(config, logger);
+  await registerSearchAttributes(
+    connection,
+    config.TEMPORAL_NAMESPACE,
+    Object.values(searchAttributes),
+  );
+  const client = new Client({ connection, namespace: config.TEMPORAL_NAMESPACE });
+  const workers = options.startWorkers
+    ? await options.startWorkers({ config, connection, services })
+    : null;
+  const reads = createJobReads(services.pool);
+  const stopListening = startJobListener({
+    databaseUrl: config.DATABASE_URL,
+    news: services.news,
+    reads,
+    logger,
+  });
+  const app = createApp({
+    config,
+    services,
+    client,
+    eager: workers !== null,
+    readiness: {
+      postgres: async () => {
+        await services.pool.query(sql.type(z.object({}))`SELECT 1`);
+        return true;
+      },
+      temporal: async () => {
+        await connection.workflowService.getSystemInfo({});
+        return true;
+      },
+      workers: () => Promise.resolve(workers?.running() ?? true),
+    },
+  });
+  const server = createServer(
+    { headersTimeout: 15_000, requestTimeout: 60_000, keepAliveTimeout: 65_000 },
+    app.callback(),
+  );
+  await listen(server, config);
+  const { port } = server.address() as AddressInfo;
+  logger.info({ port }, 'api.listening');
+  return {
+    port,
+    services,
+    client,
+    failed: workers?.done ?? new Promise(() => {}),
+    async close() {
+      await closeServer(server);
+      workers?.shutdown();
+      await workers?.done.catch(() => {});
+      await stopListening();
+      await services.pool.end();
+      await connection.close();
+    },
+  };
+}
+
+async function listen(server: Server, config: Config): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(config.API_PORT, config.API_HOST, resolve);
+  });
+}
+
+async function closeServer(server: Server): Promise<void> {
+  const closed = new Promise<void>((resolve) => {
+    server.close(() => resolve());
+  });
+  server.closeIdleConnections();
+  const late = setTimeout(() => server.closeAllConnections(), closeTimeoutMs);
+  await closed;
+  clearTimeout(late);
+}

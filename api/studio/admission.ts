@@ -1,0 +1,224 @@
+/**
+ * Starting a job and hearing the ledger's verdict. The workflow itself reserves, so a reservation never
+ * exists without an owner; started eagerly, its first task runs in this very process, and the verdict
+ * is heard here before any round trip (docs/decisions/0002).
+ */
+import type { SearchAttributePair } from '@temporalio/common';
+import {
+  ServiceError,
+  WorkflowExecutionAlreadyStartedError,
+  type Client,
+} from '@temporalio/client';
+import type { JobEvent, JobNews } from '../../activities/job-news.ts';
+import type { JobReads, JobRecord } from '../../activities/job-reads.ts';
+import type { ReserveVerdict } from '../../activities/ledger/ledger.ts';
+import { creditsFromMicro } from '../../domain/credits.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import type { Config } from '../../platform/config.ts';
+import type { JobPlan } from '../../studio/job-plan.ts';
+import {
+  searchAttributes,
+  studioTaskQueue,
+  workflowIdOf,
+  type JobOutcome,
+} from '../../workflows/contract.ts';
+
+interface AdmissionDeps {
+  client: Client;
+  news: JobNews;
+  reads: JobReads;
+  config: Config;
+  /** Whether this process works on the Studio queue, so that starts can be eager. */
+  eager: boolean;
+}
+
+/** Starts jobs. */
+export interface Admission {
+  /**
+   * Starts the workflow and returns once the credits are reserved.
+   * @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE
+   */
+  admit: (plan: JobPlan) => Promise<void>;
+  /** Waits until the job ends, at most `waitMs`; returns its row then, or null when it has none. */
+  awaitEnd: (job: { organizationId: string; jobId: string }, waitMs: number) => Promise<JobRecord | null>;
+}
+
+/** An eager start that has not spoken by now ran elsewhere, or not at all. */
+const localVerdictWaitMs = 500;
+const startTimeoutMs = 10_000;
+
+/** See `Admission`. */
+export function createAdmission(deps: AdmissionDeps): Admission {
+  async function start(plan: JobPlan): Promise<{ eager: boolean }> {
+    try {
+      const handle = await deps.client.withDeadline(Date.now() + startTimeoutMs, () =>
+        deps.client.workflow.start(plan.type, {
+          workflowId: workflowIdOf(plan.jobId),
+          taskQueue: studioTaskQueue(deps.config.TASK_QUEUE_PREFIX),
+          args: [plan],
+          requestEagerStart: deps.eager,
+          workflowIdReusePolicy: 'REJECT_DUPLICATE',
+          workflowIdConflictPolicy: 'USE_EXISTING',
+          typedSearchAttributes: attributesOf(plan),
+          staticSummary: summaryOf(plan),
+          priority: { fairnessKey: plan.organizationId },
+        }),
+      );
+      return { eager: handle.eagerlyStarted };
+    } catch (error) {
+      if (error instanceof WorkflowExecutionAlreadyStartedError) return { eager: false };
+      if (error instanceof ServiceError) {
+        throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be started.', {
+          retryAfterSeconds: 2,
+          body: { jobId: plan.jobId },
+          cause: error,
+        });
+      }
+      throw error;
+    }
+  }
+
+  /** The verdict of a workflow whose first task ran elsewhere. */
+  async function remoteVerdict(plan: JobPlan): Promise<ReserveVerdict | null> {
+    const handle = deps.client.workflow.getHandle(workflowIdOf(plan.jobId));
+    const reserved = pollReserved(deps.reads, plan);
+    try {
+      const ended = handle.result().then(
+        (outcome: JobOutcome) => outcome.refusal,
+        () => null,
+      );
+      return await Promise.race([reserved.found.then(() => null), ended]);
+    } finally {
+      reserved.stop();
+    }
+  }
+
+  return {
+    async admit(plan) {
+      const heard = hear(deps.news, plan.jobId);
+      try {
+        const { eager } = await start(plan);
+        const event = await heard.next(eager ? localVerdictWaitMs : 0);
+        if (event?.kind === 'verdict') throwRefusal(event.verdict);
+        else if (event === null) {
+          const refusal = await remoteVerdict(plan);
+          if (refusal) throwRefusal(refusal);
+        }
+      } finally {
+        heard.stop();
+      }
+    },
+
+    async awaitEnd({ organizationId, jobId }, waitMs) {
+      const heard = hear(deps.news, jobId, (event) => event.kind !== 'verdict');
+      try {
+        const deadlineAtMs = performance.now() + waitMs;
+        for (;;) {
+          // oxlint-disable-next-line no-await-in-loop -- each look follows the news before it
+          const job = await deps.reads.read(organizationId, jobId);
+          const leftMs = deadlineAtMs - performance.now();
+          if (!job || job.status !== 'queued' || leftMs <= 0) return job;
+          // oxlint-disable-next-line no-await-in-loop -- see above
+          await heard.next(leftMs);
+        }
+      } finally {
+        heard.stop();
+      }
+    },
+  };
+}
+
+interface Hearing {
+  /** The next event, or null when none came in time. */
+  next: (waitMs: number) => Promise<JobEvent | null>;
+  stop: () => void;
+}
+
+/** Listens from now on; events that come before `next` is called are kept. */
+function hear(news: JobNews, jobId: string, wanted = (_event: JobEvent): boolean => true): Hearing {
+  const kept: JobEvent[] = [];
+  let wake: (() => void) | undefined;
+  const stop = news.subscribe(jobId, (event) => {
+    if (!wanted(event)) return;
+    kept.push(event);
+    wake?.();
+  });
+  return {
+    stop,
+    async next(waitMs) {
+      if (kept.length === 0 && waitMs > 0) {
+        await new Promise<void>((resolve) => {
+          const timer = setTimeout(resolve, waitMs);
+          wake = () => {
+            clearTimeout(timer);
+            resolve();
+          };
+        });
+      }
+      return kept.shift() ?? null;
+    },
+  };
+}
+
+/** Looks for the job's row until it is there. */
+function pollReserved(
+  reads: JobReads,
+  plan: JobPlan,
+): { found: Promise<void>; stop: () => void } {
+  let stopped = false;
+  const found = (async () => {
+    for (let waitMs = 20; !stopped; waitMs = Math.min(waitMs * 2, 500)) {
+      // oxlint-disable-next-line no-await-in-loop -- polling
+      if (await reads.read(plan.organizationId, plan.jobId)) return;
+      // oxlint-disable-next-line no-await-in-loop -- polling
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+    }
+  })();
+  return {
+    found,
+    stop: () => {
+      stopped = true;
+    },
+  };
+}
+
+function throwRefusal(verdict: ReserveVerdict): void {
+  switch (verdict.verdict) {
+    case 'reserved':
+      return;
+    case 'insufficient_credits':
+      throw new GatewayError('INSUFFICIENT_CREDITS', undefined, {
+        body: {
+          required: creditsFromMicro(verdict.required),
+          available: creditsFromMicro(verdict.balance.available),
+          reserved: creditsFromMicro(verdict.balance.reserved),
+        },
+      });
+    case 'window_exhausted': {
+      const resetAtMs = Date.parse(verdict.resetAt);
+      const waitSeconds = Math.max(1, Math.ceil((resetAtMs - Date.parse(verdict.now)) / 1000));
+      throw new GatewayError('WINDOW_EXHAUSTED', undefined, {
+        body: { resetAt: new Date(resetAtMs).toISOString() },
+        retryAfterSeconds: waitSeconds,
+      });
+    }
+  }
+}
+
+function attributesOf(plan: JobPlan): SearchAttributePair[] {
+  const provider = plan.calls[0]?.routes[0]?.provider ?? 'none';
+  return [
+    { key: searchAttributes.organizationId, value: plan.organizationId },
+    { key: searchAttributes.keyId, value: plan.keyId },
+    { key: searchAttributes.model, value: plan.model ?? 'none' },
+    { key: searchAttributes.provider, value: provider },
+    { key: searchAttributes.jobStatus, value: 'in_progress' },
+    { key: searchAttributes.billingState, value: 'reserved' },
+  ];
+}
+
+/** One line for the list of workflows: what is made, with what, for how much. */
+function summaryOf(plan: JobPlan): string {
+  const wanted = plan.calls.reduce((sum, call) => sum + call.quantity, 0);
+  return `${plan.type}: ${wanted} × ${plan.model ?? 'default'}, ${creditsFromMicro(plan.priceMicro)} credits`;
+}

@@ -1,0 +1,100 @@
+/** How jobs are shown: the polling resource (design §4) and the Studio envelope (spec §4.6). */
+import type { JobRecord } from '../../activities/job-reads.ts';
+import { creditsFromMicro, type CreditsBlock } from '../../domain/credits.ts';
+import { errorTable } from '../../domain/errors.ts';
+import type { StoredArtifact } from '../../studio/job-plan.ts';
+import { findCapability } from '../../studio/registry.ts';
+
+/** Makes the shapes that callers see. */
+export interface JobView {
+  /** `data` of the 202 answer. */
+  ticket: (job: JobRecord) => Record<string, unknown>;
+  /** `data` of the job resource. */
+  resource: (job: JobRecord) => Record<string, unknown>;
+  /** `data` of the synchronous answer; null unless the job is completed. */
+  result: (job: JobRecord) => Record<string, unknown> | null;
+  credits: (job: JobRecord) => CreditsBlock;
+}
+
+/** `urlOf` signs a readable URL of an artifact, anew for every answer. */
+export function createJobView(deps: {
+  publicBaseUrl: string;
+  urlOf: (artifact: StoredArtifact) => string;
+}): JobView {
+  const links = (job: JobRecord): { statusUrl: string; cancelUrl: string } => {
+    const statusUrl = `${deps.publicBaseUrl}/api/v1/studio/jobs/${job.id}`;
+    return { statusUrl, cancelUrl: `${statusUrl}/cancel` };
+  };
+
+  function result(job: JobRecord): Record<string, unknown> | null {
+    const capability = findCapability(job.type);
+    if (!capability || job.status !== 'completed' || !job.outputs) return null;
+    return capability.present({
+      request: job.request,
+      model: job.model,
+      outputs: job.outputs,
+      urlOf: deps.urlOf,
+    });
+  }
+
+  return {
+    result,
+    ticket: (job) => ({
+      jobId: job.id,
+      status: statusOf(job),
+      ...links(job),
+      createdAt: isoTime(job.created_at),
+      deadlineAt: isoTime(job.deadline_at),
+    }),
+    resource: (job) => ({
+      jobId: job.id,
+      type: job.type,
+      model: job.model,
+      status: statusOf(job),
+      done: job.status !== 'queued',
+      phase: phaseOf(job),
+      progress: job.progress ?? null,
+      createdAt: isoTime(job.created_at),
+      startedAt: isoTime(job.started_at),
+      completedAt: isoTime(job.completed_at),
+      deadlineAt: isoTime(job.deadline_at),
+      result: result(job),
+      error: job.error && { ...job.error, retryable: errorTable[job.error.code].retryable },
+      billing: {
+        state: job.billing_state,
+        reserved: creditsFromMicro(job.reserved),
+        charged: creditsFromMicro(job.charged ?? 0),
+      },
+      requestId: job.request_id,
+      ...links(job),
+    }),
+    credits: (job) => ({
+      used: creditsFromMicro(job.charged ?? 0),
+      cost: creditsFromMicro(costOf(job)),
+      remaining: creditsFromMicro(job.available),
+    }),
+  };
+}
+
+function isoTime(timeMs: number | null): string | null {
+  return timeMs === null ? null : new Date(timeMs).toISOString();
+}
+
+/** The price: what is reserved until it is settled, then what was charged. */
+function costOf(job: JobRecord): number {
+  if (job.billing_state === 'reserved') return job.reserved;
+  return job.charged ?? 0;
+}
+
+/** The closed list of statuses; a job is in progress from the moment its first call may be out. */
+function statusOf(job: JobRecord): string {
+  return job.status === 'queued' && job.started_at !== null ? 'in_progress' : job.status;
+}
+
+function phaseOf(job: JobRecord): string {
+  if (job.status !== 'queued') return 'done';
+  if (job.verifying) return 'verifying_outcome';
+  const states = job.call_states ?? [];
+  if (states.length === 0) return 'reserved';
+  return states.includes('begun') ? 'submitting' : 'generating';
+}

@@ -1,0 +1,165 @@
+/**
+ * The one error table. A code is, at the same time, the `error` field of an HTTP body, the
+ * `ApplicationFailure.type` inside Temporal and the row of docs/errors.md.
+ *
+ * Sources: spec §7 (401, 402, 403, 404, 429, 500 bodies), design §4, §5 and §7.
+ */
+
+interface ErrorRow {
+  /** HTTP status of the answer. */
+  status: number;
+  /** True when the same request may succeed later without a change. */
+  retryable: boolean;
+  /** Said to the caller when nothing more specific is known. */
+  message: string;
+}
+
+export const errorTable = {
+  Unauthorized: { status: 401, retryable: false, message: 'Missing or invalid API key.' },
+  FORBIDDEN: { status: 403, retryable: false, message: 'This key may not use this resource.' },
+  ORGANIZATION_SUSPENDED: {
+    status: 403,
+    retryable: false,
+    message: 'The organization is suspended.',
+  },
+  INVALID_REQUEST: { status: 400, retryable: false, message: 'The request is not valid.' },
+  UNKNOWN_MODEL: { status: 400, retryable: false, message: 'The model does not exist.' },
+  UNSUPPORTED_PARAMETER: {
+    status: 400,
+    retryable: false,
+    message: 'The model does not take this parameter.',
+  },
+  CONFLICTING_FIELDS: {
+    status: 400,
+    retryable: false,
+    message: 'Two fields of the request contradict each other.',
+  },
+  INVALID_INPUT_URL: {
+    status: 400,
+    retryable: false,
+    message: 'An input URL cannot be used.',
+  },
+  NOT_FOUND: { status: 404, retryable: false, message: 'No such resource.' },
+  JOB_NOT_FOUND: { status: 404, retryable: false, message: 'No such job.' },
+  METHOD_NOT_ALLOWED: { status: 405, retryable: false, message: 'Method not allowed.' },
+  JOB_ALREADY_DONE: { status: 409, retryable: false, message: 'The job has already ended.' },
+  REQUEST_IN_PROGRESS: {
+    status: 409,
+    retryable: true,
+    message: 'A request with this Idempotency-Key is still being admitted. Try again.',
+  },
+  ALREADY_UPLOADED: { status: 409, retryable: false, message: 'This object already exists.' },
+  PAYLOAD_TOO_LARGE: { status: 413, retryable: false, message: 'The request body is too large.' },
+  FILE_TOO_LARGE: { status: 413, retryable: false, message: 'The file is too large.' },
+  UNSUPPORTED_MEDIA_TYPE: {
+    status: 415,
+    retryable: false,
+    message: 'The Content-Type of the request is not accepted here.',
+  },
+  IDEMPOTENCY_KEY_REUSED: {
+    status: 422,
+    retryable: false,
+    message: 'This Idempotency-Key was used with another request.',
+  },
+  INSUFFICIENT_CREDITS: {
+    status: 402,
+    retryable: false,
+    message: 'The organization does not have enough credits.',
+  },
+  'Rate limit exceeded. Please slow down.': {
+    status: 429,
+    retryable: true,
+    message: 'Too many requests for this key in the current minute.',
+  },
+  WINDOW_EXHAUSTED: {
+    status: 429,
+    retryable: true,
+    message: 'The six-hour usage window is exhausted.',
+  },
+  PROVIDER_REJECTED_INPUT: {
+    status: 400,
+    retryable: false,
+    message: 'The provider did not accept the input.',
+  },
+  CONTENT_POLICY: {
+    status: 400,
+    retryable: false,
+    message: 'The provider refused the input under its content policy.',
+  },
+  PROVIDER_ERROR: { status: 500, retryable: true, message: 'The provider failed.' },
+  STORAGE_ERROR: { status: 500, retryable: true, message: 'The result could not be stored.' },
+  DEADLINE_EXCEEDED: {
+    status: 500,
+    retryable: true,
+    message: 'The provider did not finish before the deadline.',
+  },
+  OUTCOME_UNKNOWN: {
+    status: 500,
+    retryable: true,
+    message: 'The provider never told the outcome. Nothing was charged.',
+  },
+  CANCELED: { status: 409, retryable: false, message: 'The job was canceled.' },
+  JOB_LOST: {
+    status: 500,
+    retryable: true,
+    message: 'The job ended abnormally. Nothing was charged.',
+  },
+  SERVICE_UNAVAILABLE: {
+    status: 503,
+    retryable: true,
+    message: 'The service cannot take this request right now. Try again.',
+  },
+  'Internal server error': {
+    status: 500,
+    retryable: true,
+    message: 'Something went wrong on our side.',
+  },
+} as const satisfies Record<string, ErrorRow>;
+
+/** A machine-readable error code of the table. */
+export type ErrorCode = keyof typeof errorTable;
+
+/** One thing wrong with a request: the field's path and what is allowed. */
+export interface ErrorDetail {
+  path: string;
+  message: string;
+}
+
+interface GatewayErrorExtras {
+  details?: ErrorDetail[];
+  /** Further fields of the HTTP body, e.g. `resetAt`. */
+  body?: Record<string, unknown>;
+  /** Seconds for the `Retry-After` header. */
+  retryAfterSeconds?: number;
+  cause?: unknown;
+}
+
+/** An expected failure: a row of the error table with words for this case. */
+export class GatewayError extends Error {
+  override readonly name = 'GatewayError';
+  readonly code: ErrorCode;
+  readonly details: ErrorDetail[] | undefined;
+  readonly body: Record<string, unknown> | undefined;
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(code: ErrorCode, message?: string, extras: GatewayErrorExtras = {}) {
+    super(message ?? errorTable[code].message, { cause: extras.cause });
+    this.code = code;
+    this.details = extras.details;
+    this.body = extras.body;
+    this.retryAfterSeconds = extras.retryAfterSeconds;
+  }
+
+  get status(): number {
+    return errorTable[this.code].status;
+  }
+
+  get retryable(): boolean {
+    return errorTable[this.code].retryable;
+  }
+}
+
+/** Tells whether a word is a code of the table (e.g. a Temporal failure type). */
+export function isErrorCode(word: unknown): word is ErrorCode {
+  return typeof word === 'string' && Object.hasOwn(errorTable, word);
+}

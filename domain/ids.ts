@@ -1,0 +1,24 @@
+/** Ids: a prefix that names the kind, then a time-ordered UUIDv7 without dashes. Opaque to callers. */
+import { randomUUIDv7 } from 'node:crypto';
+
+const prefixes = {
+  job: 'job',
+  organization: 'org',
+  member: 'usr',
+  key: 'key',
+  request: 'req',
+  upload: 'file',
+} as const;
+
+/** What an id can name. */
+export type IdKind = keyof typeof prefixes;
+
+/** A new id, e.g. `job_0198f0…`; later ids sort after earlier ones. */
+export function newId(kind: IdKind): string {
+  return `${prefixes[kind]}_${randomUUIDv7().replaceAll('-', '')}`;
+}
+
+/** Tells whether a word has the form of an id of this kind; says nothing about its existence. */
+export function isId(kind: IdKind, word: string): boolean {
+  return new RegExp(`^${prefixes[kind]}_[0-9a-f]{32}$`).test(word);
+}

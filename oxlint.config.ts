@@ -1,0 +1,87 @@
+import { defineConfig, type OxlintOverride } from 'oxlint';
+
+/**
+ * The import graph of the project. This table is the architecture: a folder may import values from
+ * `value`, types from `type`, and nothing else (docs/architecture.md draws it).
+ */
+interface Edge {
+  value: string[];
+  type?: string[];
+}
+const graph: Record<string, Edge> = {
+  domain: { value: [] },
+  catalog: { value: ['domain'] },
+  studio: { value: ['domain', 'catalog'] },
+  platform: { value: ['domain'] },
+  activities: { value: ['domain', 'catalog', 'platform'], type: ['studio'] },
+  workflows: { value: ['domain'], type: ['activities', 'studio'] },
+  api: { value: ['domain', 'catalog', 'studio', 'platform', 'activities'], type: ['workflows'] },
+  worker: { value: ['domain', 'catalog', 'studio', 'platform', 'activities', 'workflows'] },
+  sandbox: { value: ['domain'] },
+  stack: { value: ['domain', 'platform', 'activities', 'api'] },
+  bench: {
+    value: ['domain', 'catalog', 'studio', 'platform', 'activities', 'workflows', 'worker', 'stack'],
+  },
+};
+/** Files whose values may be imported even where the folder is otherwise type-only. */
+const published = ['!**/workflows/contract.ts'];
+/** Composition roots, free to import what they wire together. */
+const entryPoints = ['api/main.ts', 'worker/main.ts'];
+
+const folders = Object.keys(graph);
+
+function boundary(folder: string): OxlintOverride {
+  const { value, type = [] } = graph[folder] ?? { value: [] };
+  const closed = [...folders, 'test'].filter(
+    (other) => other !== folder && !value.includes(other) && !type.includes(other),
+  );
+  const patterns = [
+    {
+      regex: `^(\\.\\./)+(${closed.join('|')})/`,
+      message: `${folder}/ may not import this folder: see the graph in oxlint.config.ts`,
+    },
+    ...type.map((other) => ({
+      group: [`**/${other}/**`, ...published],
+      allowTypeImports: true,
+      message: `${folder}/ may import ${other}/ as types only`,
+    })),
+    ...(folder === 'workflows' ? [{ regex: '^node:', message: 'workflow code is sandboxed' }] : []),
+  ];
+  return {
+    files: [`${folder}/**`],
+    excludeFiles: entryPoints,
+    rules: { 'no-restricted-imports': ['error', { patterns }] },
+  };
+}
+
+export default defineConfig({
+  plugins: ['typescript', 'import', 'unicorn', 'promise', 'node'],
+  categories: { correctness: 'error', suspicious: 'error' },
+  options: { typeAware: true },
+  ignorePatterns: ['node_modules', '.data', '.cache', 'test/histories'],
+  rules: {
+    'import/no-cycle': 'error',
+    'import/no-named-as-default': 'off',
+    'max-lines': ['error', { max: 300, skipBlankLines: true, skipComments: true }],
+    'max-lines-per-function': ['error', { max: 70, skipBlankLines: true, skipComments: true }],
+    'max-params': ['error', { max: 3 }],
+    'typescript/consistent-type-imports': 'error',
+    'typescript/no-explicit-any': 'error',
+    'typescript/no-floating-promises': 'error',
+    'typescript/no-misused-promises': 'error',
+    'typescript/no-non-null-assertion': 'error',
+    'typescript/switch-exhaustiveness-check': 'error',
+    'unicorn/filename-case': ['error', { case: 'kebabCase' }],
+  },
+  overrides: [
+    ...folders.map(boundary),
+    {
+      files: ['workflows/**'],
+      rules: { 'no-restricted-globals': ['error', 'process', 'Buffer', 'fetch', 'console'] },
+    },
+    {
+      files: ['test/**'],
+      rules: { 'max-lines': 'off', 'max-lines-per-function': 'off' },
+    },
+  ],
+});

@@ -1,0 +1,63 @@
+/**
+ * Group commit: while one batch is on its way the next one queues, and a batch is one statement. One
+ * request alone waits for nothing; many at once share a round trip and a commit.
+ */
+
+interface BatcherOptions<Item, Answer> {
+  /** Runs a batch; answers in the order of the items. */
+  run: (items: Item[]) => Promise<Answer[]>;
+  sizeMax: number;
+  /** Batches on their way at the same time. */
+  parallelMax: number;
+}
+
+interface Waiting<Item, Answer> {
+  item: Item;
+  resolve: (answer: Answer) => void;
+  reject: (error: unknown) => void;
+}
+
+/**
+ * Makes a function that answers one item, run in batches. When a batch of several fails, each of its
+ * items is run alone, so that one poisonous item fails by itself.
+ */
+export function createBatcher<Item, Answer>(
+  options: BatcherOptions<Item, Answer>,
+): (item: Item) => Promise<Answer> {
+  const waiting: Waiting<Item, Answer>[] = [];
+  let underWay = 0;
+  let scheduled = false;
+
+  async function settle(batch: Waiting<Item, Answer>[]): Promise<void> {
+    try {
+      const answers = await options.run(batch.map((entry) => entry.item));
+      for (const [index, entry] of batch.entries()) entry.resolve(answers[index] as Answer);
+    } catch (error) {
+      const [first] = batch;
+      if (batch.length === 1) first?.reject(error);
+      else await Promise.all(batch.map((entry) => settle([entry])));
+    }
+  }
+
+  async function send(): Promise<void> {
+    underWay += 1;
+    await settle(waiting.splice(0, options.sizeMax));
+    underWay -= 1;
+    pump();
+  }
+
+  function pump(): void {
+    scheduled = false;
+    while (waiting.length > 0 && underWay < options.parallelMax) void send();
+  }
+
+  return (item) =>
+    new Promise<Answer>((resolve, reject) => {
+      waiting.push({ item, resolve, reject });
+      // Items that arrive in the same turn of the event loop share the first batch.
+      if (!scheduled && underWay < options.parallelMax) {
+        scheduled = true;
+        queueMicrotask(pump);
+      }
+    });
+}

@@ -1,0 +1,115 @@
+/**
+ * Configuration: the only reader of the environment. One schema, read once at start; a missing or
+ * wrong value stops the process with one line that names the variable, never its value.
+ */
+import { z } from 'zod';
+
+/** Values that stand in example files: a process refuses to run with one of them. */
+const sampleSecrets = new Set(['change-me', 'changeme', 'secret', 'example']);
+const secret = z
+  .string()
+  .min(32, 'must have at least 32 characters')
+  .refine(
+    (value) => !sampleSecrets.has(value.replaceAll(/[^a-z-]/gi, '').toLowerCase()),
+    'must not be a sample value',
+  )
+  .refine((value) => new Set(value).size >= 8, 'must be random');
+const flag = z.enum(['true', 'false']).transform((value) => value === 'true');
+const port = z.coerce.number().int().min(0).max(65_535);
+const count = (min: number, max: number) => z.coerce.number().int().min(min).max(max);
+const originList = z
+  .string()
+  .default('')
+  .transform((value) => value.split(',').filter(Boolean))
+  .pipe(z.array(z.url().transform((value) => new URL(value).origin)));
+
+const environment = z.object({
+  NODE_ENV: z.string().default('development'),
+  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent']).default('info'),
+
+  DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/ }),
+  DATABASE_POOL_MAX: count(2, 200).default(12),
+
+  TEMPORAL_ADDRESS: z.string().regex(/^[^\s/]+:\d+$/, 'must be host:port'),
+  TEMPORAL_NAMESPACE: z.string().min(1).default('default'),
+  TEMPORAL_TLS: flag.default(false),
+  TEMPORAL_TLS_CERT_PATH: z.string().optional(),
+  TEMPORAL_TLS_KEY_PATH: z.string().optional(),
+  TEMPORAL_TLS_CA_PATH: z.string().optional(),
+  TEMPORAL_API_KEY: z.string().optional(),
+  /** Starts the names of all task queues: several stacks can share one namespace. */
+  TASK_QUEUE_PREFIX: z.string().regex(/^[a-z0-9-]*$/).default(''),
+
+  API_HOST: z.string().default('127.0.0.1'),
+  API_PORT: port.default(4000),
+  PUBLIC_BASE_URL: z.url().optional(),
+  /** Whether the API process also works on the Studio queue, so that workflows start eagerly. */
+  API_WORKER: flag.default(true),
+
+  STORAGE_DIR: z.string().min(1).default('.data/storage'),
+  STORAGE_SECRET: secret,
+  KEY_PEPPER: secret,
+  WEBHOOK_SECRET: secret,
+  ADMIN_API_KEY: secret,
+
+  FAL_KEY: z.string().min(8),
+  FAL_QUEUE_URL: z.url().default('https://queue.fal.run'),
+  FAL_JWKS_URL: z.url().default('https://rest.fal.ai/.well-known/jwks.json'),
+  FAL_CONCURRENCY: count(1, 2000).default(200),
+  /** How a call reaches its provider's code: on the provider's own queue, or in the workflow task. */
+  CALL_DISPATCH: z.enum(['queued', 'inline']).default('queued'),
+  /** Origins that the outbound guard admits although their address is private (sandbox, tests). */
+  ALLOW_PRIVATE_NETWORK_ORIGINS: originList,
+
+  RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(60),
+  POLL_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
+  SYNC_WAIT_MS: count(0, 600_000).default(60_000),
+  SYNC_WAITERS_MAX: count(1, 100_000).default(2000),
+  /** Studio credits an organization may use in six hours; absent = no limit. */
+  WINDOW_ALLOWANCE_CREDITS: z.coerce.number().positive().optional(),
+  USD_PER_CREDIT: z.coerce.number().positive().default(0.01),
+  /** First wait before the workflow asks the provider itself; grows with every check. */
+  CHECK_INTERVAL_MS: count(50, 600_000).default(5000),
+  /** How long an image may take before the job is given up. */
+  IMAGE_DEADLINE_MS: count(1000, 86_400_000).default(600_000),
+  /** How long to wait for a provider's word once an outcome is unknown. */
+  OUTCOME_WAIT_MS: count(1000, 86_400_000).default(300_000),
+  /** How often the sweeper asks whether an open reservation still has a running workflow. */
+  RESERVATION_TTL_MS: count(1000, 86_400_000).default(120_000),
+  SWEEP_INTERVAL_MS: count(100, 3_600_000).default(10_000),
+});
+
+/** The configuration of a process: durations in milliseconds, sizes in bytes, as named. */
+export type Config = z.infer<typeof environment>;
+
+/** A configuration that cannot be used; its message is one line naming the variable. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
+
+/**
+ * Reads the configuration from an environment; empty variables count as absent.
+ * @throws ConfigError naming every missing or wrong variable.
+ */
+export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
+  const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value));
+  const parsed = environment.safeParse(present);
+  if (parsed.success) return parsed.data;
+  const faults = parsed.error.issues.map((issue) => {
+    const name = issue.path.map(String).join('.');
+    const missing = present[name] === undefined;
+    return `${name} ${missing ? 'is required' : `is wrong: ${issue.message}`}`;
+  });
+  throw new ConfigError(`configuration: ${[...new Set(faults)].join('; ')}`);
+}
+
+/** Loads the configuration of a process, or prints the fault on one line and exits with status 78. */
+export function loadConfigOrExit(): Config {
+  try {
+    return loadConfig();
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    // EX_CONFIG of sysexits: a supervisor can tell a wrong setting from a crash.
+    return process.exit(78);
+  }
+}

@@ -1,0 +1,26 @@
+/** Logging: pino, one JSON line per event, ids only: never bodies, keys or signed URLs. */
+import { pino, type Logger } from 'pino';
+
+export type { Logger };
+
+/** A logger for one process; `level` as in the configuration. */
+export function createLogger(name: string, level: string): Logger {
+  return pino({
+    name,
+    level,
+    base: { name, pid: process.pid },
+    timestamp: pino.stdTimeFunctions.isoTime,
+    serializers: { error: describeError, err: describeError },
+  });
+}
+
+/** An error without what it may carry: causes may hold request bodies, so only their message stays. */
+function describeError(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  return {
+    type: error.name,
+    message: error.message.slice(0, 500),
+    stack: error.stack?.slice(0, 2000),
+    ...(error.cause instanceof Error && { cause: error.cause.message.slice(0, 500) }),
+  };
+}

@@ -1,0 +1,11 @@
+/** `npm run migrate`: brings the database of DATABASE_URL to the newest schema. */
+import { migrate } from './migrations.ts';
+
+const databaseUrl = process.env['DATABASE_URL'];
+if (databaseUrl) {
+  const ran = await migrate(databaseUrl);
+  process.stdout.write(ran.length > 0 ? `migrated: ${ran.join(', ')}\n` : 'schema is current\n');
+} else {
+  process.stderr.write('configuration: DATABASE_URL is required\n');
+  process.exitCode = 78;
+}

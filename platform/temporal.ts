@@ -1,0 +1,82 @@
+/** Temporal: runtime, connection and what the namespace must know. */
+import { readFile } from 'node:fs/promises';
+import { NativeConnection, Runtime, type NativeConnectionOptions } from '@temporalio/worker';
+import type { Config } from './config.ts';
+import type { Logger } from './logger.ts';
+
+/** Installs the SDK's runtime once per process: its logs go to ours, its signal handling is off. */
+export function installRuntime(logger: Logger): void {
+  Runtime.install({
+    // The process that hosts the worker decides when to drain.
+    shutdownSignals: [],
+    logger: {
+      log: (level, message, meta) => logger[pinoLevel[level]](meta ?? {}, message),
+      trace: (message, meta) => logger.trace(meta ?? {}, message),
+      debug: (message, meta) => logger.debug(meta ?? {}, message),
+      info: (message, meta) => logger.debug(meta ?? {}, message),
+      warn: (message, meta) => logger.warn(meta ?? {}, message),
+      error: (message, meta) => logger.error(meta ?? {}, message),
+    },
+    telemetryOptions: { logging: { filter: { core: 'WARN', other: 'ERROR' }, forward: {} } },
+  });
+}
+
+const pinoLevel = {
+  TRACE: 'trace',
+  DEBUG: 'debug',
+  INFO: 'debug',
+  WARN: 'warn',
+  ERROR: 'error',
+} as const;
+
+async function connectionOptions(config: Config): Promise<NativeConnectionOptions> {
+  const read = (path: string | undefined): Promise<Buffer> | undefined =>
+    path === undefined ? undefined : readFile(path);
+  const certificate = await read(config.TEMPORAL_TLS_CERT_PATH);
+  const key = await read(config.TEMPORAL_TLS_KEY_PATH);
+  const ca = await read(config.TEMPORAL_TLS_CA_PATH);
+  const tls = config.TEMPORAL_TLS || certificate !== undefined || config.TEMPORAL_API_KEY !== undefined;
+  return {
+    address: config.TEMPORAL_ADDRESS,
+    ...(tls && {
+      tls: {
+        ...(ca && { serverRootCACertificate: ca }),
+        ...(certificate && key && { clientCertPair: { crt: certificate, key } }),
+      },
+    }),
+    ...(config.TEMPORAL_API_KEY !== undefined && { apiKey: config.TEMPORAL_API_KEY }),
+  };
+}
+
+/** Connects, and keeps trying while the server is away: a process that starts first waits. */
+export async function connectTemporal(config: Config, logger: Logger): Promise<NativeConnection> {
+  const options = await connectionOptions(config);
+  for (let waitMs = 250; ; waitMs = Math.min(waitMs * 2, 5000)) {
+    try {
+      // oxlint-disable-next-line no-await-in-loop -- one attempt after the other
+      return await NativeConnection.connect(options);
+    } catch (error) {
+      logger.warn({ error, address: config.TEMPORAL_ADDRESS, waitMs }, 'temporal.away');
+      // oxlint-disable-next-line no-await-in-loop -- one attempt after the other
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+    }
+  }
+}
+
+/** `INDEXED_VALUE_TYPE_KEYWORD` of temporal.api.enums.v1. */
+const indexedKeyword = 2;
+
+/** Registers the search attributes that are missing in the namespace. */
+export async function registerSearchAttributes(
+  connection: NativeConnection,
+  namespace: string,
+  keys: readonly { name: string }[],
+): Promise<void> {
+  const known = await connection.operatorService.listSearchAttributes({ namespace });
+  const missing = keys.filter((key) => !(key.name in known.customAttributes));
+  if (missing.length === 0) return;
+  await connection.operatorService.addSearchAttributes({
+    namespace,
+    searchAttributes: Object.fromEntries(missing.map((key) => [key.name, indexedKeyword])),
+  });
+}

@@ -1,0 +1,100 @@
+/** Input fields that many fal endpoints share, and the run of those that draw pictures. */
+import { z } from 'zod';
+import { withoutMarkers } from '../../faults.ts';
+import type { PictureFormat } from '../../media/draw.ts';
+import type { MediaInput } from '../../media/media.ts';
+import { sizeOfAspect, type Size } from '../../media/size.ts';
+import type { GenerationContext } from '../endpoint.ts';
+
+/** A prompt of at most this many characters. */
+export const prompt = (charactersMax = 50_000) => z.string().min(1).max(charactersMax);
+/** How many pictures. */
+export const numImages = (max: number) => z.int().min(1).max(max).default(1);
+/** Optional in pydantic's sense: absent or null. */
+export const seed = z.int().nullish();
+/** `png` unless said otherwise. */
+export const outputFormat = z.enum(['jpeg', 'png', 'webp']).default('png');
+/** `True` puts the media into the result as data URIs. */
+export const syncMode = z.boolean().default(false);
+/** 1 = strictest. */
+export const safetyTolerance = z.enum(['1', '2', '3', '4', '5', '6']).default('4');
+/** Ratios of the nano-banana family. */
+export const aspectRatios = [
+  '21:9',
+  '16:9',
+  '3:2',
+  '4:3',
+  '5:4',
+  '1:1',
+  '4:5',
+  '3:4',
+  '2:3',
+  '9:16',
+] as const;
+/** Where input pictures come from. */
+export const imageUrl = z.string().min(1);
+/** One or more input pictures. */
+export const imageUrls = (max = 16) => z.array(imageUrl).min(1).max(max);
+
+/** What a picture request asks for, in the sandbox's terms. */
+export interface PictureRequest {
+  prompt: string;
+  seed?: number | null | undefined;
+  count: number;
+  size: Size;
+  format: PictureFormat;
+  transparent?: boolean;
+}
+
+function drawings(request: PictureRequest, context: GenerationContext) {
+  const { count, size, format, transparent } = request;
+  return Array.from({ length: count }, (_, index) => ({
+    ...size,
+    prompt: withoutMarkers(request.prompt),
+    seed: request.seed ?? context.requestSeed,
+    index,
+    format,
+    transparent: transparent ?? false,
+  }));
+}
+
+/** Draws the pictures asked for. */
+export async function drawAll(request: PictureRequest, context: GenerationContext) {
+  const all = drawings(request, context);
+  return Promise.all(all.map(async (drawing) => context.pictures.draw(drawing)));
+}
+
+/** Input pictures named by `image_urls`. */
+export function inputsOf(
+  urls: readonly string[],
+  field = 'image_urls',
+): [MediaInput, ...MediaInput[]] {
+  const [first = '', ...others] = urls;
+  return [{ field, url: first }, ...others.map((url) => ({ field, url }))];
+}
+
+interface EditRequest extends PictureRequest {
+  images: [MediaInput, ...MediaInput[]];
+  mask?: MediaInput | undefined;
+}
+
+/** Edits the input pictures, once for each picture asked for. @throws MediaInputError */
+export async function editAll(request: EditRequest, context: GenerationContext) {
+  const { images, mask } = request;
+  const all = drawings(request, context);
+  return Promise.all(
+    all.map(async (drawing) => context.pictures.edit({ ...drawing, images, mask })),
+  );
+}
+
+/** The size for `auto`: the first input's shape at this resolution. @throws MediaInputError */
+export async function sizeLikeInput(
+  context: GenerationContext,
+  input: MediaInput,
+  resolution?: string,
+): Promise<Size> {
+  const { width, height } = await context.pictures.measure(input);
+  // Models draw no slivers: a shape beyond 3:1 is drawn as 3:1.
+  const ratio = Math.min(3, Math.max(1 / 3, width / height));
+  return sizeOfAspect(ratio, resolution);
+}

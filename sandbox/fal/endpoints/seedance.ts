@@ -1,0 +1,96 @@
+/** ByteDance Seedance 2.0 and 2.5 on fal: text, image and reference to video. */
+import { z } from 'zod';
+import { defineEndpoint, type Endpoint, type GenerationContext } from '../endpoint.ts';
+import { imageUrl, prompt, seed } from './fields.ts';
+import { filmOf, frameSize, ratioLikeInput, ratioOf } from './films.ts';
+
+const latencyFactor = 4;
+const autoSeconds = 5;
+
+interface Version {
+  root: string;
+  secondsMax: number;
+  references: { images: number; videos: number; audios: number };
+}
+const versions: Version[] = [
+  {
+    root: 'bytedance/seedance-2.0',
+    secondsMax: 15,
+    references: { images: 9, videos: 3, audios: 3 },
+  },
+  {
+    root: 'bytedance/seedance-2.5',
+    secondsMax: 30,
+    references: { images: 30, videos: 10, audios: 10 },
+  },
+];
+
+/** `"auto"` or whole seconds as a string: the number 8 is refused. */
+function durations(secondsMax: number) {
+  const seconds = Array.from({ length: secondsMax - 3 }, (_, index) => String(index + 4));
+  return z.enum(['auto', ...seconds]).default('auto');
+}
+
+interface SeedanceInput {
+  prompt: string;
+  duration: string;
+  resolution: string;
+  aspect_ratio: string;
+  seed?: number | null | undefined;
+  image_url?: string | undefined;
+  image_urls?: string[] | undefined;
+}
+
+async function run(input: SeedanceInput, context: GenerationContext) {
+  const [reference] = input.image_urls ?? [];
+  const field = input.image_url === undefined ? 'image_urls' : 'image_url';
+  const url = input.image_url ?? reference;
+  const image = url === undefined ? undefined : { field, url };
+  const auto = image ? await ratioLikeInput(context, image) : 16 / 9;
+  const ratio = input.aspect_ratio === 'auto' ? auto : ratioOf(input.aspect_ratio);
+  const durationSeconds = input.duration === 'auto' ? autoSeconds : Number(input.duration);
+  const size = frameSize(ratio, input.resolution);
+  const film = { ...size, prompt: input.prompt, seed: input.seed, durationSeconds, image };
+  return filmOf(film, context, { withSeed: true });
+}
+
+const urls = (max: number) => z.array(imageUrl).max(max).default([]);
+
+function endpointsOf({ root, secondsMax, references }: Version): Endpoint[] {
+  const shared = {
+    prompt: prompt(),
+    duration: durations(secondsMax),
+    resolution: z.enum(['480p', '720p']).default('720p'),
+    aspect_ratio: z.enum(['auto', '21:9', '16:9', '4:3', '1:1', '3:4', '9:16']).default('auto'),
+    generate_audio: z.boolean().default(true),
+    seed,
+  };
+  return [
+    defineEndpoint({
+      id: `${root}/text-to-video`,
+      latencyFactor,
+      input: z.object(shared),
+      run,
+    }),
+    defineEndpoint({
+      id: `${root}/image-to-video`,
+      latencyFactor,
+      input: z.object({ ...shared, image_url: imageUrl, end_image_url: imageUrl.nullish() }),
+      run,
+    }),
+    defineEndpoint({
+      id: `${root}/reference-to-video`,
+      latencyFactor,
+      input: z.object({
+        ...shared,
+        image_urls: urls(references.images),
+        video_urls: urls(references.videos),
+        audio_urls: urls(references.audios),
+      }),
+      run,
+    }),
+  ];
+}
+
+/** The family's endpoints. */
+export const seedanceEndpoints: Endpoint[] = versions.flatMap((version) => endpointsOf(version));

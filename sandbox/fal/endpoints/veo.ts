@@ -1,0 +1,53 @@
+/** Google Veo 3.1 on fal. */
+import { z } from 'zod';
+import { defineEndpoint, type Endpoint } from '../endpoint.ts';
+import { imageUrl, prompt, safetyTolerance, seed } from './fields.ts';
+import { filmOf, frameSize, ratioLikeInput, ratioOf } from './films.ts';
+
+const latencyFactor = 4;
+const shared = {
+  prompt: prompt(20_000),
+  duration: z.enum(['4s', '6s', '8s']).default('8s'),
+  resolution: z.enum(['720p', '1080p']).default('720p'),
+  generate_audio: z.boolean().default(true),
+  negative_prompt: z.string().nullish(),
+  seed,
+  auto_fix: z.boolean().optional(),
+  safety_tolerance: safetyTolerance,
+};
+
+/** The family's endpoints. */
+export const veoEndpoints: Endpoint[] = [
+  defineEndpoint({
+    id: 'fal-ai/veo3.1',
+    latencyFactor,
+    input: z.object({ ...shared, aspect_ratio: z.enum(['16:9', '9:16']).default('16:9') }),
+    run: async (input, context) => {
+      const durationSeconds = Number.parseInt(input.duration, 10);
+      const size = frameSize(ratioOf(input.aspect_ratio), input.resolution);
+      return filmOf({ ...size, prompt: input.prompt, seed: input.seed, durationSeconds }, context);
+    },
+  }),
+  defineEndpoint({
+    id: 'fal-ai/veo3.1/image-to-video',
+    latencyFactor,
+    input: z.object({
+      ...shared,
+      aspect_ratio: z.enum(['auto', '16:9', '9:16']).default('auto'),
+      image_url: imageUrl,
+    }),
+    run: async (input, context) => {
+      const image = { field: 'image_url', url: input.image_url };
+      const durationSeconds = Number.parseInt(input.duration, 10);
+      const isTall = (await ratioLikeInput(context, image)) < 1;
+      // Documented: other shapes are cropped to 16:9 or 9:16.
+      const aspect =
+        input.aspect_ratio === 'auto' ? (isTall ? '9:16' : '16:9') : input.aspect_ratio;
+      const size = frameSize(ratioOf(aspect), input.resolution);
+      return filmOf(
+        { ...size, prompt: input.prompt, seed: input.seed, durationSeconds, image },
+        context,
+      );
+    },
+  }),
+];

@@ -1,0 +1,111 @@
+/**
+ * Video upscale and background removal on fal. The sandbox cannot decode video: it reads the
+ * input's size and length and makes a new film of what the output must measure.
+ */
+import { z } from 'zod';
+import { MediaInputError, type MediaInput } from '../../media/media.ts';
+import {
+  defineEndpoint,
+  type Endpoint,
+  type FalFile,
+  type GenerationContext,
+} from '../endpoint.ts';
+import { birefnetModels, operatingResolutions, resolutionFitsModel } from './birefnet.ts';
+import { syncMode } from './fields.ts';
+import { filmOf } from './films.ts';
+
+const latencyFactor = 4;
+const edgeMax = 4096;
+const secondsMax = 120;
+const topazModels = [
+  'Proteus',
+  'Artemis HQ',
+  'Artemis MQ',
+  'Artemis LQ',
+  'Nyx',
+  'Nyx Fast',
+  'Nyx XL',
+  'Nyx HF',
+  'Gaia HQ',
+  'Gaia CG',
+  'Starlight Precise 1',
+  'Starlight Precise 2',
+  'Starlight Precise 2.5',
+  'Starlight HQ',
+  'Starlight Mini',
+  'Starlight Sharp',
+  'Starlight Fast 1',
+  'Starlight Fast 2',
+] as const;
+const level = z.number().min(0).max(1).nullish();
+const videoUrl = z.string().min(1);
+
+async function likeInput(context: GenerationContext, input: MediaInput, factor: number) {
+  const { width, height, durationSeconds } = await context.films.probe(input);
+  const size = {
+    width: Math.round((width * factor) / 2) * 2,
+    height: Math.round((height * factor) / 2) * 2,
+  };
+  if (Math.max(size.width, size.height) > edgeMax || durationSeconds > secondsMax) {
+    throw new MediaInputError('too_large', input);
+  }
+  return { ...size, durationSeconds };
+}
+
+/** The family's endpoints. */
+export const videoToolEndpoints: Endpoint[] = [
+  defineEndpoint({
+    id: 'fal-ai/topaz/upscale/video',
+    latencyFactor,
+    input: z.object({
+      video_url: videoUrl,
+      upscale_factor: z.number().min(1).max(4).default(2),
+      model: z.enum(topazModels).default('Proteus'),
+      target_fps: z.int().min(16).max(60).nullish(),
+      H264_output: z.boolean().default(false),
+      compression: level,
+      grain: level,
+      halo: level,
+      noise: level,
+      recover_detail: level,
+    }),
+    run: async (input, context) => {
+      const source = { field: 'video_url', url: input.video_url };
+      const film = await likeInput(context, source, input.upscale_factor);
+      return filmOf({ ...film, prompt: 'upscaled' }, context);
+    },
+  }),
+  defineEndpoint({
+    id: 'fal-ai/birefnet/v2/video',
+    latencyFactor,
+    input: z
+      .object({
+        video_url: videoUrl,
+        model: z.enum(birefnetModels).default('General Use (Light)'),
+        operating_resolution: z.enum(operatingResolutions).default('1024x1024'),
+        output_mask: z.boolean().default(false),
+        refine_foreground: z.boolean().default(true),
+        sync_mode: syncMode,
+        // The other containers fal offers need encoders that the sandbox does not have.
+        video_output_type: z.literal('X264 (.mp4)').default('X264 (.mp4)'),
+        video_quality: z.enum(['low', 'medium', 'high', 'maximum']).default('high'),
+        video_write_mode: z.enum(['fast', 'balanced', 'small']).default('balanced'),
+      })
+      .refine(...resolutionFitsModel),
+    run: async (input, context) => {
+      const film = await likeInput(context, { field: 'video_url', url: input.video_url }, 1);
+      const { requestSeed: seed, films } = context;
+      const video = await films.film({ ...film, seed, prompt: 'background removed' });
+      const mask = input.output_mask
+        ? await films.film({ ...film, seed, prompt: 'mask' })
+        : undefined;
+      return {
+        media: mask ? [video, mask] : [video],
+        output: ([made, mask_video]: FalFile[]) => ({
+          video: made,
+          ...(mask_video && { mask_video }),
+        }),
+      };
+    },
+  }),
+];

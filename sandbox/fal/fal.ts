@@ -1,0 +1,72 @@
+/** The fal provider of the sandbox: queue, CDN and JWKS under `/fal`. */
+import { join } from 'node:path';
+import type { Counters } from '../counters.ts';
+import type { FaultBook } from '../faults.ts';
+import { answerJson, type Route } from '../http.ts';
+import { createTinyFilms, fullFilms } from '../media/film.ts';
+import { createTinyPictures, fullPictures } from '../media/pictures.ts';
+import { createFileCdn } from './files.ts';
+import { createGenerate, createGenerator, type Generator } from './generation.ts';
+import { queueRoutes } from './queue.ts';
+import { RequestStore } from './requests.ts';
+import { loadSigningKey } from './signing-key.ts';
+import { createWebhookSender, type WebhookSender } from './webhooks.ts';
+
+interface FalOptions {
+  dataDir: string;
+  apiKey: string;
+  latencyMs: number;
+  tinyMedia: boolean;
+  fsync: boolean;
+  faults: FaultBook;
+  counters: Counters;
+  /** The sandbox's own URL, known once it listens. */
+  baseUrl: () => string;
+}
+
+/** fal, running. */
+export interface Fal {
+  routes: Route[];
+  store: RequestStore;
+  webhooks: WebhookSender;
+  generator: Generator;
+  close: () => Promise<void>;
+}
+
+/** Opens fal's state and makes its routes. Call `generator.resume()` once the URL is known. */
+export async function createFal(options: FalOptions): Promise<Fal> {
+  const { dataDir, fsync, counters, baseUrl } = options;
+  const store = await RequestStore.open({ dataDir, fsync });
+  const key = loadSigningKey(join(dataDir, 'fal-webhook-key.pem'));
+  const webhooks = createWebhookSender({ store, key, counters });
+  const generate = createGenerate(
+    options.tinyMedia
+      ? { pictures: createTinyPictures(), films: createTinyFilms() }
+      : { pictures: fullPictures, films: fullFilms },
+  );
+  const cdn = createFileCdn({ store, generate, filesUrl: () => `${baseUrl()}/fal/files` });
+  const generator = createGenerator({ store, cdn, webhooks, generate });
+  const queueUrl = () => `${baseUrl()}/fal/queue`;
+  const routes: Route[] = [
+    ...queueRoutes('/fal/queue', { ...options, store, generator, queueUrl }),
+    {
+      method: 'GET',
+      pattern: /^\/fal\/files\/(?<requestId>[0-9a-f-]{36})-(?<index>\d+)\/(?<name>[^/]+)$/,
+      handle: async (exchange) => {
+        counters.fileFetches += 1;
+        await cdn.serve(exchange);
+      },
+    },
+    {
+      method: 'GET',
+      pattern: /^\/fal\/\.well-known\/jwks\.json$/,
+      handle: (exchange) => answerJson(exchange, { status: 200, body: key.jwks }),
+    },
+  ];
+  const close = async () => {
+    generator.close();
+    await webhooks.close();
+    await store.close();
+  };
+  return { routes, store, webhooks, generator, close };
+}

@@ -1,0 +1,144 @@
+/** The CDN: media of finished requests, regenerated from the request when no longer cached. */
+import { createHash } from 'node:crypto';
+import { answerJson, type Exchange } from '../http.ts';
+import { findFault, type Fault } from '../faults.ts';
+import type { Media } from '../media/media.ts';
+import type { FalFile, Generated } from './endpoint.ts';
+import type { FalRequest, RequestStore } from './requests.ts';
+
+const cacheBytesMax = 192 * 1024 * 1024;
+/** Where `[[private-url]]` points: the metadata address every cloud has. */
+const privateUrl = 'http://169.254.169.254/latest/meta-data/';
+
+interface FileCdnOptions {
+  store: RequestStore;
+  /** Base of file URLs, without a slash at the end. */
+  filesUrl: () => string;
+  /** Makes the media of a request, the same every time. */
+  generate: (request: FalRequest) => Promise<Generated>;
+}
+
+/** Publishes media under URLs and serves them. */
+export interface FileCdn {
+  /** fal's File objects of a request's media. */
+  publish: (request: FalRequest, media: Media[]) => FalFile[];
+  serve: (exchange: Exchange) => Promise<void>;
+}
+
+/** Newest media of whole requests, bounded in bytes. */
+class MediaCache {
+  readonly #entries = new Map<string, Media[]>();
+  #sizeBytes = 0;
+
+  get(requestId: string): Media[] | undefined {
+    return this.#entries.get(requestId);
+  }
+
+  set(requestId: string, media: Media[]): void {
+    if (this.#entries.has(requestId)) return;
+    this.#entries.set(requestId, media);
+    this.#sizeBytes += sizeOf(media);
+    for (const [oldest, old] of this.#entries) {
+      if (this.#sizeBytes <= cacheBytesMax || oldest === requestId) break;
+      this.#entries.delete(oldest);
+      this.#sizeBytes -= sizeOf(old);
+    }
+  }
+}
+
+function sizeOf(media: Media[]): number {
+  return media.reduce((sum, { bytes }) => sum + bytes.length, 0);
+}
+
+function fileName(requestId: string, index: number, extension: string): string {
+  const hash = createHash('sha256').update(`${requestId}/${index}`).digest('base64url');
+  return `${hash.slice(0, 21)}.${extension}`;
+}
+
+function urlOf(
+  request: FalRequest,
+  media: Media,
+  place: { index: number; filesUrl: string },
+): string {
+  if (findFault(request.faults, 'private-url')) return privateUrl;
+  const { body } = request;
+  const inline = typeof body === 'object' && body !== null && 'sync_mode' in body && body.sync_mode;
+  if (inline === true) return `data:${media.contentType};base64,${media.bytes.toString('base64')}`;
+  const name = fileName(request.requestId, place.index, media.extension);
+  return `${place.filesUrl}/${request.requestId}-${place.index}/${name}`;
+}
+
+function describe(media: Media, url: string, name: string): FalFile {
+  const { contentType, bytes, width, height, video } = media;
+  return {
+    url,
+    content_type: contentType,
+    file_name: name,
+    file_size: bytes.length,
+    width,
+    height,
+    ...(video && {
+      duration: video.durationSeconds,
+      fps: video.fps,
+      num_frames: video.frames,
+    }),
+  };
+}
+
+/** `[[truncated-media]]`: the promised length, half the bytes, then a dead socket. */
+function sendHalf({ request, response }: Exchange, { bytes, contentType }: Media): void {
+  response.writeHead(200, { 'Content-Type': contentType, 'Content-Length': bytes.length });
+  response.write(bytes.subarray(0, Math.floor(bytes.length / 2)), () => request.socket.destroy());
+}
+
+function send(exchange: Exchange, bytes: Buffer, contentType: string): void {
+  exchange.response.writeHead(200, { 'Content-Type': contentType, 'Content-Length': bytes.length });
+  exchange.response.end(exchange.request.method === 'HEAD' ? undefined : bytes);
+}
+
+function sendMedia(exchange: Exchange, media: Media, faults: readonly Fault[]): void {
+  const truncated = findFault(faults, 'truncated-media');
+  if (findFault(faults, 'empty-media')) {
+    send(exchange, Buffer.alloc(0), media.contentType);
+  } else if (findFault(faults, 'wrong-type-media')) {
+    const page = Buffer.from('<!doctype html><title>Error</title><h1>Bad gateway</h1>');
+    send(exchange, page, media.contentType);
+  } else if (truncated && exchange.request.method !== 'HEAD') {
+    const half = media.bytes.subarray(0, Math.floor(media.bytes.length / 2));
+    if (truncated.argument === 'silent') send(exchange, half, media.contentType);
+    else sendHalf(exchange, media);
+  } else {
+    send(exchange, media.bytes, media.contentType);
+  }
+}
+
+/** Makes the CDN of a sandbox. */
+export function createFileCdn({ store, filesUrl, generate }: FileCdnOptions): FileCdn {
+  const cache = new MediaCache();
+  return {
+    publish: (request, media) => {
+      cache.set(request.requestId, media);
+      return media.map((one, index) => {
+        const url = urlOf(request, one, { index, filesUrl: filesUrl() });
+        return describe(one, url, fileName(request.requestId, index, one.extension));
+      });
+    },
+    serve: async (exchange) => {
+      const { requestId = '', index = '', name } = exchange.params;
+      const request = store.get(requestId);
+      const notFound = { status: 404, body: { detail: 'File not found' } };
+      if (request?.outcome?.status !== 200 || findFault(request.faults, 'dead-url')) {
+        answerJson(exchange, notFound);
+        return;
+      }
+      const media = cache.get(requestId) ?? (await generate(request)).media;
+      cache.set(requestId, media);
+      const one = media[Number(index)];
+      if (one && name === fileName(requestId, Number(index), one.extension)) {
+        sendMedia(exchange, one, request.faults);
+      } else {
+        answerJson(exchange, notFound);
+      }
+    },
+  };
+}

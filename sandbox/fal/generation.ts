@@ -1,0 +1,173 @@
+/** Turns accepted requests into outcomes, in their time, a few at once. */
+import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { findFault } from '../faults.ts';
+import { MediaInputError } from '../media/media.ts';
+import type { FalFile, Generated, GenerationContext } from './endpoint.ts';
+import { endpoints } from './endpoints/registry.ts';
+import type { FileCdn } from './files.ts';
+import {
+  modelFailure,
+  ModelError,
+  platformFailure,
+  policyFailure,
+  type Outcome,
+} from './outcome.ts';
+import type { FalRequest, RequestStore } from './requests.ts';
+import type { WebhookSender } from './webhooks.ts';
+
+/** Generations at work at once: more would starve what is tested against the sandbox. */
+const concurrencyMax = 3;
+/** Share of the latency, and its bound in milliseconds, that a request waits in the queue. */
+const queueShare = 0.2;
+const queueMsMax = 500;
+
+/** How long a request stays IN_QUEUE, in milliseconds. */
+export function queueMs({ latencyMs }: FalRequest): number {
+  return Math.min(queueMsMax, latencyMs * queueShare);
+}
+
+/** Runs at most `concurrencyMax` of these at once, in the order they came. */
+function createLimit() {
+  let running = 0;
+  const waiting: (() => void)[] = [];
+  return async <T>(work: () => Promise<T>): Promise<T> => {
+    if (running >= concurrencyMax) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      waiting.push(resolve);
+      await promise;
+    } else {
+      running += 1;
+    }
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      if (next) next();
+      else running -= 1;
+    }
+  };
+}
+
+function requestSeed(requestId: string): number {
+  return createHash('sha256').update(requestId).digest().readUInt32BE(0) >>> 1;
+}
+
+/** Makes a request's media: deterministic, so that files can be made again. */
+export function createGenerate(makers: Omit<GenerationContext, 'requestSeed'>) {
+  return async (request: FalRequest): Promise<Generated> => {
+    const endpoint = endpoints.get(request.endpointId);
+    if (!endpoint) throw new ModelError(404, [{ loc: [], msg: 'Not found', type: 'not_found' }]);
+    const context = { requestSeed: requestSeed(request.requestId), ...makers };
+    const generated = await endpoint.generate(request.body, context);
+    const partial = findFault(request.faults, 'partial');
+    if (!partial) return generated;
+    return { ...generated, media: generated.media.slice(0, Number(partial.argument || 1)) };
+  };
+}
+
+function failureOf(error: unknown): Outcome {
+  if (error instanceof ModelError) return modelFailure(error);
+  if (error instanceof MediaInputError) {
+    const medium = error.field.startsWith('video') ? 'video' : 'image';
+    const type = {
+      download: 'file_download_error',
+      decode: `${medium}_load_error`,
+      too_large: `${medium}_too_large`,
+    }[error.kind];
+    const loc = ['body', error.field];
+    return modelFailure(
+      new ModelError(422, [{ loc, msg: error.message, type, input: error.url.slice(0, 500) }]),
+    );
+  }
+  process.stderr.write(`sandbox: ${error instanceof Error ? error.stack : String(error)}\n`);
+  return platformFailure(500);
+}
+
+/** The failure a fault asks for. */
+function faultOutcome({ faults }: FalRequest): Outcome | undefined {
+  if (findFault(faults, 'policy')) return policyFailure();
+  const platform = findFault(faults, 'fail-result');
+  if (platform) return platformFailure(Number(platform.argument || 500));
+  const model = findFault(faults, 'fail');
+  if (!model) return undefined;
+  const status = Number(model.argument || 422);
+  const type = model.options['type'] ?? (status >= 500 ? 'internal_server_error' : 'value_error');
+  return modelFailure(new ModelError(status, [{ loc: ['body'], msg: 'Generation failed', type }]));
+}
+
+interface GeneratorOptions {
+  store: RequestStore;
+  cdn: FileCdn;
+  webhooks: WebhookSender;
+  generate: (request: FalRequest) => Promise<Generated>;
+}
+
+/** Runs requests to their end. */
+export interface Generator {
+  /** Generates in the request's time, ends it and sends its webhook. Never rejects. */
+  run: (request: FalRequest) => Promise<void>;
+  /** Sends the webhook of a request that ended otherwise, e.g. by a cancel. */
+  notify: (request: FalRequest) => void;
+  /** Picks up what the log says is unfinished. */
+  resume: () => void;
+  /** Forgets everything in flight; the log brings it back at the next start. */
+  close: () => void;
+}
+
+/** Makes the generator of a sandbox. */
+export function createGenerator({ store, cdn, webhooks, generate }: GeneratorOptions): Generator {
+  const closing = new AbortController();
+  const limit = createLimit();
+
+  const waitUntil = async (timeMs: number) => {
+    const delayMs = timeMs - Date.now();
+    if (delayMs > 0) await sleep(delayMs, undefined, { signal: closing.signal });
+  };
+
+  const outcomeOf = async (request: FalRequest): Promise<Outcome> => {
+    try {
+      const { media, output } = await generate(request);
+      const files: FalFile[] = cdn.publish(request, media);
+      const units = String(media.length);
+      return { status: 200, body: output(files), headers: { 'x-fal-billable-units': units } };
+    } catch (error) {
+      return failureOf(error);
+    }
+  };
+
+  const report = (error: unknown) => {
+    if (closing.signal.aborted) return;
+    process.stderr.write(`sandbox: ${error instanceof Error ? error.stack : String(error)}\n`);
+  };
+
+  const run = async (request: FalRequest) => {
+    try {
+      await waitUntil(request.acceptedAtMs + queueMs(request));
+      if (request.outcome) return;
+      request.startedAtMs = Date.now();
+      const outcome = faultOutcome(request) ?? (await limit(async () => outcomeOf(request)));
+      await waitUntil(request.acceptedAtMs + request.latencyMs);
+      if (closing.signal.aborted) return;
+      if (await store.finish(request, outcome)) await webhooks.notify(request);
+    } catch (error) {
+      report(error);
+    }
+  };
+
+  const notify = (request: FalRequest) => {
+    webhooks.notify(request).catch(report);
+  };
+
+  return {
+    run,
+    notify,
+    resume: () => {
+      for (const request of store.all()) {
+        if (!request.outcome) void run(request);
+        else if (!request.notified) notify(request);
+      }
+    },
+    close: () => closing.abort(),
+  };
+}

@@ -1,0 +1,134 @@
+/** How a fal request ends, and the error bodies fal documents (docs: model errors, request errors). */
+import { z } from 'zod';
+
+/** The answer a result fetch gives, as the log keeps it. */
+export const outcomeSchema = z.object({
+  status: z.number(),
+  body: z.unknown(),
+  headers: z.record(z.string(), z.string()),
+  /** Set when the request failed: `error` of the status and of the webhook. */
+  error: z.string().optional(),
+  errorType: z.string().optional(),
+});
+
+/** The answer a result fetch gives. */
+export type Outcome = z.infer<typeof outcomeSchema>;
+
+/** One entry of a model error's `detail`. */
+export interface ErrorDetail {
+  loc: (string | number)[];
+  msg: string;
+  type: string;
+  url: string;
+  ctx?: Record<string, unknown>;
+  input?: unknown;
+}
+
+const docsUrl = 'https://docs.fal.ai/errors';
+
+/** A model's refusal: becomes `{detail: [...]}` with `X-Fal-Retryable`. */
+export class ModelError extends Error {
+  override readonly name = 'ModelError';
+  readonly status: number;
+  readonly detail: ErrorDetail[];
+
+  constructor(status: number, detail: Omit<ErrorDetail, 'url'>[]) {
+    super(detail[0]?.msg ?? 'model error');
+    this.status = status;
+    this.detail = detail.map((entry) => ({ ...entry, url: `${docsUrl}#${entry.type}` }));
+  }
+}
+
+/** The outcome of a model error. */
+export function modelFailure(error: ModelError): Outcome {
+  return {
+    status: error.status,
+    body: { detail: error.detail },
+    headers: { 'X-Fal-Retryable': error.status >= 500 ? 'true' : 'false' },
+    error: `Invalid status code: ${error.status}`,
+  };
+}
+
+const platformErrors: Record<number, { type: string; detail: string }> = {
+  400: { type: 'bad_request', detail: 'The request was malformed' },
+  499: { type: 'client_cancelled', detail: 'Request was cancelled' },
+  500: { type: 'internal_error', detail: 'An unexpected internal error occurred' },
+  502: { type: 'runner_incomplete_response', detail: 'The runner sent an incomplete response' },
+  503: { type: 'runner_scheduling_failure', detail: 'No runner could be allocated' },
+  504: { type: 'request_timeout', detail: 'Request timed out' },
+};
+
+/** The outcome of a platform error of this HTTP status. */
+export function platformFailure(status: number): Outcome {
+  const known = platformErrors[status];
+  const type = known?.type ?? 'internal_error';
+  const detail = known?.detail ?? 'An unexpected internal error occurred';
+  return {
+    status,
+    body: { detail, error_type: type },
+    headers: { 'X-Fal-Error-Type': type },
+    error: detail,
+    errorType: type,
+  };
+}
+
+/** The outcome of a content filter's refusal. */
+export function policyFailure(): Outcome {
+  return modelFailure(
+    new ModelError(422, [
+      {
+        loc: ['body', 'prompt'],
+        msg: 'The content could not be processed because it was flagged by a content checker.',
+        type: 'content_policy_violation',
+      },
+    ]),
+  );
+}
+
+function valueAt(body: unknown, path: readonly PropertyKey[]): unknown {
+  let value = body;
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null) return undefined;
+    value = Reflect.get(value, key) as unknown;
+  }
+  return value;
+}
+
+type Issue = z.core.$ZodIssue;
+
+/** zod's issue in the words of pydantic, which fal's models speak. */
+function describeIssue(issue: Issue, input: unknown): Pick<ErrorDetail, 'msg' | 'type' | 'ctx'> {
+  if (issue.code === 'invalid_type') {
+    if (input === undefined) return { type: 'missing', msg: 'Field required' };
+    return { type: `${issue.expected}_type`, msg: `Input should be a valid ${issue.expected}` };
+  }
+  if (issue.code === 'invalid_value') {
+    const expected = issue.values.map((value) => `'${String(value)}'`).join(', ');
+    if (input === undefined) return { type: 'missing', msg: 'Field required' };
+    return { type: 'literal_error', msg: `Input should be ${expected}`, ctx: { expected } };
+  }
+  if (issue.code === 'too_big' || issue.code === 'too_small') {
+    const big = issue.code === 'too_big';
+    const bound = Number(big ? issue.maximum : issue.minimum);
+    if (issue.origin === 'string' || issue.origin === 'array') {
+      const type = `${issue.origin === 'string' ? 'string_' : ''}too_${big ? 'long' : 'short'}`;
+      const ctx = { [big ? 'max_length' : 'min_length']: bound };
+      return { type, msg: `Length should be at ${big ? 'most' : 'least'} ${bound}`, ctx };
+    }
+    const type = big ? 'less_than_equal' : 'greater_than_equal';
+    return { type, msg: `Input should be ${type.replaceAll('_', ' ')} ${bound}`, ctx: { bound } };
+  }
+  return { type: 'value_error', msg: issue.message };
+}
+
+/** The 422 of a body that the endpoint's schema refuses. */
+export function validationError(error: z.ZodError, body: unknown): ModelError {
+  return new ModelError(
+    422,
+    error.issues.map((issue) => {
+      const input = valueAt(body, issue.path);
+      const loc = ['body', ...issue.path.filter((key) => typeof key !== 'symbol')];
+      return { loc, ...describeIssue(issue, input), ...(input === undefined ? {} : { input }) };
+    }),
+  );
+}

@@ -1,0 +1,327 @@
+/** fal's queue protocol: submit, status, status stream, result, cancel. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Counters } from '../counters.ts';
+import { durationMs, findFault, type Fault, type FaultBook } from '../faults.ts';
+import { answerJson, readJson, type Exchange, type JsonAnswer, type Route } from '../http.ts';
+import { rootAppId } from './endpoint.ts';
+import { endpoints } from './endpoints/registry.ts';
+import { queueMs, type Generator } from './generation.ts';
+import { modelFailure, ModelError, platformFailure } from './outcome.ts';
+import type { FalRequest, RequestStore } from './requests.ts';
+import { createRequestId } from './signing-key.ts';
+
+const streamIntervalMs = 100;
+/** How long `[[early-webhook]]` holds the answer of a submit for its webhook. */
+const earlyWebhookWaitMs = 2000;
+
+/** What the queue's routes work with. */
+export interface QueueOptions {
+  store: RequestStore;
+  generator: Generator;
+  faults: FaultBook;
+  counters: Counters;
+  /** The key that `Authorization: Key …` must carry. */
+  apiKey: string;
+  /** Generation time of an image, in milliseconds. */
+  latencyMs: number;
+  /** Base of queue URLs, without a slash at the end. */
+  queueUrl: () => string;
+}
+
+function retryAfter(text: string): string {
+  const date = /^date:(\d+)$/.exec(text);
+  return date ? new Date(Date.now() + Number(date[1]) * 1000).toUTCString() : text;
+}
+
+const refusals: Record<number, string> = {
+  401: 'Cannot access application. Authentication is required.',
+  403: 'User is locked. Reason: Exhausted balance.',
+  429: 'Too many requests. Please slow down.',
+};
+
+/** The answer of `[[submit:STATUS]]`: nothing was accepted. */
+function refusal(fault: Fault): JsonAnswer {
+  const status = Number(fault.argument || 503);
+  const after = fault.options['retry-after'];
+  const headers = after === undefined ? {} : { 'Retry-After': retryAfter(after) };
+  const detail = refusals[status];
+  if (detail !== undefined) return { status, body: { detail }, headers };
+  const failure =
+    status === 422
+      ? modelFailure(
+          new ModelError(422, [{ loc: ['body'], msg: 'Invalid input', type: 'value_error' }]),
+        )
+      : platformFailure(status);
+  return { status, body: failure.body, headers: { ...failure.headers, ...headers } };
+}
+
+/**
+ * The answer of `[[status:STATUS]]` and `[[result:STATUS]]`: the error page of something between
+ * the caller and fal. It says nothing about the request, so it carries no error type.
+ */
+function interrupt({ response }: Exchange, fault: Fault): void {
+  const after = fault.options['retry-after'];
+  response.writeHead(Number(fault.argument || 500), {
+    'Content-Type': 'text/html',
+    ...(after !== undefined && { 'Retry-After': retryAfter(after) }),
+  });
+  response.end('<!doctype html><title>Error</title><h1>Temporarily unavailable</h1>');
+}
+
+function promptOf(body: unknown): string {
+  if (typeof body !== 'object' || body === null) return '';
+  const { prompt, multi_prompt: shots } = body as { prompt?: unknown; multi_prompt?: unknown };
+  const texts = Array.isArray(shots) ? shots.map((shot: unknown) => promptOf(shot)) : [];
+  return [typeof prompt === 'string' ? prompt : '', ...texts].join(' ').trim();
+}
+
+class Queue {
+  readonly #options: QueueOptions;
+
+  constructor(options: QueueOptions) {
+    this.#options = options;
+  }
+
+  /** Guards a handler by the API key. */
+  authorized(handle: (exchange: Exchange) => Promise<void> | void) {
+    return async (exchange: Exchange): Promise<void> => {
+      if (exchange.request.headers.authorization === `Key ${this.#options.apiKey}`) {
+        await handle(exchange);
+        return;
+      }
+      this.#options.counters.unauthorized += 1;
+      answerJson(exchange, { status: 401, body: { detail: refusals[401] } });
+    };
+  }
+
+  #urls({ endpointId, requestId }: FalRequest) {
+    const responseUrl = `${this.#options.queueUrl()}/${rootAppId(endpointId)}/requests/${requestId}`;
+    return {
+      request_id: requestId,
+      response_url: responseUrl,
+      status_url: `${responseUrl}/status`,
+      cancel_url: `${responseUrl}/cancel`,
+    };
+  }
+
+  /** The request of the URL, if it lives under that root app. Otherwise answers 404. */
+  #find(exchange: Exchange): FalRequest | undefined {
+    const { owner, alias, requestId = '' } = exchange.params;
+    const request = this.#options.store.get(requestId);
+    if (request && rootAppId(request.endpointId) === `${owner}/${alias}`) return request;
+    answerJson(exchange, {
+      status: 404,
+      body: { detail: 'Request not found', status: 'NOT_FOUND' },
+    });
+    return undefined;
+  }
+
+  readonly submit = async (exchange: Exchange): Promise<void> => {
+    const { faults: book, counters } = this.#options;
+    const endpointId = exchange.params['endpointId'] ?? '';
+    const body = await readJson(exchange);
+    if (!endpoints.has(endpointId)) {
+      counters.submitsRefused += 1;
+      const detail = `Application "${endpointId}" not found`;
+      answerJson(exchange, { status: 404, body: { detail } });
+      return;
+    }
+    const faults = book.forSubmit(endpointId, body, promptOf(body));
+    const refused = faults.find(
+      (fault) =>
+        (fault.name === 'submit' || fault.name === 'reset-before-accept') && book.strikes(fault),
+    );
+    if (refused) {
+      counters.submitsRefused += 1;
+      if (refused.name === 'submit') answerJson(exchange, refusal(refused));
+      else exchange.request.socket.destroy();
+      return;
+    }
+    const request = await this.#accept(exchange, { endpointId, body, faults });
+    await this.#acknowledge(exchange, request);
+  };
+
+  async #accept(
+    exchange: Exchange,
+    { endpointId, body, faults }: Pick<FalRequest, 'endpointId' | 'body' | 'faults'>,
+  ): Promise<FalRequest> {
+    const { store, counters, latencyMs } = this.#options;
+    const requestId = createRequestId();
+    const slow = findFault(faults, 'slow');
+    const ownMs = latencyMs * (endpoints.get(endpointId)?.latencyFactor ?? 1);
+    const early = findFault(faults, 'early-webhook') !== undefined;
+    const request = await store.accept({
+      requestId,
+      gatewayRequestId: requestId,
+      endpointId,
+      body: body ?? {},
+      webhookUrl: exchange.url.searchParams.get('fal_webhook'),
+      acceptedAtMs: Date.now(),
+      latencyMs: early ? 0 : slow ? durationMs(slow.argument, ownMs) : ownMs,
+      faults,
+    });
+    counters.submitsAccepted += 1;
+    return request;
+  }
+
+  async #acknowledge(exchange: Exchange, request: FalRequest): Promise<void> {
+    const { generator, faults } = this.#options;
+    const struck = (name: Fault['name']) => {
+      const fault = findFault(request.faults, name);
+      return fault !== undefined && faults.strikes(fault);
+    };
+    const running = generator.run(request);
+    // A receiver that refuses the webhook must not hold the submit through all the retries.
+    if (struck('early-webhook')) await Promise.race([running, sleep(earlyWebhookWaitMs)]);
+    if (struck('hang-submit')) return;
+    if (struck('reset-after-accept')) {
+      exchange.request.socket.destroy();
+      return;
+    }
+    if (struck('malformed-submit')) {
+      exchange.response.writeHead(200, { 'Content-Type': 'application/json' });
+      exchange.response.end('{"status":"IN_QUEUE","request_id":"');
+      return;
+    }
+    answerJson(exchange, {
+      status: 200,
+      body: {
+        status: 'IN_QUEUE',
+        ...this.#urls(request),
+        gateway_request_id: request.gatewayRequestId,
+        queue_position: 0,
+      },
+      headers: { 'x-fal-request-id': request.requestId },
+    });
+  }
+
+  #statusOf(request: FalRequest, withLogs: boolean) {
+    const { outcome, acceptedAtMs, startedAtMs, finishedAtMs } = request;
+    const urls = this.#urls(request);
+    const begun = startedAtMs !== undefined || Date.now() >= acceptedAtMs + queueMs(request);
+    if (!outcome && !begun) return { status: 'IN_QUEUE', ...urls, queue_position: 0 };
+    const logs = withLogs
+      ? [
+          {
+            message: 'Generating',
+            level: 'INFO',
+            source: 'USER',
+            timestamp: new Date(startedAtMs ?? acceptedAtMs).toISOString(),
+          },
+        ]
+      : [];
+    if (!outcome) return { status: 'IN_PROGRESS', ...urls, logs };
+    const inferenceMs = (finishedAtMs ?? 0) - (startedAtMs ?? 0);
+    return {
+      status: 'COMPLETED',
+      ...urls,
+      logs,
+      metrics: { inference_time: inferenceMs / 1000 },
+      ...(outcome.error !== undefined && { error: outcome.error }),
+      ...(outcome.errorType !== undefined && { error_type: outcome.errorType }),
+    };
+  }
+
+  readonly status = (exchange: Exchange): void => {
+    this.#options.counters.statusPolls += 1;
+    const request = this.#find(exchange);
+    if (!request) return;
+    const fault = findFault(request.faults, 'status');
+    if (fault && this.#options.faults.strikes(fault, request.requestId)) {
+      interrupt(exchange, fault);
+      return;
+    }
+    const body = this.#statusOf(request, exchange.url.searchParams.get('logs') === '1');
+    const status = body.status === 'COMPLETED' ? 200 : 202;
+    answerJson(exchange, { status, body, headers: { 'x-fal-request-id': request.requestId } });
+  };
+
+  readonly stream = async (exchange: Exchange): Promise<void> => {
+    const request = this.#find(exchange);
+    if (!request) return;
+    const withLogs = exchange.url.searchParams.get('logs') === '1';
+    const { response } = exchange;
+    response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache' });
+    let last = '';
+    while (!response.destroyed) {
+      const status = this.#statusOf(request, withLogs);
+      const text = JSON.stringify(status);
+      if (text !== last) response.write(`data: ${text}\n\n`);
+      last = text;
+      if (status.status === 'COMPLETED') break;
+      // oxlint-disable-next-line no-await-in-loop -- a stream of states over time
+      await sleep(streamIntervalMs);
+    }
+    response.end();
+  };
+
+  readonly result = (exchange: Exchange): void => {
+    this.#options.counters.resultFetches += 1;
+    const request = this.#find(exchange);
+    if (!request) return;
+    const { outcome, requestId } = request;
+    const headers = { 'x-fal-request-id': requestId };
+    if (!outcome) {
+      const body = { detail: 'Request is still in progress' };
+      answerJson(exchange, { status: 400, body, headers });
+      return;
+    }
+    const fault = findFault(request.faults, 'result');
+    if (fault && this.#options.faults.strikes(fault, requestId)) {
+      interrupt(exchange, fault);
+      return;
+    }
+    const malformed = findFault(request.faults, 'malformed-result');
+    if (malformed && this.#options.faults.strikes(malformed, requestId)) {
+      exchange.response.writeHead(200, { ...headers, 'Content-Type': 'application/json' });
+      exchange.response.end('{"images":[{"url":');
+      return;
+    }
+    const { status, body } = outcome;
+    answerJson(exchange, { status, body, headers: { ...outcome.headers, ...headers } });
+  };
+
+  readonly cancel = async (exchange: Exchange): Promise<void> => {
+    const { counters, store, generator } = this.#options;
+    counters.cancels += 1;
+    const request = this.#find(exchange);
+    if (!request) return;
+    if (request.outcome) {
+      answerJson(exchange, { status: 400, body: { status: 'ALREADY_COMPLETED' } });
+      return;
+    }
+    if (!findFault(request.faults, 'ignore-cancel')) {
+      if (await store.finish(request, platformFailure(499))) generator.notify(request);
+    }
+    answerJson(exchange, { status: 202, body: { status: 'CANCELLATION_REQUESTED' } });
+  };
+}
+
+/** The routes of the queue under this path prefix. */
+export function queueRoutes(prefix: string, options: QueueOptions): Route[] {
+  const queue = new Queue(options);
+  const request = `^${prefix}/(?<owner>[^/]+)/(?<alias>[^/]+)/requests/(?<requestId>[^/]+)`;
+  return [
+    {
+      method: 'GET',
+      pattern: new RegExp(`${request}/status$`),
+      handle: queue.authorized(queue.status),
+    },
+    {
+      method: 'GET',
+      pattern: new RegExp(`${request}/status/stream$`),
+      handle: queue.authorized(queue.stream),
+    },
+    { method: 'GET', pattern: new RegExp(`${request}$`), handle: queue.authorized(queue.result) },
+    {
+      method: 'PUT',
+      pattern: new RegExp(`${request}/cancel$`),
+      handle: queue.authorized(queue.cancel),
+    },
+    {
+      method: 'POST',
+      pattern: new RegExp(`^${prefix}/(?<endpointId>.+)$`),
+      handle: queue.authorized(queue.submit),
+    },
+  ];
+}

@@ -1,0 +1,159 @@
+/** Signed webhook deliveries, retried until the receiver answers 2xx or the tries are used up. */
+import { setTimeout } from 'node:timers/promises';
+import { Agent, request as httpRequest } from 'undici';
+import type { Counters } from '../counters.ts';
+import { durationMs, findFault } from '../faults.ts';
+import type { FalRequest, RequestStore } from './requests.ts';
+import { createStrangerKey, type SigningKey } from './signing-key.ts';
+
+/** Waits between tries, in milliseconds: ten tries in all. */
+const retryDelaysMs = [200, 1000, 3000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000];
+const deliveryTimeoutMs = 15_000;
+/** The account every sandbox request belongs to. */
+const userId = 'sandbox-user';
+
+/** How one delivery differs from an honest one. */
+interface DeliveryOptions {
+  signature?: 'good' | 'bad' | 'other-key' | undefined;
+  /** Added to the timestamp that is sent and signed. */
+  timestampOffsetSeconds?: number | undefined;
+  /** Instead of the request's own webhook URL. */
+  url?: string | undefined;
+}
+
+/** What the receiver answered; status 0 = it could not be reached. */
+interface DeliveryResult {
+  status: number;
+  body: string;
+}
+
+interface WebhookSenderOptions {
+  store: RequestStore;
+  key: SigningKey;
+  counters: Counters;
+}
+
+/** Sends the webhooks of finished requests. */
+export interface WebhookSender {
+  /** One delivery, without retry. */
+  send: (request: FalRequest, options?: DeliveryOptions) => Promise<DeliveryResult>;
+  /** All deliveries that are owed for a finished request, with their retries. */
+  notify: (request: FalRequest) => Promise<void>;
+  /** Drops what is owed; the log brings it back at the next start. */
+  close: () => Promise<void>;
+}
+
+function payloadOf(request: FalRequest): string {
+  const { requestId, gatewayRequestId, outcome } = request;
+  const ids = { request_id: requestId, gateway_request_id: gatewayRequestId };
+  const failed = outcome?.error === undefined ? {} : { error: outcome.error };
+  const status = outcome?.error === undefined ? 'OK' : 'ERROR';
+  return JSON.stringify({ ...ids, status, ...failed, payload: outcome?.body ?? null });
+}
+
+interface Delivery {
+  requestId: string;
+  body: string;
+  options: DeliveryOptions;
+}
+
+function signedHeaders(
+  keys: { key: SigningKey; strangerKey: SigningKey },
+  { requestId, body, options }: Delivery,
+): Record<string, string> {
+  const timestampSeconds = Math.floor(Date.now() / 1000) + (options.timestampOffsetSeconds ?? 0);
+  const delivery = { requestId, userId, timestampSeconds, rawBody: body };
+  const signature = {
+    good: () => keys.key.sign(delivery),
+    // Right key, other content: as if the body had been changed on the way.
+    bad: () => keys.key.sign({ ...delivery, rawBody: `${body} ` }),
+    'other-key': () => keys.strangerKey.sign(delivery),
+  }[options.signature ?? 'good']();
+  return {
+    'Content-Type': 'application/json',
+    'X-Fal-Webhook-Request-Id': requestId,
+    'X-Fal-Webhook-User-Id': userId,
+    'X-Fal-Webhook-Timestamp': String(timestampSeconds),
+    'X-Fal-Webhook-Signature': signature,
+  };
+}
+
+async function post(
+  dispatcher: Agent,
+  { url, headers, body }: { url: string; headers: Record<string, string>; body: string },
+): Promise<DeliveryResult> {
+  try {
+    const answer = await httpRequest(url, { method: 'POST', headers, body, dispatcher });
+    return { status: answer.statusCode, body: await answer.body.text() };
+  } catch {
+    return { status: 0, body: '' };
+  }
+}
+
+/** Makes the sender of a sandbox. */
+export function createWebhookSender({ store, key, counters }: WebhookSenderOptions): WebhookSender {
+  const strangerKey = createStrangerKey();
+  const closing = new AbortController();
+  const dispatcher = new Agent({
+    headersTimeout: deliveryTimeoutMs,
+    bodyTimeout: deliveryTimeoutMs,
+    connect: { timeout: deliveryTimeoutMs },
+  });
+
+  const send = async (request: FalRequest, options: DeliveryOptions = {}) => {
+    const body = payloadOf(request);
+    const headers = signedHeaders(
+      { key, strangerKey },
+      { requestId: request.requestId, body, options },
+    );
+    const result = await post(dispatcher, {
+      url: options.url ?? request.webhookUrl ?? '',
+      headers,
+      body,
+    });
+    const delivered = result.status >= 200 && result.status < 300;
+    counters[delivered ? 'webhooksSent' : 'webhooksFailed'] += 1;
+    return result;
+  };
+
+  const pause = async (delayMs: number) => {
+    try {
+      await setTimeout(delayMs, undefined, { signal: closing.signal });
+    } catch {
+      // Closing: the caller looks at the signal.
+    }
+  };
+
+  const deliver = async (request: FalRequest) => {
+    const options = findFault(request.faults, 'bad-signature') ? { signature: 'bad' as const } : {};
+    for (const delayMs of [...retryDelaysMs, 0]) {
+      if (closing.signal.aborted) return;
+      // oxlint-disable-next-line no-await-in-loop -- each try waits for the verdict on the last
+      const { status } = await send(request, options);
+      if (status >= 200 && status < 300) return;
+      // oxlint-disable-next-line no-await-in-loop -- backoff
+      await pause(delayMs);
+    }
+  };
+
+  const notify = async (request: FalRequest) => {
+    if (request.notified || findFault(request.faults, 'no-webhook')) return;
+    const late = findFault(request.faults, 'late-webhook');
+    if (late) await pause(durationMs(late.argument, 3000));
+    const copies = Number(findFault(request.faults, 'dup-webhook')?.argument || 1);
+    for (let copy = 0; copy < copies; copy += 1) {
+      // oxlint-disable-next-line no-await-in-loop -- copies arrive one after the other
+      await deliver(request);
+    }
+    if (!closing.signal.aborted) await store.markNotified(request);
+  };
+
+  return {
+    send,
+    notify,
+    close: async () => {
+      closing.abort();
+      await dispatcher.destroy();
+    },
+  };
+}

@@ -1,0 +1,189 @@
+/**
+ * Faults on request. A marker in a prompt, `[[name:argument x times ; option=value]]`, or a rule
+ * set over `POST /_sandbox/faults` makes the sandbox misbehave in one precise way.
+ */
+import { z } from 'zod';
+
+/** Every fault the sandbox knows. A status may carry options: `submit:429x1;retry-after=2`. */
+const faultNames = [
+  // The submit. Nothing is accepted by the first two; everything is by the others.
+  'submit', // submit:503x2 answers this status; retry-after=2 or retry-after=date:2 (HTTP date)
+  'reset-before-accept', // destroys the socket
+  'reset-after-accept', // accepts, then destroys the socket
+  'hang-submit', // accepts and never answers
+  'malformed-submit', // accepts and answers half a JSON
+  // The generation.
+  'slow', // slow:20s, slow:500ms
+  'fail', // fail:422 = a model error; fail:422;type=image_too_small
+  'policy', // the content filter's refusal
+  'fail-result', // fail-result:504 = a platform error
+  'partial', // partial:2 = two pictures, however many were asked for
+  'ignore-cancel', // acknowledges a cancel and finishes all the same
+  // Status and result.
+  'status', // status:500x3 answers three polls so
+  'result', // result:502x1 answers one fetch so
+  'malformed-result', // half a JSON
+  // The webhook.
+  'no-webhook',
+  'early-webhook', // sent before the submit is answered
+  'late-webhook', // late-webhook:3s after the end
+  'dup-webhook', // dup-webhook:5
+  'bad-signature',
+  // The files.
+  'dead-url', // 404
+  'private-url', // the result points to 169.254.169.254
+  'truncated-media', // breaks off at half; truncated-media:silent claims half to be all
+  'empty-media',
+  'wrong-type-media', // HTML called a picture
+] as const;
+
+/** The name of a fault. */
+export type FaultName = (typeof faultNames)[number];
+
+/** One fault to commit, as the log keeps it. */
+export const faultSchema = z.object({
+  name: z.enum(faultNames),
+  /** What stands behind the colon: a status, a duration, a count. */
+  argument: z.string(),
+  /** How often it strikes; `null` = always. */
+  times: z.number().nullable(),
+  options: z.record(z.string(), z.string()),
+  /** Where its strikes are counted: faults with the same key share one count. */
+  countKey: z.string(),
+});
+
+/** One fault to commit. */
+export type Fault = z.infer<typeof faultSchema>;
+
+/** A rule of the admin endpoint. */
+export interface FaultRule {
+  /** Substring of the endpoint id or of the request body's JSON; absent = every submit. */
+  match?: string | undefined;
+  faults: string;
+  /** How many submits it applies to; absent = all. */
+  times?: number | undefined;
+}
+
+const markerPattern = /\[\[([^[\]]+)\]\]/g;
+const faultPattern = /^([a-z]+(?:-[a-z]+)*)(?::([^;]*?))?(?:x(\d+))?\s*(?:;(.*))?$/;
+const countKeysMax = 20_000;
+
+function isFaultName(name: string): name is FaultName {
+  return (faultNames as readonly string[]).includes(name);
+}
+
+function parseOptions(text: string | undefined): Record<string, string> {
+  const pairs = (text ?? '').split(';').filter((part) => part.trim() !== '');
+  return Object.fromEntries(
+    pairs.map((part) => {
+      const [name = '', value = ''] = part.split(/=(.*)/s);
+      return [name.trim(), value.trim()];
+    }),
+  );
+}
+
+function parseFault(text: string, countScope: string): Fault | undefined {
+  const match = faultPattern.exec(text.trim());
+  const name = match?.[1];
+  if (!match || name === undefined || !isFaultName(name)) return undefined;
+  return {
+    name,
+    argument: (match[2] ?? '').trim(),
+    times: match[3] === undefined ? null : Number(match[3]),
+    options: parseOptions(match[4]),
+    countKey: `${countScope}|${text}`,
+  };
+}
+
+/** The faults marked in a text; markers of no known name are the caller's own words. */
+function parseMarkers(text: string, countScope: string): Fault[] {
+  if (!text.includes('[[')) return [];
+  return [...text.matchAll(markerPattern)]
+    .map((match) => parseFault(match[1] ?? '', countScope))
+    .filter((fault) => fault !== undefined);
+}
+
+/** The text without its fault markers. */
+export function withoutMarkers(text: string): string {
+  return text
+    .replaceAll(markerPattern, (marker, inner: string) => (parseFault(inner, '') ? '' : marker))
+    .trim();
+}
+
+/** Markers of an admin rule, which may also stand without brackets, separated by spaces. */
+function parseRule(text: string, countScope: string): Fault[] {
+  const parts = text.includes('[[')
+    ? [...text.matchAll(markerPattern)].map((match) => match[1] ?? '')
+    : text.split(/\s+/).filter((part) => part !== '');
+  return parts.map((part) => {
+    const fault = parseFault(part, countScope);
+    if (!fault) throw new RangeError(`unknown fault "${part}"`);
+    return fault;
+  });
+}
+
+/** The fault of this name among a request's faults. */
+export function findFault(faults: readonly Fault[], name: FaultName): Fault | undefined {
+  return faults.find((fault) => fault.name === name);
+}
+
+/** Milliseconds of `20s`, `500ms` or `3` (seconds); the fallback when there is none. */
+export function durationMs(argument: string, fallbackMs: number): number {
+  const match = /^(\d+(?:\.\d+)?)(ms|s)?$/.exec(argument);
+  if (!match) return fallbackMs;
+  return Math.round(Number(match[1]) * (match[2] === 'ms' ? 1 : 1000));
+}
+
+interface ActiveRule {
+  match: string;
+  faults: Fault[];
+  remaining: number;
+}
+
+/** The faults in force: rules of the admin endpoint and how often each counted fault has struck. */
+export class FaultBook {
+  #rules: ActiveRule[] = [];
+  #nextRuleId = 1;
+  readonly #strikes = new Map<string, number>();
+
+  /** Adds a rule. @throws RangeError when it names an unknown fault. */
+  add({ match, faults, times }: FaultRule): void {
+    const scope = `rule ${this.#nextRuleId}`;
+    this.#nextRuleId += 1;
+    const parsed = parseRule(faults, scope);
+    this.#rules.push({ match: match ?? '', faults: parsed, remaining: times ?? Infinity });
+  }
+
+  /** Forgets all rules and counts. */
+  clear(): void {
+    this.#rules = [];
+    this.#strikes.clear();
+  }
+
+  /** The faults of one submit; each rule that matches is used up by one. */
+  forSubmit(endpointId: string, body: unknown, prompt: string): Fault[] {
+    const marked = parseMarkers(prompt, `${endpointId}|${prompt}`);
+    if (this.#rules.length === 0) return marked;
+    const text = `${endpointId}\n${JSON.stringify(body)}`;
+    const ruled: Fault[] = [];
+    for (const rule of this.#rules) {
+      if (rule.remaining <= 0 || !text.includes(rule.match)) continue;
+      rule.remaining -= 1;
+      ruled.push(...rule.faults);
+    }
+    return [...marked, ...ruled];
+  }
+
+  /** True when the fault strikes now: always, or while its count lasts. */
+  strikes(fault: Fault, scope = ''): boolean {
+    if (fault.times === null) return true;
+    const key = `${scope}|${fault.countKey}`;
+    const struck = this.#strikes.get(key) ?? 0;
+    if (struck >= fault.times) return false;
+    this.#strikes.delete(key);
+    this.#strikes.set(key, struck + 1);
+    const oldest = this.#strikes.keys().next().value;
+    if (this.#strikes.size > countKeysMax && oldest !== undefined) this.#strikes.delete(oldest);
+    return true;
+  }
+}

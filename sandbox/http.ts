@@ -1,0 +1,119 @@
+/** The thin HTTP layer of the sandbox: exact control over sockets, because faults need it. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+/** Largest request body taken, in bytes: data URIs of large inputs fit. */
+const bodyBytesMax = 64 * 1024 * 1024;
+
+/** One request on its way to an answer. */
+export interface Exchange {
+  request: IncomingMessage;
+  response: ServerResponse;
+  url: URL;
+  /** Named groups of the route's pattern, percent-decoded. */
+  params: Record<string, string>;
+}
+
+/** A method and path pattern with its handler. HEAD is answered by the GET route. */
+export interface Route {
+  method: string;
+  pattern: RegExp;
+  handle: (exchange: Exchange) => Promise<void> | void;
+}
+
+/** An answer with a JSON body. */
+export interface JsonAnswer {
+  status: number;
+  body: unknown;
+  headers?: Record<string, string>;
+}
+
+/** Ends the exchange with a JSON body; does nothing when the socket is already gone. */
+export function answerJson({ response }: Exchange, { status, body, headers }: JsonAnswer): void {
+  if (response.writableEnded || response.destroyed) return;
+  const text = JSON.stringify(body);
+  response.writeHead(status, {
+    ...headers,
+    'Content-Type': 'application/json',
+    'Content-Length': Buffer.byteLength(text),
+  });
+  response.end(text);
+}
+
+/** A request that cannot be read: answered with this status and `{detail}`. */
+class UnreadableRequestError extends Error {
+  override readonly name = 'UnreadableRequestError';
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/**
+ * The request's JSON body; `undefined` when it is empty.
+ * @throws UnreadableRequestError 413 when too large, 422 when it is not JSON.
+ */
+export async function readJson({ request }: Exchange): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let sizeBytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    sizeBytes += chunk.length;
+    if (sizeBytes > bodyBytesMax) throw new UnreadableRequestError(413, 'Request body too large');
+    chunks.push(chunk);
+  }
+  if (sizeBytes === 0) return undefined;
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown;
+  } catch {
+    throw new UnreadableRequestError(422, 'JSON decode error');
+  }
+}
+
+function findRoute(routes: readonly Route[], method: string, path: string) {
+  const wanted = method === 'HEAD' ? 'GET' : method;
+  for (const route of routes) {
+    if (route.method !== wanted) continue;
+    const match = route.pattern.exec(path);
+    if (match) return { route, params: match.groups ?? {} };
+  }
+  return undefined;
+}
+
+function decodeParams(params: Record<string, string>): Record<string, string> {
+  const decoded: Record<string, string> = {};
+  for (const [name, text] of Object.entries(params)) decoded[name] = decodeURIComponent(text);
+  return decoded;
+}
+
+function answerFailure(exchange: Exchange, error: unknown): void {
+  if (exchange.response.headersSent || exchange.request.socket.destroyed) {
+    exchange.request.socket.destroy();
+    return;
+  }
+  const status =
+    error instanceof UnreadableRequestError ? error.status : error instanceof URIError ? 400 : 500;
+  const detail = error instanceof Error ? error.message : 'Internal Server Error';
+  if (status === 500)
+    process.stderr.write(`sandbox: ${error instanceof Error ? error.stack : detail}\n`);
+  answerJson(exchange, { status, body: { detail } });
+}
+
+/** Makes a request listener of a route table; what no route takes is a 404. */
+export function createListener(routes: readonly Route[]) {
+  return (request: IncomingMessage, response: ServerResponse): void => {
+    const url =
+      URL.parse(request.url ?? '/', 'http://sandbox.invalid') ?? new URL('http://sandbox.invalid/');
+    const exchange: Exchange = { request, response, url, params: {} };
+    const serve = async () => {
+      const found = findRoute(routes, request.method ?? 'GET', url.pathname);
+      if (!found) {
+        answerJson(exchange, { status: 404, body: { detail: 'Not Found' } });
+        return;
+      }
+      exchange.params = decodeParams(found.params);
+      await found.route.handle(exchange);
+    };
+    serve().catch((error: unknown) => answerFailure(exchange, error));
+  };
+}

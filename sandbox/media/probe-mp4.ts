@@ -1,0 +1,66 @@
+/** Reads size, duration and frame rate of an MP4 from its boxes (ISO/IEC 14496-12), no decoding. */
+
+/** What an MP4 says about its video track. */
+export interface VideoFacts {
+  width: number;
+  height: number;
+  durationSeconds: number;
+}
+
+interface Box {
+  type: string;
+  body: Buffer;
+}
+
+const headerBytes = 8;
+
+function* boxesOf(bytes: Buffer): Generator<Box> {
+  let at = 0;
+  while (at + headerBytes <= bytes.length) {
+    const shortSize = bytes.readUInt32BE(at);
+    const isLong = shortSize === 1 && at + 16 <= bytes.length;
+    const size = isLong ? Number(bytes.readBigUInt64BE(at + 8)) : shortSize || bytes.length - at;
+    if (size < headerBytes) return;
+    const type = bytes.toString('latin1', at + 4, at + 8);
+    yield { type, body: bytes.subarray(at + (isLong ? 16 : headerBytes), at + size) };
+    at += size;
+  }
+}
+
+function find(bytes: Buffer, ...path: string[]): Buffer | undefined {
+  const [type, ...rest] = path;
+  if (type === undefined) return bytes;
+  for (const box of boxesOf(bytes)) {
+    const found = box.type === type ? find(box.body, ...rest) : undefined;
+    if (found) return found;
+  }
+  return undefined;
+}
+
+/** Seconds of an `mvhd` box: version 1 has 64-bit times. */
+function durationOf(header: Buffer): number {
+  return header.readUInt8(0) === 1
+    ? Number(header.readBigUInt64BE(24)) / header.readUInt32BE(20)
+    : header.readUInt32BE(16) / header.readUInt32BE(12);
+}
+
+/** The facts of the first track with a picture; `undefined` when this is no MP4 with video. */
+export function probeMp4(bytes: Buffer): VideoFacts | undefined {
+  try {
+    const movie = find(bytes, 'moov');
+    const header = movie && find(movie, 'mvhd');
+    if (!movie || !header) return undefined;
+    const durationSeconds = durationOf(header);
+    for (const { type, body } of boxesOf(movie)) {
+      const track = type === 'trak' ? find(body, 'tkhd') : undefined;
+      if (!track) continue;
+      const width = Math.round(track.readUInt32BE(track.length - 8) / 65_536);
+      const height = Math.round(track.readUInt32BE(track.length - 4) / 65_536);
+      if (width > 0 && height > 0) return { width, height, durationSeconds };
+    }
+  } catch (error) {
+    // Boxes that promise more bytes than there are.
+    if (!(error instanceof RangeError)) throw error;
+  }
+  return undefined;
+}

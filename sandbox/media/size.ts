@@ -1,0 +1,61 @@
+/** Picture sizes in pixels from the ways a request can ask for them. */
+
+/** Width and height in pixels. */
+export interface Size {
+  width: number;
+  height: number;
+}
+
+/** Names of fal's sizes (docs: image_size). */
+export const presetNames = [
+  'square_hd',
+  'square',
+  'portrait_4_3',
+  'portrait_16_9',
+  'landscape_4_3',
+  'landscape_16_9',
+] as const;
+
+/** fal's named sizes. */
+export const sizePresets: Record<(typeof presetNames)[number], Size> = {
+  square_hd: { width: 1024, height: 1024 },
+  square: { width: 512, height: 512 },
+  portrait_4_3: { width: 768, height: 1024 },
+  portrait_16_9: { width: 576, height: 1024 },
+  landscape_4_3: { width: 1024, height: 768 },
+  landscape_16_9: { width: 1024, height: 576 },
+};
+
+const resolutionScales: Record<string, number> = { '0.5K': 0.5, '1K': 1, '2K': 2, '4K': 4 };
+
+function toMultiple(value: number, step: number): number {
+  return Math.max(step, Math.round(value / step) * step);
+}
+
+/**
+ * About one megapixel of this ratio (`"16:9"`, or width / height), times the resolution's scale
+ * squared. Edges are multiples of 16 at 1K, so every resolution of a ratio has the same shape.
+ */
+export function sizeOfAspect(aspect: string | number, resolution = '1K'): Size {
+  const scale = resolutionScales[resolution.toUpperCase()] ?? 1;
+  const [across = 1, down = 1] =
+    typeof aspect === 'number' ? [aspect, 1] : aspect.split(':').map(Number);
+  const ratio = across / down;
+  const width = toMultiple(Math.sqrt(ratio) * 1024, 16);
+  const height = toMultiple(1024 / Math.sqrt(ratio), 16);
+  return { width: width * scale, height: height * scale };
+}
+
+/** The size of the text `"1536x1024"`. */
+export function sizeOfText(text: string): Size {
+  const [width = 1024, height = 1024] = text.split('x').map(Number);
+  return { width, height };
+}
+
+/** The size enlarged, keeping its shape, to at least this many pixels. */
+export function atLeastPixels(size: Size, pixels: number): Size {
+  const missing = pixels / (size.width * size.height);
+  if (missing <= 1) return size;
+  const factor = Math.sqrt(missing);
+  return { width: Math.ceil(size.width * factor), height: Math.ceil(size.height * factor) };
+}

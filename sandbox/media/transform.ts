@@ -1,0 +1,206 @@
+/** Real transformations of input pictures: edit, upscale, cut out. */
+import sharp, { type Metadata, type Sharp } from 'sharp';
+import { mediaOf, svgOf, type Drawing, type PictureFormat } from './draw.ts';
+import { fetchInput } from './input.ts';
+import { MediaInputError, type Media, type MediaInput } from './media.ts';
+import type { Size } from './size.ts';
+
+const edgePixelsMax = 16_384;
+const outputPixelsMax = 64_000_000;
+const thumbnailsMax = 3;
+
+interface Loaded {
+  image: Sharp;
+  size: Size;
+}
+
+async function load(input: MediaInput): Promise<Loaded> {
+  const bytes = await fetchInput(input);
+  const image = sharp(bytes, { limitInputPixels: 268_000_000 }).autoOrient();
+  let metadata: Metadata;
+  try {
+    metadata = await image.metadata();
+  } catch {
+    throw new MediaInputError('decode', input);
+  }
+  return { image, size: { width: metadata.autoOrient.width, height: metadata.autoOrient.height } };
+}
+
+/** Decoding problems inside a pipeline are the input's fault, not ours. */
+async function blameInput<T>(input: MediaInput, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw error instanceof MediaInputError ? error : new MediaInputError('decode', input);
+  }
+}
+
+/** Width and height of an input picture. @throws MediaInputError */
+export async function measure(input: MediaInput): Promise<Size> {
+  return (await load(input)).size;
+}
+
+/** An edit of one or more pictures: the first is the ground, the others appear as thumbnails. */
+export interface Edit extends Drawing {
+  images: [MediaInput, ...MediaInput[]];
+  /** White = edit here, black = keep. */
+  mask?: MediaInput | undefined;
+}
+
+async function overlay(edit: Edit): Promise<Buffer> {
+  const shapes = sharp(svgOf({ ...edit, transparent: true })).ensureAlpha();
+  if (!edit.mask) return shapes.png({ compressionLevel: 1 }).toBuffer();
+  const { image } = await load(edit.mask);
+  const { width, height } = edit;
+  const mask = await blameInput(
+    edit.mask,
+    image.resize(width, height, { fit: 'fill' }).flatten().greyscale().raw().toBuffer(),
+  );
+  const paint = { create: { width, height, channels: 3, background: '#000' } } as const;
+  const stencil = await sharp(paint)
+    .joinChannel(mask, { raw: { width, height, channels: 1 } })
+    .png({ compressionLevel: 1 })
+    .toBuffer();
+  const drawn = await shapes.png({ compressionLevel: 1 }).toBuffer();
+  return sharp(drawn)
+    .composite([{ input: stencil, blend: 'dest-in' }])
+    .png({ compressionLevel: 1 })
+    .toBuffer();
+}
+
+async function thumbnail(input: MediaInput, edge: number): Promise<Buffer> {
+  const { image } = await load(input);
+  return blameInput(input, image.resize(edge, edge, { fit: 'cover' }).png().toBuffer());
+}
+
+/** Draws over the input pictures, inside the mask when there is one. @throws MediaInputError */
+export async function editPicture(edit: Edit): Promise<Media> {
+  const { width, height, format } = edit;
+  const [first, ...others] = edit.images;
+  const edge = Math.max(16, Math.round(Math.min(width, height) / 6));
+  const [{ image }, paint, ...thumbnails] = await Promise.all([
+    load(first),
+    overlay(edit),
+    ...others.map(async (other) => thumbnail(other, edge)),
+  ]);
+  const ground = await blameInput(
+    first,
+    image
+      .resize(width, height, { fit: 'cover' })
+      .ensureAlpha()
+      .png({ compressionLevel: 1 })
+      .toBuffer(),
+  );
+  const strip = thumbnails
+    .slice(0, thumbnailsMax)
+    .map((input, position) => ({ input, left: position * edge, top: 0 }));
+  const edited = sharp(ground).composite([{ input: paint, blend: 'over' as const }, ...strip]);
+  return mediaOf(edit.transparent ? edited : edited.removeAlpha(), format);
+}
+
+/** Enlarges a picture by a factor. @throws MediaInputError when the result would be too large. */
+export async function upscalePicture(
+  input: MediaInput,
+  { factor, format }: { factor: number; format: PictureFormat },
+): Promise<Media> {
+  const { image, size } = await load(input);
+  const width = Math.max(1, Math.round(size.width * factor));
+  const height = Math.max(1, Math.round(size.height * factor));
+  if (Math.max(width, height) > edgePixelsMax || width * height > outputPixelsMax) {
+    throw new MediaInputError('too_large', input);
+  }
+  const enlarged = image.resize(width, height, { fit: 'fill', kernel: 'cubic' });
+  return blameInput(input, mediaOf(enlarged, format));
+}
+
+/** Mean colour of the picture's outermost pixels: what a background most likely is. */
+function borderColor(pixels: Buffer, { width, height }: Size): [number, number, number] {
+  const sum: [number, number, number] = [0, 0, 0];
+  let count = 0;
+  for (let y = 0; y < height; y += 1) {
+    const step = y === 0 || y === height - 1 ? 1 : Math.max(1, width - 1);
+    for (let x = 0; x < width; x += step) {
+      const at = (y * width + x) * 3;
+      sum[0] += pixels[at] ?? 0;
+      sum[1] += pixels[at + 1] ?? 0;
+      sum[2] += pixels[at + 2] ?? 0;
+      count += 1;
+    }
+  }
+  return [sum[0] / count, sum[1] / count, sum[2] / count];
+}
+
+function maskByColor(pixels: Buffer, size: Size): Buffer {
+  const [red, green, blue] = borderColor(pixels, size);
+  const mask = Buffer.alloc(size.width * size.height);
+  for (let pixel = 0; pixel < mask.length; pixel += 1) {
+    const at = pixel * 3;
+    const distance = Math.hypot(
+      (pixels[at] ?? 0) - red,
+      (pixels[at + 1] ?? 0) - green,
+      (pixels[at + 2] ?? 0) - blue,
+    );
+    mask[pixel] = Math.max(0, Math.min(255, (distance - 30) * 6));
+  }
+  return mask;
+}
+
+/** A picture without a plain background still gets a foreground: an ellipse in its middle. */
+function maskByEllipse({ width, height }: Size): Buffer {
+  const mask = Buffer.alloc(width * height);
+  for (let y = 0; y < height; y += 1) {
+    for (let x = 0; x < width; x += 1) {
+      const radius = Math.hypot((2 * x) / width - 1, (2 * y) / height - 1);
+      mask[y * width + x] = Math.max(0, Math.min(255, (0.9 - radius) * 2000));
+    }
+  }
+  return mask;
+}
+
+function segment(pixels: Buffer, size: Size): Buffer {
+  const byColor = maskByColor(pixels, size);
+  const share = byColor.reduce((sum, alpha) => sum + alpha, 0) / (byColor.length * 255);
+  return share > 0.02 && share < 0.98 ? byColor : maskByEllipse(size);
+}
+
+/** A cut-out and its mask, both of the input's size. */
+export interface CutOut {
+  image: Media;
+  mask: Media;
+}
+
+/** Makes the background transparent. The mask is found at `operatingEdge` pixels at most. */
+export async function cutOut(
+  input: MediaInput,
+  { operatingEdge, format }: { operatingEdge: number; format: PictureFormat },
+): Promise<CutOut> {
+  const { image, size } = await load(input);
+  const bounds = { fit: 'inside', withoutEnlargement: true } as const;
+  const small = await blameInput(
+    input,
+    image
+      .clone()
+      .resize(operatingEdge, operatingEdge, bounds)
+      .flatten({ background: '#fff' })
+      .toColourspace('srgb')
+      .removeAlpha()
+      .raw()
+      .toBuffer({ resolveWithObject: true }),
+  );
+  const smallMask = segment(small.data, small.info);
+  const raw = { width: small.info.width, height: small.info.height, channels: 1 } as const;
+  const mask = await sharp(smallMask, { raw })
+    .resize(size.width, size.height, { fit: 'fill' })
+    .toColourspace('b-w')
+    .raw()
+    .toBuffer();
+  const maskRaw = { raw: { ...size, channels: 1 as const } };
+  // A pipeline of its own: sharp would remove the joined alpha together with the input's.
+  const opaque = image.flatten({ background: '#fff' }).toColourspace('srgb').removeAlpha();
+  const ground = await blameInput(input, opaque.raw().toBuffer());
+  const cut = sharp(ground, { raw: { ...size, channels: 3 } }).joinChannel(mask, maskRaw);
+  return {
+    image: await mediaOf(cut, format),
+    mask: await mediaOf(sharp(mask, maskRaw), format),
+  };
+}

@@ -1,0 +1,179 @@
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { lockInstance, type InstanceLock } from './instance-lock.ts';
+import { nodeService, runNode } from './node-service.ts';
+import { startPostgres } from './postgres.ts';
+import { writePrivateFile } from './private-file.ts';
+import { loadSecrets, saveSecrets, type Secrets } from './secrets.ts';
+import { claimPorts, type Settings } from './settings.ts';
+import { planStack, processMarks, type Programs, type StackPlan } from './stack-plan.ts';
+import { Supervisor, type Service } from './supervisor.ts';
+import { findTemporalCli } from './temporal-cli.ts';
+import { probeTemporal, startTemporal } from './temporal.ts';
+
+/** What `stack.json` says about a stack that is ready. */
+export interface StackDescription {
+  apiUrl: string;
+  temporalAddress: string;
+  temporalNamespace: string;
+  /** Null when the Temporal server is not ours. */
+  temporalUiUrl: string | null;
+  databaseUrl: string;
+  sandboxUrl: string;
+  apiKey: string;
+  adminKey: string;
+  organizationId: string;
+  /** Process ids by service; kept up to date across restarts. */
+  processes: Record<string, number>;
+}
+
+/** What is asked of whoever makes the demo organization. */
+interface DemoRequest {
+  databaseUrl: string;
+  keyPepper: string;
+  demoCredits: number;
+  /** The key of an earlier start, to be kept while it works. */
+  apiKey?: string;
+}
+
+export interface LocalStackOptions {
+  settings: Settings;
+  /** The user's environment, which passes through to the programs. */
+  env: NodeJS.ProcessEnv;
+  programs: Programs;
+  ensureDemoOrganization: (
+    request: DemoRequest,
+  ) => Promise<{ organizationId: string; apiKey: string }>;
+  report: (line: string) => void;
+}
+
+/** Where a ready stack describes itself. */
+export function stackFile(dataDir: string): string {
+  return join(dataDir, 'stack.json');
+}
+
+/** The stack of one data directory: Postgres, Temporal, the provider sandbox, the API, a worker. */
+export class LocalStack {
+  readonly #options: LocalStackOptions;
+  readonly #supervisor: Supervisor;
+  #lock: InstanceLock | undefined;
+  #description: StackDescription | undefined;
+
+  constructor(options: LocalStackOptions) {
+    this.#options = options;
+    this.#supervisor = new Supervisor({
+      report: options.report,
+      onChange: (processes) => this.#record(processes),
+    });
+  }
+
+  /**
+   * Starts everything and returns when all of it is ready. After a rejection, or to interrupt a
+   * start under way, call `stop`.
+   * @throws AlreadyRunningError when another stack has the data directory.
+   */
+  async start(): Promise<StackDescription> {
+    const { settings, env, programs, report } = this.#options;
+    const { dataDir } = settings;
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    const secrets = loadSecrets(dataDir);
+    const draft = planStack({ settings, secrets, env, programs, ports: settings.ports });
+    this.#lock = await lockInstance(dataDir, { marks: processMarks(draft), report });
+    rmSync(stackFile(dataDir), { force: true });
+    const ports = await claimPorts(settings);
+    const plan = planStack({ settings, secrets, env, programs, ports });
+
+    if (!plan.temporal) await this.#checkTemporal(plan);
+    await this.#stage(this.#postgres(plan), ...this.#temporal(plan), nodeService(plan.sandbox));
+    await runNode(plan.migrate);
+    const demo = await this.#demoOrganization(plan, secrets);
+    await this.#stage(nodeService(plan.api), nodeService(plan.worker));
+
+    const { apiUrl, temporalAddress, temporalNamespace, temporalUiUrl } = plan;
+    this.#description = {
+      apiUrl,
+      temporalAddress,
+      temporalNamespace,
+      temporalUiUrl,
+      databaseUrl: plan.databaseUrl,
+      sandboxUrl: plan.sandboxUrl,
+      apiKey: demo.apiKey,
+      adminKey: secrets.adminKey,
+      organizationId: demo.organizationId,
+      processes: {},
+    };
+    this.#record(this.#supervisor.processes);
+    return { ...this.#description, processes: this.#supervisor.processes };
+  }
+
+  async #stage(...services: Service[]): Promise<void> {
+    const startedAt = performance.now();
+    await this.#supervisor.start(...services);
+    const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+    this.#options.report(`${services.map(({ name }) => name).join(', ')} ready in ${seconds} s`);
+  }
+
+  #postgres({ postgres }: StackPlan): Service {
+    return { name: 'postgres', start: () => startPostgres(postgres) };
+  }
+
+  #temporal({ temporal }: StackPlan): Service[] {
+    if (!temporal) return [];
+    const { report } = this.#options;
+    const start = async () =>
+      await startTemporal({ ...temporal, executable: await findTemporalCli({ report }) });
+    return [{ name: 'temporal', start }];
+  }
+
+  async #checkTemporal({ temporalAddress, temporalNamespace }: StackPlan): Promise<void> {
+    await probeTemporal(temporalAddress, temporalNamespace).catch((error: unknown) => {
+      throw new Error(
+        `TEMPORAL_ADDRESS ${temporalAddress}: namespace ${temporalNamespace} does not answer (${String(error)})`,
+        { cause: error },
+      );
+    });
+  }
+
+  async #demoOrganization({ databaseUrl }: StackPlan, secrets: Secrets) {
+    const { settings, ensureDemoOrganization } = this.#options;
+    const { demoApiKey, keyPepper } = secrets;
+    const demo = await ensureDemoOrganization({
+      databaseUrl,
+      keyPepper,
+      demoCredits: settings.demoCredits,
+      ...(demoApiKey === undefined ? {} : { apiKey: demoApiKey }),
+    });
+    if (demo.apiKey !== demoApiKey) {
+      saveSecrets(settings.dataDir, { ...secrets, demoApiKey: demo.apiKey });
+    }
+    return demo;
+  }
+
+  #record(processes: Record<string, number>): void {
+    this.#lock?.record(processes);
+    if (!this.#description) return;
+    const content = JSON.stringify({ ...this.#description, processes }, null, 2);
+    writePrivateFile(stackFile(this.#options.settings.dataDir), `${content}\n`);
+  }
+
+  /** Stops everything in order and removes `stack.json`. */
+  async stop(): Promise<void> {
+    await this.#supervisor.stop();
+    this.#forget();
+  }
+
+  /** Ends everything at once. */
+  kill(): void {
+    this.#supervisor.kill();
+    this.#forget();
+  }
+
+  #forget(): void {
+    // Without the lock these files are another stack's.
+    if (!this.#lock) return;
+    this.#description = undefined;
+    rmSync(stackFile(this.#options.settings.dataDir), { force: true });
+    this.#lock.release();
+    this.#lock = undefined;
+  }
+}

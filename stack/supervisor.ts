@@ -1,0 +1,133 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describeExit, type Exit, type Running } from './running.ts';
+
+/** A program the supervisor keeps running. */
+export interface Service {
+  name: string;
+  /** Starts it and returns when it is ready; rejects with a message for people when it is not. */
+  start(): Promise<Running>;
+}
+
+export interface SupervisorOptions {
+  /** Told one line about every restart. */
+  report: (line: string) => void;
+  /** Called whenever a process starts or ends, with the ids of the live ones by name. */
+  onChange?: (processes: Record<string, number>) => void;
+  /** The wait before the first restart, doubled each time. Default 200. */
+  restartMinMs?: number;
+  /** The longest wait before a restart. Default 5,000. */
+  restartMaxMs?: number;
+}
+
+/** After this long without a crash the waits start small again. */
+const stableMs = 30_000;
+/** How long a stop waits for starts under way. */
+const pendingMs = 15_000;
+
+/**
+ * Keeps services running: starts them in stages, restarts what ends unasked (with growing waits),
+ * and stops everything in the reverse order.
+ */
+export class Supervisor {
+  readonly #options: Required<SupervisorOptions>;
+  readonly #stages: Service[][] = [];
+  readonly #running = new Map<string, Running>();
+  readonly #waits = new Map<string, number>();
+  readonly #pending = new Set<Promise<unknown>>();
+  readonly #stopping = new AbortController();
+  #stopped: Promise<void> | undefined;
+
+  constructor(options: SupervisorOptions) {
+    this.#options = { restartMinMs: 200, restartMaxMs: 5_000, onChange: () => {}, ...options };
+  }
+
+  /** The ids of the live processes by service name. */
+  get processes(): Record<string, number> {
+    return Object.fromEntries([...this.#running].map(([name, { pid }]) => [name, pid]));
+  }
+
+  /**
+   * Starts services side by side and returns when all are ready.
+   * @throws the first failure, after every start of the stage has settled.
+   */
+  async start(...stage: Service[]): Promise<void> {
+    this.#stages.push(stage);
+    const starts = Promise.allSettled(stage.map((service) => this.#startOne(service)));
+    this.#track(starts);
+    const results = await starts;
+    const failed = results.find((result) => result.status === 'rejected');
+    if (failed) throw failed.reason;
+  }
+
+  async #startOne(service: Service): Promise<void> {
+    this.#stopping.signal.throwIfAborted();
+    const running = await service.start();
+    if (this.#stopping.signal.aborted) {
+      await running.stop();
+      this.#stopping.signal.throwIfAborted();
+    }
+    this.#running.set(service.name, running);
+    this.#options.onChange(this.processes);
+    this.#track(this.#watch(service, running));
+  }
+
+  /** Notes what `stop` has to wait for. */
+  #track(work: Promise<unknown>): void {
+    this.#pending.add(work);
+    void work.finally(() => this.#pending.delete(work));
+  }
+
+  async #watch(service: Service, running: Running): Promise<void> {
+    const startedAt = performance.now();
+    const exit = await running.exited;
+    if (this.#stopping.signal.aborted) return;
+    this.#running.delete(service.name);
+    this.#options.onChange(this.processes);
+    const uptimeMs = performance.now() - startedAt;
+    await this.#restart(service, { exit, uptimeMs });
+  }
+
+  async #restart(service: Service, end: { exit: Exit; uptimeMs: number }): Promise<void> {
+    const { report, restartMinMs, restartMaxMs } = this.#options;
+    let problem = describeExit(end.exit);
+    if (end.uptimeMs > stableMs) this.#waits.delete(service.name);
+    for (;;) {
+      const waitMs = this.#waits.get(service.name) ?? restartMinMs;
+      this.#waits.set(service.name, Math.min(waitMs * 2, restartMaxMs));
+      report(`${service.name} ${problem}; restarting in ${waitMs / 1000} s`);
+      try {
+        await sleep(waitMs, undefined, { signal: this.#stopping.signal });
+        await this.#startOne(service);
+        report(`${service.name} is running again`);
+        return;
+      } catch (error) {
+        if (this.#stopping.signal.aborted) return;
+        problem = `could not be started (${error instanceof Error ? error.message : String(error)})`;
+      }
+    }
+  }
+
+  /** Stops everything, the last stage first. Calling it again waits for the same stop. */
+  async stop(): Promise<void> {
+    this.#stopped ??= this.#stopAll();
+    await this.#stopped;
+  }
+
+  async #stopAll(): Promise<void> {
+    this.#stopping.abort(new Error('the stack is stopping'));
+    for (const stage of this.#stages.toReversed()) {
+      await Promise.allSettled(
+        stage.map(async ({ name }) => await this.#running.get(name)?.stop()),
+      );
+    }
+    // A start under way ends itself when it is ready; a long download is not waited for.
+    await Promise.race([Promise.allSettled(this.#pending), sleep(pendingMs, null, { ref: false })]);
+    this.#running.clear();
+  }
+
+  /** Ends everything at once, without a chance to clean up. */
+  kill(): void {
+    this.#stopping.abort(new Error('the stack was told to end at once'));
+    for (const running of this.#running.values()) running.kill();
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * A Studio capability: path, request, plan and presentation of one kind of work, in one file. The API,
+ * the workflow, the ledger and the storage know capabilities only through this interface.
+ */
+import type { z } from 'zod';
+import type { JsonObject } from '../domain/json.ts';
+import type { CallOutputs, OutputSpec, StoredArtifact } from './job-plan.ts';
+
+/** A route before the API adds the task queue of its provider. */
+export interface DraftRoute {
+  provider: string;
+  operation: string;
+  input: JsonObject;
+}
+
+/** A call before it is priced in micro-credits. */
+export interface DraftCall {
+  routes: DraftRoute[];
+  output: OutputSpec;
+  quantity: number;
+  /** USD of one delivered artifact, from the catalog. */
+  unitPriceUsd: number;
+}
+
+/** What a request comes to: decided by the capability, completed by the API. */
+export interface DraftPlan {
+  model: string | null;
+  calls: DraftCall[];
+  /** The caller asked for 202, or the model always answers later. */
+  async: boolean;
+}
+
+/** What a finished job is shown from. */
+export interface FinishedJob {
+  request: JsonObject;
+  model: string | null;
+  outputs: CallOutputs[];
+  /** A readable URL of a stored artifact, signed anew for this answer. */
+  urlOf: (artifact: StoredArtifact) => string;
+}
+
+/** One Studio endpoint; `Request` is the parsed body. */
+interface Definition<Request> {
+  /** Temporal workflow type; also the job's `type`. */
+  type: string;
+  /** Path below /api/v1, e.g. `/studio/image/generate`. */
+  path: `/studio/${string}`;
+  /** Key scope that a caller needs. */
+  scope: 'studio:image' | 'studio:video' | 'studio:audio';
+  medium: 'image' | 'video' | 'audio';
+  request: z.ZodType<Request>;
+  /**
+   * Decides provider, calls and prices.
+   * @throws GatewayError UNKNOWN_MODEL, UNSUPPORTED_PARAMETER, CONFLICTING_FIELDS, INVALID_REQUEST
+   */
+  plan: (request: Request) => DraftPlan;
+  /** The `data` of the answer (spec §4.6). */
+  present: (job: FinishedJob) => Record<string, unknown>;
+}
+
+/** A capability whose request type nobody outside its file needs to know. */
+export type Capability = Definition<JsonObject>;
+
+/** Declares a capability: `plan` is given exactly what `request` parses. */
+export function defineCapability<Request>(definition: Definition<Request>): Capability {
+  // The API only ever passes `plan` what `request` returned, so the narrower type may be forgotten.
+  return definition as unknown as Capability;
+}

@@ -1,0 +1,81 @@
+/**
+ * The job plan: everything a running workflow needs, decided once by the API. A workflow never reads
+ * the catalog or the configuration, so a plan made yesterday runs the same today (design §3.1).
+ */
+import type { Json, JsonObject } from '../domain/json.ts';
+
+/** One way to have a call answered: which provider, which of its operations, with what body. */
+export interface CallRoute {
+  provider: string;
+  /** Temporal task queue on which this provider's calls run. */
+  taskQueue: string;
+  /** The provider's own name of the operation, e.g. fal's endpoint id. */
+  operation: string;
+  /** Body in the provider's own words. */
+  input: JsonObject;
+}
+
+/** What is expected back from a call, and how it is kept. */
+export interface OutputSpec {
+  medium: 'image' | 'video' | 'audio' | 'json';
+  /** Format that the caller was promised when the provider may answer in another. */
+  format: 'png' | 'jpeg' | 'webp' | null;
+}
+
+/** One request to a provider. Routes are tried in order, the next only when the last was refused. */
+export interface PlannedCall {
+  index: number;
+  routes: CallRoute[];
+  output: OutputSpec;
+  /** Artifacts asked for; each that is delivered is charged. */
+  quantity: number;
+  /** Micro-credits of one delivered artifact. */
+  unitPriceMicro: number;
+}
+
+/** A complete Studio job. */
+export interface JobPlan {
+  jobId: string;
+  organizationId: string;
+  keyId: string;
+  requestId: string;
+  /** Temporal workflow type, e.g. `imageGenerate`. */
+  type: string;
+  model: string | null;
+  /** Micro-credits reserved: the sum of quantity × unit price over the calls. */
+  priceMicro: number;
+  /** The validated request, kept for the answer; never shown in the Temporal UI's summaries. */
+  request: JsonObject;
+  calls: PlannedCall[];
+  /** `queued`: calls run on the provider's task queue; `inline`: inside the workflow task. */
+  dispatch: 'queued' | 'inline';
+  /** ISO 8601; after it the job is canceled at the provider and its verdict awaited. */
+  deadlineAt: string;
+  deadlineMs: number;
+  checkIntervalMs: number;
+  outcomeWaitMs: number;
+  /** After this the sweeper asks whether the workflow still runs. */
+  reservationTtlMs: number;
+}
+
+/** One stored output. */
+export interface StoredArtifact {
+  storageKey: string;
+  contentType: string;
+  sizeBytes: number;
+  /** Hex SHA-256 of the stored bytes. */
+  sha256: string;
+  width: number | null;
+  height: number | null;
+  durationSeconds: number | null;
+}
+
+/** What a call left behind, as kept in `job.outputs`. */
+export interface CallOutputs {
+  callIndex: number;
+  artifacts: StoredArtifact[];
+  /** The answer of a call whose result is data, e.g. a transcription. */
+  data: Json;
+  /** Why this call delivered less than it was asked for; null when it delivered all. */
+  error: { code: string; message: string } | null;
+}

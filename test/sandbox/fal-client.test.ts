@@ -1,0 +1,108 @@
+/** The vendor's own client must be satisfied by the sandbox. */
+import { ApiError, createFalClient, ValidationError } from '@fal-ai/client';
+import sharp from 'sharp';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { falKey, startSandbox, stopSandbox, until, type SandboxProcess } from './harness.ts';
+
+let sandbox: SandboxProcess;
+let fal: ReturnType<typeof createFalClient>;
+
+beforeAll(async () => {
+  sandbox = await startSandbox();
+  fal = createFalClient({
+    credentials: falKey,
+    requestMiddleware: async (request) => ({
+      ...request,
+      url: request.url.replace('https://queue.fal.run', sandbox.queue),
+    }),
+  });
+});
+afterAll(async () => stopSandbox(sandbox));
+
+async function decode(url: string) {
+  return sharp(await (await fetch(url)).bytes()).metadata();
+}
+
+describe('@fal-ai/client against the sandbox', () => {
+  it('submits, polls and fetches a result', async () => {
+    const endpoint = 'fal-ai/nano-banana';
+    const input = { prompt: 'a lighthouse', num_images: 2, aspect_ratio: '3:4' } as const;
+    const submitted = await fal.queue.submit(endpoint, { input });
+    expect(submitted).toMatchObject({ status: 'IN_QUEUE', queue_position: 0 });
+    const requestId = submitted.request_id;
+    await until(async () => {
+      const { status } = await fal.queue.status(endpoint, { requestId, logs: true });
+      return status === 'COMPLETED' ? status : undefined;
+    });
+    const { data, requestId: echoed } = await fal.queue.result(endpoint, { requestId });
+    expect(echoed).toBe(requestId);
+    expect(data.images).toHaveLength(2);
+    expect(await decode(data.images[0]?.url ?? '')).toMatchObject({
+      format: 'png',
+      width: data.images[0]?.width,
+      height: data.images[0]?.height,
+    });
+  });
+
+  it('subscribes by polling and by streaming', async () => {
+    const input = { prompt: 'a boat', image_size: { width: 1280, height: 960 } };
+    const seen: string[] = [];
+    for (const mode of ['polling', 'streaming'] as const) {
+      const { data } = await fal.subscribe('fal-ai/bytedance/seedream/v4/text-to-image', {
+        input,
+        mode,
+        ...(mode === 'polling' && { pollInterval: 15 }),
+        onQueueUpdate: ({ status }) => seen.push(status),
+      });
+      expect(await decode(data.images[0]?.url ?? '')).toMatchObject({ width: 1280, height: 960 });
+      expect(typeof data.seed).toBe('number');
+    }
+    expect(seen).toContain('IN_QUEUE');
+    expect(seen.at(-1)).toBe('COMPLETED');
+  });
+
+  it('finds requests of deep endpoint ids under their root app', async () => {
+    const endpoint = 'fal-ai/imagen4/preview/ultra';
+    const { data } = await fal.subscribe(endpoint, { input: { prompt: 'x', resolution: '2K' } });
+    expect(data.images[0]).toMatchObject({ width: 2048, height: 2048 });
+  });
+
+  it('turns refused input into a ValidationError at the result', async () => {
+    const input = { prompt: 'x', num_images: 99 };
+    const failure = await fal
+      .subscribe('fal-ai/nano-banana', { input })
+      .catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(ValidationError);
+    expect(failure).toMatchObject({
+      status: 422,
+      body: { detail: [{ loc: ['body', 'num_images'], type: 'less_than_equal' }] },
+    });
+  });
+
+  it('cancels', async () => {
+    const endpoint = 'fal-ai/nano-banana';
+    const { request_id: requestId } = await fal.queue.submit(endpoint, {
+      input: { prompt: 'a slow one [[slow:30s]]' },
+    });
+    await fal.queue.cancel(endpoint, { requestId });
+    const status = await fal.queue.status(endpoint, { requestId });
+    expect(status).toMatchObject({ status: 'COMPLETED', error_type: 'client_cancelled' });
+    const result = await fal.queue.result(endpoint, { requestId }).catch((error: unknown) => error);
+    expect(result).toBeInstanceOf(ApiError);
+    expect(result).toMatchObject({ status: 499 });
+  });
+
+  it('refuses a wrong key', async () => {
+    const stranger = createFalClient({
+      credentials: 'wrong',
+      requestMiddleware: async (request) => ({
+        ...request,
+        url: request.url.replace('https://queue.fal.run', sandbox.queue),
+      }),
+    });
+    const failure = await stranger.queue
+      .submit('fal-ai/nano-banana', { input: { prompt: 'x' } })
+      .catch((error: unknown) => error);
+    expect(failure).toMatchObject({ status: 401 });
+  });
+});

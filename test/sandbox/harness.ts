@@ -1,0 +1,175 @@
+/** A real sandbox process, a real webhook receiver and the few requests every test makes. */
+import { createHash, createPublicKey, verify, type JsonWebKey } from 'node:crypto';
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { assert } from '../../domain/assert.ts';
+
+const main = fileURLToPath(new URL('../../sandbox/main.ts', import.meta.url));
+
+/** The key the sandboxes of these tests ask for. */
+export const falKey = 'test-key';
+
+/** A JSON answer, unparsed shape. */
+export interface Answer {
+  status: number;
+  headers: Headers;
+  // oxlint-disable-next-line typescript/no-explicit-any -- tests look into arbitrary answers
+  body: any;
+}
+
+interface CallInit extends RequestInit {
+  headers?: Record<string, string>;
+}
+
+/** A running sandbox process. */
+export interface SandboxProcess {
+  url: string;
+  queue: string;
+  child: ChildProcess;
+  dataDir: string;
+  call: (path: string, init?: CallInit) => Promise<Answer>;
+  submit: (endpoint: string, input: unknown, webhookUrl?: string) => Promise<Answer>;
+  /** Polls until COMPLETED and fetches the result. */
+  finish: (submitted: Answer) => Promise<{ status: Answer; result: Answer }>;
+  kill: (signal: NodeJS.Signals) => Promise<void>;
+}
+
+async function readAnswer(response: Response): Promise<Answer> {
+  const text = await response.text();
+  const isJson = response.headers.get('content-type')?.includes('json') && text !== '';
+  const body: unknown = isJson ? JSON.parse(text) : text;
+  return { status: response.status, headers: response.headers, body };
+}
+
+/** Starts a sandbox on a free port (or the given one) with fast generations. */
+export async function startSandbox(environment: NodeJS.ProcessEnv = {}): Promise<SandboxProcess> {
+  const dataDir = environment['SANDBOX_DATA_DIR'] ?? (await mkdtemp(join(tmpdir(), 'sandbox-')));
+  const child = fork(main, {
+    env: {
+      ...process.env,
+      SANDBOX_PORT: '0',
+      SANDBOX_FAL_KEY: falKey,
+      SANDBOX_LATENCY_MS: '40',
+      SANDBOX_DATA_DIR: dataDir,
+      ...environment,
+    },
+    execArgv: [],
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  });
+  const [ready] = await once(child, 'message');
+  const url = String(ready.url);
+  const call = async (path: string, init: CallInit = {}) => {
+    const headers = { Authorization: `Key ${falKey}`, ...init.headers };
+    return readAnswer(
+      await fetch(path.startsWith('http') ? path : url + path, { ...init, headers }),
+    );
+  };
+  return {
+    url,
+    queue: `${url}/fal/queue`,
+    child,
+    dataDir,
+    call,
+    submit: async (endpoint, input, webhookUrl) => {
+      const query = webhookUrl ? `?fal_webhook=${encodeURIComponent(webhookUrl)}` : '';
+      const init = { method: 'POST', body: JSON.stringify(input) };
+      return call(`/fal/queue/${endpoint}${query}`, init);
+    },
+    finish: async (submitted) => {
+      const statusUrl: string = submitted.body.status_url;
+      const status = await until(async () => {
+        const answer = await call(statusUrl);
+        return answer.body.status === 'COMPLETED' ? answer : undefined;
+      });
+      return { status, result: await call(submitted.body.response_url) };
+    },
+    kill: async (signal) => {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      const exited = once(child, 'exit');
+      child.kill(signal);
+      await exited;
+    },
+  };
+}
+
+/** Stops a sandbox and removes its directory. */
+export async function stopSandbox(sandbox: SandboxProcess): Promise<void> {
+  await sandbox.kill('SIGTERM');
+  await rm(sandbox.dataDir, { recursive: true, force: true });
+}
+
+/** Polls until the check gives a value. @throws after ten seconds. */
+export async function until<T>(check: () => Promise<T | undefined> | T | undefined): Promise<T> {
+  for (const deadline = Date.now() + 10_000; Date.now() < deadline;) {
+    const value = await check();
+    if (value !== undefined) return value;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  throw new Error('nothing happened for ten seconds');
+}
+
+/** A webhook as it arrived. */
+export interface Received {
+  headers: IncomingHttpHeaders;
+  rawBody: string;
+  // oxlint-disable-next-line typescript/no-explicit-any -- tests look into arbitrary answers
+  body: any;
+  atMs: number;
+}
+
+/** A real HTTP server that keeps what it is sent; `answers` are used up first, then 200. */
+export async function startReceiver(answers: number[] = []) {
+  const received: Received[] = [];
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const rawBody = Buffer.concat(chunks).toString('utf8');
+      received.push({
+        headers: request.headers,
+        rawBody,
+        body: JSON.parse(rawBody) as unknown,
+        atMs: Date.now(),
+      });
+      response.writeHead(answers.shift() ?? 200).end('{}');
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  assert(typeof address === 'object' && address !== null, 'a TCP server has a port');
+  return {
+    url: `http://127.0.0.1:${address.port}/hook`,
+    received,
+    close: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => {
+        server.close(resolve);
+      });
+    },
+  };
+}
+
+/** fal's documented check, by node:crypto alone. */
+export async function isGenuine(
+  sandbox: SandboxProcess,
+  { headers, rawBody }: Received,
+): Promise<boolean> {
+  const jwks = await sandbox.call('/fal/.well-known/jwks.json');
+  const keys: JsonWebKey[] = jwks.body.keys;
+  const message = [
+    headers['x-fal-webhook-request-id'],
+    headers['x-fal-webhook-user-id'],
+    headers['x-fal-webhook-timestamp'],
+    createHash('sha256').update(rawBody).digest('hex'),
+  ].join('\n');
+  const signature = Buffer.from(String(headers['x-fal-webhook-signature']), 'hex');
+  return keys.some((key) =>
+    verify(null, Buffer.from(message), createPublicKey({ key, format: 'jwk' }), signature),
+  );
+}

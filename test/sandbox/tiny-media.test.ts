@@ -1,0 +1,39 @@
+/** The benchmark's profile: one small picture for everything, and limits still checked. */
+import sharp from 'sharp';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { startSandbox, stopSandbox, type SandboxProcess } from './harness.ts';
+
+let sandbox: SandboxProcess;
+beforeAll(async () => {
+  sandbox = await startSandbox({ SANDBOX_TINY_MEDIA: '1', SANDBOX_FSYNC: '0' });
+});
+afterAll(async () => stopSandbox(sandbox));
+
+it('answers every picture with the same 64×64 PNG', async () => {
+  const files = await Promise.all(
+    ['fal-ai/nano-banana-pro', 'openai/gpt-image-2'].map(async (endpoint) => {
+      const submitted = await sandbox.submit(endpoint, { prompt: endpoint });
+      const { result } = await sandbox.finish(submitted);
+      return (await fetch(result.body.images[0].url)).bytes();
+    }),
+  );
+  expect(files[0]).toEqual(files[1]);
+  expect(await sharp(files[0]).metadata()).toMatchObject({ format: 'png', width: 64, height: 64 });
+});
+
+it('still refuses what the endpoint refuses', async () => {
+  const submitted = await sandbox.submit('fal-ai/nano-banana', { prompt: 'x', num_images: 5 });
+  expect((await sandbox.finish(submitted)).result.status).toBe(422);
+});
+
+it('edits, cuts out and films without fetching inputs', async () => {
+  const image_url = 'http://127.0.0.1:9/none.png';
+  const jobs = [
+    sandbox.submit('fal-ai/nano-banana/edit', { prompt: 'x', image_urls: [image_url] }),
+    sandbox.submit('fal-ai/birefnet/v2', { image_url }),
+    sandbox.submit('fal-ai/veo3.1', { prompt: 'x' }),
+  ];
+  for (const submitted of await Promise.all(jobs)) {
+    expect((await sandbox.finish(submitted)).result.status).toBe(200);
+  }
+});

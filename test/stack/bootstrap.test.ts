@@ -1,0 +1,162 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+
+const bootstrap = join(dirname(dirname(import.meta.dirname)), 'stack', 'bootstrap.mjs');
+const total = join(dirname(dirname(import.meta.dirname)), '.ci', 'total.mjs');
+
+const lock = {
+  packages: { '': {}, 'node_modules/a': { version: '1.0.0', integrity: 'sha512-a' } },
+};
+
+/** Stands for npm: installs what the lockfile says, as `ci`, as `install`, or not at all. */
+const npm = `
+const fs = require('node:fs');
+const [, , verb] = process.argv;
+fs.appendFileSync('npm-runs', verb + '\\n');
+if (verb === process.env.NPM_FAILS || process.env.NPM_FAILS === 'always') process.exit(1);
+setTimeout(() => {
+  fs.mkdirSync('node_modules/.bin', { recursive: true });
+  fs.copyFileSync('package-lock.json', 'node_modules/.package-lock.json');
+  fs.rmSync('node_modules/.bin/node', { force: true });
+  fs.symlinkSync(process.env.PINNED_NODE, 'node_modules/.bin/node');
+}, 300);
+`;
+
+/** A project of one dependency, not installed. */
+function project(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'project-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  mkdirSync(join(directory, 'stack'));
+  cpSync(bootstrap, join(directory, 'stack', 'bootstrap.mjs'));
+  writeFileSync(join(directory, 'package-lock.json'), JSON.stringify(lock));
+  writeFileSync(join(directory, 'npm.js'), npm);
+  return directory;
+}
+
+function install(directory: string): void {
+  mkdirSync(join(directory, 'node_modules', '.bin'), { recursive: true });
+  writeFileSync(join(directory, 'node_modules', '.package-lock.json'), JSON.stringify(lock));
+  symlinkSync(process.execPath, join(directory, 'node_modules', '.bin', 'node'));
+}
+
+function start(directory: string, args: string[], env: NodeJS.ProcessEnv = {}) {
+  const child = spawn(process.execPath, ['stack/bootstrap.mjs', ...args], {
+    cwd: directory,
+    env: {
+      ...process.env,
+      npm_execpath: join(directory, 'npm.js'),
+      PINNED_NODE: process.execPath,
+      ...env,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  }
+  const ended = once(child, 'close').then(([code, signal]: unknown[]) => ({
+    code,
+    signal,
+    output,
+  }));
+  return { child, ended };
+}
+
+const npmRuns = (directory: string) =>
+  readFileSync(join(directory, 'npm-runs'), 'utf8').trim().split('\n');
+
+describe('bootstrap', () => {
+  it('runs the script with its arguments and keeps the exit code', async () => {
+    const directory = project();
+    install(directory);
+    writeFileSync(join(directory, 'x.js'), 'console.log(process.argv[2]); process.exit(7)');
+    const { code, output } = await start(directory, ['x.js', 'word']).ended;
+    expect({ code, output }).toEqual({ code: 7, output: 'word\n' });
+  });
+
+  it('passes a signal on and waits for the script', async () => {
+    const directory = project();
+    install(directory);
+    writeFileSync(
+      join(directory, 'x.js'),
+      `process.on('SIGTERM', () => setTimeout(() => { console.log('tidy'); process.exit(3); }, 100));
+       console.log('up'); setInterval(() => {}, 1000);`,
+    );
+    const { child, ended } = start(directory, ['x.js']);
+    await once(child.stdout, 'data');
+    child.kill('SIGTERM');
+    expect(await ended).toMatchObject({ code: 3, output: 'up\ntidy\n' });
+  });
+
+  it('installs once when two start at the same time, and again when the lockfile changes', async () => {
+    const directory = project();
+    writeFileSync(join(directory, 'x.js'), 'console.log("ran")');
+    const both = [start(directory, ['x.js']), start(directory, ['x.js'])];
+    const results = await Promise.all(both.map(({ ended }) => ended));
+    expect(results.map(({ code }) => code)).toEqual([0, 0]);
+    expect(results.every(({ output }) => output.includes('ran'))).toBe(true);
+    expect(npmRuns(directory)).toEqual(['ci']);
+
+    const { packages } = lock;
+    const changed = { ...packages, 'node_modules/a': { version: '1.0.1', integrity: 'sha512-b' } };
+    writeFileSync(join(directory, 'package-lock.json'), JSON.stringify({ packages: changed }));
+    await start(directory, []).ended;
+    expect(npmRuns(directory)).toEqual(['ci', 'ci']);
+  });
+
+  it('falls back to npm install, and fails clearly when that fails too', async () => {
+    const directory = project();
+    const fallback = await start(directory, [], { NPM_FAILS: 'ci' }).ended;
+    expect(fallback.code).toBe(0);
+    expect(npmRuns(directory)).toEqual(['ci', 'install']);
+    const broken = await start(project(), ['x.js'], { NPM_FAILS: 'always' }).ended;
+    expect(broken.code).toBe(1);
+    expect(broken.output).toContain('npm did not install what package-lock.json says');
+  });
+});
+
+async function totals(report: unknown) {
+  const directory = mkdtempSync(join(tmpdir(), 'report-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const path = join(directory, 'vitest.json');
+  if (report !== undefined) writeFileSync(path, JSON.stringify(report));
+  const child = spawn(process.execPath, [total, path], { stdio: ['ignore', 'pipe', 'ignore'] });
+  let output = '';
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const [code]: unknown[] = await once(child, 'close');
+  return { code, output };
+}
+
+describe('the total of a CI run', () => {
+  const passed = { status: 'passed', assertionResults: [{ status: 'passed' }] };
+  const failed = { status: 'failed', assertionResults: [{ status: 'failed' }] };
+  const broken = { status: 'failed', assertionResults: [] };
+
+  it.each([
+    [
+      'all passed',
+      { numPassedTests: 1, numFailedTests: 0, testResults: [passed] },
+      { code: 0, output: '1 passed, 0 failed\n' },
+    ],
+    [
+      'a failed test and a file that could not be loaded',
+      { numPassedTests: 1, numFailedTests: 1, testResults: [passed, failed, broken] },
+      { code: 1, output: '1 passed, 2 failed\n' },
+    ],
+    ['no report at all', undefined, { code: 1, output: '0 passed, 1 failed\n' }],
+  ])('%s', async (_name, report, expected) => {
+    expect(await totals(report)).toEqual(expected);
+  });
+});

@@ -1,0 +1,210 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { StackDescription } from '../../stack/local-stack.ts';
+import { isAlive } from '../../stack/process-identity.ts';
+import { freePort } from '../../stack/free-port.ts';
+import { loadSecrets } from '../../stack/secrets.ts';
+import { claimPorts, readSettings } from '../../stack/settings.ts';
+import { planStack, type StackPlan } from '../../stack/stack-plan.ts';
+import { findTemporalCli } from '../../stack/temporal-cli.ts';
+import { startTemporal } from '../../stack/temporal.ts';
+
+const anyPorts = {
+  API_PORT: '0',
+  POSTGRES_PORT: '0',
+  TEMPORAL_PORT: '0',
+  TEMPORAL_UI_PORT: '0',
+  SANDBOX_PORT: '0',
+};
+
+interface Run {
+  process: ChildProcess;
+  output: () => string;
+}
+
+function startStack(dataDir: string, env: NodeJS.ProcessEnv = {}): Run {
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'stand-in', 'stack.ts')], {
+    env: { ...process.env, ...anyPorts, DATA_DIR: dataDir, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let output = '';
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  onTestFinished(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill('SIGTERM');
+    await once(child, 'exit');
+  });
+  return { process: child, output: () => output };
+}
+
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + 20_000;
+  while (!(await condition())) {
+    if (Date.now() > deadline) throw new Error('the condition did not come true in 20 s');
+    await sleep(20);
+  }
+}
+
+function newDataDir(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'stack-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  return join(directory, 'data');
+}
+
+function describeStack(dataDir: string): StackDescription {
+  return JSON.parse(readFileSync(join(dataDir, 'stack.json'), 'utf8'));
+}
+
+const isReady = (run: Run) => () => run.output().includes('READY');
+
+beforeAll(async () => {
+  await findTemporalCli(); // May install it, outside a test's time limit.
+}, 240_000);
+
+describe('local stack', () => {
+  it('starts, describes itself, restarts what dies, and stops without a trace', async () => {
+    const dataDir = newDataDir();
+    const run = startStack(dataDir);
+    await until(isReady(run));
+    const stack = describeStack(dataDir);
+    expect(statSync(join(dataDir, 'stack.json')).mode & 0o777).toBe(0o600);
+    expect(statSync(join(dataDir, 'secrets.json')).mode & 0o777).toBe(0o600);
+    const names = ['api', 'postgres', 'sandbox', 'temporal', 'worker'];
+    expect(Object.keys(stack.processes).toSorted()).toEqual(names);
+    const answer = await fetch(stack.apiUrl);
+    expect(await answer.text()).toBe(String(stack.processes['api']));
+    const client = new Client({ connectionString: stack.databaseUrl });
+    await client.connect();
+    expect((await client.query('SELECT * FROM migrated')).rowCount).toBe(1);
+    await client.end();
+
+    const second = startStack(dataDir);
+    await once(second.process, 'exit');
+    expect(second.output()).toContain(`already running here (process ${run.process.pid})`);
+
+    for (const name of ['api', 'postgres']) process.kill(stack.processes[name] ?? 0, 'SIGKILL');
+    await until(() => run.output().split('is running again').length === 3);
+    const now = describeStack(dataDir);
+    expect(now.processes['api']).not.toBe(stack.processes['api']);
+    expect(now.processes['postgres']).not.toBe(stack.processes['postgres']);
+    expect(now.processes['worker']).toBe(stack.processes['worker']);
+
+    run.process.kill('SIGTERM');
+    await once(run.process, 'exit');
+    expect(Object.values(now.processes).filter(isAlive)).toEqual([]);
+    expect(existsSync(join(dataDir, 'stack.json'))).toBe(false);
+    expect(existsSync(join(dataDir, 'lock.json'))).toBe(false);
+  }, 60_000);
+
+  it('starts again with the same key and data after its supervisor was killed', async () => {
+    const dataDir = newDataDir();
+    const first = startStack(dataDir);
+    await until(isReady(first));
+    const before = describeStack(dataDir);
+    first.process.kill('SIGKILL');
+    await once(first.process, 'exit');
+
+    const second = startStack(dataDir);
+    await until(isReady(second));
+    const after = describeStack(dataDir);
+    expect(after.apiKey).toBe(before.apiKey);
+    expect(after.adminKey).toBe(before.adminKey);
+    expect(Object.values(before.processes).filter(isAlive)).toEqual([]);
+  }, 60_000);
+});
+
+describe('local stack beside a Temporal server of its own', () => {
+  it('uses the server that TEMPORAL_ADDRESS names, and starts none', async () => {
+    const temporal = await startTemporal({ dataDir: null, port: await freePort(), uiPort: null });
+    onTestFinished(() => temporal.stop());
+    const dataDir = newDataDir();
+    const run = startStack(dataDir, { TEMPORAL_ADDRESS: temporal.address });
+    await until(isReady(run));
+    const stack = describeStack(dataDir);
+    expect(stack.temporalAddress).toBe(temporal.address);
+    expect(stack.temporalUiUrl).toBeNull();
+    expect(Object.keys(stack.processes)).not.toContain('temporal');
+    run.process.kill('SIGTERM');
+    await once(run.process, 'exit');
+    expect(isAlive(temporal.pid)).toBe(true);
+  }, 30_000);
+
+  it('says that the server does not answer', async () => {
+    const run = startStack(newDataDir(), { TEMPORAL_ADDRESS: '127.0.0.1:9' });
+    await once(run.process, 'exit');
+    expect(run.output()).toContain('TEMPORAL_ADDRESS 127.0.0.1:9: namespace default');
+  }, 30_000);
+});
+
+function plan(env: NodeJS.ProcessEnv): StackPlan {
+  const dataDir = newDataDir();
+  mkdirSync(dataDir);
+  return planStack({
+    settings: readSettings({ ...env, DATA_DIR: dataDir }),
+    ports: readSettings({}).ports,
+    secrets: loadSecrets(dataDir),
+    env,
+    programs: { sandbox: 's', migrate: 'm', api: 'a', worker: 'w' },
+  });
+}
+
+describe('the environment of the programs', () => {
+  it('points the providers at the sandbox while there is no provider key', () => {
+    const { api, sandbox } = plan({ SYNC_WAIT_MS: '5' });
+    expect(api.env).toMatchObject({
+      API_PORT: '4000',
+      DATABASE_URL: expect.stringMatching(/^postgres:.*@127\.0\.0\.1:45432\/gateway$/),
+      FAL_KEY: sandbox.env['SANDBOX_FAL_KEY'],
+      FAL_QUEUE_URL: 'http://127.0.0.1:4100/fal/queue',
+      FAL_JWKS_URL: 'http://127.0.0.1:4100/fal/.well-known/jwks.json',
+      ALLOW_PRIVATE_NETWORK_ORIGINS: 'http://127.0.0.1:4100,http://127.0.0.1:4000',
+      SYNC_WAIT_MS: '5',
+    });
+  });
+
+  it("leaves the provider alone when the user's key is there", () => {
+    const { api } = plan({ FAL_KEY: 'mine' });
+    expect(api.env['FAL_KEY']).toBe('mine');
+    expect(api.env['FAL_QUEUE_URL']).toBeUndefined();
+    expect(api.env['ALLOW_PRIVATE_NETWORK_ORIGINS']).toBeUndefined();
+  });
+});
+
+describe('settings', () => {
+  it('names the variable of a taken port, one line each', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    const address = server.address();
+    const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
+    const env = { ...anyPorts, API_PORT: String(port), SANDBOX_PORT: String(port) };
+    const message = await claimPorts(readSettings(env)).catch((error: Error) => error.message);
+    expect(message).toBe(
+      ['API_PORT', 'SANDBOX_PORT']
+        .map(
+          (variable) =>
+            `Port ${port} is taken: stop what listens there, or set ${variable} to another port (0 = any free one).`,
+        )
+        .join('\n'),
+    );
+  });
+
+  it('replaces every 0 by a port of its own', async () => {
+    const ports = Object.values(await claimPorts(readSettings(anyPorts)));
+    expect(new Set(ports).size).toBe(5);
+    expect(ports.every((port) => port > 0)).toBe(true);
+  });
+
+  it('refuses what is not a port, naming the variable', () => {
+    expect(() => readSettings({ API_PORT: '70000' })).toThrow(
+      'API_PORT must be a whole number from 0 to 65535, not 70000',
+    );
+  });
+});

@@ -1,0 +1,97 @@
+import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { Client } from 'pg';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { freePort } from '../../stack/free-port.ts';
+import { startPostgres, type PostgresOptions } from '../../stack/postgres.ts';
+import { commandLine, isAlive } from '../../stack/process-identity.ts';
+
+async function start(options: Partial<PostgresOptions> = {}) {
+  const server = await startPostgres({
+    dataDir: null,
+    port: await freePort(),
+    durable: false,
+    ...options,
+  });
+  onTestFinished(() => server.stop());
+  return server;
+}
+
+async function query(url: string, text: string): Promise<Record<string, unknown>[]> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query<Record<string, unknown>>(text)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+function closedDirectory(): string {
+  // Mode 0700, like root's home: another user could not even pass through.
+  const directory = mkdtempSync(join(tmpdir(), 'closed-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  expect(statSync(directory).mode & 0o777).toBe(0o700);
+  return directory;
+}
+
+const settings = `SELECT name, setting FROM pg_settings
+  WHERE name IN ('fsync', 'synchronous_commit', 'full_page_writes') ORDER BY name`;
+
+describe('startPostgres for good', () => {
+  it('is durable, survives SIGKILL, ends a leftover, and insists on its password', async () => {
+    const options = {
+      dataDir: join(closedDirectory(), 'postgres'),
+      password: 'pass-word',
+      durable: true,
+    };
+    const first = await start(options);
+    const shown = (await query(first.url, settings)).map((row) => row['setting']);
+    expect(shown).toEqual(['on', 'on', 'on']);
+    await query(first.url, 'CREATE TABLE kept (n int)');
+    await query(first.url, 'INSERT INTO kept VALUES (42)');
+    first.kill();
+    await first.exited;
+
+    const second = await start(options);
+    expect(await query(second.url, 'SELECT n FROM kept')).toEqual([{ n: 42 }]);
+
+    // Nobody stopped the second: a third finds it through its lock file.
+    const third = await start(options);
+    expect(isAlive(second.pid)).toBe(false);
+    expect(await query(third.url, 'SELECT n FROM kept')).toEqual([{ n: 42 }]);
+    await third.stop();
+
+    await expect(start({ ...options, password: 'wrong' })).rejects.toThrow('another password');
+  });
+});
+
+describe('startPostgres for a test run', () => {
+  it('gives up durability, keeps the password, and leaves nothing behind', async () => {
+    const server = await start({ settings: { full_page_writes: 'on' } });
+    const [row] = await query(server.url, 'SHOW server_version');
+    expect(row?.['server_version']).toMatch(/^18\./);
+    expect(await query(server.url, settings)).toEqual([
+      { name: 'fsync', setting: 'off' },
+      { name: 'full_page_writes', setting: 'on' },
+      { name: 'synchronous_commit', setting: 'off' },
+    ]);
+
+    const open = new URL(server.url);
+    open.password = 'guess';
+    await expect(query(open.href, 'SELECT 1')).rejects.toThrow('password authentication failed');
+
+    const [, dataDir = ''] = / -D (\S+)/.exec(commandLine(server.pid)) ?? [];
+    expect(existsSync(dataDir)).toBe(true);
+    await server.stop();
+    expect(isAlive(server.pid)).toBe(false);
+    expect(existsSync(dirname(dataDir))).toBe(false);
+  });
+
+  it('is not fooled by another server on its port, and shows the end of the log', async () => {
+    const { url } = await start();
+    const port = Number(new URL(url).port);
+    await expect(start({ port })).rejects.toThrow(/could not bind|Address already in use/);
+  });
+});

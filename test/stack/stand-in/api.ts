@@ -1,0 +1,3 @@
+import { serve } from './service.ts';
+
+serve(Number(process.env['API_PORT']));

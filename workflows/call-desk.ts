@@ -1,0 +1,47 @@
+/** What a running job has been told from outside: notifications of its calls, and a wish to cancel. */
+import { CancellationScope, defineSignal, log, setHandler } from '@temporalio/workflow';
+import { notificationSignalName, type CallNotification } from './contract.ts';
+
+/** The desk of one workflow. */
+export interface CallDesk {
+  /** Set once somebody asked to cancel the job. */
+  readonly cancelRequested: boolean;
+  /** The operation that a notification named for a call whose submit never answered. */
+  adoptedId: (callIndex: number) => string | undefined;
+  /** From now on only notifications of this operation count for the call. */
+  expect: (callIndex: number, operationId: string) => void;
+  /** Whether a notification of the call waits to be looked at. */
+  hasNews: (callIndex: number) => boolean;
+  takeNews: (callIndex: number) => void;
+}
+
+/** Opens the desk. Called first in a workflow: signals that came earlier are handed over at once. */
+export function openCallDesk(): CallDesk {
+  const told = new Map<number, string>();
+  const expected = new Map<number, string>();
+  let cancelRequested = false;
+
+  setHandler(defineSignal<[CallNotification]>(notificationSignalName), (notification) => {
+    const { callIndex, operationId } = notification;
+    const other = expected.has(callIndex) && expected.get(callIndex) !== operationId;
+    if (other) log.warn('a notification names another operation', { callIndex, operationId });
+    else told.set(callIndex, operationId);
+  });
+  // Cancellation is a wish, not an exception: after dispatch the provider's verdict decides.
+  CancellationScope.current().cancelRequested.catch(() => {
+    cancelRequested = true;
+  });
+
+  return {
+    get cancelRequested() {
+      return cancelRequested;
+    },
+    adoptedId: (callIndex) => told.get(callIndex),
+    expect(callIndex, operationId) {
+      expected.set(callIndex, operationId);
+      if (told.get(callIndex) !== operationId) told.delete(callIndex);
+    },
+    hasNews: (callIndex) => told.has(callIndex),
+    takeNews: (callIndex) => void told.delete(callIndex),
+  };
+}

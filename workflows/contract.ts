@@ -1,0 +1,52 @@
+/**
+ * What API, workers and workflows agree on: ids, names and task queues. The only file of this folder
+ * whose values others may import.
+ */
+import { defineSearchAttributeKey } from '@temporalio/common';
+import type { ReserveVerdict } from '../activities/ledger/ledger.ts';
+
+/** The workflow of a job: its id is the job's, so operators can paste either. */
+export function workflowIdOf(jobId: string): string {
+  return jobId;
+}
+
+/** Task queue of the Studio workflows and their local activities. */
+export function studioTaskQueue(prefix: string): string {
+  return `${prefix}studio`;
+}
+
+/** Task queue of a provider's calls: its rate limit, its pause, its fairness by organization. */
+export function providerTaskQueue(prefix: string, provider: string): string {
+  return `${prefix}provider-${provider}`;
+}
+
+/** Signal: a verified notification of a provider. */
+export const notificationSignalName = 'providerNotification';
+
+/** Payload of the notification signal. */
+export interface CallNotification {
+  callIndex: number;
+  operationId: string;
+}
+
+/** Search attributes of every Studio workflow, registered at start-up. */
+export const searchAttributes = {
+  organizationId: defineSearchAttributeKey('OrganizationId', 'KEYWORD'),
+  keyId: defineSearchAttributeKey('KeyId', 'KEYWORD'),
+  model: defineSearchAttributeKey('Model', 'KEYWORD'),
+  provider: defineSearchAttributeKey('Provider', 'KEYWORD'),
+  jobStatus: defineSearchAttributeKey('JobStatus', 'KEYWORD'),
+  billingState: defineSearchAttributeKey('BillingState', 'KEYWORD'),
+};
+
+/** What a Studio workflow returns. */
+export interface JobOutcome {
+  jobId: string;
+  status: 'completed' | 'failed' | 'canceled' | 'refused';
+  billing: 'charged' | 'released' | 'none';
+  chargedMicro: number;
+  /** Why the ledger refused, or why the job failed. */
+  reason: string | null;
+  /** The ledger's refusal in full, for a caller whose API process did not see it decided. */
+  refusal: ReserveVerdict | null;
+}

@@ -1,0 +1,184 @@
+/**
+ * One provider call of a job, from submit to stored output. A notification only wakes; `collectCall`
+ * tells. While the outcome is unknown nothing is sent again and nothing is given up (design §3.5, §3.6).
+ */
+import { ApplicationFailure, condition } from '@temporalio/workflow';
+import type { CollectOutcome, CollectTask } from '../activities/provider-calls.ts';
+import type { CallOutputs, JobPlan, PlannedCall } from '../studio/job-plan.ts';
+import type { CallDesk } from './call-desk.ts';
+import type { JobProgress } from './job-progress.ts';
+import { callActivities, failureOf, settlement } from './studio-activities.ts';
+
+/** What a call needs to run. */
+export interface CallContext {
+  plan: JobPlan;
+  desk: CallDesk;
+  progress: JobProgress;
+  /** Workflow time at which the job's deadline passes. */
+  deadlineAtMs: number;
+}
+
+/** The handle of a call, and whether it was learnt from a notification alone. */
+type Handle = Pick<CollectTask, 'operation' | 'adopted'>;
+
+interface RunningCall extends CallContext {
+  call: PlannedCall;
+  routeIndex: number;
+}
+
+const checkIntervalMaxMs = 30_000;
+
+/** A failure that ends the call; the type is a code of the error table. */
+function fail(code: string, message: string): never {
+  throw ApplicationFailure.nonRetryable(message, code);
+}
+
+/**
+ * Runs a call over its routes: the next one only when the last certainly did not take it.
+ * @throws ApplicationFailure with a code of the error table
+ */
+export async function runCall(context: CallContext, call: PlannedCall): Promise<CallOutputs> {
+  let refusal = 'no route is configured';
+  for (const routeIndex of call.routes.keys()) {
+    if (context.desk.cancelRequested) fail('CANCELED', 'canceled before the provider was asked');
+    const running = { ...context, call, routeIndex };
+    // Routes are tried one after the other: that is the point.
+    const submitted = await submit(running);
+    if (submitted.kind === 'outputs') return submitted.outputs;
+    if (submitted.kind === 'handle') return awaitOutputs(running, submitted.handle);
+    refusal = submitted.message;
+  }
+  return fail('PROVIDER_ERROR', refusal);
+}
+
+type Submitted =
+  | { kind: 'outputs'; outputs: CallOutputs }
+  | { kind: 'handle'; handle: Handle }
+  | { kind: 'refused'; message: string };
+
+async function submit(running: RunningCall): Promise<Submitted> {
+  const { plan, call, routeIndex, progress } = running;
+  progress.show(call.index, 'submitting');
+  try {
+    const taken = await callActivities(plan, call, routeIndex).submitCall(taskOf(running));
+    return taken.kind === 'outputs'
+      ? taken
+      : { kind: 'handle', handle: { operation: taken.operation, adopted: false } };
+  } catch (error) {
+    const failure = failureOf(error);
+    if (failure.type === 'PROVIDER_NOT_ACCEPTED') return { kind: 'refused', message: failure.message };
+    // A timeout of the activity says as little as a broken connection.
+    if (failure.type === 'OUTCOME_UNKNOWN' || failure.type === null) {
+      const id = await awaitAdoption(running);
+      return { kind: 'handle', handle: { operation: { id }, adopted: true } };
+    }
+    throw error;
+  }
+}
+
+/** Waits for the notification that names the operation whose submit was never answered. */
+async function awaitAdoption(running: RunningCall): Promise<string> {
+  const { plan, call, desk, progress } = running;
+  progress.show(call.index, 'verifying_outcome');
+  if (desk.adoptedId(call.index) === undefined) {
+    await settlement.markVerifying(plan.jobId);
+    await condition(() => desk.adoptedId(call.index) !== undefined, plan.outcomeWaitMs);
+  }
+  return (
+    desk.adoptedId(call.index) ??
+    fail('OUTCOME_UNKNOWN', 'the provider never said whether it took the call')
+  );
+}
+
+/** Waits for the end of an operation: woken by a notification, or by a timer that grows. */
+async function awaitOutputs(running: RunningCall, handle: Handle): Promise<CallOutputs> {
+  const { plan, call, desk, progress } = running;
+  desk.expect(call.index, handle.operation.id);
+  let waitMs = plan.checkIntervalMs;
+  let cancelSent = false;
+  let expired = false;
+  progress.show(call.index, 'generating');
+  for (;;) {
+    const untilEndMs = running.deadlineAtMs + (expired ? plan.outcomeWaitMs : 0) - Date.now();
+    const woken = await condition(
+      () => desk.hasNews(call.index) || (desk.cancelRequested && !cancelSent),
+      Math.max(1, Math.min(waitMs, untilEndMs)),
+    );
+    const expectDone = woken && desk.hasNews(call.index);
+    if (expectDone) desk.takeNews(call.index);
+    const looked = await look(running, handle, expectDone);
+    if (looked.kind === 'outputs') return looked.outputs;
+
+    const passed = Date.now() >= running.deadlineAtMs;
+    if (expired && Date.now() >= running.deadlineAtMs + plan.outcomeWaitMs) {
+      fail('OUTCOME_UNKNOWN', 'the provider gave no verdict after the deadline');
+    }
+    if ((desk.cancelRequested || passed) && !cancelSent) {
+      cancelSent = true;
+      await cancel(running, handle);
+      waitMs = Math.min(plan.checkIntervalMs, 1000);
+    } else waitMs = Math.min(waitMs * 1.5, checkIntervalMaxMs);
+    if (passed && !expired) {
+      expired = true;
+      progress.show(call.index, 'verifying_outcome');
+      await settlement.markVerifying(plan.jobId);
+    }
+  }
+}
+
+async function look(
+  running: RunningCall,
+  handle: Handle,
+  expectDone: boolean,
+): Promise<CollectOutcome> {
+  const { plan, call, routeIndex, desk } = running;
+  try {
+    return await callActivities(plan, call, routeIndex).collectCall({
+      ...taskOf(running),
+      ...handle,
+      expectDone,
+    });
+  } catch (error) {
+    const { type } = failureOf(error);
+    // Not having learnt anything is not a verdict.
+    if (type === 'PROVIDER_UNREACHABLE' || type === null) return { kind: 'pending', progress: null };
+    if (type === 'CANCELED' && !desk.cancelRequested) {
+      const late = Date.now() >= running.deadlineAtMs;
+      fail(
+        late ? 'DEADLINE_EXCEEDED' : 'PROVIDER_ERROR',
+        late ? 'the provider did not finish in time' : 'the provider canceled the work',
+      );
+    }
+    throw error;
+  }
+}
+
+/** Asks the provider to stop; whether it did is seen by looking. */
+async function cancel(running: RunningCall, handle: Handle): Promise<void> {
+  const { plan, call, routeIndex, progress } = running;
+  progress.show(call.index, 'canceling');
+  try {
+    await callActivities(plan, call, routeIndex).cancelCall({
+      ...taskOf(running),
+      ...handle,
+      expectDone: false,
+    });
+  } catch {
+    // A cancel that did not arrive changes nothing: the next look tells.
+  }
+}
+
+function taskOf(running: RunningCall) {
+  const { plan, call, routeIndex } = running;
+  const route = call.routes[routeIndex];
+  if (!route) return fail('PROVIDER_ERROR', 'the plan has no such route');
+  return {
+    jobId: plan.jobId,
+    organizationId: plan.organizationId,
+    callIndex: call.index,
+    routeIndex,
+    route,
+    output: call.output,
+    quantity: call.quantity,
+  };
+}

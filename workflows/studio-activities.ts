@@ -1,0 +1,76 @@
+/** The activities of a Studio job, with their timeouts and retries. Every one has an end (T7). */
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  proxyActivities,
+  proxyLocalActivities,
+  type ActivityOptions,
+} from '@temporalio/workflow';
+import type { Activities } from '../activities/index.ts';
+import type { JobPlan, PlannedCall } from '../studio/job-plan.ts';
+
+type JobMoves = Pick<Activities, 'reserveJob' | 'settleJob' | 'markVerifying'>;
+type ProviderCalls = Pick<Activities, 'submitCall' | 'collectCall' | 'cancelCall'>;
+
+/** Admission must be quick: after half a minute the caller is better told to come back. */
+export const admission = proxyLocalActivities<Pick<JobMoves, 'reserveJob'>>({
+  startToCloseTimeout: '20s',
+  scheduleToCloseTimeout: '40s',
+  retry: { initialInterval: '100ms', backoffCoefficient: 2, maximumInterval: '5s' },
+});
+
+/** Once reserved, the only way is to a settlement: it is tried for days. */
+export const settlement = proxyLocalActivities<Pick<JobMoves, 'settleJob' | 'markVerifying'>>({
+  startToCloseTimeout: '20s',
+  scheduleToCloseTimeout: '7 days',
+  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '30s' },
+});
+
+/** Attempts at a submit that was certainly not taken, before the next route is tried. */
+const submitAttemptsMax = 4;
+const collectAttemptsMax = 6;
+
+/** Provider activities of one call, on the queue (or in the task) that the plan chose. */
+export function callActivities(
+  plan: JobPlan,
+  call: PlannedCall,
+  routeIndex: number,
+): ProviderCalls {
+  const retry = { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '20s' } as const;
+  const common = {
+    startToCloseTimeout: '10 minutes',
+    scheduleToCloseTimeout: plan.deadlineMs + plan.outcomeWaitMs,
+  } as const;
+  const submits = { ...retry, maximumAttempts: submitAttemptsMax };
+  const looks = { ...retry, maximumAttempts: collectAttemptsMax };
+  if (plan.dispatch === 'inline') {
+    return {
+      ...proxyLocalActivities<Pick<ProviderCalls, 'submitCall'>>({ ...common, retry: submits }),
+      ...pick(proxyLocalActivities<ProviderCalls>({ ...common, retry: looks })),
+    };
+  }
+  const queued: ActivityOptions = {
+    ...common,
+    taskQueue: call.routes[routeIndex]?.taskQueue ?? '',
+    heartbeatTimeout: '15s',
+    priority: { fairnessKey: plan.organizationId },
+  };
+  return {
+    submitCall: proxyActivities<ProviderCalls>({ ...queued, retry: submits, summary: 'submit' })
+      .submitCall,
+    ...pick(proxyActivities<ProviderCalls>({ ...queued, retry: looks, summary: 'look and store' })),
+  };
+}
+
+function pick(calls: ProviderCalls): Pick<ProviderCalls, 'collectCall' | 'cancelCall'> {
+  return { collectCall: calls.collectCall, cancelCall: calls.cancelCall };
+}
+
+/** Type and message of a failed activity, local or not; `type` is null for a timeout. */
+export function failureOf(error: unknown): { type: string | null; message: string } {
+  const cause = error instanceof ActivityFailure ? error.cause : error;
+  if (cause instanceof ApplicationFailure) {
+    return { type: cause.type ?? null, message: cause.message };
+  }
+  return { type: null, message: error instanceof Error ? error.message : String(error) };
+}

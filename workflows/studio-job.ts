@@ -1,0 +1,144 @@
+/**
+ * The one body of every Studio workflow: reserve → call(s) → charge, or release.
+ *
+ * A charge stands outside the `try` and a release inside the `catch`; both run whatever is canceled,
+ * and both are idempotent by job id. Cancellation never interrupts: it is noticed between steps.
+ */
+import {
+  ApplicationFailure,
+  CancelledFailure,
+  CancellationScope,
+  upsertSearchAttributes,
+} from '@temporalio/workflow';
+import type { ErrorCode } from '../domain/errors.ts';
+import type { CallOutputs, JobPlan } from '../studio/job-plan.ts';
+import { openCallDesk, type CallDesk } from './call-desk.ts';
+import { searchAttributes, type JobOutcome } from './contract.ts';
+import { createJobProgress, type JobProgress } from './job-progress.ts';
+import { runCall } from './provider-call.ts';
+import { admission, failureOf, settlement } from './studio-activities.ts';
+
+/** Runs a Studio job to its settlement. Fails with the code that the caller sees. */
+export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
+  const desk = openCallDesk();
+  return CancellationScope.nonCancellable(() => runJob(plan, desk));
+}
+
+async function runJob(plan: JobPlan, desk: CallDesk): Promise<JobOutcome> {
+  const progress = createJobProgress(plan);
+  let outputs: CallOutputs[];
+  try {
+    progress.show(null, 'reserving');
+    const admitted = await admission.reserveJob(plan);
+    if (admitted.verdict !== 'reserved') {
+      return outcome(plan, {
+        status: 'refused',
+        billing: 'none',
+        reason: admitted.verdict,
+        refusal: admitted,
+      });
+    }
+    outputs = await runCalls(plan, { desk, progress });
+  } catch (error) {
+    progress.show(null, 'releasing');
+    return release(plan, error);
+  }
+  progress.show(null, 'charging');
+  return charge(plan, outputs);
+}
+
+interface Running {
+  desk: CallDesk;
+  progress: JobProgress;
+}
+
+/** Runs all calls; one that fails leaves the others' results standing, unless none delivered. */
+async function runCalls(plan: JobPlan, running: Running): Promise<CallOutputs[]> {
+  const deadlineAtMs = Date.now() + plan.deadlineMs;
+  const ended = await Promise.allSettled(
+    plan.calls.map((call) => runCall({ plan, deadlineAtMs, ...running }, call)),
+  );
+  const delivered = ended.some((end) => end.status === 'fulfilled');
+  const [failed] = ended.filter((end) => end.status === 'rejected');
+  if (!delivered && failed) throw failed.reason;
+  return ended.map((end, callIndex) => {
+    if (end.status === 'fulfilled') return end.value;
+    const { code, message } = errorOf(end.reason);
+    return { callIndex, artifacts: [], data: null, error: { code, message } };
+  });
+}
+
+async function charge(plan: JobPlan, outputs: CallOutputs[]): Promise<JobOutcome> {
+  const chargeMicro = plan.calls.reduce((sum, call) => {
+    const delivered = outputs[call.index];
+    const count = delivered?.data === null ? delivered.artifacts.length : call.quantity;
+    return sum + Math.min(count, call.quantity) * call.unitPriceMicro;
+  }, 0);
+  const settled = await settlement.settleJob({
+    ...nameOf(plan),
+    status: 'completed',
+    chargeMicro,
+    outputs,
+    error: null,
+  });
+  // A sweeper that took the job for lost has released it: then nothing is charged, and that is said.
+  if (settled.verdict === 'not_reserved' || settled.state !== 'charged') {
+    return outcome(plan, { status: 'failed', billing: 'released', reason: 'JOB_LOST' });
+  }
+  return outcome(plan, {
+    status: 'completed',
+    billing: 'charged',
+    reason: null,
+    chargedMicro: settled.charged,
+  });
+}
+
+/** Releases and fails; a job whose reservation never came to be has nothing to release. */
+async function release(plan: JobPlan, error: unknown): Promise<JobOutcome> {
+  const { code, message } = errorOf(error);
+  const status = code === 'CANCELED' ? 'canceled' : 'failed';
+  const settled = await settlement.settleJob({
+    ...nameOf(plan),
+    status,
+    chargeMicro: 0,
+    outputs: null,
+    error: { code, message },
+  });
+  const billing = settled.verdict === 'not_reserved' ? 'none' : settled.state;
+  outcome(plan, { status, billing, reason: code });
+  if (status === 'canceled') throw new CancelledFailure(message);
+  throw ApplicationFailure.nonRetryable(message, code);
+}
+
+/** Failure types that are codes of the error table; any other failure is a fault of ours. */
+const publicCodes = new Set<string>([
+  'PROVIDER_REJECTED_INPUT',
+  'CONTENT_POLICY',
+  'PROVIDER_ERROR',
+  'STORAGE_ERROR',
+  'DEADLINE_EXCEEDED',
+  'OUTCOME_UNKNOWN',
+  'CANCELED',
+]);
+
+function errorOf(error: unknown): { code: ErrorCode; message: string } {
+  const { type, message } = failureOf(error);
+  return type !== null && publicCodes.has(type)
+    ? { code: type as ErrorCode, message }
+    : { code: 'Internal server error', message: 'The job failed on our side.' };
+}
+
+function nameOf(plan: JobPlan): { jobId: string; organizationId: string } {
+  return { jobId: plan.jobId, organizationId: plan.organizationId };
+}
+
+type End = Pick<JobOutcome, 'status' | 'billing' | 'reason'> & Partial<JobOutcome>;
+
+/** The workflow's result, also shown as search attributes. */
+function outcome(plan: JobPlan, end: End): JobOutcome {
+  upsertSearchAttributes([
+    { key: searchAttributes.jobStatus, value: end.status },
+    { key: searchAttributes.billingState, value: end.billing },
+  ]);
+  return { jobId: plan.jobId, chargedMicro: 0, refusal: null, ...end };
+}
