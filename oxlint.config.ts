@@ -20,7 +20,16 @@ const graph: Record<string, Edge> = {
   sandbox: { value: ['domain'] },
   stack: { value: ['domain', 'platform', 'activities', 'api'] },
   bench: {
-    value: ['domain', 'catalog', 'studio', 'platform', 'activities', 'workflows', 'worker', 'stack'],
+    value: [
+      'domain',
+      'catalog',
+      'studio',
+      'platform',
+      'activities',
+      'workflows',
+      'worker',
+      'stack',
+    ],
   },
 };
 /** Files whose values may be imported even where the folder is otherwise type-only. */

@@ -83,7 +83,9 @@ export function createJobMoves(deps: JobMovesDeps): JobMoves {
 
     async markVerifying(jobId) {
       await deps.pool.query(
-        sql.type(z.object({}))`UPDATE job SET verifying = true WHERE id = ${jobId} AND status = 'queued'`,
+        sql.type(
+          z.object({}),
+        )`UPDATE job SET verifying = true WHERE id = ${jobId} AND status = 'queued'`,
       );
     },
   };

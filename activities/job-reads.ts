@@ -68,9 +68,11 @@ export function createJobReads(pool: DatabasePool): JobReads {
 
   return {
     read: (organizationId, jobId) =>
-      pool.maybeOne(sql.type(row)`${select(
-        sql.fragment`j.organization_id = ${organizationId} AND j.id = ${jobId}`,
-      )}`),
+      pool.maybeOne(
+        sql.type(row)`${select(
+          sql.fragment`j.organization_id = ${organizationId} AND j.id = ${jobId}`,
+        )}`,
+      ),
     async list(organizationId, listing) {
       const where = sql.join(
         [sql.fragment`j.organization_id = ${organizationId}`, ...conditions(listing)],

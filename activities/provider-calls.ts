@@ -131,7 +131,9 @@ export function createProviderCalls(deps: ProviderCallsDeps): ProviderCalls {
       // Temporal's history keeps the handle too, so a database that is away must not fail a paid call.
       await deps.records
         .accepted({ ...callOf(task), operation: submitted.operation })
-        .catch((error: unknown) => deps.logger.warn({ error, ...callOf(task) }, 'call.not_recorded'));
+        .catch((error: unknown) =>
+          deps.logger.warn({ error, ...callOf(task) }, 'call.not_recorded'),
+        );
       return submitted;
     }
     const outputs = await storeResult(task, submitted.result);
@@ -155,7 +157,10 @@ export function createProviderCalls(deps: ProviderCallsDeps): ProviderCalls {
           case 'answered':
             return { kind: 'outputs', outputs: begun.outputs };
           case 'unknown':
-            throw new ProviderFailure('unknown', 'an earlier attempt may have reached the provider');
+            throw new ProviderFailure(
+              'unknown',
+              'an earlier attempt may have reached the provider',
+            );
         }
       }),
 

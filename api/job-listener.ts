@@ -51,7 +51,8 @@ export function startJobListener(deps: ListenerDeps): () => Promise<void> {
     const awaited = deps.news.awaited();
     if (awaited.length === 0) return;
     try {
-      for (const jobId of await deps.reads.ended(awaited)) deps.news.publish(jobId, { kind: 'done' });
+      for (const jobId of await deps.reads.ended(awaited))
+        deps.news.publish(jobId, { kind: 'done' });
     } catch (error) {
       deps.logger.warn({ error }, 'job_listener.look_failed');
     }

@@ -27,7 +27,11 @@ interface ApiOptions {
   logger: Logger;
   /** Starts the Studio worker; null when this process hosts none. */
   startWorkers:
-    | ((parts: { config: Config; connection: Connection; services: Services }) => Promise<HostedWorkers>)
+    | ((parts: {
+        config: Config;
+        connection: Connection;
+        services: Services;
+      }) => Promise<HostedWorkers>)
     | null;
 }
 

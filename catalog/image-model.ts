@@ -74,7 +74,10 @@ export function findImageModel(models: readonly ImageModel[], id: string): Image
 }
 
 /** USD of one image of this request. */
-export function imagePriceUsd(price: ImagePrice, request: Readonly<Record<string, unknown>>): number {
+export function imagePriceUsd(
+  price: ImagePrice,
+  request: Readonly<Record<string, unknown>>,
+): number {
   for (const [field, table] of Object.entries(price.by ?? {})) {
     const value = request[field];
     const usd = typeof value === 'string' ? table[value] : undefined;

@@ -172,7 +172,7 @@ export const imageModels: readonly ImageModel[] = [
     ],
     price: { usd: 0.06, by: { quality: { low: 0.01, medium: 0.06, high: 0.22 } } },
   },
-  ...(["flare", "sunburst"] as const).map((variant): ImageModel => ({
+  ...(['flare', 'sunburst'] as const).map((variant): ImageModel => ({
     id: `alpha-image-2.5-${variant}`,
     displayName: variant === 'flare' ? 'Alpha Image 2.5 Flare' : 'Alpha Image 2.5 Sunburst',
     servedBy: variant === 'flare' ? 'GPT Image 2.5 Flare' : 'GPT Image 2.5 Sunburst',

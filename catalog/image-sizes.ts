@@ -21,7 +21,11 @@ export const imagenRatios = ['1:1', '16:9', '9:16', '4:3', '3:4'] as const;
 export const squareToPhoto = ['1:1', '16:9', '4:3', '3:4', '9:16'] as const;
 
 /** GPT Image 1.x draws three sizes only: public ratio → upstream size. */
-export const gptImageSizes = { '1:1': '1024x1024', '3:2': '1536x1024', '2:3': '1024x1536' } as const;
+export const gptImageSizes = {
+  '1:1': '1024x1024',
+  '3:2': '1536x1024',
+  '2:3': '1024x1536',
+} as const;
 
 /** Named sizes of `imageSize` (spec §4.7); the default is `landscape_4_3`. */
 export const imageSizeNames = [

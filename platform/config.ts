@@ -38,7 +38,10 @@ const environment = z.object({
   TEMPORAL_TLS_CA_PATH: z.string().optional(),
   TEMPORAL_API_KEY: z.string().optional(),
   /** Starts the names of all task queues: several stacks can share one namespace. */
-  TASK_QUEUE_PREFIX: z.string().regex(/^[a-z0-9-]*$/).default(''),
+  TASK_QUEUE_PREFIX: z
+    .string()
+    .regex(/^[a-z0-9-]*$/)
+    .default(''),
 
   API_HOST: z.string().default('127.0.0.1'),
   API_PORT: port.default(4000),

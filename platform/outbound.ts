@@ -59,7 +59,11 @@ export function isPublicAddress(address: string): boolean {
   return parsed.range() === 'unicast' && ((parsed.toByteArray()[0] ?? 0) & 0xe0) === 0x20;
 }
 
-type LookupCallback = (error: Error | null, found: LookupAddress[] | string, family?: number) => void;
+type LookupCallback = (
+  error: Error | null,
+  found: LookupAddress[] | string,
+  family?: number,
+) => void;
 
 /** Resolves a name and refuses it when any of its addresses is not public. */
 function guardedLookup(host: string, options: { all?: boolean }, done: LookupCallback): void {
@@ -82,7 +86,10 @@ function guardedAgent(): Agent {
         if (error) return done(error, null);
         if (!isPublicAddress(socket.remoteAddress ?? '')) {
           socket.destroy();
-          return done(new OutboundError('refused', 'the host does not have a public address'), null);
+          return done(
+            new OutboundError('refused', 'the host does not have a public address'),
+            null,
+          );
         }
         return done(null, socket);
       });
@@ -93,7 +100,11 @@ function guardedAgent(): Agent {
 /** `allowedOrigins`: origins admitted although private or plain http (the sandbox, tests). */
 export function createOutbound(allowedOrigins: readonly string[]): Outbound {
   const guarded = guardedAgent();
-  const open = new Agent({ keepAliveTimeout: 10_000, connections: 256, connect: { timeout: 5000 } });
+  const open = new Agent({
+    keepAliveTimeout: 10_000,
+    connections: 256,
+    connect: { timeout: 5000 },
+  });
   const admitted = new Set(allowedOrigins);
 
   function check(spelled: string): URL {
@@ -102,7 +113,8 @@ export function createOutbound(allowedOrigins: readonly string[]): Outbound {
     if (admitted.has(url.origin)) return url;
     if (url.protocol !== 'https:') throw new OutboundError('refused', 'only https URLs are read');
     if (url.port !== '') throw new OutboundError('refused', 'only the standard port is read');
-    if (url.username || url.password) throw new OutboundError('refused', 'URLs carry no credentials');
+    if (url.username || url.password)
+      throw new OutboundError('refused', 'URLs carry no credentials');
     const host = url.hostname.replace(/^\[|\]$/g, '');
     if (isIP(host) && !isPublicAddress(host)) {
       throw new OutboundError('refused', 'the host does not have a public address');

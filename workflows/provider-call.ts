@@ -66,7 +66,8 @@ async function submit(running: RunningCall): Promise<Submitted> {
       : { kind: 'handle', handle: { operation: taken.operation, adopted: false } };
   } catch (error) {
     const failure = failureOf(error);
-    if (failure.type === 'PROVIDER_NOT_ACCEPTED') return { kind: 'refused', message: failure.message };
+    if (failure.type === 'PROVIDER_NOT_ACCEPTED')
+      return { kind: 'refused', message: failure.message };
     // A timeout of the activity says as little as a broken connection.
     if (failure.type === 'OUTCOME_UNKNOWN' || failure.type === null) {
       const id = await awaitAdoption(running);
@@ -141,7 +142,8 @@ async function look(
   } catch (error) {
     const { type } = failureOf(error);
     // Not having learnt anything is not a verdict.
-    if (type === 'PROVIDER_UNREACHABLE' || type === null) return { kind: 'pending', progress: null };
+    if (type === 'PROVIDER_UNREACHABLE' || type === null)
+      return { kind: 'pending', progress: null };
     if (type === 'CANCELED' && !desk.cancelRequested) {
       const late = Date.now() >= running.deadlineAtMs;
       fail(

@@ -36,7 +36,11 @@ export function callActivities(
   call: PlannedCall,
   routeIndex: number,
 ): ProviderCalls {
-  const retry = { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '20s' } as const;
+  const retry = {
+    initialInterval: '500ms',
+    backoffCoefficient: 2,
+    maximumInterval: '20s',
+  } as const;
   const common = {
     startToCloseTimeout: '10 minutes',
     scheduleToCloseTimeout: plan.deadlineMs + plan.outcomeWaitMs,

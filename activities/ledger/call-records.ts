@@ -40,7 +40,9 @@ export function createCallRecords(pool: DatabasePool): CallRecords {
     parallelMax: 2,
     run: async (moves) =>
       (await pool.oneFirst(
-        sql.type(z.object({ answers: z.unknown() }))`SELECT call_apply(${sql.jsonb(moves)}) AS answers`,
+        sql.type(
+          z.object({ answers: z.unknown() }),
+        )`SELECT call_apply(${sql.jsonb(moves)}) AS answers`,
       )) as { verdict: string }[],
   });
   const record = async (fields: JsonObject): Promise<void> => {

@@ -63,7 +63,12 @@ export interface Settle {
 
 /** What became of a reservation; `state` is its state now, whoever settled it. */
 export type SettleVerdict =
-  | { verdict: 'settled' | 'already_settled'; state: 'charged' | 'released'; charged: number; balance: Balance }
+  | {
+      verdict: 'settled' | 'already_settled';
+      state: 'charged' | 'released';
+      charged: number;
+      balance: Balance;
+    }
   | { verdict: 'not_reserved' };
 
 /** Credits added to an organization (negative: unreserved credits taken back). */
@@ -105,7 +110,9 @@ export function createLedger(pool: DatabasePool): Ledger {
     parallelMax: 1,
     run: async (moves) =>
       (await pool.oneFirst(
-        sql.type(z.object({ answers: z.unknown() }))`SELECT ledger_apply(${sql.jsonb(moves)}) AS answers`,
+        sql.type(
+          z.object({ answers: z.unknown() }),
+        )`SELECT ledger_apply(${sql.jsonb(moves)}) AS answers`,
       )) as Answer[],
   });
 
@@ -139,7 +146,9 @@ export function createLedger(pool: DatabasePool): Ledger {
     },
     async audit() {
       const rows = await pool.any(
-        sql.type(z.object({ finding: z.string(), subject: z.string() }))`SELECT * FROM ledger_audit`,
+        sql.type(
+          z.object({ finding: z.string(), subject: z.string() }),
+        )`SELECT * FROM ledger_audit`,
       );
       return [...rows];
     },

@@ -171,11 +171,20 @@ async function digestOf(path: string): Promise<{ sizeBytes: number; sha256: stri
 }
 
 function failureOfSource(error: unknown): ProviderFailure {
-  if (error instanceof OutboundError && error.reason !== 'unreachable' && error.reason !== 'broken') {
+  if (
+    error instanceof OutboundError &&
+    error.reason !== 'unreachable' &&
+    error.reason !== 'broken'
+  ) {
     const gone = error.reason === 'status' && (error.status ?? 0) >= 500;
     if (!gone) {
-      return new ProviderFailure('failed', `the provider's output cannot be read: ${error.message}`);
+      return new ProviderFailure(
+        'failed',
+        `the provider's output cannot be read: ${error.message}`,
+      );
     }
   }
-  return new ProviderFailure('unreachable', 'the output of the provider broke off', { cause: error });
+  return new ProviderFailure('unreachable', 'the output of the provider broke off', {
+    cause: error,
+  });
 }

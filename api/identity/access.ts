@@ -56,7 +56,9 @@ export function createAccess(pool: DatabasePool, pepper: string): Access {
     parallelMax: 2,
     run: async (requests) =>
       (await pool.oneFirst(
-        sql.type(z.object({ answers: z.unknown() }))`SELECT admit_requests(${sql.jsonb(requests)}) AS answers`,
+        sql.type(
+          z.object({ answers: z.unknown() }),
+        )`SELECT admit_requests(${sql.jsonb(requests)}) AS answers`,
       )) as (Caller | null)[],
   });
   return {

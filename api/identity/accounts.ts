@@ -51,8 +51,7 @@ export async function createKey(
 ): Promise<{ keyId: string; key: string }> {
   const keyId = newId('key');
   const key = wanted.key ?? newApiKey();
-  const expiresAt =
-    wanted.expiresAtMs == null ? null : new Date(wanted.expiresAtMs).toISOString();
+  const expiresAt = wanted.expiresAtMs == null ? null : new Date(wanted.expiresAtMs).toISOString();
   await pool.query(sql.type(none)`INSERT INTO api_key
       (id, organization_id, member_id, name, prefix, mac, scopes, allowed_models, expires_at)
     VALUES (${keyId}, ${wanted.organizationId}, ${wanted.memberId}, ${wanted.name},

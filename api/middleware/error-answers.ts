@@ -23,7 +23,10 @@ export function errorAnswers(logger: Logger): Middleware<RequestState> {
 
 function translate(error: unknown): GatewayError {
   if (isDatabaseAway(error)) {
-    return new GatewayError('SERVICE_UNAVAILABLE', undefined, { retryAfterSeconds: 2, cause: error });
+    return new GatewayError('SERVICE_UNAVAILABLE', undefined, {
+      retryAfterSeconds: 2,
+      cause: error,
+    });
   }
   return new GatewayError('Internal server error', undefined, { cause: error });
 }
@@ -38,7 +41,8 @@ function isDatabaseAway(error: unknown): boolean {
 
 function answer(ctx: Context, error: GatewayError): void {
   ctx.status = error.status;
-  if (error.retryAfterSeconds !== undefined) ctx.set('Retry-After', String(error.retryAfterSeconds));
+  if (error.retryAfterSeconds !== undefined)
+    ctx.set('Retry-After', String(error.retryAfterSeconds));
   // Every reason for a 401 gives the same bytes (spec §5).
   ctx.body =
     error.code === 'Unauthorized'

@@ -9,7 +9,7 @@ const rangeForm = /^bytes=(\d*)-(\d*)$/;
 
 /** Adds the route of the stored files. */
 export function addFileRoutes(router: Router<RequestState>, storage: LocalDisk): void {
-  router.get('/files/:key(.*)', async (ctx) => {
+  router.get('/files/*key', async (ctx) => {
     const key = String(ctx.params['key']);
     const { expires, signature } = ctx.query;
     const query = { expires: String(expires), signature: String(signature) };

@@ -30,7 +30,10 @@ export function addHookRoutes(router: Router<RequestState>, deps: HookRoutesDeps
     const provider = deps.providers.get(name);
     const address = { provider: name, jobId, callIndex: Number(callIndex) };
     const ours =
-      provider && isId('job', jobId) && /^\d{1,3}$/.test(callIndex) && deps.urls.holds(address, mac);
+      provider &&
+      isId('job', jobId) &&
+      /^\d{1,3}$/.test(callIndex) &&
+      deps.urls.holds(address, mac);
     if (!ours) throw new GatewayError('NOT_FOUND');
     const body = await readBody(ctx, notificationBytesMax);
     const headers = Object.fromEntries(

@@ -40,7 +40,10 @@ export interface Admission {
    */
   admit: (plan: JobPlan) => Promise<void>;
   /** Waits until the job ends, at most `waitMs`; returns its row then, or null when it has none. */
-  awaitEnd: (job: { organizationId: string; jobId: string }, waitMs: number) => Promise<JobRecord | null>;
+  awaitEnd: (
+    job: { organizationId: string; jobId: string },
+    waitMs: number,
+  ) => Promise<JobRecord | null>;
 }
 
 /** An eager start that has not spoken by now ran elsewhere, or not at all. */
@@ -161,10 +164,7 @@ function hear(news: JobNews, jobId: string, wanted = (_event: JobEvent): boolean
 }
 
 /** Looks for the job's row until it is there. */
-function pollReserved(
-  reads: JobReads,
-  plan: JobPlan,
-): { found: Promise<void>; stop: () => void } {
+function pollReserved(reads: JobReads, plan: JobPlan): { found: Promise<void>; stop: () => void } {
   let stopped = false;
   const found = (async () => {
     for (let waitMs = 20; !stopped; waitMs = Math.min(waitMs * 2, 500)) {

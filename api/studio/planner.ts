@@ -18,18 +18,16 @@ interface Planned {
 
 /** Completes a draft. */
 export function completePlan(config: Config, planned: Planned): JobPlan {
-  const calls = planned.draft.calls.map(
-    (call, index): PlannedCall => ({
-      index,
-      quantity: call.quantity,
-      unitPriceMicro: microFromCredits(call.unitPriceUsd / config.USD_PER_CREDIT),
-      output: call.output,
-      routes: call.routes.map((route) => ({
-        ...route,
-        taskQueue: providerTaskQueue(config.TASK_QUEUE_PREFIX, route.provider),
-      })),
-    }),
-  );
+  const calls = planned.draft.calls.map((call, index): PlannedCall => ({
+    index,
+    quantity: call.quantity,
+    unitPriceMicro: microFromCredits(call.unitPriceUsd / config.USD_PER_CREDIT),
+    output: call.output,
+    routes: call.routes.map((route) => ({
+      ...route,
+      taskQueue: providerTaskQueue(config.TASK_QUEUE_PREFIX, route.provider),
+    })),
+  }));
   const deadlineMs = config.IMAGE_DEADLINE_MS;
   return {
     jobId: planned.jobId,

@@ -32,7 +32,9 @@ const beforeSending = new Set([
 export function failureOfTransport(error: unknown): ProviderFailure {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   return beforeSending.has(code)
-    ? new ProviderFailure('not_accepted', `the provider cannot be reached (${code})`, { cause: error })
+    ? new ProviderFailure('not_accepted', `the provider cannot be reached (${code})`, {
+        cause: error,
+      })
     : new ProviderFailure('unknown', 'the provider broke off while the call was sent', {
         cause: error,
       });
@@ -58,7 +60,9 @@ function rejection(answer: Answer): ProviderFailure {
     return new ProviderFailure('content_policy', 'the input is against the content policy');
   }
   const fields = parsed.success
-    ? parsed.data.detail.map((entry) => entry.loc?.at(-1)).filter((name) => typeof name === 'string')
+    ? parsed.data.detail
+        .map((entry) => entry.loc?.at(-1))
+        .filter((name) => typeof name === 'string')
     : [];
   const where = fields.length > 0 ? ` (${fields.join(', ')})` : '';
   return new ProviderFailure('rejected', `the provider did not accept the input${where}`);
@@ -73,8 +77,10 @@ export function failureOfResult(answer: Answer): Checked {
   if (platform.success && /cancel/i.test(`${platform.data.error_type} ${platform.data.detail}`)) {
     return { kind: 'failed', failure: new ProviderFailure('canceled', 'canceled at the provider') };
   }
-  if ([400, 413, 422].includes(answer.status)) return { kind: 'failed', failure: rejection(answer) };
-  const verdict = answer.headers['x-fal-error-type'] ?? (platform.success && platform.data.error_type);
+  if ([400, 413, 422].includes(answer.status))
+    return { kind: 'failed', failure: rejection(answer) };
+  const verdict =
+    answer.headers['x-fal-error-type'] ?? (platform.success && platform.data.error_type);
   if (verdict || modelError.safeParse(answer.body).success) {
     return {
       kind: 'failed',

@@ -133,9 +133,13 @@ export function createFalProvider(options: FalOptions): Provider {
       const answer = await look(`${requestUrl(operation)}/status?logs=0`, looking.signal);
       const parsed = statusAnswer.safeParse(answer.body);
       if (answer.status >= 400 || !parsed.success) {
-        throw new ProviderFailure('unreachable', `the provider answered a look with ${answer.status}`, {
-          retryAfterMs: parseRetryAfter(answer.headers['retry-after']),
-        });
+        throw new ProviderFailure(
+          'unreachable',
+          `the provider answered a look with ${answer.status}`,
+          {
+            retryAfterMs: parseRetryAfter(answer.headers['retry-after']),
+          },
+        );
       }
       if (parsed.data.status === 'COMPLETED') return result(operation, looking.signal);
       return {
@@ -151,7 +155,9 @@ export function createFalProvider(options: FalOptions): Provider {
         const answer = await exchange('PUT', `${requestUrl(operation)}/cancel`, { signal });
         return answer.status === 202 || answer.status === 200 ? 'requested' : 'already_done';
       } catch (error) {
-        throw new ProviderFailure('unreachable', 'the provider could not be asked', { cause: error });
+        throw new ProviderFailure('unreachable', 'the provider could not be asked', {
+          cause: error,
+        });
       }
     },
     adopt: (endpoint, id) => ({ endpoint, id }),

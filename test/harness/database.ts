@@ -1,0 +1,35 @@
+/** A fresh, migrated database for one test file. */
+import { randomUUID } from 'node:crypto';
+import { Client } from 'pg';
+import { inject } from 'vitest';
+
+/** A database that is dropped with `drop`. */
+export interface TestDatabase {
+  url: string;
+  /** Runs a statement and returns its rows. */
+  query: <Row extends object>(text: string, values?: unknown[]) => Promise<Row[]>;
+  drop: () => Promise<void>;
+}
+
+/** Copies the template database. */
+export async function createTestDatabase(): Promise<TestDatabase> {
+  const templateUrl = inject('templateDatabaseUrl');
+  const name = `test_${randomUUID().replaceAll('-', '')}`;
+  const urlOf = (database: string): string => templateUrl.replace(/\/[^/]*$/, `/${database}`);
+  const admin = new Client({ connectionString: urlOf('postgres') });
+  await admin.connect();
+  await admin.query(`CREATE DATABASE ${name} TEMPLATE template_gateway`);
+  const client = new Client({ connectionString: urlOf(name) });
+  await client.connect();
+  // The file's last act is to drop the database under this very connection.
+  client.on('error', () => {});
+  return {
+    url: urlOf(name),
+    query: async (text, values) => (await client.query(text, values)).rows,
+    async drop() {
+      await client.end();
+      await admin.query(`DROP DATABASE ${name} WITH (FORCE)`);
+      await admin.end();
+    },
+  };
+}

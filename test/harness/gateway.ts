@@ -1,0 +1,273 @@
+/**
+ * A whole gateway for one test file: fresh database and storage, a sandbox process, the API in this
+ * process with a worker on its connection, and, when asked for, further API or worker processes.
+ */
+import { fork, type ChildProcess } from 'node:child_process';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, inject } from 'vitest';
+import { startApi, type Api } from '../../api/server.ts';
+import { createKey, createOrganization } from '../../api/identity/accounts.ts';
+import type { Scope } from '../../api/identity/access.ts';
+import { microFromCredits, type CreditsBlock } from '../../domain/credits.ts';
+import type { ErrorDetail } from '../../domain/errors.ts';
+import { loadConfig, type Config } from '../../platform/config.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { installRuntime } from '../../platform/temporal.ts';
+import { freePort } from '../../stack/free-port.ts';
+import { startStudioWorkers } from '../../worker/studio-worker.ts';
+import { createTestDatabase, type TestDatabase } from './database.ts';
+import { startSandbox, type TestSandbox } from './sandbox.ts';
+
+/** An organization of a test, with a key. */
+export interface TestCaller {
+  organizationId: string;
+  memberId: string;
+  keyId: string;
+  key: string;
+}
+
+/** An answer with its body read. */
+export interface Answer<Body = StudioBody> {
+  status: number;
+  headers: Headers;
+  body: Body;
+}
+
+/** The fields tests read of Studio answers and errors; which of them are there is what is tested. */
+export interface StudioBody {
+  success: boolean;
+  data: JobData;
+  credits: CreditsBlock;
+  error: string;
+  message: string;
+  requestId: string;
+  jobId: string;
+  details: ErrorDetail[];
+  resetAt: string;
+}
+
+interface JobData {
+  jobId: string;
+  status: string;
+  done: boolean;
+  phase: string;
+  statusUrl: string;
+  model: string;
+  images: { url: string; contentType: string; width: number; height: number }[];
+  result: JobData;
+  error: { code: string; message: string; retryable: boolean };
+  billing: { state: string; reserved: number; charged: number };
+}
+
+interface CallOptions {
+  method?: string;
+  key?: string | null;
+  headers?: Record<string, string>;
+  body?: unknown;
+}
+
+/** The gateway of a test file. */
+export interface TestGateway {
+  url: string;
+  api: Api;
+  config: Config;
+  env: Record<string, string>;
+  database: TestDatabase;
+  sandbox: TestSandbox;
+  /** The caller whose key `call` uses. */
+  caller: TestCaller;
+  call: <Body = StudioBody>(path: string, options?: CallOptions) => Promise<Answer<Body>>;
+  /** An organization with this many credits and a key. */
+  newCaller: (options: CallerOptions) => Promise<TestCaller>;
+  /** Polls a job until it is done. */
+  untilDone: (jobId: string, key?: string) => Promise<Answer>;
+  /** No row may come back from the ledger's audit, and no reservation may be left open. */
+  expectSettled: () => Promise<void>;
+  /** Another process of this gateway (`api/main.ts` or `worker/main.ts`), ready. */
+  spawn: (script: 'api' | 'worker', env?: Record<string, string>) => Promise<ChildProcess>;
+  close: () => Promise<void>;
+}
+
+interface CallerOptions {
+  credits: number;
+  windowCredits?: number;
+  scopes?: readonly Scope[];
+  allowedModels?: readonly string[];
+  expiresAtMs?: number;
+}
+
+interface GatewayOptions {
+  env?: Record<string, string>;
+  /** How long the sandbox takes for an image. */
+  latencyMs?: number;
+  sandboxEnv?: Record<string, string>;
+  /** False: no worker in this process (the test spawns its own). */
+  worker?: boolean;
+  credits?: number;
+}
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const logger = createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent');
+let runtimeInstalled = false;
+
+/** Starts a gateway; close it in `afterAll`. */
+export async function startGateway(options: GatewayOptions = {}): Promise<TestGateway> {
+  if (!runtimeInstalled) installRuntime(logger);
+  runtimeInstalled = true;
+  const directory = await mkdtemp(join(tmpdir(), 'gateway-test-'));
+  const database = await createTestDatabase();
+  const sandbox = await startSandbox({
+    dataDir: join(directory, 'sandbox'),
+    ...(options.latencyMs !== undefined && { latencyMs: options.latencyMs }),
+    ...(options.sandboxEnv && { env: options.sandboxEnv }),
+  });
+  const apiPort = await freePort();
+  const url = `http://127.0.0.1:${apiPort}`;
+  const env = {
+    ...environment({ database, sandbox, directory, url, apiPort }),
+    ...options.env,
+  };
+  const config = loadConfig(env);
+  const api = await startApi({
+    config,
+    logger,
+    startWorkers: options.worker === false ? null : startStudioWorkers,
+  });
+  const children: ChildProcess[] = [];
+
+  async function newCaller(wanted: CallerOptions): Promise<TestCaller> {
+    const { pool, ledger } = api.services;
+    const made = await createOrganization(pool, {
+      name: 'Test',
+      windowLimitMicro:
+        wanted.windowCredits === undefined ? null : microFromCredits(wanted.windowCredits),
+    });
+    const key = await createKey(pool, config.KEY_PEPPER, {
+      ...made,
+      name: 'test',
+      ...(wanted.scopes && { scopes: wanted.scopes }),
+      ...(wanted.allowedModels && { allowedModels: wanted.allowedModels }),
+      ...(wanted.expiresAtMs !== undefined && { expiresAtMs: wanted.expiresAtMs }),
+    });
+    await ledger.grant({
+      organizationId: made.organizationId,
+      id: 'initial',
+      amountMicro: microFromCredits(wanted.credits),
+      actor: 'test',
+      reason: 'test',
+    });
+    return { ...made, ...key };
+  }
+  const caller = await newCaller({ credits: options.credits ?? 10_000 });
+
+  async function call<Body = StudioBody>(
+    path: string,
+    wanted: CallOptions = {},
+  ): Promise<Answer<Body>> {
+    const key = wanted.key === undefined ? caller.key : wanted.key;
+    const answer = await fetch(`${url}${path}`, {
+      method: wanted.method ?? (wanted.body === undefined ? 'GET' : 'POST'),
+      headers: {
+        ...(key !== null && { authorization: `Bearer ${key}` }),
+        ...(wanted.body !== undefined && { 'content-type': 'application/json' }),
+        ...wanted.headers,
+      },
+      ...(wanted.body !== undefined && {
+        body: typeof wanted.body === 'string' ? wanted.body : JSON.stringify(wanted.body),
+      }),
+    });
+    const text = await answer.text();
+    const json = answer.headers.get('content-type')?.includes('json') ? JSON.parse(text) : {};
+    return { status: answer.status, headers: answer.headers, body: json };
+  }
+
+  return {
+    url,
+    api,
+    config,
+    env,
+    database,
+    sandbox,
+    caller,
+    call,
+    newCaller,
+    async untilDone(jobId, key = caller.key) {
+      for (;;) {
+        const answer = await call(`/api/v1/studio/jobs/${jobId}?wait=20`, { key });
+        if (answer.status !== 200 || answer.body.data.done) return answer;
+      }
+    },
+    async expectSettled() {
+      expect(await api.services.ledger.audit()).toEqual([]);
+      const open = await database.query(`SELECT id FROM reservation WHERE state = 'reserved'`);
+      expect(open).toEqual([]);
+    },
+    async spawn(script, extra = {}) {
+      const child = fork(join(root, script, 'main.ts'), {
+        stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+        env: { PATH: process.env['PATH'], ...env, LOG_LEVEL: 'fatal', ...extra },
+      });
+      children.push(child);
+      await Promise.race([
+        once(child, 'message'),
+        once(child, 'exit').then(([code]) => {
+          throw new Error(`${script} exited with ${code} before it was ready`);
+        }),
+      ]);
+      return child;
+    },
+    async close() {
+      await Promise.all(children.map(endChild));
+      await api.close();
+      await sandbox.stop();
+      await database.drop();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+async function endChild(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+}
+
+interface Parts {
+  database: TestDatabase;
+  sandbox: TestSandbox;
+  directory: string;
+  url: string;
+  apiPort: number;
+}
+
+function environment(parts: Parts): Record<string, string> {
+  const secret = (): string => randomBytes(32).toString('base64url');
+  return {
+    DATABASE_URL: parts.database.url,
+    DATABASE_POOL_MAX: '8',
+    TEMPORAL_ADDRESS: inject('temporalAddress'),
+    // All test files share a server; their queues must not meet.
+    TASK_QUEUE_PREFIX: `${randomUUID().slice(0, 8)}-`,
+    API_PORT: String(parts.apiPort),
+    PUBLIC_BASE_URL: parts.url,
+    STORAGE_DIR: join(parts.directory, 'storage'),
+    STORAGE_SECRET: secret(),
+    KEY_PEPPER: secret(),
+    WEBHOOK_SECRET: secret(),
+    ADMIN_API_KEY: secret(),
+    FAL_KEY: parts.sandbox.falKey,
+    FAL_QUEUE_URL: `${parts.sandbox.url}/fal/queue`,
+    FAL_JWKS_URL: `${parts.sandbox.url}/fal/.well-known/jwks.json`,
+    ALLOW_PRIVATE_NETWORK_ORIGINS: parts.sandbox.url,
+    RATE_LIMIT_PER_MINUTE: '100000',
+    POLL_RATE_LIMIT_PER_MINUTE: '100000',
+    CHECK_INTERVAL_MS: '1000',
+    OUTCOME_WAIT_MS: '4000',
+    LOG_LEVEL: 'silent',
+  };
+}

@@ -1,0 +1,90 @@
+/** The provider sandbox as a process of its own, and the questions tests ask it. */
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+
+const script = fileURLToPath(new URL('../../sandbox/main.ts', import.meta.url));
+
+/** A submit that the sandbox accepted, from its own log. */
+export interface AcceptedSubmit {
+  requestId: string;
+  endpoint: string;
+  body: Record<string, unknown>;
+  webhookUrl: string;
+}
+
+/** A running sandbox. */
+export interface TestSandbox {
+  url: string;
+  falKey: string;
+  /** The independent witness: what was accepted for a job, or with these words in it. */
+  submits: (query: { jobId?: string; match?: string }) => Promise<AcceptedSubmit[]>;
+  /** Injects faults (the grammar of sandbox/faults.ts) into matching requests. */
+  inject: (fault: { match?: string; faults: string; times?: number }) => Promise<void>;
+  clearFaults: () => Promise<void>;
+  /** Sends the webhook of a request again, perhaps forged. */
+  resend: (requestId: string, options: Record<string, unknown>) => Promise<Response>;
+  stop: () => Promise<void>;
+}
+
+interface SandboxOptions {
+  dataDir: string;
+  /** How long an image takes, milliseconds. */
+  latencyMs?: number;
+  env?: Record<string, string>;
+}
+
+/** Starts a sandbox on a free port. */
+export async function startSandbox(options: SandboxOptions): Promise<TestSandbox> {
+  const falKey = 'sandbox-fal-key-of-tests';
+  const child = fork(script, {
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    env: {
+      ...process.env,
+      SANDBOX_PORT: '0',
+      SANDBOX_DATA_DIR: options.dataDir,
+      SANDBOX_FAL_KEY: falKey,
+      SANDBOX_LATENCY_MS: String(options.latencyMs ?? 100),
+      SANDBOX_FSYNC: '0',
+      ...options.env,
+    },
+  });
+  const url = await readyUrl(child);
+  const ask = async (path: string, init?: RequestInit): Promise<Response> => {
+    const answer = await fetch(`${url}/_sandbox/${path}`, init);
+    if (!answer.ok) throw new Error(`sandbox: ${path} answered ${answer.status}`);
+    return answer;
+  };
+  const post = (path: string, body: unknown): Promise<Response> =>
+    ask(path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+  return {
+    url,
+    falKey,
+    async submits(query) {
+      const answer = await ask(`submits?${new URLSearchParams(query)}`);
+      const found = (await answer.json()) as AcceptedSubmit[] | { submits: AcceptedSubmit[] };
+      return Array.isArray(found) ? found : found.submits;
+    },
+    inject: async (fault) => void (await post('faults', fault)),
+    clearFaults: async () => void (await ask('faults', { method: 'DELETE' })),
+    resend: (requestId, wanted) => post(`webhooks/${requestId}`, wanted),
+    async stop() {
+      child.kill('SIGTERM');
+      await once(child, 'exit');
+    },
+  };
+}
+
+async function readyUrl(child: ChildProcess): Promise<string> {
+  const [message] = (await Promise.race([
+    once(child, 'message'),
+    once(child, 'exit').then(() => {
+      throw new Error('the sandbox did not start');
+    }),
+  ])) as [{ url: string }];
+  return message.url;
+}

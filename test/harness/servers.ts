@@ -1,0 +1,46 @@
+/** Servers of a whole test run: one Postgres with a migrated template database, one Temporal server. */
+import { Client } from 'pg';
+import type { TestProject } from 'vitest/node';
+import { migrate } from '../../platform/migrations.ts';
+import { freePort } from '../../stack/free-port.ts';
+import { startPostgres } from '../../stack/postgres.ts';
+import { findTemporalCli } from '../../stack/temporal-cli.ts';
+import { startTemporal } from '../../stack/temporal.ts';
+import { loadWorkflowBundle } from '../../worker/bundle.ts';
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** Connection URL of the template database; replace its name to reach another. */
+    templateDatabaseUrl: string;
+    temporalAddress: string;
+  }
+}
+
+/** Starts the servers; returns what stops them. */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const executable = await findTemporalCli();
+  const [postgres, temporal] = await Promise.all([
+    startPostgres({
+      dataDir: null,
+      port: await freePort(),
+      database: 'template_gateway',
+      durable: false,
+    }),
+    startTemporal({ dataDir: null, port: await freePort(), uiPort: null, executable }),
+    // Built once here; every test process finds it in the cache.
+    loadWorkflowBundle(),
+  ]);
+  await migrate(postgres.url);
+  // A template may have no connections while it is copied; this makes sure that nobody tries.
+  const admin = new Client({ connectionString: postgres.url.replace(/\/[^/]*$/, '/postgres') });
+  await admin.connect();
+  await admin.query(
+    `UPDATE pg_database SET datistemplate = true, datallowconn = false WHERE datname = 'template_gateway'`,
+  );
+  await admin.end();
+  project.provide('templateDatabaseUrl', postgres.url);
+  project.provide('temporalAddress', temporal.address);
+  return async () => {
+    await Promise.all([postgres.stop(), temporal.stop()]);
+  };
+}
