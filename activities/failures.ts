@@ -27,7 +27,11 @@ const rows: Record<FailureKind, FailureRow> = {
 /** The failure to throw from an activity; errors that are not ours pass unchanged (retried). */
 export function toApplicationFailure(error: unknown): unknown {
   if (error instanceof StorageFailure) {
-    return ApplicationFailure.create({ message: error.message, type: 'STORAGE_ERROR' });
+    return ApplicationFailure.create({
+      message: error.message,
+      type: 'STORAGE_ERROR',
+      nonRetryable: !error.retryable,
+    });
   }
   if (!(error instanceof ProviderFailure)) return error;
   const row = rows[error.kind];

@@ -4,15 +4,16 @@ import { assert } from '../domain/assert.ts';
 import type { Json } from '../domain/json.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { CallOutputs, CallRoute, OutputSpec } from '../studio/job-plan.ts';
+import { storeResult } from './call-results.ts';
 import { toApplicationFailure } from './failures.ts';
-import type { CallRecords } from './ledger/call-records.ts';
+import type { CallName, CallRecords } from './ledger/call-records.ts';
 import type { NotificationUrls } from './providers/notification-url.ts';
 import {
   ProviderFailure,
   type Canceled,
   type Operation,
   type Provider,
-  type ProviderResult,
+  type Submitted,
 } from './providers/provider.ts';
 import type { ArtifactStore } from './storage/artifacts.ts';
 
@@ -46,7 +47,8 @@ export interface CollectTask extends CallTask {
   expectDone: boolean;
 }
 
-interface ProviderCallsDeps {
+/** What the calls are made with. */
+export interface ProviderCallsDeps {
   providers: Map<string, Provider>;
   records: CallRecords;
   artifacts: ArtifactStore;
@@ -61,139 +63,107 @@ export interface ProviderCalls {
   cancelCall: (task: CollectTask) => Promise<Canceled>;
 }
 
-/** A single HTTP exchange of a queued provider; longer ones come with their own adapters. */
-const exchangeTimeoutMs = 45_000;
+/** A look at, or a cancel of, queued work is a short exchange. */
+const lookTimeoutMs = 45_000;
 const heartbeatIntervalMs = 4000;
 
 /** See `ProviderCalls`. */
 export function createProviderCalls(deps: ProviderCallsDeps): ProviderCalls {
-  function providerOf(task: CallTask): Provider {
-    const provider = deps.providers.get(task.route.provider);
-    assert(provider, `the provider ${task.route.provider} exists`);
-    return provider;
-  }
-
-  async function operationOf(task: CollectTask): Promise<Operation> {
-    if (!task.adopted) return task.operation;
-    const operation = providerOf(task).adopt(task.route.operation, task.operation.id);
-    await deps.records.accepted({ ...callOf(task), operation });
-    return operation;
-  }
-
-  async function storeResult(task: CallTask, result: ProviderResult): Promise<CallOutputs> {
-    const wanted = result.outputs.slice(0, task.quantity);
-    const stored = await Promise.allSettled(
-      wanted.map((output, outputIndex) =>
-        deps.artifacts.store(output, {
-          output: task.output,
-          place: { ...placeOf(task), outputIndex },
-          signal: Context.current().cancellationSignal,
-        }),
-      ),
-    );
-    const failures = stored.filter((entry) => entry.status === 'rejected');
-    const artifacts = stored.filter((entry) => entry.status === 'fulfilled');
-    // Unusable pictures are not paid for; what may work on another attempt is tried again as a whole.
-    const hopeless = failures.every(
-      (entry) => entry.reason instanceof ProviderFailure && entry.reason.kind === 'failed',
-    );
-    if (failures.length > 0 && (!hopeless || artifacts.length === 0)) throw failures[0]?.reason;
-    const short = artifacts.length < task.quantity;
-    return {
-      callIndex: task.callIndex,
-      artifacts: artifacts.map((entry) => entry.value),
-      data: result.data,
-      error: short
-        ? { code: 'PROVIDER_ERROR', message: 'the provider delivered fewer outputs than asked for' }
-        : null,
-    };
-  }
-
-  async function submitNew(task: CallTask): Promise<SubmitOutcome> {
-    const provider = providerOf(task);
-    let submitted;
-    try {
-      submitted = await provider.submit({
-        operation: task.route.operation,
-        input: task.route.input,
-        notificationUrl: deps.urls.urlFor({ ...callOf(task), provider: provider.name }),
-        idempotencyKey: `${task.jobId}:${task.callIndex}`,
-        // Not the activity's own signal: a draining worker must not turn a call into a riddle.
-        signal: AbortSignal.timeout(exchangeTimeoutMs),
-      });
-    } catch (error) {
-      if (error instanceof ProviderFailure && error.kind !== 'unknown') {
-        await deps.records.refused(callOf(task));
-      }
-      throw error;
-    }
-    if (submitted.kind === 'operation') {
-      // Temporal's history keeps the handle too, so a database that is away must not fail a paid call.
-      await deps.records
-        .accepted({ ...callOf(task), operation: submitted.operation })
-        .catch((error: unknown) =>
-          deps.logger.warn({ error, ...callOf(task) }, 'call.not_recorded'),
-        );
-      return submitted;
-    }
-    const outputs = await storeResult(task, submitted.result);
-    await deps.records.answered({ ...callOf(task), outputs });
-    return { kind: 'outputs', outputs };
-  }
-
   return {
-    submitCall: (task) =>
-      attempt(async () => {
-        const begun = await deps.records.begin({
-          ...callOf(task),
-          routeIndex: task.routeIndex,
-          provider: task.route.provider,
-        });
-        switch (begun.verdict) {
-          case 'send':
-            return submitNew(task);
-          case 'accepted':
-            return { kind: 'operation', operation: begun.operation };
-          case 'answered':
-            return { kind: 'outputs', outputs: begun.outputs };
-          case 'unknown':
-            throw new ProviderFailure(
-              'unknown',
-              'an earlier attempt may have reached the provider',
-            );
-        }
-      }),
-
-    collectCall: (task) =>
-      attempt(async () => {
-        const checked = await providerOf(task).check(await operationOf(task), {
-          signal: AbortSignal.timeout(exchangeTimeoutMs),
-          expectDone: task.expectDone,
-        });
-        switch (checked.kind) {
-          case 'failed':
-            throw checked.failure;
-          case 'pending':
-            await deps.records.progressed({ ...callOf(task), progress: checked.progress });
-            return checked;
-          case 'result':
-            return { kind: 'outputs', outputs: await storeResult(task, checked.result) };
-        }
-      }),
-
+    submitCall: (task) => attempt(() => submit(deps, task)),
+    collectCall: (task) => attempt(() => collect(deps, task)),
     cancelCall: (task) =>
       attempt(async () =>
-        providerOf(task).cancel(await operationOf(task), AbortSignal.timeout(exchangeTimeoutMs)),
+        providerOf(deps, task).cancel(
+          await operationOf(deps, task),
+          AbortSignal.timeout(lookTimeoutMs),
+        ),
       ),
   };
 }
 
-function callOf(task: CallTask): { jobId: string; callIndex: number } {
-  return { jobId: task.jobId, callIndex: task.callIndex };
+async function submit(deps: ProviderCallsDeps, task: CallTask): Promise<SubmitOutcome> {
+  const begun = await deps.records.begin({
+    ...callOf(task),
+    routeIndex: task.routeIndex,
+    provider: task.route.provider,
+  });
+  if (begun.verdict === 'send') return submitNew(deps, task);
+  if (begun.verdict === 'accepted') return { kind: 'operation', operation: begun.operation };
+  if (begun.verdict === 'answered') return { kind: 'outputs', outputs: begun.outputs };
+  throw new ProviderFailure('unknown', 'an earlier attempt may have reached the provider');
 }
 
-function placeOf(task: CallTask): { organizationId: string; jobId: string; callIndex: number } {
-  return { organizationId: task.organizationId, ...callOf(task) };
+async function submitNew(deps: ProviderCallsDeps, task: CallTask): Promise<SubmitOutcome> {
+  const submitted = await send(deps, task);
+  if (submitted.kind === 'operation') {
+    // Temporal's history keeps the handle too, so a database that is away must not fail a paid call.
+    await deps.records
+      .accepted({ ...callOf(task), operation: submitted.operation })
+      .catch((error: unknown) => deps.logger.warn({ error, ...callOf(task) }, 'call.not_recorded'));
+    return submitted;
+  }
+  const outputs = await storeResult(submitted.result, {
+    artifacts: deps.artifacts,
+    task,
+    signal: Context.current().cancellationSignal,
+  });
+  await deps.records.answered({ ...callOf(task), outputs });
+  return { kind: 'outputs', outputs };
+}
+
+async function send(deps: ProviderCallsDeps, task: CallTask): Promise<Submitted> {
+  const provider = providerOf(deps, task);
+  try {
+    return await provider.submit({
+      operation: task.route.operation,
+      input: task.route.input,
+      notificationUrl: deps.urls.urlFor({ ...callOf(task), provider: provider.name }),
+      idempotencyKey: `${task.jobId}:${task.callIndex}`,
+      // Not the activity's own signal: a draining worker must not turn a call into a riddle.
+      signal: AbortSignal.timeout(task.route.submitTimeoutMs),
+    });
+  } catch (error) {
+    if (error instanceof ProviderFailure && error.kind !== 'unknown') {
+      await deps.records.refused(callOf(task));
+    }
+    throw error;
+  }
+}
+
+async function collect(deps: ProviderCallsDeps, task: CollectTask): Promise<CollectOutcome> {
+  const checked = await providerOf(deps, task).check(await operationOf(deps, task), {
+    signal: AbortSignal.timeout(lookTimeoutMs),
+    expectDone: task.expectDone,
+  });
+  if (checked.kind === 'failed') throw checked.failure;
+  if (checked.kind === 'pending') {
+    await deps.records.progressed({ ...callOf(task), progress: checked.progress });
+    return checked;
+  }
+  const outputs = await storeResult(checked.result, {
+    artifacts: deps.artifacts,
+    task,
+    signal: Context.current().cancellationSignal,
+  });
+  return { kind: 'outputs', outputs };
+}
+
+function providerOf(deps: ProviderCallsDeps, task: CallTask): Provider {
+  const provider = deps.providers.get(task.route.provider);
+  assert(provider, `the provider ${task.route.provider} exists`);
+  return provider;
+}
+
+async function operationOf(deps: ProviderCallsDeps, task: CollectTask): Promise<Operation> {
+  if (!task.adopted) return task.operation;
+  const operation = providerOf(deps, task).adopt(task.route.operation, task.operation.id);
+  await deps.records.accepted({ ...callOf(task), operation });
+  return operation;
+}
+
+function callOf(task: CallTask): CallName {
+  return { jobId: task.jobId, callIndex: task.callIndex };
 }
 
 /** Runs one attempt with a heartbeat, and turns its failure into one that the workflow understands. */

@@ -1,5 +1,6 @@
 /** The shape of a row of the image model table, and look-ups over it. */
 import { GatewayError } from '../domain/errors.ts';
+import type { ProviderName } from './providers.ts';
 
 type Words = readonly string[];
 
@@ -22,7 +23,7 @@ export interface ImageParameters {
 
 /** How a provider serves the model. */
 export interface ImageRoute {
-  provider: string;
+  provider: ProviderName;
   /** Operation that draws from a prompt. */
   generate: string;
   /** Operation that draws from a prompt and reference images. */

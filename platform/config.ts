@@ -73,8 +73,10 @@ const environment = z.object({
   USD_PER_CREDIT: z.coerce.number().positive().default(0.01),
   /** First wait before the workflow asks the provider itself; grows with every check. */
   CHECK_INTERVAL_MS: count(50, 600_000).default(5000),
-  /** How long an image may take before the job is given up. */
+  /** How long work may take before the job is given up, by medium. */
   IMAGE_DEADLINE_MS: count(1000, 86_400_000).default(600_000),
+  VIDEO_DEADLINE_MS: count(1000, 86_400_000).default(3_600_000),
+  AUDIO_DEADLINE_MS: count(1000, 86_400_000).default(900_000),
   /** How long to wait for a provider's word once an outcome is unknown. */
   OUTCOME_WAIT_MS: count(1000, 86_400_000).default(300_000),
   /** How often the sweeper asks whether an open reservation still has a running workflow. */

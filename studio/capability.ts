@@ -3,12 +3,13 @@
  * the workflow, the ledger and the storage know capabilities only through this interface.
  */
 import type { z } from 'zod';
+import type { ProviderName } from '../catalog/providers.ts';
 import type { JsonObject } from '../domain/json.ts';
 import type { CallOutputs, OutputSpec, StoredArtifact } from './job-plan.ts';
 
 /** A route before the API adds the task queue of its provider. */
 export interface DraftRoute {
-  provider: string;
+  provider: ProviderName;
   operation: string;
   input: JsonObject;
 }
@@ -20,6 +21,8 @@ export interface DraftCall {
   quantity: number;
   /** USD of one delivered artifact, from the catalog. */
   unitPriceUsd: number;
+  /** Without this call's result the others are worth nothing. */
+  required: boolean;
 }
 
 /** What a request comes to: decided by the capability, completed by the API. */
@@ -63,6 +66,6 @@ export type Capability = Definition<JsonObject>;
 
 /** Declares a capability: `plan` is given exactly what `request` parses. */
 export function defineCapability<Request>(definition: Definition<Request>): Capability {
-  // The API only ever passes `plan` what `request` returned, so the narrower type may be forgotten.
+  // oxlint-disable-next-line no-unsafe-type-assertion -- `plan` is only ever given what `request` parsed
   return definition as unknown as Capability;
 }

@@ -69,6 +69,7 @@ function planCalls(model: ImageModel, body: ImageGenerateRequest): DraftCall[] {
     calls.push({
       quantity,
       unitPriceUsd,
+      required: false,
       output: { medium: 'image', format: body.outputFormat ?? null },
       routes: model.routes.map((route) => ({
         provider: route.provider,

@@ -13,6 +13,10 @@ export interface CallRoute {
   operation: string;
   /** Body in the provider's own words. */
   input: JsonObject;
+  /** The provider tells later how it ended, even when its answer to the submit was lost. */
+  notifies: boolean;
+  /** After this the outcome of a submit is unknown. */
+  submitTimeoutMs: number;
 }
 
 /** What is expected back from a call, and how it is kept. */
@@ -31,6 +35,8 @@ export interface PlannedCall {
   quantity: number;
   /** Micro-credits of one delivered artifact. */
   unitPriceMicro: number;
+  /** Without this call's result the others are worth nothing: its failure fails the job. */
+  required: boolean;
 }
 
 /** A complete Studio job. */

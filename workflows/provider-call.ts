@@ -70,6 +70,7 @@ async function submit(running: RunningCall): Promise<Submitted> {
       return { kind: 'refused', message: failure.message };
     // A timeout of the activity says as little as a broken connection.
     if (failure.type === 'OUTCOME_UNKNOWN' || failure.type === null) {
+      if (!call.routes[routeIndex]?.notifies) fail('OUTCOME_UNKNOWN', failure.message);
       const id = await awaitAdoption(running);
       return { kind: 'handle', handle: { operation: { id }, adopted: true } };
     }

@@ -59,8 +59,9 @@ async function runCalls(plan: JobPlan, running: Running): Promise<CallOutputs[]>
     plan.calls.map((call) => runCall({ plan, deadlineAtMs, ...running }, call)),
   );
   const delivered = ended.some((end) => end.status === 'fulfilled');
-  const [failed] = ended.filter((end) => end.status === 'rejected');
-  if (!delivered && failed) throw failed.reason;
+  for (const [index, end] of ended.entries()) {
+    if (end.status === 'rejected' && (!delivered || plan.calls[index]?.required)) throw end.reason;
+  }
   return ended.map((end, callIndex) => {
     if (end.status === 'fulfilled') return end.value;
     const { code, message } = errorOf(end.reason);

@@ -7,15 +7,24 @@ import { createReadStream, createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import sharp from 'sharp';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { OutputSpec, StoredArtifact } from '../../studio/job-plan.ts';
 import { ProviderFailure, type ProviderOutput } from '../providers/provider.ts';
-import { contentTypes, type Storage } from './storage.ts';
+import { pixelsMax, probeMedia } from './probe.ts';
+import { contentTypeOf, type Storage } from './storage.ts';
 
-/** The storage did not take the bytes; trying again may help. */
+/** The storage did not take the bytes. */
 export class StorageFailure extends Error {
   override readonly name = 'StorageFailure';
+  /** False when the provider's bytes are gone with it: asking again would pay again. */
+  readonly retryable: boolean;
+
+  constructor(message: string, options: { retryable: boolean; cause?: unknown }) {
+    super(message, { cause: options.cause });
+    this.retryable = options.retryable;
+  }
 }
 
 /** Names the place of an artifact. */
@@ -46,34 +55,12 @@ const bytesMax: Record<OutputSpec['medium'], number> = {
   json: 16 * 1024 * 1024,
 };
 const fetchTimeoutMs = 120_000;
-/** No picture of ours has more; a decompression bomb claims to. */
-const pixelsMax = 64_000_000;
-const extensions: Record<string, string> = { png: 'png', jpeg: 'jpg', webp: 'webp' };
+/** Waits between attempts at storing bytes that cannot be had again. */
+const storeAgainAfterMs = [200, 1000, 3000, 8000, 15_000];
 
 /** The store over a storage and the guarded fetch. */
 export function createArtifactStore(deps: { storage: Storage; outbound: Outbound }): ArtifactStore {
-  async function spool(source: Readable): Promise<string> {
-    let path: string;
-    try {
-      path = await deps.storage.spoolPath();
-    } catch (error) {
-      throw new StorageFailure('no room to spool', { cause: error });
-    }
-    let broken: unknown;
-    source.once('error', (error) => {
-      broken = error;
-    });
-    try {
-      await pipeline(source, createWriteStream(path, { flags: 'wx' }));
-      return path;
-    } catch (error) {
-      await rm(path, { force: true });
-      if (broken) throw failureOfSource(broken);
-      throw new StorageFailure('the spool file could not be written', { cause: error });
-    }
-  }
-
-  async function fetchOutput(output: ProviderOutput, options: StoreOptions): Promise<Readable> {
+  async function open(output: ProviderOutput, options: StoreOptions): Promise<Readable> {
     if (output.kind === 'stream') return output.stream;
     try {
       const limits = {
@@ -87,75 +74,88 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
     }
   }
 
-  async function keep(path: string, options: StoreOptions): Promise<StoredArtifact> {
-    const picture = await readPicture(path);
-    const format = options.output.format ?? picture.format;
-    const converted =
-      format === picture.format ? path : await convert(path, { format, storage: deps.storage });
-    const { organizationId, jobId, callIndex, outputIndex } = options.place;
-    const extension = extensions[format] ?? format;
-    const storageKey = `${organizationId}/${jobId}/${callIndex}-${outputIndex}.${extension}`;
-    const digest = await digestOf(converted);
-    try {
-      await deps.storage.put(storageKey, converted);
-    } catch (error) {
-      throw new StorageFailure('the storage did not take the object', { cause: error });
-    } finally {
-      await rm(path, { force: true });
-      await rm(converted, { force: true });
+  async function put(key: string, path: string, retryable: boolean): Promise<void> {
+    const waits = retryable ? [] : storeAgainAfterMs;
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        // oxlint-disable-next-line no-await-in-loop -- one attempt after the other
+        await deps.storage.put(key, path);
+        return;
+      } catch (cause) {
+        const waitMs = waits[attempt];
+        if (waitMs === undefined) {
+          throw new StorageFailure('the storage did not take the object', { retryable, cause });
+        }
+        // oxlint-disable-next-line no-await-in-loop -- see above
+        await sleep(waitMs);
+      }
     }
-    return {
-      storageKey,
-      contentType: contentTypes[extension] ?? 'application/octet-stream',
-      ...digest,
-      width: picture.width,
-      height: picture.height,
-      durationSeconds: null,
-    };
+  }
+
+  async function keep(path: string, options: StoreOptions, retryable: boolean) {
+    const probe = await probeMedia(path, options.output.medium);
+    const extension = extensionOf(options.output) ?? probe.extension;
+    const kept =
+      extension === probe.extension ? path : await convert(deps.storage, path, extension);
+    try {
+      const { organizationId, jobId, callIndex, outputIndex } = options.place;
+      const storageKey = `${organizationId}/${jobId}/${callIndex}-${outputIndex}.${extension}`;
+      const digest = await digestOf(kept);
+      await put(storageKey, kept, retryable);
+      const { width, height, durationSeconds } = probe;
+      const contentType = contentTypeOf(storageKey);
+      return { storageKey, contentType, ...digest, width, height, durationSeconds };
+    } finally {
+      await rm(kept, { force: true });
+    }
   }
 
   return {
     async store(output, options) {
-      const path = await spool(await fetchOutput(output, options));
-      return keep(path, options);
+      const retryable = output.kind === 'url';
+      const path = await spool(await open(output, options), deps.storage, retryable);
+      try {
+        return await keep(path, options, retryable);
+      } finally {
+        await rm(path, { force: true });
+      }
     },
   };
 }
 
-interface Picture {
-  format: 'png' | 'jpeg' | 'webp';
-  width: number;
-  height: number;
-}
-
-/** Reads the header of a picture and decodes it once: what is charged for can be opened. */
-async function readPicture(path: string): Promise<Picture> {
+async function spool(source: Readable, storage: Storage, retryable: boolean): Promise<string> {
+  let broken: unknown;
+  source.once('error', (error) => {
+    broken = error;
+  });
+  let path: string | undefined;
   try {
-    const image = sharp(path, { limitInputPixels: pixelsMax, failOn: 'error' });
-    const { format, width, height } = await image.metadata();
-    if ((format === 'png' || format === 'jpeg' || format === 'webp') && width && height) {
-      // Sampling the last row needs all before it, so a truncated file fails here, not at the customer's.
-      await image
-        .resize(8, 8, { fit: 'fill', kernel: 'nearest', fastShrinkOnLoad: false })
-        .raw()
-        .toBuffer();
-      return { format, width, height };
+    path = await storage.spoolPath();
+    await pipeline(source, createWriteStream(path, { flags: 'wx' }));
+    return path;
+  } catch (cause) {
+    source.destroy();
+    if (path !== undefined) await rm(path, { force: true });
+    if (broken === undefined) {
+      throw new StorageFailure('the spool file could not be written', { retryable, cause });
     }
-  } catch {
-    // Falls through: whatever the decoder says, the bytes are not a picture we can hand on.
+    // Half a result of a call that answers only once is no result.
+    if (!retryable) throw new ProviderFailure('failed', 'the provider broke off', { cause });
+    throw failureOfSource(broken);
   }
-  await rm(path, { force: true });
-  throw new ProviderFailure('failed', 'the provider delivered something that is not a picture');
 }
 
-async function convert(
-  path: string,
-  options: { format: Picture['format']; storage: Storage },
-): Promise<string> {
-  const target = await options.storage.spoolPath();
+/** The extension that the caller was promised. */
+function extensionOf(output: OutputSpec): string | null {
+  return output.format === 'jpeg' ? 'jpg' : output.format;
+}
+
+async function convert(storage: Storage, path: string, extension: string): Promise<string> {
+  const target = await storage.spoolPath();
+  const format = extension === 'jpg' ? 'jpeg' : extension === 'webp' ? 'webp' : 'png';
   await sharp(path, { limitInputPixels: pixelsMax })
-    .flatten(options.format === 'jpeg' ? { background: '#ffffff' } : false)
-    .toFormat(options.format)
+    .flatten(format === 'jpeg' ? { background: '#ffffff' } : false)
+    .toFormat(format)
     .toFile(target);
   return target;
 }
@@ -163,7 +163,8 @@ async function convert(
 async function digestOf(path: string): Promise<{ sizeBytes: number; sha256: string }> {
   const hash = createHash('sha256');
   let sizeBytes = 0;
-  for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
+  const bytes: AsyncIterable<Buffer> = createReadStream(path);
+  for await (const chunk of bytes) {
     sizeBytes += chunk.length;
     hash.update(chunk);
   }
@@ -176,8 +177,8 @@ function failureOfSource(error: unknown): ProviderFailure {
     error.reason !== 'unreachable' &&
     error.reason !== 'broken'
   ) {
-    const gone = error.reason === 'status' && (error.status ?? 0) >= 500;
-    if (!gone) {
+    const passing = error.reason === 'status' && (error.status ?? 0) >= 500;
+    if (!passing) {
       return new ProviderFailure(
         'failed',
         `the provider's output cannot be read: ${error.message}`,

@@ -1,4 +1,5 @@
 /** Draft → complete job plan: ids, money, deadlines and task queues, decided once (design §3.1). */
+import { providerTraits } from '../../catalog/providers.ts';
 import { microFromCredits } from '../../domain/credits.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Config } from '../../platform/config.ts';
@@ -23,12 +24,14 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     quantity: call.quantity,
     unitPriceMicro: microFromCredits(call.unitPriceUsd / config.USD_PER_CREDIT),
     output: call.output,
+    required: call.required,
     routes: call.routes.map((route) => ({
       ...route,
+      ...providerTraits[route.provider],
       taskQueue: providerTaskQueue(config.TASK_QUEUE_PREFIX, route.provider),
     })),
   }));
-  const deadlineMs = config.IMAGE_DEADLINE_MS;
+  const deadlineMs = deadlineOf(config, planned.capability.medium);
   return {
     jobId: planned.jobId,
     organizationId: planned.caller.organizationId,
@@ -46,4 +49,14 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     outcomeWaitMs: config.OUTCOME_WAIT_MS,
     reservationTtlMs: config.RESERVATION_TTL_MS,
   };
+}
+
+/** How long work of this kind may take before it is given up. */
+function deadlineOf(config: Config, medium: Capability['medium']): number {
+  const deadlines = {
+    image: config.IMAGE_DEADLINE_MS,
+    video: config.VIDEO_DEADLINE_MS,
+    audio: config.AUDIO_DEADLINE_MS,
+  };
+  return deadlines[medium];
 }

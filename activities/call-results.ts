@@ -1,0 +1,62 @@
+/** A provider's result → stored outputs of a call. */
+import type { CallOutputs, StoredArtifact } from '../studio/job-plan.ts';
+import type { CallTask } from './provider-calls.ts';
+import { ProviderFailure, type ProviderResult } from './providers/provider.ts';
+import type { ArtifactStore } from './storage/artifacts.ts';
+
+/** How to store one call's result. */
+export interface StoreResultOptions {
+  artifacts: ArtifactStore;
+  task: CallTask;
+  signal: AbortSignal;
+}
+
+/**
+ * Stores what was delivered, at most what was asked for. Unusable outputs are left out and not paid
+ * for; what may work on another attempt fails the attempt as a whole.
+ * @throws ProviderFailure, StorageFailure
+ */
+export async function storeResult(
+  result: ProviderResult,
+  options: StoreResultOptions,
+): Promise<CallOutputs> {
+  const { task } = options;
+  const stored = await Promise.allSettled(
+    result.outputs.slice(0, task.quantity).map((output, outputIndex) =>
+      options.artifacts.store(output, {
+        output: task.output,
+        place: {
+          organizationId: task.organizationId,
+          jobId: task.jobId,
+          callIndex: task.callIndex,
+          outputIndex,
+        },
+        signal: options.signal,
+      }),
+    ),
+  );
+  const artifacts = kept(stored);
+  const short = task.output.medium !== 'json' && artifacts.length < task.quantity;
+  return {
+    callIndex: task.callIndex,
+    artifacts,
+    data: result.data,
+    error: short
+      ? { code: 'PROVIDER_ERROR', message: 'the provider delivered fewer outputs than asked for' }
+      : null,
+  };
+}
+
+function kept(stored: PromiseSettledResult<StoredArtifact>[]): StoredArtifact[] {
+  const artifacts: StoredArtifact[] = [];
+  const failures: unknown[] = [];
+  for (const entry of stored) {
+    if (entry.status === 'fulfilled') artifacts.push(entry.value);
+    else failures.push(entry.reason);
+  }
+  const hopeless = failures.every(
+    (failure) => failure instanceof ProviderFailure && failure.kind === 'failed',
+  );
+  if (failures.length > 0 && (!hopeless || artifacts.length === 0)) throw failures[0];
+  return artifacts;
+}

@@ -1,0 +1,73 @@
+/** Looks at stored bytes: what they are, how large, how long. Never believes a content type. */
+import { ALL_FORMATS, FilePathSource, Input } from 'mediabunny';
+import sharp from 'sharp';
+import type { OutputSpec } from '../../studio/job-plan.ts';
+import { ProviderFailure } from '../providers/provider.ts';
+
+/** What a file turned out to be. */
+export interface Probe {
+  /** Extension of the storage key; `contentTypes` of storage.ts names the content type. */
+  extension: string;
+  width: number | null;
+  height: number | null;
+  durationSeconds: number | null;
+}
+
+/** No picture of ours has more; a decompression bomb claims to. */
+export const pixelsMax = 64_000_000;
+
+/** Formats of sharp and mediabunny → extensions that we store. */
+const pictures: Record<string, string> = { png: 'png', jpeg: 'jpg', webp: 'webp' };
+const recordings: Record<string, string> = {
+  'audio/mpeg': 'mp3',
+  'audio/wav': 'wav',
+  'video/mp4': 'mp4',
+  'video/webm': 'webm',
+};
+
+/**
+ * Probes a file of the expected medium.
+ * @throws ProviderFailure `failed` when it is something else or cannot be opened
+ */
+export async function probeMedia(path: string, medium: OutputSpec['medium']): Promise<Probe> {
+  const probe = medium === 'image' ? await probePicture(path) : await probeRecording(path, medium);
+  if (probe) return probe;
+  throw new ProviderFailure('failed', `the provider delivered something that is no ${medium}`);
+}
+
+async function probePicture(path: string): Promise<Probe | null> {
+  try {
+    const image = sharp(path, { limitInputPixels: pixelsMax, failOn: 'error' });
+    const { format, width, height } = await image.metadata();
+    const extension = pictures[format ?? ''];
+    if (!extension || !width || !height) return null;
+    // Sampling the last row needs all before it, so a truncated file fails here, not at the customer's.
+    await image
+      .resize(8, 8, { fit: 'fill', kernel: 'nearest', fastShrinkOnLoad: false })
+      .raw()
+      .toBuffer();
+    return { extension, width, height, durationSeconds: null };
+  } catch {
+    return null;
+  }
+}
+
+async function probeRecording(path: string, medium: OutputSpec['medium']): Promise<Probe | null> {
+  const input = new Input({ source: new FilePathSource(path), formats: ALL_FORMATS });
+  try {
+    const mimeType = (await input.getMimeType()).split(';')[0] ?? '';
+    const extension = recordings[mimeType];
+    const video = await input.getPrimaryVideoTrack();
+    if (!extension || !mimeType.startsWith(medium)) return null;
+    return {
+      extension,
+      width: video?.displayWidth ?? null,
+      height: video?.displayHeight ?? null,
+      durationSeconds: await input.computeDuration(),
+    };
+  } catch {
+    return null;
+  } finally {
+    input.dispose();
+  }
+}
