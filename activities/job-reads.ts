@@ -52,20 +52,20 @@ export interface JobReads {
 
 const row = z.custom<JobRecord>();
 
+const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
+  SELECT j.id, j.type, j.model, j.status, j.verifying, j.request, j.outputs, j.error, j.request_id,
+    j.created_at, j.deadline_at, j.completed_at, c.started_at, c.call_states, c.progress,
+    r.state AS billing_state, r.amount AS reserved, r.charged, a.posted - a.reserved AS available
+  FROM job j
+    JOIN reservation r ON r.id = j.id
+    JOIN account a ON a.organization_id = j.organization_id
+    LEFT JOIN LATERAL (SELECT min(begun_at) AS started_at, array_agg(state) AS call_states,
+        jsonb_agg(progress) FILTER (WHERE progress IS NOT NULL) AS progress
+      FROM provider_call WHERE job_id = j.id) c ON true
+  WHERE ${where}`;
+
 /** See `JobReads`. */
 export function createJobReads(pool: DatabasePool): JobReads {
-  const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
-    SELECT j.id, j.type, j.model, j.status, j.verifying, j.request, j.outputs, j.error, j.request_id,
-      j.created_at, j.deadline_at, j.completed_at, c.started_at, c.call_states, c.progress,
-      r.state AS billing_state, r.amount AS reserved, r.charged, a.posted - a.reserved AS available
-    FROM job j
-      JOIN reservation r ON r.id = j.id
-      JOIN account a ON a.organization_id = j.organization_id
-      LEFT JOIN LATERAL (SELECT min(begun_at) AS started_at, array_agg(state) AS call_states,
-          jsonb_agg(progress) FILTER (WHERE progress IS NOT NULL) AS progress
-        FROM provider_call WHERE job_id = j.id) c ON true
-    WHERE ${where}`;
-
   return {
     read: (organizationId, jobId) =>
       pool.maybeOne(

@@ -1,5 +1,5 @@
 /** The HTTP application on one screen: the order of the middleware is the order of refusals. */
-import Router from '@koa/router';
+import Router, { type RouterMiddleware } from '@koa/router';
 import type { Client } from '@temporalio/client';
 import Koa from 'koa';
 import helmet from 'koa-helmet';
@@ -58,6 +58,7 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
   });
 
   const open = new Router<RequestState>();
+  open.use(rememberRoute);
   addHealthRoutes(open, deps.readiness);
   addFileRoutes(open, storage);
   addHookRoutes(open, { providers: services.providers, urls: services.urls, inbox, relay, logger });
@@ -65,6 +66,7 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
 
   const keyed = new Router<RequestState>({ prefix: '/api/v1' });
   keyed.use(
+    rememberRoute,
     authenticate(createAccess(pool, config.KEY_PEPPER), {
       requestsPerMinute: config.RATE_LIMIT_PER_MINUTE,
       pollsPerMinute: config.POLL_RATE_LIMIT_PER_MINUTE,
@@ -82,3 +84,9 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
   app.silent = true;
   return app;
 }
+
+/** Keeps the pattern of the matched route for the log. */
+const rememberRoute: RouterMiddleware<RequestState> = async (ctx, next) => {
+  ctx.state.route = String(ctx['_matchedRoute']);
+  await next();
+};

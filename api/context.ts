@@ -6,6 +6,8 @@ import type { Caller } from './identity/access.ts';
 export interface RequestState {
   requestId: string;
   caller: Caller;
+  /** Pattern of the matched route, for logs and metrics: paths hold ids. */
+  route?: string;
 }
 
 /** A request on its way. */

@@ -3,6 +3,7 @@
  * somebody waits for, because a notification can be lost with its connection.
  */
 import { Client } from 'pg';
+import { z } from 'zod';
 import type { JobNews } from '../activities/job-news.ts';
 import type { JobReads } from '../activities/job-reads.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -15,6 +16,8 @@ interface ListenerDeps {
 }
 
 const channel = 'studio_job';
+/** As `ledger_reserve` and `ledger_settle` write it. */
+const notice = z.object({ id: z.string(), event: z.enum(['reserved', 'done']) });
 const lookIntervalMs = 1000;
 const reconnectMs = 1000;
 
@@ -32,8 +35,8 @@ export function startJobListener(deps: ListenerDeps): () => Promise<void> {
       if (!stopped) reconnect = setTimeout(() => void connect(), reconnectMs);
     });
     next.on('notification', ({ payload }) => {
-      const { id, event } = JSON.parse(payload ?? '{}') as { id?: string; event?: string };
-      if (id !== undefined) deps.news.publish(id, { kind: event === 'done' ? 'done' : 'changed' });
+      const { id, event } = notice.parse(JSON.parse(payload ?? ''));
+      deps.news.publish(id, { kind: event === 'done' ? 'done' : 'changed' });
     });
     try {
       await next.connect();

@@ -1,14 +1,14 @@
 /** The API process: HTTP, the Studio worker on the same connection (eager starts), the job listener. */
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { Client } from '@temporalio/client';
+import { sql } from 'slonik';
+import { z } from 'zod';
 import { createJobReads } from '../activities/job-reads.ts';
 import { openServices, type Services } from '../activities/services.ts';
+import { assert } from '../domain/assert.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import { connectTemporal, registerSearchAttributes } from '../platform/temporal.ts';
-import { sql } from 'slonik';
-import { z } from 'zod';
 import { searchAttributes } from '../workflows/contract.ts';
 import { createApp } from './app.ts';
 import { startJobListener } from './job-listener.ts';
@@ -87,12 +87,15 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       workers: () => Promise.resolve(workers?.running() ?? true),
     },
   });
+  const handle = app.callback();
   const server = createServer(
     { headersTimeout: 15_000, requestTimeout: 60_000, keepAliveTimeout: 65_000 },
-    app.callback(),
+    (request, response) => void handle(request, response),
   );
   await listen(server, config);
-  const { port } = server.address() as AddressInfo;
+  const address = server.address();
+  assert(typeof address === 'object' && address, 'the server listens on a port');
+  const { port } = address;
   logger.info({ port }, 'api.listening');
   return {
     port,

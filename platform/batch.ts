@@ -3,6 +3,8 @@
  * request alone waits for nothing; many at once share a round trip and a commit.
  */
 
+import { assert } from '../domain/assert.ts';
+
 interface BatcherOptions<Item, Answer> {
   /** Runs a batch; answers in the order of the items. */
   run: (items: Item[]) => Promise<Answer[]>;
@@ -31,7 +33,8 @@ export function createBatcher<Item, Answer>(
   async function settle(batch: Waiting<Item, Answer>[]): Promise<void> {
     try {
       const answers = await options.run(batch.map((entry) => entry.item));
-      for (const [index, entry] of batch.entries()) entry.resolve(answers[index] as Answer);
+      assert(answers.length === batch.length, 'a batch is answered item by item');
+      for (const [index, answer] of answers.entries()) batch[index]?.resolve(answer);
     } catch (error) {
       const [first] = batch;
       if (batch.length === 1) first?.reject(error);

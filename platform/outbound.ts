@@ -3,7 +3,7 @@
  * bytes of addresses, not on spellings: literals are checked before connecting, names by every address
  * they resolve to, and the connected address once more. Redirects are few and checked like the first hop.
  */
-import { lookup as dnsLookup, type LookupAddress } from 'node:dns';
+import { lookup as dnsLookup, type LookupAddress, type LookupOptions } from 'node:dns';
 import { isIP } from 'node:net';
 import { Readable } from 'node:stream';
 import ipaddr from 'ipaddr.js';
@@ -66,7 +66,7 @@ type LookupCallback = (
 ) => void;
 
 /** Resolves a name and refuses it when any of its addresses is not public. */
-function guardedLookup(host: string, options: { all?: boolean }, done: LookupCallback): void {
+function guardedLookup(host: string, options: LookupOptions, done: LookupCallback): void {
   dnsLookup(host, { all: true }, (error, found) => {
     if (error) done(error, []);
     else if (found.length === 0 || found.some((entry) => !isPublicAddress(entry.address))) {
@@ -77,7 +77,7 @@ function guardedLookup(host: string, options: { all?: boolean }, done: LookupCal
 }
 
 function guardedAgent(): Agent {
-  const connect = buildConnector({ timeout: 5000, lookup: guardedLookup as never });
+  const connect = buildConnector({ timeout: 5000, lookup: guardedLookup });
   return new Agent({
     keepAliveTimeout: 10_000,
     connections: 64,

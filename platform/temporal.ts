@@ -29,12 +29,14 @@ const pinoLevel = {
   ERROR: 'error',
 } as const;
 
+function readIfNamed(path: string | undefined): Promise<Buffer> | undefined {
+  return path === undefined ? undefined : readFile(path);
+}
+
 async function connectionOptions(config: Config): Promise<NativeConnectionOptions> {
-  const read = (path: string | undefined): Promise<Buffer> | undefined =>
-    path === undefined ? undefined : readFile(path);
-  const certificate = await read(config.TEMPORAL_TLS_CERT_PATH);
-  const key = await read(config.TEMPORAL_TLS_KEY_PATH);
-  const ca = await read(config.TEMPORAL_TLS_CA_PATH);
+  const certificate = await readIfNamed(config.TEMPORAL_TLS_CERT_PATH);
+  const key = await readIfNamed(config.TEMPORAL_TLS_KEY_PATH);
+  const ca = await readIfNamed(config.TEMPORAL_TLS_CA_PATH);
   const tls =
     config.TEMPORAL_TLS || certificate !== undefined || config.TEMPORAL_API_KEY !== undefined;
   return {

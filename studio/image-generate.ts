@@ -9,7 +9,7 @@ import {
 } from '../catalog/image-model.ts';
 import { imageSizeNames } from '../catalog/image-sizes.ts';
 import { GatewayError } from '../domain/errors.ts';
-import type { JsonObject } from '../domain/json.ts';
+import type { Json, JsonObject } from '../domain/json.ts';
 import { defineCapability, type DraftCall } from './capability.ts';
 import { imageFormats, pictureUrl, promptText, seedNumber } from './image-fields.ts';
 import { presentImages } from './image-presentation.ts';
@@ -102,7 +102,7 @@ function upstreamInput(
     body.width !== undefined || body.height !== undefined
       ? { width: body.width ?? body.height ?? 0, height: body.height ?? body.width ?? 0 }
       : undefined;
-  const fields: Record<string, unknown> = {
+  const fields: Record<string, Json | undefined> = {
     ...body,
     size,
     imageSize: body.imageSize ?? (route.rename['imageSize'] ? 'landscape_4_3' : undefined),
@@ -112,10 +112,10 @@ function upstreamInput(
   const input: JsonObject = {};
   for (const [field, value] of Object.entries(fields)) {
     if (value === undefined || ownFields.has(field) || route.drop?.includes(field)) continue;
-    if (field === 'outputFormat' && !route.nativeFormats.includes(String(value))) continue;
-    if (route.omit?.[field]?.includes(String(value))) continue;
-    const mapped = route.values?.[field]?.[String(value)] ?? value;
-    input[upstreamName(route, field)] = mapped as JsonObject[string];
+    const word = typeof value === 'string' ? value : '';
+    if (field === 'outputFormat' && !route.nativeFormats.includes(word)) continue;
+    if (route.omit?.[field]?.includes(word)) continue;
+    input[upstreamName(route, field)] = route.values?.[field]?.[word] ?? value;
   }
   if (body.negativePrompt) {
     if (route.negativePrompt === 'sentence') {

@@ -4,7 +4,7 @@ import { GatewayError, type ErrorDetail } from '../domain/errors.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 /** Request field → the entry of the model's parameter table that allows it. */
-const allowedBy: Record<string, keyof ImageParameters> = {
+const allowedBy = {
   aspectRatio: 'aspectRatio',
   outputFormat: 'outputFormat',
   resolution: 'resolution',
@@ -16,20 +16,18 @@ const allowedBy: Record<string, keyof ImageParameters> = {
   quality: 'quality',
   background: 'background',
   imageUrls: 'imageUrls',
-};
+} as const satisfies Record<string, keyof ImageParameters>;
 
 /**
  * Refuses parameters of other models and values this model does not take (design §7).
  * @throws GatewayError UNSUPPORTED_PARAMETER or INVALID_REQUEST or CONFLICTING_FIELDS, naming the fields.
  */
 export function refuseUnsupported(model: ImageModel, body: Fields): void {
-  const foreign = Object.keys(allowedBy)
-    .filter((field) => body[field] !== undefined)
-    .filter((field) => model.parameters[allowedBy[field] as keyof ImageParameters] === undefined);
+  const taken = takenBy(model);
+  const foreign = Object.keys(allowedBy).filter(
+    (field) => body[field] !== undefined && !taken.includes(field),
+  );
   if (foreign.length > 0) {
-    const taken = Object.keys(allowedBy).filter(
-      (field) => model.parameters[allowedBy[field] as keyof ImageParameters] !== undefined,
-    );
     throw new GatewayError(
       'UNSUPPORTED_PARAMETER',
       `${model.id} does not take ${foreign.join(', ')}`,
@@ -46,6 +44,12 @@ export function refuseUnsupported(model: ImageModel, body: Fields): void {
     throw new GatewayError('INVALID_REQUEST', `${model.id} does not take this value`, { details });
   }
   refuseConflicts(body);
+}
+
+function takenBy(model: ImageModel): string[] {
+  return Object.entries(allowedBy)
+    .filter(([, parameter]) => model.parameters[parameter] !== undefined)
+    .map(([field]) => field);
 }
 
 function wrongWords(model: ImageModel, body: Fields): ErrorDetail[] {

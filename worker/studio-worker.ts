@@ -60,7 +60,7 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
   );
   const workers = [studio, ...providers];
   return {
-    done: Promise.all(workers.map((worker) => worker.run())).then(() => {}),
+    done: runAll(workers),
     shutdown() {
       for (const worker of workers) {
         if (worker.getState() === 'RUNNING') worker.shutdown();
@@ -73,4 +73,8 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
 function callsOnly(activities: Activities): Partial<Activities> {
   const { submitCall, collectCall, cancelCall } = activities;
   return { submitCall, collectCall, cancelCall };
+}
+
+async function runAll(workers: Worker[]): Promise<void> {
+  await Promise.all(workers.map((worker) => worker.run()));
 }

@@ -3,10 +3,12 @@
  * whether a workflow still owns it, and settles what terminated, wiped or lost workflows left behind.
  */
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
+import { setTimeout as delay } from 'node:timers/promises';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { NotificationRelay } from '../activities/notification-relay.ts';
 import type { Services } from '../activities/services.ts';
+import { errorTable } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { workflowIdOf } from '../workflows/contract.ts';
 
@@ -46,61 +48,10 @@ const missingGraceMs = 30_000;
 /** See `Sweeper`. */
 export function createSweeper(deps: SweeperDeps): Sweeper {
   const { services, config } = deps;
-  const { pool, logger, ledger } = services;
-
-  async function ownerOf(id: string): Promise<'running' | 'closed' | 'missing'> {
-    try {
-      const { status } = await deps.client.workflow.getHandle(workflowIdOf(id)).describe();
-      return status.name === 'RUNNING' || status.name === 'PAUSED' ? 'running' : 'closed';
-    } catch (error) {
-      if (error instanceof WorkflowNotFoundError) return 'missing';
-      throw error;
-    }
-  }
-
-  async function postpone(entry: Due, delayMs: number, missing: boolean): Promise<void> {
-    await pool.query(sql.type(z.object({}))`UPDATE reservation SET
-      expires_at = clock_timestamp() + ${delayMs} * interval '1 millisecond',
-      owner_missing_at = CASE WHEN ${missing} THEN coalesce(owner_missing_at, clock_timestamp()) END
-      WHERE id = ${entry.id} AND state = 'reserved'`);
-  }
-
-  async function release(entry: Due): Promise<void> {
-    const settled = await ledger.settle({
-      organizationId: entry.organization_id,
-      id: entry.id,
-      to: 'released',
-      amountMicro: 0,
-      reason: 'JOB_LOST',
-      job: {
-        status: 'failed',
-        outputs: null,
-        error: { code: 'JOB_LOST', message: 'The job ended abnormally. Nothing was charged.' },
-        artifacts: [],
-      },
-    });
-    logger.warn({ jobId: entry.id, verdict: settled.verdict }, 'sweeper.released');
-  }
-
-  async function settleOne(entry: Due): Promise<keyof SweepReport> {
-    const owner = await ownerOf(entry.id);
-    if (owner === 'running') {
-      await postpone(entry, config.RESERVATION_TTL_MS, false);
-      return 'extended';
-    }
-    const graceMs = Math.min(missingGraceMs, config.RESERVATION_TTL_MS);
-    if (owner === 'missing' && (entry.missing_for_ms ?? 0) < graceMs) {
-      await postpone(entry, entry.missing_for_ms === null ? graceMs : 1000, true);
-      return 'missing';
-    }
-    await release(entry);
-    return 'released';
-  }
-
   async function sweep(): Promise<SweepReport> {
     const report: SweepReport = { extended: 0, missing: 0, released: 0, redelivered: 0 };
     report.redelivered = await deps.relay.redeliver();
-    const entries = await pool.any(sql.type(due)`
+    const entries = await services.pool.any(sql.type(due)`
       SELECT id, organization_id,
         (extract(epoch FROM clock_timestamp() - owner_missing_at) * 1000)::float8 AS missing_for_ms
       FROM reservation
@@ -108,37 +59,90 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
       ORDER BY expires_at LIMIT 100`);
     for (const entry of entries) {
       // oxlint-disable-next-line no-await-in-loop -- a sweep is never in a hurry
-      const did = await settleOne(entry);
+      const did = await decide(deps, entry);
       report[did] += 1;
     }
     return report;
   }
-
   return {
     sweep,
     start() {
-      let stopped = false;
-      let wake: (() => void) | undefined;
+      const stopping = new AbortController();
       const running = (async () => {
-        while (!stopped) {
-          try {
-            // oxlint-disable-next-line no-await-in-loop -- one pass after the other
-            await sweep();
-          } catch (error) {
-            logger.warn({ error }, 'sweeper.pass_failed');
-          }
+        while (!stopping.signal.aborted) {
           // oxlint-disable-next-line no-await-in-loop -- one pass after the other
-          await new Promise<void>((resolve) => {
-            wake = resolve;
-            setTimeout(resolve, config.SWEEP_INTERVAL_MS).unref();
+          await sweep().catch((error: unknown) => {
+            services.logger.warn({ error }, 'sweeper.pass_failed');
           });
+          // oxlint-disable-next-line no-await-in-loop -- one pass after the other
+          await sleep(config.SWEEP_INTERVAL_MS, stopping.signal);
         }
       })();
       return async () => {
-        stopped = true;
-        wake?.();
+        stopping.abort();
         await running;
       };
     },
   };
+}
+
+/** Waits, or until told to stop. */
+async function sleep(waitMs: number, signal: AbortSignal): Promise<void> {
+  await delay(waitMs, undefined, { signal, ref: false }).catch(() => {});
+}
+
+async function decide(deps: SweeperDeps, entry: Due): Promise<keyof SweepReport> {
+  const { RESERVATION_TTL_MS: ttlMs } = deps.config;
+  const owner = await ownerOf(deps.client, entry.id);
+  if (owner === 'running') {
+    await postpone(deps, entry, { delayMs: ttlMs, missing: false });
+    return 'extended';
+  }
+  const graceMs = Math.min(missingGraceMs, ttlMs);
+  if (owner === 'missing' && (entry.missing_for_ms ?? 0) < graceMs) {
+    const delayMs = entry.missing_for_ms === null ? graceMs : 1000;
+    await postpone(deps, entry, { delayMs, missing: true });
+    return 'missing';
+  }
+  await release(deps, entry);
+  return 'released';
+}
+
+async function ownerOf(client: Client, id: string): Promise<'running' | 'closed' | 'missing'> {
+  try {
+    const { status } = await client.workflow.getHandle(workflowIdOf(id)).describe();
+    return status.name === 'RUNNING' || status.name === 'PAUSED' ? 'running' : 'closed';
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return 'missing';
+    throw error;
+  }
+}
+
+async function postpone(
+  deps: SweeperDeps,
+  entry: Due,
+  until: { delayMs: number; missing: boolean },
+): Promise<void> {
+  await deps.services.pool.query(sql.type(z.object({}))`UPDATE reservation SET
+    expires_at = clock_timestamp() + ${until.delayMs} * interval '1 millisecond',
+    owner_missing_at =
+      CASE WHEN ${until.missing} THEN coalesce(owner_missing_at, clock_timestamp()) END
+    WHERE id = ${entry.id} AND state = 'reserved'`);
+}
+
+async function release(deps: SweeperDeps, entry: Due): Promise<void> {
+  const settled = await deps.services.ledger.settle({
+    organizationId: entry.organization_id,
+    id: entry.id,
+    to: 'released',
+    amountMicro: 0,
+    reason: 'JOB_LOST',
+    job: {
+      status: 'failed',
+      outputs: null,
+      error: { code: 'JOB_LOST', message: errorTable.JOB_LOST.message },
+      artifacts: [],
+    },
+  });
+  deps.services.logger.warn({ jobId: entry.id, verdict: settled.verdict }, 'sweeper.released');
 }

@@ -112,7 +112,7 @@ async function release(plan: JobPlan, error: unknown): Promise<JobOutcome> {
 }
 
 /** Failure types that are codes of the error table; any other failure is a fault of ours. */
-const publicCodes = new Set<string>([
+const publicCodes: readonly ErrorCode[] = [
   'PROVIDER_REJECTED_INPUT',
   'CONTENT_POLICY',
   'PROVIDER_ERROR',
@@ -120,12 +120,13 @@ const publicCodes = new Set<string>([
   'DEADLINE_EXCEEDED',
   'OUTCOME_UNKNOWN',
   'CANCELED',
-]);
+];
 
 function errorOf(error: unknown): { code: ErrorCode; message: string } {
   const { type, message } = failureOf(error);
-  return type !== null && publicCodes.has(type)
-    ? { code: type as ErrorCode, message }
+  const code = publicCodes.find((known) => known === type);
+  return code
+    ? { code, message }
     : { code: 'Internal server error', message: 'The job failed on our side.' };
 }
 

@@ -4,7 +4,7 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import type { Json, JsonObject } from '../../domain/json.ts';
+import { jsonOf, type Json, type JsonObject } from '../../domain/json.ts';
 import { createBatcher } from '../../platform/batch.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { CallOutputs } from '../../studio/job-plan.ts';
@@ -33,27 +33,24 @@ export interface CallRecords {
   progressed: (call: CallName & { progress: Json }) => Promise<void>;
 }
 
+const answers = z.object({ answers: z.custom<BeginVerdict[]>() });
+
 /** Call records, written in shared commits. */
 export function createCallRecords(pool: DatabasePool): CallRecords {
-  const move = createBatcher<JsonObject, { verdict: string }>({
+  const move = createBatcher<JsonObject, BeginVerdict>({
     sizeMax: 200,
     parallelMax: 2,
-    run: async (moves) =>
-      (await pool.oneFirst(
-        sql.type(
-          z.object({ answers: z.unknown() }),
-        )`SELECT call_apply(${sql.jsonb(moves)}) AS answers`,
-      )) as { verdict: string }[],
+    run: (moves) =>
+      pool.oneFirst(sql.type(answers)`SELECT call_apply(${sql.jsonb(moves)}) AS answers`),
   });
   const record = async (fields: JsonObject): Promise<void> => {
     await move({ verb: 'record', ...fields });
   };
   return {
-    begin: async (call) => (await move({ verb: 'begin', ...call })) as BeginVerdict,
+    begin: async (call) => await move({ verb: 'begin', ...call }),
     refused: (call) => record({ ...call, state: 'refused' }),
     accepted: (call) => record({ ...call, state: 'accepted' }),
-    answered: (call) =>
-      record({ ...call, state: 'answered', outputs: call.outputs as unknown as JsonObject }),
+    answered: (call) => record({ ...call, state: 'answered', outputs: jsonOf(call.outputs) }),
     progressed: (call) => record({ ...call }),
   };
 }

@@ -5,9 +5,9 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { AssertionError, assert } from '../../domain/assert.ts';
-import { isErrorCode, type ErrorCode } from '../../domain/errors.ts';
-import type { JsonObject } from '../../domain/json.ts';
+import { assert } from '../../domain/assert.ts';
+import type { ErrorCode } from '../../domain/errors.ts';
+import { jsonOf, type JsonObject } from '../../domain/json.ts';
 import { createBatcher } from '../../platform/batch.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { CallOutputs, StoredArtifact } from '../../studio/job-plan.ts';
@@ -82,11 +82,10 @@ export interface Grant {
 }
 
 /** The ledger's word on a grant. */
-export interface GrantVerdict {
-  verdict: 'granted' | 'mismatch' | 'insufficient_credits' | 'no_account';
-  repeated?: boolean;
-  balance?: Balance;
-}
+export type GrantVerdict =
+  | { verdict: 'granted' | 'mismatch'; repeated: boolean; balance: Balance }
+  | { verdict: 'insufficient_credits'; required: number; balance: Balance }
+  | { verdict: 'no_account' };
 
 /** Money moves and reads. */
 export interface Ledger {
@@ -100,7 +99,9 @@ export interface Ledger {
   audit: () => Promise<{ finding: string; subject: string }[]>;
 }
 
-type Answer = { verdict: string } & Record<string, unknown>;
+type Answer = ReserveVerdict | SettleVerdict | GrantVerdict | { verdict: 'above_reservation' };
+
+const answers = z.object({ answers: z.custom<Answer[]>() });
 
 /** The ledger over a pool. */
 export function createLedger(pool: DatabasePool): Ledger {
@@ -108,35 +109,32 @@ export function createLedger(pool: DatabasePool): Ledger {
     sizeMax: 200,
     // One batch at a time: moves of one organization would only wait for each other's lock.
     parallelMax: 1,
-    run: async (moves) =>
-      (await pool.oneFirst(
-        sql.type(
-          z.object({ answers: z.unknown() }),
-        )`SELECT ledger_apply(${sql.jsonb(moves)}) AS answers`,
-      )) as Answer[],
+    run: (moves) =>
+      pool.oneFirst(sql.type(answers)`SELECT ledger_apply(${sql.jsonb(moves)}) AS answers`),
   });
 
   return {
     async reserve(reserve) {
       const answer = await move(reserveMove(reserve));
-      assert(answer.verdict !== 'no_account', 'an organization that reserves has an account');
-      assert(answer.verdict !== 'mismatch', 'a reservation id stands for one price');
-      return answer as unknown as ReserveVerdict;
+      assert(isReserveVerdict(answer), `a reservation is decided, not ${answer.verdict}`);
+      return answer;
     },
     async settle(settle) {
       const answer = await move(settleMove(settle));
-      assert(answer.verdict !== 'above_reservation', 'a charge is at most what was reserved');
-      return answer as unknown as SettleVerdict;
+      assert(isSettleVerdict(answer), `a reservation is settled, not ${answer.verdict}`);
+      return answer;
     },
     async grant(grant) {
-      return (await move({
+      const answer = await move({
         verb: 'grant',
         organizationId: grant.organizationId,
         id: grant.id,
         amount: grant.amountMicro,
         actor: grant.actor,
         reason: grant.reason,
-      })) as unknown as GrantVerdict;
+      });
+      assert(isGrantVerdict(answer), `a grant is decided, not ${answer.verdict}`);
+      return answer;
     },
     async balance(organizationId) {
       return pool.maybeOne(sql.type(
@@ -170,9 +168,6 @@ function reserveMove(reserve: Reserve): JsonObject {
 
 function settleMove(settle: Settle): JsonObject {
   assert(Number.isSafeInteger(settle.amountMicro) && settle.amountMicro >= 0, 'a charge is whole');
-  if (settle.job?.error && !isErrorCode(settle.job.error.code)) {
-    throw new AssertionError(`${settle.job.error.code} is a code of the error table`);
-  }
   return {
     verb: 'settle',
     organizationId: settle.organizationId,
@@ -183,7 +178,7 @@ function settleMove(settle: Settle): JsonObject {
     ...(settle.job && {
       job: {
         status: settle.job.status,
-        outputs: settle.job.outputs as unknown as JsonObject[] | null,
+        outputs: jsonOf(settle.job.outputs),
         error: settle.job.error,
         artifacts: settle.job.artifacts.map((artifact) => ({
           storage_key: artifact.storageKey,
@@ -194,4 +189,16 @@ function settleMove(settle: Settle): JsonObject {
       },
     }),
   };
+}
+
+function isReserveVerdict(answer: Answer): answer is ReserveVerdict {
+  return ['reserved', 'insufficient_credits', 'window_exhausted'].includes(answer.verdict);
+}
+
+function isSettleVerdict(answer: Answer): answer is SettleVerdict {
+  return ['settled', 'already_settled', 'not_reserved'].includes(answer.verdict);
+}
+
+function isGrantVerdict(answer: Answer): answer is GrantVerdict {
+  return ['granted', 'mismatch', 'insufficient_credits', 'no_account'].includes(answer.verdict);
 }

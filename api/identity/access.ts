@@ -49,17 +49,15 @@ export interface Access {
   admit: (key: string, bucket: RateBucket) => Promise<Caller | null>;
 }
 
+const answers = z.object({ answers: z.custom<(Caller | null)[]>() });
+
 /** Access over a pool; no cache, so a revoked key is refused everywhere at once. */
 export function createAccess(pool: DatabasePool, pepper: string): Access {
   const admitOne = createBatcher<JsonObject, Caller | null>({
     sizeMax: 200,
     parallelMax: 2,
-    run: async (requests) =>
-      (await pool.oneFirst(
-        sql.type(
-          z.object({ answers: z.unknown() }),
-        )`SELECT admit_requests(${sql.jsonb(requests)}) AS answers`,
-      )) as (Caller | null)[],
+    run: (requests) =>
+      pool.oneFirst(sql.type(answers)`SELECT admit_requests(${sql.jsonb(requests)}) AS answers`),
   });
   return {
     async admit(key, bucket) {

@@ -59,27 +59,29 @@ export function parseWith<Value>(schema: z.ZodType<Value>, value: unknown): Valu
   throw new GatewayError('INVALID_REQUEST', `${first?.path}: ${first?.message}`, { details });
 }
 
+function notABody(message: string): GatewayError {
+  return new GatewayError('INVALID_REQUEST', message, { details: [{ path: '(body)', message }] });
+}
+
 function parseJson(bytes: Buffer): unknown {
-  const refuse = (message: string): GatewayError =>
-    new GatewayError('INVALID_REQUEST', message, { details: [{ path: '(body)', message }] });
   let text: string;
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
-    throw refuse('must be UTF-8');
+    throw notABody('must be UTF-8');
   }
   // Counted before parsing, so that depth costs nothing.
-  if (depthOf(text) > depthMax) throw refuse(`must not nest deeper than ${depthMax}`);
+  if (depthOf(text) > depthMax) throw notABody(`must not nest deeper than ${depthMax}`);
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    throw refuse('must be JSON');
+    throw notABody('must be JSON');
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw refuse('must be a JSON object');
+    throw notABody('must be a JSON object');
   }
-  if (holdsUnstorableText(text)) throw refuse('must not hold NUL characters or lone surrogates');
+  if (holdsUnstorableText(text)) throw notABody('must not hold NUL characters or lone surrogates');
   return value;
 }
 

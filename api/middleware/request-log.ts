@@ -19,7 +19,7 @@ export function requestLog(logger: Logger): Middleware<RequestState> {
       {
         requestId: ctx.state.requestId,
         method: ctx.method,
-        route: (ctx as { _matchedRoute?: unknown })._matchedRoute ?? 'none',
+        route: ctx.state.route ?? 'none',
         status: ctx.status,
         organizationId: ctx.state.caller?.organizationId,
         keyId: ctx.state.caller?.keyId,

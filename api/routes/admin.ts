@@ -8,6 +8,11 @@ import { GatewayError } from '../../domain/errors.ts';
 import type { Context, RequestState } from '../context.ts';
 import { parseBody } from '../middleware/body.ts';
 
+/** Hashed before comparing: equal lengths, and no time that depends on the key. */
+function digest(word: string): Buffer {
+  return createHash('sha256').update(word).digest();
+}
+
 interface AdminRoutesDeps {
   adminKey: string;
   ledger: Ledger;
@@ -25,8 +30,6 @@ const grantRequest = z.strictObject({
 export function addAdminRoutes(router: Router<RequestState>, deps: AdminRoutesDeps): void {
   function requireAdmin(ctx: Context): void {
     const given = /^Bearer (\S+)$/.exec(ctx.get('authorization'))?.[1] ?? '';
-    // Hashed first: equal lengths, and no time that depends on the key.
-    const digest = (word: string): Buffer => createHash('sha256').update(word).digest();
     if (!timingSafeEqual(digest(given), digest(deps.adminKey))) {
       throw new GatewayError('Unauthorized');
     }
@@ -39,11 +42,11 @@ export function addAdminRoutes(router: Router<RequestState>, deps: AdminRoutesDe
     const amountMicro = microFromCredits(credits);
     const granted = await deps.ledger.grant({ ...grant, organizationId, amountMicro });
     if (granted.verdict === 'no_account') throw new GatewayError('NOT_FOUND');
-    if (granted.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
+    if (granted.verdict !== 'granted') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
     ctx.body = {
       success: true,
       repeated: granted.repeated,
-      available: creditsFromMicro(granted.balance?.available ?? 0),
+      available: creditsFromMicro(granted.balance.available),
     };
   });
 

@@ -1,6 +1,7 @@
 /** The job resource: get with long-poll, list, events, cancel (design §4). */
 import { PassThrough } from 'node:stream';
 import type Router from '@koa/router';
+import type { RouterContext } from '@koa/router';
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { z } from 'zod';
 import type { JobReads, JobRecord } from '../../activities/job-reads.ts';
@@ -12,6 +13,7 @@ import { authorize } from '../middleware/authenticate.ts';
 import { parseWith } from '../middleware/body.ts';
 import type { Admission } from '../studio/admission.ts';
 import type { JobView } from '../studio/job-view.ts';
+import { streamJob } from '../studio/job-events.ts';
 import { preferredWaitMs } from '../studio/waiting.ts';
 
 interface JobRoutesDeps {
@@ -25,7 +27,6 @@ const longPollMaxMs = 60_000;
 /** How long a cancel waits for the provider's verdict before it answers with what is known. */
 const cancelWaitMs = 5000;
 const eventIntervalMs = 1000;
-const keepaliveIntervalMs = 15_000;
 
 const poll = z.object({ wait: z.coerce.number().min(0).max(60).optional() });
 const listing = z.strictObject({
@@ -40,19 +41,14 @@ const listing = z.strictObject({
 export function addJobRoutes(router: Router<RequestState>, deps: JobRoutesDeps): void {
   const { view } = deps;
 
-  async function find(ctx: Context): Promise<JobRecord> {
+  async function find(ctx: RouterContext<RequestState>): Promise<JobRecord> {
     authorize(ctx.state.caller, 'studio:read');
-    const jobId = String((ctx as { params?: Record<string, string> }).params?.['jobId']);
+    const { jobId = '' } = ctx.params;
     const job = isId('job', jobId)
       ? await deps.reads.read(ctx.state.caller.organizationId, jobId)
       : null;
     if (!job) throw new GatewayError('JOB_NOT_FOUND');
     return job;
-  }
-
-  function show(ctx: Context, job: JobRecord): void {
-    if (job.status === 'queued') ctx.set('Retry-After', '2');
-    ctx.body = { success: true, data: view.resource(job), credits: view.credits(job) };
   }
 
   async function wait(ctx: Context, job: JobRecord, waitMs: number): Promise<JobRecord> {
@@ -65,7 +61,7 @@ export function addJobRoutes(router: Router<RequestState>, deps: JobRoutesDeps):
     const job = await find(ctx);
     const waitMs = seconds === undefined ? 0 : seconds * 1000;
     const preferred = ctx.get('prefer') ? preferredWaitMs(ctx, longPollMaxMs) : waitMs;
-    show(ctx, preferred > 0 ? await wait(ctx, job, preferred) : job);
+    show(ctx, view, preferred > 0 ? await wait(ctx, job, preferred) : job);
   });
 
   router.get('/studio/jobs', async (ctx) => {
@@ -98,7 +94,7 @@ export function addJobRoutes(router: Router<RequestState>, deps: JobRoutesDeps):
     }
     const now = await wait(ctx, job, cancelWaitMs);
     ctx.status = now.status === 'queued' ? 202 : 200;
-    show(ctx, now);
+    show(ctx, view, now);
   });
 
   router.get('/studio/jobs/:jobId/events', async (ctx) => {
@@ -107,30 +103,16 @@ export function addJobRoutes(router: Router<RequestState>, deps: JobRoutesDeps):
     ctx.set({ 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache, no-transform' });
     ctx.status = 200;
     ctx.body = events;
-    void stream(ctx, job, events);
+    void streamJob({
+      events,
+      first: job,
+      view,
+      next: (last) => wait(ctx, last, eventIntervalMs),
+    });
   });
+}
 
-  /** Writes the resource whenever it has changed, until the job is done or the reader is gone. */
-  async function stream(ctx: Context, first: JobRecord, events: PassThrough): Promise<void> {
-    const keepalive = setInterval(() => events.write(': keepalive\n\n'), keepaliveIntervalMs);
-    let job = first;
-    let shown = '';
-    try {
-      for (;;) {
-        const state = JSON.stringify(view.resource(job));
-        // URLs are signed anew each time, so only what is not a result tells a change.
-        const mark = `${job.status} ${job.call_states?.join()} ${JSON.stringify(job.progress)} ${job.verifying}`;
-        if (mark !== shown) events.write(`event: job\ndata: ${state}\n\n`);
-        shown = mark;
-        if (job.status !== 'queued' || events.destroyed) break;
-        // oxlint-disable-next-line no-await-in-loop -- each event follows the one before
-        job = await wait(ctx, job, eventIntervalMs);
-      }
-    } catch {
-      // The stream ends without a `done` state; a reader connects again or polls.
-    } finally {
-      clearInterval(keepalive);
-      events.end();
-    }
-  }
+function show(ctx: Context, view: JobView, job: JobRecord): void {
+  if (job.status === 'queued') ctx.set('Retry-After', '2');
+  ctx.body = { success: true, data: view.resource(job), credits: view.credits(job) };
 }

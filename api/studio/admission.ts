@@ -9,7 +9,7 @@ import {
   WorkflowExecutionAlreadyStartedError,
   type Client,
 } from '@temporalio/client';
-import type { JobEvent, JobNews } from '../../activities/job-news.ts';
+import type { JobNews } from '../../activities/job-news.ts';
 import type { JobReads, JobRecord } from '../../activities/job-reads.ts';
 import type { ReserveVerdict } from '../../activities/ledger/ledger.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
@@ -22,6 +22,8 @@ import {
   workflowIdOf,
   type JobOutcome,
 } from '../../workflows/contract.ts';
+import { hear } from './hearing.ts';
+import { throwRefusal } from './refusals.ts';
 
 interface AdmissionDeps {
   client: Client;
@@ -52,35 +54,6 @@ const startTimeoutMs = 10_000;
 
 /** See `Admission`. */
 export function createAdmission(deps: AdmissionDeps): Admission {
-  async function start(plan: JobPlan): Promise<{ eager: boolean }> {
-    try {
-      const handle = await deps.client.withDeadline(Date.now() + startTimeoutMs, () =>
-        deps.client.workflow.start(plan.type, {
-          workflowId: workflowIdOf(plan.jobId),
-          taskQueue: studioTaskQueue(deps.config.TASK_QUEUE_PREFIX),
-          args: [plan],
-          requestEagerStart: deps.eager,
-          workflowIdReusePolicy: 'REJECT_DUPLICATE',
-          workflowIdConflictPolicy: 'USE_EXISTING',
-          typedSearchAttributes: attributesOf(plan),
-          staticSummary: summaryOf(plan),
-          priority: { fairnessKey: plan.organizationId },
-        }),
-      );
-      return { eager: handle.eagerlyStarted };
-    } catch (error) {
-      if (error instanceof WorkflowExecutionAlreadyStartedError) return { eager: false };
-      if (error instanceof ServiceError) {
-        throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be started.', {
-          retryAfterSeconds: 2,
-          body: { jobId: plan.jobId },
-          cause: error,
-        });
-      }
-      throw error;
-    }
-  }
-
   /** The verdict of a workflow whose first task ran elsewhere. */
   async function remoteVerdict(plan: JobPlan): Promise<ReserveVerdict | null> {
     const handle = deps.client.workflow.getHandle(workflowIdOf(plan.jobId));
@@ -100,7 +73,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     async admit(plan) {
       const heard = hear(deps.news, plan.jobId);
       try {
-        const { eager } = await start(plan);
+        const { eager } = await start(deps, plan);
         const event = await heard.next(eager ? localVerdictWaitMs : 0);
         if (event?.kind === 'verdict') throwRefusal(event.verdict);
         else if (event === null) {
@@ -131,43 +104,41 @@ export function createAdmission(deps: AdmissionDeps): Admission {
   };
 }
 
-interface Hearing {
-  /** The next event, or null when none came in time. */
-  next: (waitMs: number) => Promise<JobEvent | null>;
-  stop: () => void;
-}
-
-/** Listens from now on; events that come before `next` is called are kept. */
-function hear(news: JobNews, jobId: string, wanted = (_event: JobEvent): boolean => true): Hearing {
-  const kept: JobEvent[] = [];
-  let wake: (() => void) | undefined;
-  const stop = news.subscribe(jobId, (event) => {
-    if (!wanted(event)) return;
-    kept.push(event);
-    wake?.();
-  });
-  return {
-    stop,
-    async next(waitMs) {
-      if (kept.length === 0 && waitMs > 0) {
-        await new Promise<void>((resolve) => {
-          const timer = setTimeout(resolve, waitMs);
-          wake = () => {
-            clearTimeout(timer);
-            resolve();
-          };
-        });
-      }
-      return kept.shift() ?? null;
-    },
-  };
+/** Starts the workflow; a second start of the same job finds the first. */
+async function start(deps: AdmissionDeps, plan: JobPlan): Promise<{ eager: boolean }> {
+  try {
+    const handle = await deps.client.withDeadline(Date.now() + startTimeoutMs, () =>
+      deps.client.workflow.start(plan.type, {
+        workflowId: workflowIdOf(plan.jobId),
+        taskQueue: studioTaskQueue(deps.config.TASK_QUEUE_PREFIX),
+        args: [plan],
+        requestEagerStart: deps.eager,
+        workflowIdReusePolicy: 'REJECT_DUPLICATE',
+        workflowIdConflictPolicy: 'USE_EXISTING',
+        typedSearchAttributes: attributesOf(plan),
+        staticSummary: summaryOf(plan),
+        priority: { fairnessKey: plan.organizationId },
+      }),
+    );
+    return { eager: handle.eagerlyStarted };
+  } catch (error) {
+    if (error instanceof WorkflowExecutionAlreadyStartedError) return { eager: false };
+    if (error instanceof ServiceError) {
+      throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be started.', {
+        retryAfterSeconds: 2,
+        body: { jobId: plan.jobId },
+        cause: error,
+      });
+    }
+    throw error;
+  }
 }
 
 /** Looks for the job's row until it is there. */
 function pollReserved(reads: JobReads, plan: JobPlan): { found: Promise<void>; stop: () => void } {
-  let stopped = false;
+  const stopping = new AbortController();
   const found = (async () => {
-    for (let waitMs = 20; !stopped; waitMs = Math.min(waitMs * 2, 500)) {
+    for (let waitMs = 20; !stopping.signal.aborted; waitMs = Math.min(waitMs * 2, 500)) {
       // oxlint-disable-next-line no-await-in-loop -- polling
       if (await reads.read(plan.organizationId, plan.jobId)) return;
       // oxlint-disable-next-line no-await-in-loop -- polling
@@ -176,33 +147,8 @@ function pollReserved(reads: JobReads, plan: JobPlan): { found: Promise<void>; s
   })();
   return {
     found,
-    stop: () => {
-      stopped = true;
-    },
+    stop: () => stopping.abort(),
   };
-}
-
-function throwRefusal(verdict: ReserveVerdict): void {
-  switch (verdict.verdict) {
-    case 'reserved':
-      return;
-    case 'insufficient_credits':
-      throw new GatewayError('INSUFFICIENT_CREDITS', undefined, {
-        body: {
-          required: creditsFromMicro(verdict.required),
-          available: creditsFromMicro(verdict.balance.available),
-          reserved: creditsFromMicro(verdict.balance.reserved),
-        },
-      });
-    case 'window_exhausted': {
-      const resetAtMs = Date.parse(verdict.resetAt);
-      const waitSeconds = Math.max(1, Math.ceil((resetAtMs - Date.parse(verdict.now)) / 1000));
-      throw new GatewayError('WINDOW_EXHAUSTED', undefined, {
-        body: { resetAt: new Date(resetAtMs).toISOString() },
-        retryAfterSeconds: waitSeconds,
-      });
-    }
-  }
 }
 
 function attributesOf(plan: JobPlan): SearchAttributePair[] {

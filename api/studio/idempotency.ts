@@ -32,6 +32,11 @@ export interface Idempotency {
 /** After this a claim without a job is taken over: whoever made it died before admission. */
 const staleAfter = '10 seconds';
 
+const claimAnswer = z.custom<{
+  verdict: 'claimed' | 'same' | 'other' | 'in_progress';
+  jobId: string;
+}>();
+
 /** See `Idempotency`. */
 export function createIdempotency(pool: DatabasePool): Idempotency {
   return {
@@ -39,22 +44,14 @@ export function createIdempotency(pool: DatabasePool): Idempotency {
       const fingerprint = createHash('sha256')
         .update(`${request.path}\n${JSON.stringify(request.body)}`)
         .digest('hex');
-      const answer = (await pool.oneFirst(sql.type(z.object({ answer: z.unknown() }))`
+      const answer = await pool.oneFirst(sql.type(z.object({ answer: claimAnswer }))`
         SELECT claim_idempotency_key(${request.organizationId}, ${request.idempotencyKey},
-          ${fingerprint}, ${request.newJobId}, ${staleAfter}::interval) AS answer`)) as {
-        verdict: 'claimed' | 'same' | 'other' | 'in_progress';
-        jobId: string;
-      };
-      switch (answer.verdict) {
-        case 'claimed':
-          return { jobId: answer.jobId, replayed: false };
-        case 'same':
-          return { jobId: answer.jobId, replayed: true };
-        case 'other':
-          throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
-        case 'in_progress':
-          throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
+          ${fingerprint}, ${request.newJobId}, ${staleAfter}::interval) AS answer`);
+      if (answer.verdict === 'other') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
+      if (answer.verdict === 'in_progress') {
+        throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
       }
+      return { jobId: answer.jobId, replayed: answer.verdict === 'same' };
     },
     async giveBack(organizationId, jobId) {
       await pool.query(sql.type(z.object({}))`DELETE FROM idempotency_claim

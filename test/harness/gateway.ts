@@ -245,8 +245,11 @@ interface Parts {
   apiPort: number;
 }
 
+function secret(): string {
+  return randomBytes(32).toString('base64url');
+}
+
 function environment(parts: Parts): Record<string, string> {
-  const secret = (): string => randomBytes(32).toString('base64url');
   return {
     DATABASE_URL: parts.database.url,
     DATABASE_POOL_MAX: '8',

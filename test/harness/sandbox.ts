@@ -65,7 +65,7 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
     url,
     falKey,
     async submits(query) {
-      const answer = await ask(`submits?${new URLSearchParams(query)}`);
+      const answer = await ask(`submits?${new URLSearchParams(query).toString()}`);
       const found = (await answer.json()) as AcceptedSubmit[] | { submits: AcceptedSubmit[] };
       return Array.isArray(found) ? found : found.submits;
     },

@@ -1,0 +1,28 @@
+/** The ledger's refusals as answers: 402 with what is missing, 429 with when it ends (spec §7). */
+import type { ReserveVerdict } from '../../activities/ledger/ledger.ts';
+import { creditsFromMicro } from '../../domain/credits.ts';
+import { GatewayError } from '../../domain/errors.ts';
+
+/** @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_EXHAUSTED unless the credits are reserved */
+export function throwRefusal(verdict: ReserveVerdict): void {
+  switch (verdict.verdict) {
+    case 'reserved':
+      return;
+    case 'insufficient_credits':
+      throw new GatewayError('INSUFFICIENT_CREDITS', undefined, {
+        body: {
+          required: creditsFromMicro(verdict.required),
+          available: creditsFromMicro(verdict.balance.available),
+          reserved: creditsFromMicro(verdict.balance.reserved),
+        },
+      });
+    case 'window_exhausted': {
+      const resetAtMs = Date.parse(verdict.resetAt);
+      const waitSeconds = Math.max(1, Math.ceil((resetAtMs - Date.parse(verdict.now)) / 1000));
+      throw new GatewayError('WINDOW_EXHAUSTED', undefined, {
+        body: { resetAt: new Date(resetAtMs).toISOString() },
+        retryAfterSeconds: waitSeconds,
+      });
+    }
+  }
+}
