@@ -57,8 +57,9 @@ export function adminRoutes({ fal, faults, counters }: AdminOptions): Route[] {
   const resend = async (exchange: Exchange) => {
     const request = fal.store.get(exchange.params['requestId'] ?? '');
     const parsed = deliveryOptions.safeParse((await readJson(exchange)) ?? {});
-    if (!request?.outcome) {
-      answerJson(exchange, { status: 404, body: { detail: 'No such finished request' } });
+    // An unfinished request may be named too: a premature notification is one of the tests.
+    if (!request) {
+      answerJson(exchange, { status: 404, body: { detail: 'No such request' } });
     } else if (parsed.success) {
       const result = await fal.webhooks.send(request, parsed.data);
       answerJson(exchange, { status: 200, body: result });

@@ -89,8 +89,15 @@ export interface TestGateway {
   /** No row may come back from the ledger's audit, and no reservation may be left open. */
   expectSettled: () => Promise<void>;
   /** Another process of this gateway (`api/main.ts` or `worker/main.ts`), ready. */
-  spawn: (script: 'api' | 'worker', env?: Record<string, string>) => Promise<ChildProcess>;
+  spawn: (script: 'api' | 'worker', env?: Record<string, string>) => Promise<SpawnedProcess>;
   close: () => Promise<void>;
+}
+
+/** A process of the gateway that a test may end as it likes. */
+export interface SpawnedProcess {
+  child: ChildProcess;
+  /** Where an API process listens; 0 for a worker. */
+  port: number;
 }
 
 interface CallerOptions {
@@ -213,13 +220,13 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
         env: { PATH: process.env['PATH'], ...env, LOG_LEVEL: 'fatal', ...extra },
       });
       children.push(child);
-      await Promise.race([
+      const [message] = await Promise.race([
         once(child, 'message'),
         once(child, 'exit').then(([code]) => {
           throw new Error(`${script} exited with ${code} before it was ready`);
         }),
       ]);
-      return child;
+      return { child, port: (message as { port?: number }).port ?? 0 };
     },
     async close() {
       await Promise.all(children.map(endChild));

@@ -22,8 +22,8 @@ export interface TestSandbox {
   /** Injects faults (the grammar of sandbox/faults.ts) into matching requests. */
   inject: (fault: { match?: string; faults: string; times?: number }) => Promise<void>;
   clearFaults: () => Promise<void>;
-  /** Sends the webhook of a request again, perhaps forged. */
-  resend: (requestId: string, options: Record<string, unknown>) => Promise<Response>;
+  /** Sends the webhook of a request (again), perhaps forged; tells how it was answered. */
+  resend: (requestId: string, options: Record<string, unknown>) => Promise<{ status: number }>;
   stop: () => Promise<void>;
 }
 
@@ -71,7 +71,10 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
     },
     inject: async (fault) => void (await post('faults', fault)),
     clearFaults: async () => void (await ask('faults', { method: 'DELETE' })),
-    resend: (requestId, wanted) => post(`webhooks/${requestId}`, wanted),
+    async resend(requestId, wanted) {
+      const answer = await post(`webhooks/${requestId}`, wanted);
+      return (await answer.json()) as { status: number };
+    },
     async stop() {
       child.kill('SIGTERM');
       await once(child, 'exit');

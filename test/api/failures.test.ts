@@ -1,0 +1,186 @@
+import { chmod, rm, writeFile, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ env: { OUTCOME_WAIT_MS: '2500', IMAGE_DEADLINE_MS: '20000' } });
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+const generate = (prompt: string, extra: object = {}) =>
+  gateway.call('/api/v1/studio/image/generate', { body: { prompt, ...extra } });
+
+async function balance(): Promise<number> {
+  return (await gateway.api.services.ledger.balance(gateway.caller.organizationId))?.available ?? 0;
+}
+
+describe('a job that fails is released, and says why', () => {
+  const table: [string, string, number, string][] = [
+    ['the provider rejects the input', '[[fail:422]] a mountain', 400, 'PROVIDER_REJECTED_INPUT'],
+    ['the input is against the content policy', '[[policy]] a mountain', 400, 'CONTENT_POLICY'],
+    ['the provider fails', '[[fail-result:500]] a mountain', 500, 'PROVIDER_ERROR'],
+    ['the result is malformed', '[[malformed-result]] a mountain', 500, 'PROVIDER_ERROR'],
+    ['the result URL is dead', '[[dead-url]] a mountain', 500, 'PROVIDER_ERROR'],
+    ['the result URL is private', '[[private-url]] a mountain', 500, 'PROVIDER_ERROR'],
+    ['the picture is truncated', '[[truncated-media:silent]] a mountain', 500, 'PROVIDER_ERROR'],
+    ['the picture is empty', '[[empty-media]] a mountain', 500, 'PROVIDER_ERROR'],
+    ['the picture is a web page', '[[wrong-type-media]] a mountain', 500, 'PROVIDER_ERROR'],
+  ];
+  it.each(table)('%s', async (_name, prompt, status, code) => {
+    const before = await balance();
+    const answer = await generate(prompt);
+    expect(answer.body).toMatchObject({ error: code, message: expect.any(String) });
+    expect(answer.status).toBe(status);
+    expect(await balance()).toBe(before);
+    const job = await gateway.call(`/api/v1/studio/jobs/${answer.body.jobId}`);
+    expect(job.body.data).toMatchObject({
+      status: 'failed',
+      error: { code },
+      billing: { state: 'released', charged: 0 },
+    });
+    expect(await gateway.sandbox.submits({ jobId: answer.body.jobId })).toHaveLength(1);
+  });
+
+  it('says nothing of the provider in the message', async () => {
+    const answer = await generate('[[fail:422]] a discreet mountain');
+    expect(JSON.stringify(answer.body)).not.toContain(gateway.sandbox.url);
+  });
+});
+
+describe('a submit that was certainly not taken is sent again', () => {
+  it.each([
+    ['503 twice', '[[submit:503x2]] a river'],
+    ['429 with a wait', '[[submit:429x1;retry-after=1]] a river'],
+    ['a refused look at the status', '[[no-webhook]] [[status:500x2]] a river'],
+  ])('%s', async (_name, prompt) => {
+    const answer = await generate(prompt);
+    expect(answer.status).toBe(200);
+    const [job] = await gateway.database.query<{ id: string }>(
+      'SELECT id FROM job ORDER BY created_at DESC LIMIT 1',
+    );
+    expect(await gateway.sandbox.submits({ jobId: job?.id ?? '' })).toHaveLength(1);
+  });
+
+  it('waits as long as Retry-After says', async () => {
+    const startedAt = performance.now();
+    const answer = await generate('[[submit:429x1;retry-after=2]] a patient river');
+    expect(answer.status).toBe(200);
+    expect(performance.now() - startedAt).toBeGreaterThan(2000);
+  });
+
+  it('until the attempts are used up: then released', async () => {
+    const answer = await generate('[[submit:503x50]] a closed river');
+    expect(answer.body.error).toBe('PROVIDER_ERROR');
+    expect(await gateway.sandbox.submits({ match: 'a closed river' })).toHaveLength(0);
+  });
+});
+
+describe('a submit whose outcome is unknown is never sent again', () => {
+  it('is adopted by its webhook when the connection broke after it was taken', async () => {
+    const answer = await generate('[[reset-after-accept]] a lost bridge');
+    expect(answer.status).toBe(200);
+    const submits = await gateway.sandbox.submits({ match: 'a lost bridge' });
+    expect(submits).toHaveLength(1);
+  });
+
+  it('is released and counted when no webhook ever comes', async () => {
+    const accepted = await generate('[[reset-after-accept]] [[no-webhook]] a vanished bridge', {
+      async: true,
+    });
+    const { jobId } = accepted.body.data;
+    await expect
+      .poll(async () => (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data.phase)
+      .toBe('verifying_outcome');
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data).toMatchObject({
+      status: 'failed',
+      error: { code: 'OUTCOME_UNKNOWN' },
+      billing: { state: 'released' },
+    });
+    expect(await gateway.sandbox.submits({ match: 'a vanished bridge' })).toHaveLength(1);
+  });
+
+  it('is released when it broke off before it was taken and nothing ever comes', async () => {
+    const answer = await generate('[[reset-before-accept]] an unbuilt bridge');
+    expect(answer.body.error).toBe('OUTCOME_UNKNOWN');
+    expect(await gateway.sandbox.submits({ match: 'an unbuilt bridge' })).toHaveLength(0);
+  });
+
+  it('is adopted when the answer to the submit made no sense', async () => {
+    const answer = await generate('[[malformed-submit]] a garbled bridge');
+    expect(answer.status).toBe(200);
+    expect(await gateway.sandbox.submits({ match: 'a garbled bridge' })).toHaveLength(1);
+  });
+});
+
+describe('a deadline that passes', () => {
+  it('cancels at the provider and releases when it agrees', async () => {
+    const slow = await startGateway({
+      env: { IMAGE_DEADLINE_MS: '1500', OUTCOME_WAIT_MS: '3000' },
+    });
+    try {
+      const answer = await slow.call('/api/v1/studio/image/generate', {
+        body: { prompt: '[[slow:60s]] an endless road' },
+      });
+      expect(answer.body.error).toBe('DEADLINE_EXCEEDED');
+      const stubborn = await slow.call('/api/v1/studio/image/generate', {
+        body: { prompt: '[[slow:60s]] [[ignore-cancel]] an endless road' },
+      });
+      expect(stubborn.body.error).toBe('OUTCOME_UNKNOWN');
+      const late = await slow.call('/api/v1/studio/image/generate', {
+        body: { prompt: '[[slow:2500ms]] [[ignore-cancel]] [[no-webhook]] a long road' },
+      });
+      // Finished after the deadline but before the verdict was in doubt: delivered, and paid for.
+      expect(late.status).toBe(200);
+      await slow.expectSettled();
+    } finally {
+      await slow.close();
+    }
+  });
+});
+
+describe('a storage that fails', () => {
+  it('is tried again, then the job is released: nobody pays for a picture that is not there', async () => {
+    const objects = join(gateway.config.STORAGE_DIR, 'objects');
+    await rm(objects, { recursive: true, force: true });
+    // A file where the directory should be: no object can be made, whoever runs this.
+    await writeFile(objects, '');
+    try {
+      const before = await balance();
+      const answer = await generate('a picture without a wall');
+      expect(answer.body.error).toBe('STORAGE_ERROR');
+      expect(answer.status).toBe(500);
+      expect(await balance()).toBe(before);
+    } finally {
+      await rm(objects, { force: true });
+      await mkdir(objects);
+      await chmod(objects, 0o755);
+    }
+    const answer = await generate('a picture with a wall');
+    expect(answer.status).toBe(200);
+  });
+});
+
+describe('several images', () => {
+  it('are paid for one by one: only what was delivered is charged', async () => {
+    const answer = await generate('[[partial:2]] some trees', { numImages: 4 });
+    expect(answer.status).toBe(200);
+    expect(answer.body.data.images).toHaveLength(2);
+    expect(answer.body.credits).toMatchObject({ used: 7.8, cost: 7.8 });
+  });
+
+  it('are split into calls that the provider takes, with seeds of their own', async () => {
+    const answer = await generate('an orchard', { numImages: 10, seed: 7 });
+    expect(answer.body.data.images).toHaveLength(10);
+    expect(answer.body.credits.used).toBe(39);
+    const submits = await gateway.sandbox.submits({ match: 'an orchard' });
+    expect(submits.map(({ body }) => [body['num_images'], body['seed']]).toSorted()).toEqual([
+      [2, 15],
+      [4, 11],
+      [4, 7],
+    ]);
+  });
+});

@@ -1,0 +1,216 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ latencyMs: 300 });
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+const path = '/api/v1/studio/image/generate';
+const start = (prompt: string, extra: object = {}) =>
+  gateway.call(path, { body: { prompt, async: true, ...extra } });
+
+describe('an asynchronous job', () => {
+  it('is answered 202 with where to look, and charged when its webhook comes', async () => {
+    const accepted = await start('a quiet harbour');
+    expect(accepted.status).toBe(202);
+    const { jobId, statusUrl } = accepted.body.data;
+    expect(accepted.headers.get('location')).toBe(statusUrl);
+    expect(accepted.headers.get('retry-after')).toBe('2');
+    expect(accepted.body).toEqual({
+      success: true,
+      data: {
+        jobId: expect.stringMatching(/^job_[0-9a-f]{32}$/),
+        status: expect.stringMatching(/^(queued|in_progress)$/),
+        statusUrl: `${gateway.url}/api/v1/studio/jobs/${jobId}`,
+        cancelUrl: `${gateway.url}/api/v1/studio/jobs/${jobId}/cancel`,
+        createdAt: expect.any(String),
+        deadlineAt: expect.any(String),
+      },
+      credits: { used: 0, cost: 3.9, remaining: expect.any(Number) },
+    });
+
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data).toMatchObject({
+      jobId,
+      type: 'imageGenerate',
+      model: 'nano-banana',
+      status: 'completed',
+      done: true,
+      phase: 'done',
+      error: null,
+      billing: { state: 'charged', reserved: 3.9, charged: 3.9 },
+      result: { model: 'nano-banana', images: [{ contentType: 'image/png' }] },
+    });
+    expect(done.body.credits).toMatchObject({ used: 3.9, cost: 3.9 });
+    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+  });
+
+  it('shows its phase and that credits are reserved while it runs', async () => {
+    const { jobId } = (await start('[[slow:1500ms]] a slow harbour')).body.data;
+    await expect
+      .poll(async () => (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data)
+      .toMatchObject({
+        status: 'in_progress',
+        done: false,
+        phase: 'generating',
+        result: null,
+        billing: { state: 'reserved', charged: 0 },
+      });
+    await gateway.untilDone(jobId);
+  });
+
+  it('is answered by a long poll as soon as it is done', async () => {
+    const { jobId } = (await start('[[slow:700ms]] a harbour')).body.data;
+    const startedAt = performance.now();
+    const answer = await gateway.call(`/api/v1/studio/jobs/${jobId}?wait=30`);
+    expect(answer.body.data.status).toBe('completed');
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
+  });
+
+  it('streams its states as events until it is done', async () => {
+    const { jobId } = (await start('[[slow:500ms]] an event harbour')).body.data;
+    const answer = await fetch(`${gateway.url}/api/v1/studio/jobs/${jobId}/events`, {
+      headers: { authorization: `Bearer ${gateway.caller.key}` },
+    });
+    expect(answer.headers.get('content-type')).toContain('text/event-stream');
+    const text = await answer.text();
+    const states = [...text.matchAll(/^data: (.*)$/gm)].map(
+      ([, json]) => (JSON.parse(json ?? '') as { status: string }).status,
+    );
+    expect(states.at(-1)).toBe('completed');
+    expect(states.length).toBeGreaterThan(1);
+  });
+
+  it('turns into 202 when the synchronous wait is over, and is not lost', async () => {
+    const answer = await gateway.call(path, {
+      body: { prompt: '[[slow:2s]] a late harbour' },
+      headers: { prefer: 'wait=0' },
+    });
+    expect(answer.status).toBe(202);
+    const done = await gateway.untilDone(answer.body.data.jobId);
+    expect(done.body.data.status).toBe('completed');
+  });
+
+  it('goes on when the caller hangs up', async () => {
+    const abort = new AbortController();
+    const request = fetch(`${gateway.url}${path}`, {
+      method: 'POST',
+      signal: abort.signal,
+      headers: {
+        authorization: `Bearer ${gateway.caller.key}`,
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify({ prompt: '[[slow:1s]] a harbour nobody waits for' }),
+    });
+    await expect.poll(() => gateway.sandbox.submits({ match: 'nobody waits for' })).toHaveLength(1);
+    abort.abort();
+    await expect(request).rejects.toThrow();
+    const [job] = await gateway.database.query<{ id: string }>(
+      `SELECT id FROM job WHERE request->>'prompt' LIKE '%nobody waits for'`,
+    );
+    const done = await gateway.untilDone(job?.id ?? '');
+    expect(done.body.data.status).toBe('completed');
+  });
+});
+
+describe('the list of jobs', () => {
+  it('is newest first, pages by cursor and filters', async () => {
+    const other = await gateway.newCaller({ credits: 100 });
+    const ids: string[] = [];
+    for (const prompt of ['first picture', 'second picture', 'third picture']) {
+      const made = await gateway.call(path, { key: other.key, body: { prompt, async: true } });
+      ids.unshift(made.body.data.jobId);
+    }
+    await Promise.all(ids.map((id) => gateway.untilDone(id, other.key)));
+    interface Page {
+      data: { jobId: string }[];
+      hasMore: boolean;
+      nextCursor: string | null;
+    }
+    const list = (query: string) =>
+      gateway.call<Page>(`/api/v1/studio/jobs?${query}`, { key: other.key });
+    const first = await list('limit=2');
+    expect(first.body.data.map((job) => job.jobId)).toEqual(ids.slice(0, 2));
+    expect(first.body.hasMore).toBe(true);
+    const second = await list(`limit=2&cursor=${first.body.nextCursor}`);
+    expect(second.body.data.map((job) => job.jobId)).toEqual(ids.slice(2));
+    expect(second.body).toMatchObject({ hasMore: false, nextCursor: null });
+    expect((await list('status=completed&type=imageGenerate')).body.data).toHaveLength(3);
+    expect((await list('status=failed')).body.data).toHaveLength(0);
+    expect((await list('status=in_progress')).body.data).toHaveLength(0);
+    expect((await list('limit=101')).status).toBe(400);
+    expect((await list('status=done')).status).toBe(400);
+  });
+});
+
+describe('a foreign job', () => {
+  it('is not told from one that does not exist', async () => {
+    const { jobId } = (await start('a private harbour')).body.data;
+    await gateway.untilDone(jobId);
+    const other = await gateway.newCaller({ credits: 1 });
+    const unknown = `job_${'0'.repeat(32)}`;
+    for (const [method, suffix] of [
+      ['GET', ''],
+      ['GET', '/events'],
+      ['POST', '/cancel'],
+    ] as const) {
+      const answers = await Promise.all(
+        [jobId, unknown, 'nonsense'].map((id) =>
+          gateway.call(`/api/v1/studio/jobs/${id}${suffix}`, {
+            key: other.key,
+            method,
+            headers: { 'x-request-id': 'same-request-id' },
+          }),
+        ),
+      );
+      for (const answer of answers) {
+        expect(answer.status).toBe(404);
+        expect(answer.body).toEqual({
+          error: 'JOB_NOT_FOUND',
+          message: 'No such job.',
+          requestId: 'same-request-id',
+        });
+      }
+    }
+  });
+});
+
+describe('cancel', () => {
+  const cancel = (jobId: string) =>
+    gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
+
+  it('stops the provider and releases the credits', async () => {
+    const { jobId } = (await start('[[slow:60s]] a harbour not wanted')).body.data;
+    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    const answer = await cancel(jobId);
+    expect([200, 202]).toContain(answer.status);
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data).toMatchObject({
+      status: 'canceled',
+      error: { code: 'CANCELED' },
+      billing: { state: 'released', charged: 0 },
+    });
+    const workflow = await gateway.api.client.workflow.getHandle(jobId).describe();
+    expect(workflow.status.name).toBe('CANCELLED');
+  });
+
+  it('lets the provider decide: what it finished anyway is delivered and charged', async () => {
+    const { jobId } = (await start('[[slow:1500ms]] [[ignore-cancel]] a stubborn harbour')).body
+      .data;
+    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    await cancel(jobId);
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data).toMatchObject({ status: 'completed', billing: { state: 'charged' } });
+  });
+
+  it('says so when the job is already done', async () => {
+    const { jobId } = (await start('a finished harbour')).body.data;
+    await gateway.untilDone(jobId);
+    const answer = await cancel(jobId);
+    expect(answer.status).toBe(409);
+    expect(answer.body.error).toBe('JOB_ALREADY_DONE');
+  });
+});

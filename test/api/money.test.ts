@@ -1,0 +1,191 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+const path = '/api/v1/studio/image/generate';
+/** Credits of one nano-banana image. */
+const price = 3.9;
+
+const generate = (caller: TestCaller, prompt: string, extra: object = {}, headers = {}) =>
+  gateway.call(path, { key: caller.key, body: { prompt, ...extra }, headers });
+
+describe('a balance that does not suffice', () => {
+  it('is answered 402 with what is missing; the provider hears nothing', async () => {
+    const poor = await gateway.newCaller({ credits: 3.8 });
+    const answer = await generate(poor, 'an unaffordable castle');
+    expect(answer.status).toBe(402);
+    expect(answer.body).toEqual({
+      error: 'INSUFFICIENT_CREDITS',
+      message: expect.any(String),
+      requestId: expect.any(String),
+      required: price,
+      available: 3.8,
+      reserved: 0,
+    });
+    const jobs = await gateway.database.query('SELECT 1 FROM job WHERE organization_id = $1', [
+      poor.organizationId,
+    ]);
+    expect(jobs).toEqual([]);
+    expect(await gateway.sandbox.submits({ match: 'an unaffordable castle' })).toEqual([]);
+  });
+
+  it('is not overspent by 50 requests at once: exactly 5 of 50 are paid for', async () => {
+    const caller = await gateway.newCaller({ credits: price * 5 });
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, () => generate(caller, 'a crowded castle')),
+    );
+    const statuses = answers.map((answer) => answer.status).toSorted();
+    expect(statuses).toEqual([...Array(5).fill(200), ...Array(45).fill(402)]);
+    expect(await gateway.api.services.ledger.balance(caller.organizationId)).toEqual({
+      posted: 0,
+      reserved: 0,
+      available: 0,
+    });
+    expect(await gateway.sandbox.submits({ match: 'a crowded castle' })).toHaveLength(5);
+  });
+});
+
+describe('the six-hour window', () => {
+  it('is exhausted with 429, when it resets and how long that is', async () => {
+    const caller = await gateway.newCaller({ credits: 1000, windowCredits: price * 2 });
+    expect((await generate(caller, 'a first tower')).status).toBe(200);
+    expect((await generate(caller, 'a second tower')).status).toBe(200);
+    const refused = await generate(caller, 'a third tower');
+    expect(refused.status).toBe(429);
+    expect(refused.body.error).toBe('WINDOW_EXHAUSTED');
+    const resetInMs = Date.parse(refused.body.resetAt) - Date.now();
+    expect(resetInMs).toBeGreaterThan(6 * 3_600_000 - 60_000);
+    expect(resetInMs).toBeLessThanOrEqual(6 * 3_600_000);
+    expect(Number(refused.headers.get('retry-after'))).toBeCloseTo(resetInMs / 1000, -1);
+  });
+
+  it('gets back what was released', async () => {
+    const caller = await gateway.newCaller({ credits: 1000, windowCredits: price });
+    expect((await generate(caller, '[[fail-result:500]] a fallen tower')).status).toBe(500);
+    expect((await generate(caller, 'a tower')).status).toBe(200);
+    expect((await generate(caller, 'another tower')).status).toBe(429);
+  });
+
+  it('ends after six hours by the clock of the database', async () => {
+    const caller = await gateway.newCaller({ credits: 1000, windowCredits: price });
+    expect((await generate(caller, 'an old tower')).status).toBe(200);
+    expect((await generate(caller, 'an old tower')).status).toBe(429);
+    // Six hours ago, everything of that window: the reservation keeps its window, as the audit wants.
+    await gateway.database.query(
+      `UPDATE account SET window_started_at = window_started_at - interval '6 hours 1 second'
+       WHERE organization_id = $1`,
+      [caller.organizationId],
+    );
+    await gateway.database.query(
+      `UPDATE reservation SET window_started_at = window_started_at - interval '6 hours 1 second'
+       WHERE organization_id = $1`,
+      [caller.organizationId],
+    );
+    expect((await generate(caller, 'a new tower')).status).toBe(200);
+  });
+});
+
+describe('an Idempotency-Key', () => {
+  const keyed = (caller: TestCaller, key: string, prompt: string, extra: object = {}) =>
+    generate(caller, prompt, extra, { 'idempotency-key': key });
+
+  it('gives the same job to the same request', async () => {
+    const first = await keyed(gateway.caller, 'order-1', 'a repeated gate', { async: true });
+    await gateway.untilDone(first.body.data.jobId);
+    const second = await keyed(gateway.caller, 'order-1', 'a repeated gate', { async: true });
+    expect(first.headers.get('idempotent-replayed')).toBeNull();
+    expect(second.headers.get('idempotent-replayed')).toBe('true');
+    const job = await gateway.database.query(
+      `SELECT 1 FROM job WHERE request->>'prompt' = 'a repeated gate'`,
+    );
+    expect(job).toHaveLength(1);
+    expect(second.status).toBe(200);
+  });
+
+  it('refuses another request under the same key', async () => {
+    await keyed(gateway.caller, 'order-2', 'a gate');
+    const other = await keyed(gateway.caller, 'order-2', 'another gate');
+    expect(other.status).toBe(422);
+    expect(other.body.error).toBe('IDEMPOTENCY_KEY_REUSED');
+  });
+
+  it('belongs to an organization', async () => {
+    const other = await gateway.newCaller({ credits: 100 });
+    await keyed(gateway.caller, 'order-3', 'a gate');
+    const answer = await keyed(other, 'order-3', 'a different gate');
+    expect(answer.status).toBe(200);
+  });
+
+  it('is given back by a refusal', async () => {
+    const poor = await gateway.newCaller({ credits: 1 });
+    expect((await keyed(poor, 'order-4', 'a gate')).status).toBe(402);
+    await gateway.api.services.ledger.grant({
+      organizationId: poor.organizationId,
+      id: 'more',
+      amountMicro: 10_000_000,
+      actor: 'test',
+      reason: 'test',
+    });
+    const answer = await keyed(poor, 'order-4', 'a gate');
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('idempotent-replayed')).toBeNull();
+  });
+
+  it('makes one job of 60 requests at once', async () => {
+    const caller = await gateway.newCaller({ credits: price * 60 });
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, () => keyed(caller, 'order-5', 'a busy gate')),
+    );
+    for (const answer of answers) expect([200, 409]).toContain(answer.status);
+    for (const answer of answers.filter(({ status }) => status === 409)) {
+      expect(answer.body.error).toBe('REQUEST_IN_PROGRESS');
+      expect(answer.headers.get('retry-after')).toBe('1');
+    }
+    expect(answers.some(({ status }) => status === 200)).toBe(true);
+    expect(await gateway.sandbox.submits({ match: 'a busy gate' })).toHaveLength(1);
+    const balance = await gateway.api.services.ledger.balance(caller.organizationId);
+    expect(balance?.available).toBe(price * 59 * 1e6);
+  });
+
+  it.each(['x'.repeat(256), 'two words', 'ümlaut'.normalize('NFC')])(
+    'is refused when malformed: %s',
+    async (key) => {
+      const answer = await keyed(gateway.caller, key, 'a gate').catch((error: unknown) => error);
+      // The client itself refuses to send what no header can hold.
+      if (answer instanceof Error) return;
+      expect(answer).toMatchObject({ status: 400, body: { error: 'INVALID_REQUEST' } });
+    },
+  );
+});
+
+describe('grants', () => {
+  const grant = (organizationId: string, body: object, key = gateway.config.ADMIN_API_KEY) =>
+    gateway.call<{ available: number; repeated: boolean; error: string }>(
+      `/api/admin/v1/organizations/${organizationId}/grants`,
+      { key, body },
+    );
+  const body = { id: 'invoice-1', credits: 5, actor: 'ann', reason: 'invoice' };
+
+  it('add credits once, however often they are sent', async () => {
+    const caller = await gateway.newCaller({ credits: 0.5 });
+    expect((await grant(caller.organizationId, body)).body).toMatchObject({ available: 5.5 });
+    expect((await grant(caller.organizationId, body)).body).toMatchObject({
+      available: 5.5,
+      repeated: true,
+    });
+    const other = await grant(caller.organizationId, { ...body, credits: 6 });
+    expect(other.status).toBe(422);
+  });
+
+  it('are the admin key holder’s alone', async () => {
+    const { organizationId, key } = gateway.caller;
+    expect((await grant(organizationId, body, key)).status).toBe(401);
+    expect((await grant(`org_${'0'.repeat(32)}`, body)).status).toBe(404);
+  });
+});

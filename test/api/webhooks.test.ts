@@ -1,0 +1,138 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ env: { CHECK_INTERVAL_MS: '1500' } });
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+const start = async (prompt: string): Promise<string> => {
+  const answer = await gateway.call('/api/v1/studio/image/generate', {
+    body: { prompt, async: true },
+  });
+  return answer.body.data.jobId;
+};
+
+async function signalsOf(jobId: string): Promise<number> {
+  const history = await gateway.api.client.workflow.getHandle(jobId).fetchHistory();
+  return (history.events ?? []).filter((event) => event.workflowExecutionSignaledEventAttributes)
+    .length;
+}
+
+async function notificationsOf(jobId: string) {
+  return gateway.database.query<{ state: string; deliveries: number }>(
+    'SELECT state, deliveries FROM notification WHERE job_id = $1',
+    [jobId],
+  );
+}
+
+describe('a webhook that', () => {
+  it('is lost: the workflow looks by itself', async () => {
+    const jobId = await start('[[no-webhook]] a silent forest');
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data.status).toBe('completed');
+    expect(await notificationsOf(jobId)).toEqual([]);
+    expect(await signalsOf(jobId)).toBe(0);
+  });
+
+  it('comes before the answer to the submit: it is not forgotten', async () => {
+    const jobId = await start('[[early-webhook]] a hasty forest');
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
+  });
+
+  it('comes again and again: the workflow is told once, charged once', async () => {
+    const jobId = await start('[[dup-webhook:5]] an echoing forest');
+    await gateway.untilDone(jobId);
+    await expect
+      .poll(async () => (await notificationsOf(jobId))[0]?.deliveries)
+      .toBeGreaterThanOrEqual(5);
+    expect(await signalsOf(jobId)).toBeLessThanOrEqual(1);
+    const charges = await gateway.database.query(
+      `SELECT 1 FROM ledger_entry WHERE reservation_id = $1 AND kind = 'charge'`,
+      [jobId],
+    );
+    expect(charges).toHaveLength(1);
+  });
+
+  it('comes when all is over: it is recorded as late and changes nothing', async () => {
+    const jobId = await start('[[late-webhook:4s]] a belated forest');
+    await gateway.untilDone(jobId);
+    await expect
+      .poll(async () => (await notificationsOf(jobId))[0]?.state, { timeout: 15_000 })
+      .toBe('late');
+    const [job] = await gateway.database.query<{ charged: string }>(
+      'SELECT charged FROM reservation WHERE id = $1',
+      [jobId],
+    );
+    expect(job?.charged).toBe('3900000');
+  });
+
+  it('is badly signed: refused, and the job is found by looking', async () => {
+    const jobId = await start('[[bad-signature]] a forged forest');
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data.status).toBe('completed');
+    expect(await notificationsOf(jobId)).toEqual([]);
+  });
+});
+
+describe('the receiver', () => {
+  it('refuses forgeries of address, signature, time and body, and changes nothing', async () => {
+    const jobId = await start('[[slow:6s]] [[no-webhook]] a guarded forest');
+    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    const [submit] = await gateway.sandbox.submits({ jobId });
+    const url = new URL(submit?.webhookUrl ?? '');
+    const otherJob = await start('[[no-webhook]] another forest');
+    await expect.poll(() => gateway.sandbox.submits({ jobId: otherJob })).toHaveLength(1);
+    const elsewhere = (change: (path: string) => string): string =>
+      `${url.origin}${change(url.pathname)}`;
+    const forged: [object, number][] = [
+      [{ signature: 'bad' }, 401],
+      [{ signature: 'other-key' }, 401],
+      [{ timestampOffsetSeconds: -302 }, 401],
+      [{ timestampOffsetSeconds: 302 }, 401],
+      [{ url: elsewhere((path) => path.replace(jobId, otherJob)) }, 404],
+      [{ url: elsewhere((path) => path.replace('/0/', '/1/')) }, 404],
+      [{ url: elsewhere((path) => path.replace('/fal/', '/other/')) }, 404],
+      [{ url: elsewhere((path) => path.slice(0, -1)) }, 404],
+      [{ url: elsewhere((path) => `${path}x`) }, 404],
+    ];
+    for (const [options, status] of forged) {
+      const answer = await gateway.sandbox.resend(submit?.requestId ?? '', { ...options });
+      expect({ options, status: answer.status }).toEqual({ options, status });
+    }
+    const raw = (headers: Record<string, string>, body = '{}') =>
+      fetch(url, { method: 'POST', headers, body }).then((answer) => answer.status);
+    expect(await raw({})).toBe(401);
+    expect(
+      await raw({
+        'x-fal-webhook-request-id': submit?.requestId ?? '',
+        'x-fal-webhook-user-id': 'u',
+        'x-fal-webhook-timestamp': String(Math.floor(Date.now() / 1000)),
+        'x-fal-webhook-signature': '00'.repeat(64),
+      }),
+    ).toBe(401);
+    expect(await raw({ 'content-length': '2000000' }, 'x'.repeat(2_000_000))).toBe(413);
+    expect((await fetch(url)).status).toBe(404);
+    expect(await notificationsOf(jobId)).toEqual([]);
+    expect(await signalsOf(jobId)).toBe(0);
+    await gateway.untilDone(jobId);
+    await gateway.untilDone(otherJob);
+  });
+
+  it('takes a genuine one that is sent again', async () => {
+    const jobId = await start('[[slow:20s]] [[no-webhook]] a genuine forest');
+    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    const [submit] = await gateway.sandbox.submits({ jobId });
+    // The notification is genuine but early: the workflow looks, finds the work unfinished, waits on.
+    await gateway.sandbox.resend(submit?.requestId ?? '', { signature: 'good' });
+    await expect.poll(async () => (await notificationsOf(jobId))[0]?.state).toBe('delivered');
+    const now = await gateway.call(`/api/v1/studio/jobs/${jobId}`);
+    expect(now.body.data).toMatchObject({ done: false, billing: { state: 'reserved' } });
+    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data.status).toBe('canceled');
+  });
+});
