@@ -12,8 +12,13 @@ export interface ImageParameters {
   resolution?: Words;
   /** `width` and `height`, each within these pixels. */
   size?: { minPixels: number; maxPixels: number };
-  /** Named sizes or {width, height} in multiples of 16. */
-  imageSize?: true;
+  /** Named sizes, or {width, height} in multiples of 16 within these bounds. */
+  imageSize?: {
+    edgeMaxPixels: number;
+    areaMinPixels: number;
+    areaMaxPixels: number;
+    ratioMax: number;
+  };
   seed?: true;
   negativePrompt?: true;
   quality?: Words;

@@ -5,7 +5,13 @@
  * documentation, as gathered in docs/providers.md. A model whose upstream was shut down keeps its
  * public id and is routed to the replacement its maker names (`servedBy` says so to callers).
  */
-import { gptImageSizes, imagenRatios, nanoBananaRatios, squareToPhoto } from './image-sizes.ts';
+import {
+  gptCustomSize,
+  gptImageSizes,
+  imagenRatios,
+  nanoBananaRatios,
+  squareToPhoto,
+} from './image-sizes.ts';
 import type { ImageModel } from './image-model.ts';
 
 const anyFormat = ['png', 'jpeg', 'webp'] as const;
@@ -152,7 +158,7 @@ export const imageModels: readonly ImageModel[] = [
       quality: qualities,
       background: backgrounds,
       seed: true,
-      imageSize: true,
+      imageSize: gptCustomSize,
       imageUrls: { max: 10 },
     },
     routes: [
@@ -182,7 +188,7 @@ export const imageModels: readonly ImageModel[] = [
       quality: qualities,
       background: backgrounds,
       seed: true,
-      imageSize: true,
+      imageSize: gptCustomSize,
       imageUrls: { max: 10 },
     },
     routes: [

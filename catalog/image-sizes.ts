@@ -27,6 +27,14 @@ export const gptImageSizes = {
   '2:3': '1024x1536',
 } as const;
 
+/** Bounds of a custom size of GPT Image 2 and later: multiples of 16 within these. */
+export const gptCustomSize = {
+  edgeMaxPixels: 3840,
+  areaMinPixels: 655_360,
+  areaMaxPixels: 8_294_400,
+  ratioMax: 3,
+} as const;
+
 /** Named sizes of `imageSize` (spec §4.7); the default is `landscape_4_3`. */
 export const imageSizeNames = [
   'square_hd',

@@ -71,7 +71,31 @@ function wrongNumbers(model: ImageModel, body: Fields): ErrorDetail[] {
   if (Array.isArray(body['imageUrls']) && imageUrls && body['imageUrls'].length > imageUrls.max) {
     details.push({ path: 'imageUrls', message: `${model.id} takes 1–${imageUrls.max}` });
   }
+  const bounds = model.parameters.imageSize;
+  if (bounds && wrongCustomSize(bounds, body['imageSize'])) {
+    const { edgeMaxPixels, areaMinPixels, areaMaxPixels, ratioMax } = bounds;
+    details.push({
+      path: 'imageSize',
+      message:
+        `${model.id} takes sides of at most ${edgeMaxPixels} and ${areaMinPixels}–${areaMaxPixels} ` +
+        `pixels in all, no longer than ${ratioMax}:1`,
+    });
+  }
   return details;
+}
+
+type SizeBounds = NonNullable<ImageParameters['imageSize']>;
+
+function wrongCustomSize(bounds: SizeBounds, size: unknown): boolean {
+  if (typeof size !== 'object' || size === null) return false;
+  const { width, height } = { width: 0, height: 0, ...size };
+  const area = width * height;
+  return (
+    Math.max(width, height) > bounds.edgeMaxPixels ||
+    area < bounds.areaMinPixels ||
+    area > bounds.areaMaxPixels ||
+    Math.max(width, height) > bounds.ratioMax * Math.min(width, height)
+  );
 }
 
 /** A transparent background needs a format that can hold one. */

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import sharp from 'sharp';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { imageModels } from '../../catalog/image-models.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 
 let gateway: TestGateway;
@@ -44,5 +45,106 @@ describe('a synchronous image', () => {
       'SELECT sha256 FROM artifact ORDER BY created_at DESC LIMIT 1',
     );
     expect(createHash('sha256').update(bytes).digest('hex')).toBe(stored?.sha256);
+  });
+});
+
+describe('every model', () => {
+  it.each(imageModels.map((model) => model.id))('%s draws', async (model) => {
+    const answer = await generate({ prompt: `a pear by ${model}`, model });
+    expect(answer.body).toMatchObject({ success: true, data: { model } });
+    expect(answer.body.credits.used).toBeGreaterThan(0);
+  });
+});
+
+describe('formats', () => {
+  it.each(['jpeg', 'png', 'webp'])(
+    '%s is delivered though the upstream has none',
+    async (format) => {
+      const answer = await generate({
+        prompt: 'a fig',
+        model: 'seedream',
+        width: 1024,
+        height: 1280,
+        outputFormat: format,
+      });
+      const [image] = answer.body.data.images;
+      const bytes = Buffer.from(await (await fetch(image?.url ?? '')).arrayBuffer());
+      expect(await sharp(bytes).metadata()).toMatchObject({ format, width: 1024, height: 1280 });
+      expect(image?.contentType).toBe(`image/${format}`);
+    },
+  );
+
+  it('keep a transparent background', async () => {
+    const answer = await generate({
+      prompt: 'a plum',
+      model: 'alpha-image-2',
+      background: 'transparent',
+      outputFormat: 'webp',
+      imageSize: { width: 1024, height: 640 },
+    });
+    const [image] = answer.body.data.images;
+    const bytes = Buffer.from(await (await fetch(image?.url ?? '')).arrayBuffer());
+    const { isOpaque } = await sharp(bytes).stats();
+    expect(isOpaque).toBe(false);
+  });
+});
+
+describe('bad input', () => {
+  const bad = (body: string, headers: Record<string, string> = {}) =>
+    gateway.call(path, { body, headers: { 'content-type': 'application/json', ...headers } });
+
+  it.each([
+    ['{"prompt":', '(body)'],
+    ['', '(body)'],
+    ['[]', '(body)'],
+    ['"a"', '(body)'],
+    ['{"prompt":"a\\u0000b"}', '(body)'],
+    ['{"prompt":"\\ud800 alone"}', '(body)'],
+    [`${'{"a":'.repeat(5000)}1${'}'.repeat(5000)}`, '(body)'],
+    ['{}', 'prompt'],
+    ['{"prompt":"ok then","numImages":11}', 'numImages'],
+    ['{"prompt":"ok then","__proto__":{"x":1}}', '(body)'],
+    ['{"prompt":"ok then","model":"nope"}', 'model'],
+    ['{"prompt":"ok then","resolution":"4K"}', 'resolution'],
+  ])('%.40s is refused, naming the field', async (body, field) => {
+    const jobsBefore = await gateway.database.query('SELECT count(*) FROM job');
+    const answer = await bad(body);
+    expect(answer.status).toBe(400);
+    expect(answer.body.details[0]?.path).toBe(field);
+    expect(await gateway.database.query('SELECT count(*) FROM job')).toEqual(jobsBefore);
+    expect(({} as { x?: number }).x).toBeUndefined();
+  });
+
+  it('is too large, of another type, compressed or on another path', async () => {
+    expect((await bad(`{"prompt":"${'x'.repeat(2_000_000)}"}`)).status).toBe(413);
+    expect((await bad('prompt=a', { 'content-type': 'text/plain' })).status).toBe(415);
+    expect((await bad('{}', { 'content-encoding': 'gzip' })).status).toBe(415);
+    expect((await gateway.call('/api/v1/studio/image/paint', { body: {} })).status).toBe(404);
+    expect((await gateway.call('/nothing/here', { key: null })).body.error).toBe('NOT_FOUND');
+  });
+});
+
+describe('a stored file', () => {
+  it('is read only with its signature, and in ranges', async () => {
+    const answer = await generate({ prompt: 'a key and a lock' });
+    const [image] = answer.body.data.images;
+    const url = new URL(image?.url ?? '');
+    const status = async (change: (url: URL) => void): Promise<number> => {
+      const changed = new URL(url);
+      change(changed);
+      return (await fetch(changed)).status;
+    };
+    expect(await status(() => {})).toBe(200);
+    expect(await status((u) => u.searchParams.set('expires', '9999999999'))).toBe(404);
+    expect(await status((u) => u.searchParams.set('signature', 'x'))).toBe(404);
+    expect(await status((u) => u.searchParams.delete('signature'))).toBe(404);
+    expect(await status((u) => (u.pathname = u.pathname.replace('0-0', '0-1')))).toBe(404);
+    expect(await status((u) => (u.pathname = '/files/../../etc/passwd'))).toBe(404);
+    expect(await status((u) => (u.pathname = '/files/%2e%2e%2fsecrets.json'))).toBe(404);
+    const part = await fetch(url, { headers: { range: 'bytes=1-3' } });
+    expect(part.status).toBe(206);
+    expect(await part.text()).toBe('PNG');
+    expect(part.headers.get('content-range')).toMatch(/^bytes 1-3\/\d+$/);
+    expect(part.headers.get('x-content-type-options')).toBe('nosniff');
   });
 });

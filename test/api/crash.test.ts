@@ -1,0 +1,133 @@
+/**
+ * Processes die with SIGKILL at the worst moments. What was accepted is finished by whoever is left,
+ * and paid for once.
+ */
+import { Client } from 'pg';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  // The API of this test hosts no worker: the test decides which worker lives.
+  gateway = await startGateway({ worker: false, env: { RESERVATION_TTL_MS: '2000' } });
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+const path = '/api/v1/studio/image/generate';
+
+async function entriesOf(jobId: string): Promise<string[]> {
+  const rows = await gateway.database.query<{ kind: string }>(
+    'SELECT kind FROM ledger_entry WHERE reservation_id = $1 ORDER BY sequence',
+    [jobId],
+  );
+  return rows.map((row) => row.kind);
+}
+
+describe('a worker killed', () => {
+  it('between the provider’s success and the charge: another one charges, once', async () => {
+    const first = await gateway.spawn('worker');
+    const accepted = await gateway.call(path, {
+      body: { prompt: '[[slow:800ms]] a lighthouse in the storm', async: true },
+    });
+    const { jobId } = accepted.body.data;
+    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+
+    // Whoever charges now waits for this lock: the moment is held open.
+    const holder = new Client({ connectionString: gateway.database.url });
+    await holder.connect();
+    await holder.query('BEGIN');
+    await holder.query('SELECT 1 FROM account WHERE organization_id = $1 FOR UPDATE', [
+      gateway.caller.organizationId,
+    ]);
+    await expect
+      .poll(async () => {
+        const waiting = await gateway.database.query(
+          `SELECT 1 FROM pg_stat_activity
+           WHERE datname = current_database() AND query LIKE '%ledger_apply%' AND wait_event_type = 'Lock'`,
+        );
+        return waiting.length;
+      })
+      .toBe(1);
+    first.child.kill('SIGKILL');
+    await holder.query('COMMIT');
+    await holder.end();
+
+    await gateway.spawn('worker');
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
+    expect(await entriesOf(jobId)).toEqual(['reserve', 'charge']);
+    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    const [image] = done.body.data.result.images;
+    expect((await fetch(image?.url ?? '')).status).toBe(200);
+  });
+
+  it('while the provider works: another one hears the webhook and charges, once', async () => {
+    const worker = await gateway.spawn('worker');
+    const accepted = await gateway.call(path, {
+      body: { prompt: '[[slow:1500ms]] a lighthouse at night', async: true },
+    });
+    const { jobId } = accepted.body.data;
+    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    worker.child.kill('SIGKILL');
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data.status).toBe('completed');
+    expect(await entriesOf(jobId)).toEqual(['reserve', 'charge']);
+  });
+});
+
+describe('an API killed', () => {
+  it('while its caller waits: the job is finished and found by its Idempotency-Key', async () => {
+    const { child, port } = await gateway.spawn('api', { API_PORT: '0' });
+    const request = {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${gateway.caller.key}`,
+        'content-type': 'application/json',
+        'idempotency-key': 'crash-1',
+      },
+      body: JSON.stringify({ prompt: '[[slow:1200ms]] a lighthouse at noon' }),
+    };
+    const lost = fetch(`http://127.0.0.1:${port}${path}`, request);
+    await expect.poll(() => gateway.sandbox.submits({ match: 'at noon' })).toHaveLength(1);
+    child.kill('SIGKILL');
+    await expect(lost).rejects.toThrow();
+    const again = await fetch(`${gateway.url}${path}`, request);
+    expect(again.status).toBe(200);
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    const submits = await gateway.sandbox.submits({ match: 'at noon' });
+    expect(submits).toHaveLength(1);
+    const jobId = /job_[0-9a-f]{32}/.exec(submits[0]?.webhookUrl ?? '')?.[0] ?? '';
+    expect(await entriesOf(jobId)).toEqual(['reserve', 'charge']);
+  });
+});
+
+describe('a workflow that is terminated', () => {
+  it('leaves its reservation to the sweeper, which releases it and fails the job', async () => {
+    const accepted = await gateway.call(path, {
+      body: { prompt: '[[slow:60s]] a lighthouse forgotten', async: true },
+    });
+    const { jobId } = accepted.body.data;
+    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    await gateway.api.client.workflow.getHandle(jobId).terminate('test');
+    await gateway.spawn('worker', { SWEEP_INTERVAL_MS: '300' });
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data).toMatchObject({
+      status: 'failed',
+      error: { code: 'JOB_LOST' },
+      billing: { state: 'released', charged: 0 },
+    });
+    expect(await entriesOf(jobId)).toEqual(['reserve', 'release']);
+  });
+});
+
+describe('a job whose workflow runs', () => {
+  it('is left alone by the sweeper, however long it takes', async () => {
+    await gateway.spawn('worker', { SWEEP_INTERVAL_MS: '200' });
+    const accepted = await gateway.call(path, {
+      body: { prompt: '[[slow:5s]] a slow lighthouse', async: true },
+    });
+    const done = await gateway.untilDone(accepted.body.data.jobId);
+    expect(done.body.data.status).toBe('completed');
+  });
+});

@@ -1,0 +1,190 @@
+import { describe, expect, it } from 'vitest';
+import { imageModels } from '../../catalog/image-models.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { imageGenerate } from '../../studio/image-generate.ts';
+
+const plan = (body: object) => imageGenerate.plan(imageGenerate.request.parse(body));
+const input = (body: object) => plan({ prompt: 'a tree', ...body }).calls[0]?.routes[0]?.input;
+const refusal = (body: object): GatewayError => {
+  try {
+    plan({ prompt: 'a tree', ...body });
+  } catch (error) {
+    if (error instanceof GatewayError) return error;
+    throw error;
+  }
+  throw new Error('the request was taken');
+};
+const valid = (body: object) =>
+  imageGenerate.request.safeParse({ prompt: 'a tree', ...body }).success;
+
+describe('the models of spec §4.7', () => {
+  it('are all there, the default first', () => {
+    expect(imageModels.map((model) => model.id)).toEqual([
+      'nano-banana',
+      'nano-banana-pro',
+      'seedream',
+      'alpha-image',
+      'alpha-image-mini',
+      'alpha-image-2',
+      'alpha-image-2.5-flare',
+      'alpha-image-2.5-sunburst',
+      'alpha-imagen',
+      'alpha-imagen-ultra',
+      'alpha-imagine',
+    ]);
+    expect(plan({ prompt: 'a tree' }).model).toBe('nano-banana');
+  });
+
+  it.each(imageModels.map((model) => [model.id, model] as const))(
+    '%s takes what its row says, and nothing of another model',
+    (id, model) => {
+      const parameters: Record<string, unknown> = {
+        aspectRatio: '1:1',
+        resolution: '2K',
+        width: 2048,
+        height: 1024,
+        negativePrompt: 'fog',
+        quality: 'high',
+        background: 'opaque',
+        imageSize: 'square_hd',
+        imageUrls: 'https://example.com/a.png',
+      };
+      const names: Record<string, keyof typeof model.parameters> = {
+        width: 'size',
+        height: 'size',
+      };
+      for (const [field, value] of Object.entries(parameters)) {
+        const allowed = model.parameters[names[field] ?? (field as 'seed')] !== undefined;
+        if (allowed) expect(plan({ prompt: 'a tree', model: id, [field]: value }).model).toBe(id);
+        else {
+          const refused = refusal({ model: id, [field]: value });
+          expect(refused.code).toBe('UNSUPPORTED_PARAMETER');
+          expect(refused.details?.[0]?.path).toBe(field);
+        }
+      }
+      expect(plan({ prompt: 'a tree', model: id, seed: 5 }).model).toBe(id);
+      const most = model.parameters.numImages.max;
+      const calls = plan({ prompt: 'a tree', model: id, numImages: most }).calls;
+      expect(calls.reduce((sum, call) => sum + call.quantity, 0)).toBe(most);
+      if (most < 10) {
+        expect(refusal({ model: id, numImages: most + 1 }).details?.[0]?.path).toBe('numImages');
+      }
+      for (const call of calls) expect(call.unitPriceUsd).toBeGreaterThan(0);
+    },
+  );
+
+  it('are told to a caller who asks for another', () => {
+    const refused = refusal({ model: 'dall-e-2' });
+    expect(refused.code).toBe('UNKNOWN_MODEL');
+    expect(refused.details?.[0]?.message).toContain('alpha-image-2.5-flare');
+  });
+});
+
+describe('the limits of spec §8', () => {
+  it.each([
+    ['prompt', 'xx', 'xxx', 'x'.repeat(2000), 'x'.repeat(2001)],
+    ['numImages', 0, 1, 10, 11],
+    ['seed', -1, 0, 2_147_483_647, 2_147_483_648],
+    ['width', 1023, 1024, 4096, 4097],
+    ['height', 1023, 1024, 4096, 4097],
+  ])('%s', (field, below, least, most, above) => {
+    expect([below, least, most, above].map((value) => valid({ [field]: value }))).toEqual([
+      false,
+      true,
+      true,
+      false,
+    ]);
+  });
+
+  it.each([
+    [{ imageSize: { width: 1024, height: 1030 } }],
+    [{ imageSize: { width: 1024 } }],
+    [{ imageSize: 'portrait' }],
+    [{ imageUrls: [] }],
+    [{ imageUrls: Array(11).fill('https://example.com/a.png') }],
+    [{ imageUrls: 'ftp://example.com/a.png' }],
+    [{ outputFormat: 'gif' }],
+    [{ async: 'yes' }],
+    [{ numImages: 1.5 }],
+    [{ prompt: 7 }],
+    [{ colour: 'red' }],
+    [{ negativePrompt: '' }],
+  ])('refuse %j', (body) => {
+    expect(valid(body)).toBe(false);
+  });
+
+  it.each([
+    [{ width: 3856, height: 2000 }],
+    [{ width: 512, height: 512 }],
+    [{ width: 3840, height: 2176 }],
+    [{ width: 2064, height: 640 }],
+  ])('refuse the custom size %j', (imageSize) => {
+    const refused = (() => {
+      try {
+        return refusal({ model: 'alpha-image-2', imageSize });
+      } catch {
+        return null;
+      }
+    })();
+    expect(refused?.details?.[0]?.path ?? 'imageSize').toBe('imageSize');
+    expect(valid({ imageSize }) && refused === null).toBe(false);
+  });
+
+  it('are the model’s own where it has its own', () => {
+    expect(refusal({ aspectRatio: '7:1' }).details?.[0]?.path).toBe('aspectRatio');
+    expect(refusal({ model: 'alpha-imagine', aspectRatio: '21:9' }).code).toBe('INVALID_REQUEST');
+    expect(
+      refusal({ model: 'alpha-image-2', background: 'transparent', outputFormat: 'jpeg' }).code,
+    ).toBe('CONFLICTING_FIELDS');
+  });
+});
+
+describe('what the provider is asked', () => {
+  it.each([
+    [
+      { aspectRatio: '16:9', outputFormat: 'webp', seed: 3 },
+      { aspect_ratio: '16:9', output_format: 'webp', seed: 3 },
+    ],
+    [{ model: 'nano-banana-pro', resolution: '4K' }, { resolution: '4K' }],
+    [
+      { model: 'seedream', width: 2048, height: 1024 },
+      { image_size: { width: 2048, height: 1024 } },
+    ],
+    [{ model: 'seedream', width: 2048 }, { image_size: { width: 2048, height: 2048 } }],
+    [
+      { model: 'alpha-image', aspectRatio: '3:2', quality: 'low' },
+      { image_size: '1536x1024', quality: 'low' },
+    ],
+    [{ model: 'alpha-image-2' }, { image_size: 'landscape_4_3' }],
+    [
+      { model: 'alpha-image-2.5-flare', imageSize: { width: 1024, height: 640 } },
+      { image_size: { width: 1024, height: 640 } },
+    ],
+    [{ imageUrls: 'https://example.com/a.png' }, { image_urls: ['https://example.com/a.png'] }],
+  ])('for %j', (body, expected) => {
+    expect(input(body)).toMatchObject(expected);
+  });
+
+  it('never holds a field that the upstream does not know', () => {
+    expect(input({ model: 'seedream', outputFormat: 'webp' })).not.toHaveProperty('output_format');
+    expect(input({ model: 'alpha-image', quality: 'auto' })).not.toHaveProperty('quality');
+    expect(input({ model: 'alpha-image-2', seed: 5 })).not.toHaveProperty('seed');
+    expect(input({ async: true })).not.toHaveProperty('async');
+    expect(input({ model: 'alpha-imagen-ultra', negativePrompt: 'fog' })).toEqual({
+      num_images: 1,
+      prompt: 'a tree\n\nDo not show: fog',
+    });
+  });
+
+  it('is the edit operation when there are reference images', () => {
+    const body = { prompt: 'a tree', imageUrls: ['https://example.com/a.png'] };
+    expect(plan(body).calls[0]?.routes[0]?.operation).toBe('fal-ai/nano-banana/edit');
+  });
+
+  it('costs more for more', () => {
+    const usd = (body: object) => plan({ prompt: 'a tree', ...body }).calls[0]?.unitPriceUsd;
+    expect(usd({ model: 'nano-banana-pro' })).toBe(0.15);
+    expect(usd({ model: 'nano-banana-pro', resolution: '4K' })).toBe(0.3);
+    expect(usd({ model: 'alpha-image', quality: 'low' })).toBe(0.009);
+  });
+});
