@@ -1,5 +1,5 @@
 /** The ledger under random moves, races and repetition: never overspent, never settled twice. */
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
 import { createOrganization } from '../../api/identity/accounts.ts';
