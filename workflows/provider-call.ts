@@ -84,7 +84,9 @@ async function awaitAdoption(running: RunningCall): Promise<string> {
   progress.show(call.index, 'verifying_outcome');
   if (desk.adoptedId(call.index) === undefined) {
     await settlement.markVerifying(plan.jobId);
-    await condition(() => desk.adoptedId(call.index) !== undefined, plan.outcomeWaitMs);
+    await condition(() => desk.adoptedId(call.index) !== undefined, plan.outcomeWaitMs, {
+      summary: 'notification that names the call',
+    });
   }
   return (
     desk.adoptedId(call.index) ??
@@ -105,6 +107,7 @@ async function awaitOutputs(running: RunningCall, handle: Handle): Promise<CallO
     const woken = await condition(
       () => desk.hasNews(call.index) || (desk.cancelRequested && !cancelSent),
       Math.max(1, Math.min(waitMs, untilEndMs)),
+      { summary: 'notification, or the next look' },
     );
     const expectDone = woken && desk.hasNews(call.index);
     if (expectDone) desk.takeNews(call.index);
