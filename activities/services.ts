@@ -1,8 +1,10 @@
 /** Everything with an effect, opened once per process from its configuration. */
+import type { ChatCatalog } from '../catalog/chat-catalog.ts';
 import type { Config } from '../platform/config.ts';
 import { openDatabase, type DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createOutbound, type Outbound } from '../platform/outbound.ts';
+import { openChatCatalog } from './chat-models.ts';
 import { createJobNews, type JobNews } from './job-news.ts';
 import { createCallRecords, type CallRecords } from './ledger/call-records.ts';
 import { createLedger, type Ledger } from './ledger/ledger.ts';
@@ -19,6 +21,7 @@ export interface Services {
   records: CallRecords;
   news: JobNews;
   providers: Map<string, Provider>;
+  chatCatalog: ChatCatalog;
   storage: LocalDisk;
   outbound: Outbound;
   artifacts: ArtifactStore;
@@ -51,6 +54,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     records: createCallRecords(pool),
     news: createJobNews(),
     providers: createProviders(config),
+    chatCatalog: await openChatCatalog(config),
     storage,
     outbound,
     artifacts: createArtifactStore({ storage, outbound }),

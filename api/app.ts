@@ -19,6 +19,7 @@ import { addFileRoutes } from './routes/files.ts';
 import { addHealthRoutes, type Readiness } from './routes/health.ts';
 import { addHookRoutes } from './routes/hooks.ts';
 import { addJobRoutes } from './routes/jobs.ts';
+import { addModelRoutes } from './routes/models.ts';
 import { addStudioRoutes } from './routes/studio.ts';
 import { createAdmission } from './studio/admission.ts';
 import { createIdempotency } from './studio/idempotency.ts';
@@ -72,6 +73,7 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
       pollsPerMinute: config.POLL_RATE_LIMIT_PER_MINUTE,
     }),
   );
+  addModelRoutes(keyed, services.chatCatalog);
   addJobRoutes(keyed, { client, reads, admission, view });
   addStudioRoutes(keyed, { config, admission, idempotency, view });
 

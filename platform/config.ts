@@ -70,6 +70,10 @@ const environment = z.object({
   SYNC_WAITERS_MAX: count(1, 100_000).default(2000),
   /** Studio credits an organization may use in six hours; absent = no limit. */
   WINDOW_ALLOWANCE_CREDITS: z.coerce.number().positive().optional(),
+  /** JSON: chat models of the operator's own, and ids taken out (docs/catalog.md). */
+  CHAT_MODELS_FILE: z.string().min(1).optional(),
+  /** Added to the catalog's chat prices: 0.2 is 20 % on top. */
+  CHAT_PRICE_MARKUP: z.coerce.number().min(0).max(10).default(0),
   USD_PER_CREDIT: z.coerce.number().positive().default(0.01),
   /** First wait before the workflow asks the provider itself; grows with every check. */
   CHECK_INTERVAL_MS: count(50, 600_000).default(5000),

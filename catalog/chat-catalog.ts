@@ -1,0 +1,149 @@
+/**
+ * The chat models of a gateway: the committed catalog (catalog/build makes it), the operator's own
+ * models and prices, and look-ups over both.
+ */
+import { z } from 'zod';
+import { GatewayError } from '../domain/errors.ts';
+import { chatModelSchema, isRetired, type ChatCost, type ChatModel } from './chat-model.ts';
+import delivered from './chat-models.json' with { type: 'json' };
+import { createNearest } from './nearest.ts';
+
+export type { ChatModel };
+
+/** The models of a gateway as they are on a day. */
+export interface ChatCatalog {
+  /** Every model in service, newest first; the same array until one of them retires. */
+  current: () => readonly ChatModel[];
+  /** Null when there is none of this id in service. */
+  get: (id: string) => ChatModel | null;
+  /**
+   * Finds what a caller named.
+   * @throws GatewayError UNKNOWN_MODEL listing the nearest ids
+   */
+  find: (id: string) => ChatModel;
+}
+
+/** The committed models; some may have retired since they were gathered. */
+export const chatModels: readonly ChatModel[] = z.array(chatModelSchema).parse(delivered.models);
+
+const modelsFile = z.strictObject({
+  /** Added, or put in the place of a committed model with the same id; prices as written. */
+  models: z
+    .array(chatModelSchema)
+    .refine((rows) => new Set(rows.map((row) => row.id)).size === rows.length, 'ids must be unique')
+    .default([]),
+  /** Ids taken out; `provider/*` takes out all of a provider. */
+  disable: z.array(z.string()).default([]),
+});
+
+/** What an operator changes. */
+export type ChatOverlay = z.infer<typeof modelsFile> & {
+  /** Added to the committed prices: 0.2 is 20 % on top. */
+  priceMarkup: number;
+};
+
+/**
+ * Checks the content of an operator's models file.
+ * @throws z.ZodError naming what is wrong where
+ */
+export function parseChatModelsFile(value: unknown): Omit<ChatOverlay, 'priceMarkup'> {
+  return modelsFile.parse(value);
+}
+
+/** The models of a gateway: `base` with the operator's changes. */
+export function configureChatModels(
+  base: readonly ChatModel[],
+  { models, disable, priceMarkup }: ChatOverlay,
+): ChatModel[] {
+  const own = new Set(models.map((model) => model.id));
+  const disabled = new Set(disable);
+  const kept = base
+    .filter((model) => !own.has(model.id))
+    .map((model) => ({ ...model, cost: markedUp(model.cost, priceMarkup) }));
+  return [...kept, ...models].filter(
+    (model) => !disabled.has(model.id) && !disabled.has(`${model.provider}/*`),
+  );
+}
+
+function markedUp(cost: ChatCost, markup: number): ChatCost {
+  // To the millionth of a dollar: a binary fraction's noise must not show in a price list.
+  const more = (usd: number): number => Number((usd * (1 + markup)).toFixed(6));
+  const { longInput } = cost;
+  return {
+    inputUsdPerMillion: more(cost.inputUsdPerMillion),
+    outputUsdPerMillion: more(cost.outputUsdPerMillion),
+    ...(longInput && {
+      longInput: {
+        inputTokensAbove: longInput.inputTokensAbove,
+        inputUsdPerMillion: more(longInput.inputUsdPerMillion),
+        outputUsdPerMillion: more(longInput.outputUsdPerMillion),
+      },
+    }),
+  };
+}
+
+/** A catalog over these models. `now` is the clock in milliseconds. */
+export function createChatCatalog(
+  models: readonly ChatModel[],
+  now: () => number = Date.now,
+): ChatCatalog {
+  const ordered = models.toSorted((a, b) => b.created - a.created || (a.id < b.id ? -1 : 1));
+  const byId = new Map(ordered.map((model) => [model.id, model]));
+  let serving: readonly ChatModel[] = [];
+  let nearest = createNearest([]);
+  let day = -1;
+
+  /** Models retire at midnight (UTC), so once a day is often enough. */
+  function current(): readonly ChatModel[] {
+    const today = Math.floor(now() / 86_400_000);
+    if (today === day) return serving;
+    day = today;
+    serving = ordered.filter((model) => !isRetired(model, now()));
+    nearest = createNearest(serving.map((model) => model.id));
+    return serving;
+  }
+
+  function get(id: string): ChatModel | null {
+    const model = byId.get(id);
+    return model && !isRetired(model, now()) ? model : null;
+  }
+
+  return {
+    current,
+    get,
+    find(id) {
+      const model = get(id);
+      if (model) return model;
+      current();
+      throw unknownModel(id, { retired: byId.get(id), near: nearest(id) });
+    },
+  };
+}
+
+interface Miss {
+  retired: ChatModel | undefined;
+  near: readonly string[];
+}
+
+function unknownModel(id: string, { retired, near }: Miss): GatewayError {
+  const shown = id.length > 128 ? `${id.slice(0, 128)}…` : id;
+  const fault = retired
+    ? `model "${shown}" was retired on ${retired.retiresOn}`
+    : `model "${shown}" does not exist here`;
+  const advice = near.length > 0 ? `; did you mean ${near.join(', ')}?` : '';
+  const all = near.length > 0 ? `nearest: ${near.join(', ')}` : 'GET /api/v1/models lists all';
+  return new GatewayError('UNKNOWN_MODEL', `${fault}${advice}`, {
+    details: [{ path: 'model', message: all }],
+  });
+}
+
+const committed = createChatCatalog(chatModels);
+
+/**
+ * Finds a committed model, without the operator's changes; a process that has a configuration uses
+ * the `find` of its own catalog.
+ * @throws GatewayError UNKNOWN_MODEL listing the nearest ids
+ */
+export function findChatModel(id: string): ChatModel {
+  return committed.find(id);
+}

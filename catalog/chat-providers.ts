@@ -1,0 +1,92 @@
+/** The upstream providers of chat: who they are, what they speak, where they listen. */
+
+/** Wire protocols: OpenAI chat-completions and Anthropic Messages. */
+export type ChatProtocol = 'openai' | 'anthropic';
+
+/** A provider that serves chat models. */
+export interface ChatProvider {
+  /** In `ChatModel.provider`, and the start of its settings (`XAI_API_KEY`). */
+  name: string;
+  displayName: string;
+  protocol: ChatProtocol;
+  /** The provider's own address; `…/chat/completions` or `…/v1/messages` follows. */
+  baseUrl: string;
+  /** True when it serves other makers' models: their public ids start with its name. */
+  hosts?: true;
+}
+
+/** In the order in which the catalog was gathered. Addresses: the providers' API references. */
+export const chatProviders: readonly ChatProvider[] = [
+  {
+    name: 'openai',
+    displayName: 'OpenAI',
+    protocol: 'openai',
+    baseUrl: 'https://api.openai.com/v1',
+  },
+  {
+    name: 'anthropic',
+    displayName: 'Anthropic',
+    protocol: 'anthropic',
+    baseUrl: 'https://api.anthropic.com',
+  },
+  {
+    name: 'google',
+    displayName: 'Google',
+    protocol: 'openai',
+    baseUrl: 'https://generativelanguage.googleapis.com/v1beta/openai',
+  },
+  { name: 'xai', displayName: 'xAI', protocol: 'openai', baseUrl: 'https://api.x.ai/v1' },
+  {
+    name: 'mistral',
+    displayName: 'Mistral',
+    protocol: 'openai',
+    baseUrl: 'https://api.mistral.ai/v1',
+  },
+  {
+    name: 'deepseek',
+    displayName: 'DeepSeek',
+    protocol: 'openai',
+    baseUrl: 'https://api.deepseek.com',
+  },
+  { name: 'meta', displayName: 'Meta', protocol: 'openai', baseUrl: 'https://api.meta.ai/v1' },
+  {
+    name: 'moonshotai',
+    displayName: 'Moonshot AI',
+    protocol: 'openai',
+    baseUrl: 'https://api.moonshot.ai/v1',
+  },
+  { name: 'zai', displayName: 'Z.ai', protocol: 'openai', baseUrl: 'https://api.z.ai/api/paas/v4' },
+  {
+    name: 'minimax',
+    displayName: 'MiniMax',
+    protocol: 'anthropic',
+    baseUrl: 'https://api.minimax.io/anthropic',
+  },
+  {
+    name: 'xiaomi',
+    displayName: 'Xiaomi',
+    protocol: 'openai',
+    baseUrl: 'https://api.xiaomimimo.com/v1',
+  },
+  {
+    name: 'groq',
+    displayName: 'Groq',
+    protocol: 'openai',
+    baseUrl: 'https://api.groq.com/openai/v1',
+    hosts: true,
+  },
+  {
+    name: 'cerebras',
+    displayName: 'Cerebras',
+    protocol: 'openai',
+    baseUrl: 'https://api.cerebras.ai/v1',
+    hosts: true,
+  },
+  {
+    name: 'together',
+    displayName: 'Together',
+    protocol: 'openai',
+    baseUrl: 'https://api.together.ai/v1',
+    hosts: true,
+  },
+];

@@ -1,0 +1,285 @@
+/** GET /models and /models/{id}, judged by the clients whose shapes they carry. */
+import { writeFile, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Anthropic, { NotFoundError as AnthropicNotFoundError } from '@anthropic-ai/sdk';
+import OpenAI, { AuthenticationError, NotFoundError } from 'openai';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { ChatModel } from '../../catalog/chat-catalog.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+interface Entry {
+  id: string;
+  object: string;
+  created: number;
+  owned_by: string;
+  type: string;
+  display_name: string;
+  created_at: string;
+}
+
+interface List {
+  object: string;
+  data: Entry[];
+  has_more: boolean;
+  first_id: string | null;
+  last_id: string | null;
+  models: {
+    id: string;
+    name: string;
+    cost: { input: number; output: number };
+    limit: { context: number; output: number };
+    [flag: string]: unknown;
+  }[];
+}
+
+const ownModel: ChatModel = {
+  id: 'acme/house-model',
+  name: 'House Model',
+  ownedBy: 'acme',
+  created: 1_700_000_000,
+  provider: 'openai',
+  protocol: 'openai',
+  upstreamModel: 'house',
+  cost: { inputUsdPerMillion: 1, outputUsdPerMillion: 2 },
+  limit: { context: 8000, output: 1000 },
+};
+
+let directory: string;
+let gateway: TestGateway;
+let openai: OpenAI;
+let anthropic: Anthropic;
+let everything: List;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'models-test-'));
+  const file = join(directory, 'models.json');
+  await writeFile(file, JSON.stringify({ models: [ownModel], disable: ['gpt-4o', 'cerebras/*'] }));
+  gateway = await startGateway({ env: { CHAT_MODELS_FILE: file, CHAT_PRICE_MARKUP: '0.5' } });
+  const { key } = gateway.caller;
+  openai = new OpenAI({ apiKey: key, baseURL: `${gateway.url}/api/v1`, maxRetries: 0 });
+  anthropic = new Anthropic({
+    authToken: key,
+    apiKey: null,
+    baseURL: `${gateway.url}/api`,
+    maxRetries: 0,
+  });
+  everything = (await gateway.call<List>('/api/v1/models')).body;
+});
+
+afterAll(async () => {
+  await gateway.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+describe('the list', () => {
+  it('answers in all three shapes at once, with the rate headers', async () => {
+    const { status, headers, body } = await gateway.call<List>('/api/v1/models');
+    expect(status).toBe(200);
+    expect(headers.get('content-type')).toMatch(/^application\/json/);
+    expect(headers.get('x-ratelimit-limit')).toMatch(/^\d+$/);
+    expect(headers.get('x-ratelimit-remaining')).toMatch(/^\d+$/);
+    expect(headers.get('x-ratelimit-reset')).toMatch(/^\d{10}$/);
+    expect(headers.get('x-request-id')).toBeTruthy();
+    expect(body.object).toBe('list');
+    expect(body.data.length).toBeGreaterThan(100);
+    expect(body.has_more).toBe(false);
+    expect(body.first_id).toBe(body.data[0]?.id);
+    expect(body.last_id).toBe(body.data.at(-1)?.id);
+    expect(body.models.map((model) => model.id)).toEqual(body.data.map((model) => model.id));
+    for (const entry of body.data) {
+      const fields = 'id object created owned_by type display_name created_at';
+      expect(Object.keys(entry).join(' ')).toBe(fields);
+      expect(entry).toMatchObject({ object: 'model', type: 'model' });
+      expect(entry.created_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+      expect(Date.parse(entry.created_at)).toBe(entry.created * 1000);
+    }
+  });
+
+  it('says in the legacy shape what a model can do, and never that it cannot', () => {
+    const gemini = everything.models.find((model) => model.id === 'gemini-2.5-pro');
+    expect(gemini).toEqual({
+      id: 'gemini-2.5-pro',
+      name: 'Gemini 2.5 Pro',
+      cost: { input: 1.875, output: 15 },
+      limit: { context: 1_048_576, output: 65_536 },
+      reasoning: true,
+      supportsImages: true,
+      supportsVideo: true,
+      supportsAudio: true,
+      description: expect.stringMatching(/.{20,}/),
+    });
+    const house = everything.models.find((model) => model.id === ownModel.id);
+    expect(house).toEqual({
+      id: ownModel.id,
+      name: ownModel.name,
+      cost: { input: 1, output: 2 },
+      limit: ownModel.limit,
+    });
+  });
+
+  it('holds the own models of the operator and not what was taken out', async () => {
+    const ids = everything.data.map((model) => model.id);
+    expect(ids).toContain('acme/house-model');
+    expect(ids).not.toContain('gpt-4o');
+    expect(ids).toContain('gpt-4o-mini');
+    expect(ids.filter((id) => id.startsWith('cerebras/'))).toEqual([]);
+    expect((await gateway.call('/api/v1/models/gpt-4o')).status).toBe(404);
+  });
+
+  it('is not sent again to who has it', async () => {
+    const first = await gateway.call('/api/v1/models');
+    const etag = first.headers.get('etag') ?? '';
+    expect(etag).toMatch(/^"[\w-]{27}"$/);
+    const again = async (header: string) => {
+      const headers = { 'if-none-match': header };
+      return gateway.call('/api/v1/models', { headers });
+    };
+    for (const header of [etag, `"other", W/${etag}`, '*']) {
+      const unchanged = await again(header);
+      expect(unchanged.status).toBe(304);
+      expect(unchanged.headers.get('etag')).toBe(etag);
+      expect(unchanged.headers.get('x-ratelimit-remaining')).toMatch(/^\d+$/);
+    }
+    expect((await again('"other"')).status).toBe(200);
+  });
+
+  it('does not hide models that the key may not use, and asks for models:read', async () => {
+    const limited = await gateway.newCaller({ credits: 0, allowedModels: ['gpt-4o-mini'] });
+    const shown = await gateway.call<List>('/api/v1/models', { key: limited.key });
+    expect(shown.body.data).toHaveLength(everything.data.length);
+    const other = await gateway.newCaller({ credits: 1, scopes: ['chat'] });
+    for (const path of ['/api/v1/models', '/api/v1/models/gpt-4o-mini', '/api/v1/models/none']) {
+      const refused = await gateway.call(path, { key: other.key });
+      expect([refused.status, refused.body.error]).toEqual([403, 'FORBIDDEN']);
+      const unknown = await gateway.call(path, { key: null });
+      expect([unknown.status, unknown.body]).toEqual([401, { error: 'Unauthorized' }]);
+    }
+  });
+});
+
+const ids = (list: List): string[] => list.data.map((model) => model.id);
+const fetchPage = async (query: string) =>
+  (await gateway.call<List>(`/api/v1/models?${query}`)).body;
+
+describe('pages', () => {
+  it('go on after an id and back before one', async () => {
+    const all = ids(everything);
+    const first = await fetchPage('limit=3');
+    expect(ids(first)).toEqual(all.slice(0, 3));
+    expect(first).toMatchObject({ has_more: true, first_id: all[0], last_id: all[2] });
+    expect(first.models).toHaveLength(3);
+    const second = await fetchPage(`limit=3&after_id=${encodeURIComponent(all[2] ?? '')}`);
+    expect(ids(second)).toEqual(all.slice(3, 6));
+    const back = await fetchPage(`limit=3&before_id=${encodeURIComponent(all[4] ?? '')}`);
+    expect(ids(back)).toEqual(all.slice(1, 4));
+    expect(back.has_more).toBe(true);
+    const start = await fetchPage(`limit=3&before_id=${encodeURIComponent(all[2] ?? '')}`);
+    expect(ids(start)).toEqual(all.slice(0, 2));
+    expect(start.has_more).toBe(false);
+    const end = await fetchPage(`after_id=${encodeURIComponent(all.at(-2) ?? '')}`);
+    expect(ids(end)).toEqual(all.slice(-1));
+    expect(end.has_more).toBe(false);
+    const beyond = await fetchPage(`after_id=${encodeURIComponent(all.at(-1) ?? '')}`);
+    expect(beyond).toMatchObject({ data: [], has_more: false, first_id: null, last_id: null });
+  });
+
+  it.each([
+    ['limit=0', 'INVALID_REQUEST', 'limit'],
+    ['limit=1001', 'INVALID_REQUEST', 'limit'],
+    ['limit=ten', 'INVALID_REQUEST', 'limit'],
+    ['limit=1&limit=2', 'INVALID_REQUEST', 'limit'],
+    ['after_id=none', 'INVALID_REQUEST', 'after_id'],
+    ['before_id=none', 'INVALID_REQUEST', 'before_id'],
+    ['after_id=gpt-4.1&before_id=gpt-4.1', 'CONFLICTING_FIELDS', 'before_id'],
+  ])('refuse %s', async (query, code, path) => {
+    const refused = await gateway.call(`/api/v1/models?${query}`);
+    expect(refused.status).toBe(400);
+    expect(refused.body).toMatchObject({ error: code, details: [{ path }] });
+  });
+});
+
+describe('one model', () => {
+  it('is found under an id with slashes, as they are and encoded', async () => {
+    const id = 'groq/openai/gpt-oss-120b';
+    const expected = everything.data.find((model) => model.id === id);
+    expect(expected).toMatchObject({ owned_by: 'openai', display_name: 'GPT OSS 120B (Groq)' });
+    for (const path of [id, encodeURIComponent(id), 'groq%2Fopenai/gpt-oss-120b']) {
+      const answer = await gateway.call(`/api/v1/models/${path}`);
+      expect([answer.status, answer.body]).toEqual([200, expected]);
+    }
+  });
+
+  it.each(['none', 'groq/none', '%E0%A4%A', '__proto__', 'constructor', 'x'.repeat(3000)])(
+    'that does not exist is a 404 in the envelope of the spec: %s',
+    async (id) => {
+      const missing = await gateway.call<unknown>(`/api/v1/models/${id}`);
+      expect(missing.status).toBe(404);
+      expect(missing.body).toEqual({
+        type: 'error',
+        error: { type: 'not_found_error', message: expect.stringMatching(/^model: .{1,128}$/) },
+      });
+    },
+  );
+});
+
+describe('the official OpenAI client', () => {
+  it('lists and retrieves', async () => {
+    const page = await openai.models.list();
+    expect(page.data.map((model) => model.id)).toEqual(everything.data.map((model) => model.id));
+    const walked: string[] = [];
+    for await (const model of page) walked.push(model.id);
+    expect(walked).toHaveLength(everything.data.length);
+    const model = await openai.models.retrieve('groq/openai/gpt-oss-120b');
+    expect(model).toMatchObject({ object: 'model', owned_by: 'openai' });
+    expect(new Date(model.created * 1000).getUTCFullYear()).toBe(2025);
+  });
+
+  it('throws its NotFoundError and AuthenticationError', async () => {
+    await expect(openai.models.retrieve('no/such-model')).rejects.toBeInstanceOf(NotFoundError);
+    const stranger = openai.withOptions({ apiKey: 'wrong' });
+    await expect(stranger.models.list()).rejects.toBeInstanceOf(AuthenticationError);
+  });
+});
+
+describe('the official Anthropic client', () => {
+  it('walks all pages forwards', async () => {
+    const walked: string[] = [];
+    let pages = 0;
+    for await (const page of (await anthropic.models.list({ limit: 17 })).iterPages()) {
+      pages += 1;
+      expect(page.data.length).toBeLessThanOrEqual(17);
+      walked.push(...page.data.map((model) => model.id));
+    }
+    expect(walked).toEqual(everything.data.map((model) => model.id));
+    expect(pages).toBe(Math.ceil(everything.data.length / 17));
+  });
+
+  it('walks back from the end', async () => {
+    const last = everything.last_id ?? '';
+    const walked: string[][] = [];
+    const list = await anthropic.models.list({ limit: 50, before_id: last });
+    for await (const page of list.iterPages()) walked.unshift(page.data.map((model) => model.id));
+    expect(walked.flat()).toEqual(everything.data.slice(0, -1).map((model) => model.id));
+  });
+
+  it('lists on its beta path and retrieves', async () => {
+    const beta = await anthropic.beta.models.list({ limit: 5 });
+    expect(beta.data).toHaveLength(5);
+    const model = await anthropic.models.retrieve('acme/house-model');
+    expect(model).toMatchObject({
+      type: 'model',
+      display_name: 'House Model',
+      created_at: '2023-11-14T22:13:20Z',
+    });
+  });
+
+  it('throws its NotFoundError with the type inside', async () => {
+    const failure: unknown = await anthropic.models.retrieve('no/such-model').catch((e) => e);
+    expect(failure).toBeInstanceOf(AnthropicNotFoundError);
+    expect(failure).toMatchObject({
+      status: 404,
+      error: { type: 'error', error: { type: 'not_found_error', message: 'model: no/such-model' } },
+    });
+  });
+});

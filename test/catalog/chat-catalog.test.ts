@@ -1,0 +1,204 @@
+/** Look-ups over chat models, and what an operator may change. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openChatCatalog } from '../../activities/chat-models.ts';
+import {
+  chatModels,
+  configureChatModels,
+  createChatCatalog,
+  findChatModel,
+  type ChatModel,
+} from '../../catalog/chat-catalog.ts';
+import { chatPriceFor } from '../../catalog/chat-model.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { ConfigError } from '../../platform/config.ts';
+
+function model(id: string, changes: Partial<ChatModel> = {}): ChatModel {
+  return {
+    id,
+    name: id,
+    ownedBy: 'maker',
+    created: 1_700_000_000,
+    provider: 'openai',
+    protocol: 'openai',
+    upstreamModel: id,
+    cost: { inputUsdPerMillion: 0.1, outputUsdPerMillion: 0.7 },
+    limit: { context: 1000, output: 100 },
+    ...changes,
+  };
+}
+
+function faultOf(find: () => unknown): GatewayError {
+  try {
+    find();
+  } catch (error) {
+    if (error instanceof GatewayError) return error;
+  }
+  throw new Error('expected a GatewayError');
+}
+
+describe('finding a model', () => {
+  it('finds every committed one by its id', () => {
+    for (const { id } of createChatCatalog(chatModels).current()) {
+      expect(findChatModel(id).id).toBe(id);
+    }
+  });
+
+  it.each([
+    ['gpt41', 'gpt-4.1'],
+    ['GPT-4O-MINI', 'gpt-4o-mini'],
+    ['gemini 2.5 pro', 'gemini-2.5-pro'],
+    ['openai/gpt-oss-120b', 'groq/openai/gpt-oss-120b'],
+    ['anthropic/claude-opus-5', 'claude-opus-5'],
+  ])('names the nearest for %s', (wrong, right) => {
+    const fault = faultOf(() => findChatModel(wrong));
+    expect([fault.code, fault.status]).toEqual(['UNKNOWN_MODEL', 400]);
+    expect(fault.message).toContain(`"${wrong}" does not exist here; did you mean`);
+    expect(fault.details).toEqual([{ path: 'model', message: expect.stringContaining(right) }]);
+  });
+
+  it.each(['', '?', 'zzzz', '__proto__', 'x'.repeat(100_000)])('survives %s', (wrong) => {
+    const fault = faultOf(() => findChatModel(wrong));
+    expect(fault.code).toBe('UNKNOWN_MODEL');
+    expect(fault.message.length).toBeLessThan(200);
+    expect(fault.details?.[0]?.message).toBe('GET /api/v1/models lists all');
+  });
+
+  it('ends at midnight (UTC) of the day a model retires', () => {
+    let now = Date.parse('2026-11-29T23:59:59.999Z');
+    const retiring = model('old-one', { retiresOn: '2026-11-30' });
+    const catalog = createChatCatalog([retiring, model('new-one')], () => now);
+    expect(catalog.find('old-one')).toBe(retiring);
+    const before = catalog.current();
+    expect(before).toHaveLength(2);
+    expect(catalog.current()).toBe(before);
+    now += 1;
+    expect(catalog.current().map(({ id }) => id)).toEqual(['new-one']);
+    expect(catalog.get('old-one')).toBeNull();
+    const fault = faultOf(() => catalog.find('old-one'));
+    expect(fault.message).toBe('model "old-one" was retired on 2026-11-30; did you mean new-one?');
+  });
+
+  it('shows the newest first', () => {
+    const rows = [
+      model('b', { created: 1 }),
+      model('c', { created: 2 }),
+      model('a', { created: 1 }),
+    ];
+    const ids = createChatCatalog(rows)
+      .current()
+      .map(({ id }) => id);
+    expect(ids).toEqual(['c', 'a', 'b']);
+  });
+});
+
+describe('prices', () => {
+  const cost = {
+    inputUsdPerMillion: 1,
+    outputUsdPerMillion: 2,
+    longInput: { inputTokensAbove: 200, inputUsdPerMillion: 3, outputUsdPerMillion: 4 },
+  };
+  it('rise for the whole request when the input is long', () => {
+    expect(chatPriceFor(cost, 200)).toMatchObject({
+      inputUsdPerMillion: 1,
+      outputUsdPerMillion: 2,
+    });
+    expect(chatPriceFor(cost, 201)).toMatchObject({
+      inputUsdPerMillion: 3,
+      outputUsdPerMillion: 4,
+    });
+    expect(chatPriceFor(model('flat').cost, 1e9)).toEqual(model('flat').cost);
+  });
+
+  it('carry the mark-up, on the long price too, without the noise of fractions', () => {
+    const base = [model('flat'), model('long', { cost })];
+    const marked = configureChatModels(base, { models: [], disable: [], priceMarkup: 0.2 });
+    expect(marked.map((row) => row.cost)).toEqual([
+      { inputUsdPerMillion: 0.12, outputUsdPerMillion: 0.84 },
+      {
+        inputUsdPerMillion: 1.2,
+        outputUsdPerMillion: 2.4,
+        longInput: { inputTokensAbove: 200, inputUsdPerMillion: 3.6, outputUsdPerMillion: 4.8 },
+      },
+    ]);
+    expect(base[0]?.cost.inputUsdPerMillion).toBe(0.1);
+  });
+});
+
+describe("an operator's models", () => {
+  const base = [model('a'), model('b'), model('groq/c', { provider: 'groq' })];
+
+  it('are added or take the place of a committed one, at the price written', () => {
+    const own = [model('a', { upstreamModel: 'mine' }), model('acme/x', { provider: 'acme' })];
+    const rows = configureChatModels(base, { models: own, disable: [], priceMarkup: 1 });
+    expect(rows.map(({ id }) => id)).toEqual(['b', 'groq/c', 'a', 'acme/x']);
+    expect(rows.find(({ id }) => id === 'a')).toEqual(own[0]);
+    expect(rows.find(({ id }) => id === 'b')?.cost.inputUsdPerMillion).toBe(0.2);
+  });
+
+  it('can be fewer: by id, and by provider', () => {
+    const disable = ['a', 'groq/*'];
+    const rows = configureChatModels(base, { models: [], disable, priceMarkup: 0 });
+    expect(rows).toEqual([model('b')]);
+  });
+});
+
+describe('CHAT_MODELS_FILE', () => {
+  let directory: string;
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'catalog-test-'));
+  });
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  async function open(content: string | undefined) {
+    const file = join(directory, 'models.json');
+    if (content !== undefined) await writeFile(file, content);
+    return openChatCatalog({ CHAT_MODELS_FILE: file, CHAT_PRICE_MARKUP: 0 });
+  }
+
+  it('is optional', async () => {
+    const catalog = await openChatCatalog({ CHAT_MODELS_FILE: undefined, CHAT_PRICE_MARKUP: 0.25 });
+    expect(catalog.find('gpt-4.1').cost.inputUsdPerMillion).toBe(
+      findChatModel('gpt-4.1').cost.inputUsdPerMillion * 1.25,
+    );
+  });
+
+  it('adds to what is committed', async () => {
+    const catalog = await open(JSON.stringify({ models: [model('acme/own:v1')] }));
+    expect(catalog.find('acme/own:v1')).toEqual(model('acme/own:v1'));
+    expect(catalog.get('gpt-4.1')).not.toBeNull();
+  });
+
+  it.each([
+    ['is missing', undefined, /ENOENT/],
+    ['is no JSON', '{', /JSON/],
+    ['has another field', '{"model": []}', /\(file\): .*model/],
+    [
+      'has a row without a price',
+      JSON.stringify({ models: [{ ...model('a'), cost: {} }] }),
+      /models\.0\.cost/,
+    ],
+    [
+      'says false',
+      JSON.stringify({ models: [{ ...model('a'), reasoning: false }] }),
+      /models\.0\.reasoning/,
+    ],
+    [
+      'has a negative price',
+      JSON.stringify({
+        models: [model('a', { cost: { inputUsdPerMillion: -1, outputUsdPerMillion: 1 } })],
+      }),
+      /inputUsdPerMillion/,
+    ],
+    ['has an id twice', JSON.stringify({ models: [model('a'), model('a')] }), /unique/],
+    ['has an id with a space', JSON.stringify({ models: [model('a b')] }), /models\.0\.id/],
+  ])('stops the process when it %s', async (_, content, fault) => {
+    await rm(join(directory, 'models.json'), { force: true });
+    const failure: unknown = await open(content).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(ConfigError);
+    expect((failure as Error).message).toMatch(/^configuration: CHAT_MODELS_FILE is wrong: /);
+    expect((failure as Error).message).toMatch(fault);
+  });
+});
