@@ -11,10 +11,13 @@ const recorded = await readHistories();
 beforeAll(() => installRuntime(createLogger('replay', 'silent')));
 
 describe('every recorded history', () => {
-  it.each(recorded.map((entry) => [entry.name, entry] as const))('replays: %s', async (_name, run) => {
-    const workflowBundle = await loadWorkflowBundle();
-    await Worker.runReplayHistory({ workflowBundle }, run.history, run.workflowId);
-  });
+  it.each(recorded.map((entry) => [entry.name, entry] as const))(
+    'replays: %s',
+    async (_name, run) => {
+      const workflowBundle = await loadWorkflowBundle();
+      await Worker.runReplayHistory({ workflowBundle }, run.history, run.workflowId);
+    },
+  );
 
   it('is there for each capability: success, failure and cancel', () => {
     const names = recorded.map((entry) => entry.name);
