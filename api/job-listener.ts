@@ -15,7 +15,6 @@ interface ListenerDeps {
   logger: Logger;
 }
 
-const channel = 'studio_job';
 /** As `ledger_reserve` and `ledger_settle` write it. */
 const notice = z.object({ id: z.string(), event: z.enum(['reserved', 'done']) });
 const lookIntervalMs = 1000;
@@ -40,7 +39,7 @@ export function startJobListener(deps: ListenerDeps): () => Promise<void> {
     });
     try {
       await next.connect();
-      await next.query(`LISTEN ${channel}`);
+      await next.query('LISTEN studio_job');
     } catch (error) {
       deps.logger.warn({ error }, 'job_listener.not_connected');
       // A client that never connected does not always end by itself.

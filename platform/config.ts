@@ -104,12 +104,15 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value));
   const parsed = environment.safeParse(present);
   if (parsed.success) return parsed.data;
-  const faults = parsed.error.issues.map((issue) => {
+  const faults = new Map<string, string>();
+  for (const issue of parsed.error.issues) {
     const name = issue.path.map(String).join('.');
     const missing = present[name] === undefined;
-    return `${name} ${missing ? 'is required' : `is wrong: ${issue.message}`}`;
-  });
-  throw new ConfigError(`configuration: ${[...new Set(faults)].join('; ')}`);
+    // One word per variable is enough to mend it.
+    if (!faults.has(name)) faults.set(name, missing ? 'is required' : `is wrong: ${issue.message}`);
+  }
+  const told = [...faults].map(([name, fault]) => `${name} ${fault}`);
+  throw new ConfigError(`configuration: ${told.join('; ')}`);
 }
 
 /** Loads the configuration of a process, or prints the fault on one line and exits with status 78. */

@@ -1,0 +1,112 @@
+/** The project's own rules, executed: style that is not executed decays (docs/architecture.md). */
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { providerTraits } from '../catalog/providers.ts';
+import { errorTable } from '../domain/errors.ts';
+import { capabilities } from '../studio/registry.ts';
+import * as workflowTypes from '../workflows/index.ts';
+
+const root = fileURLToPath(new URL('../', import.meta.url));
+const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], {
+  cwd: root,
+  encoding: 'utf8',
+})
+  .split('\n')
+  .filter((file) => file !== '' && existsSync(root + file));
+const code = files.filter((file) => /\.(ts|mjs)$/.test(file));
+const read = (file: string): string => readFileSync(root + file, 'utf8');
+
+describe('names', () => {
+  it('of folders and files say what is in them', () => {
+    const empty = /(^|\/)(utils?|helpers?|common|shared|misc|lib|types)(\/|\.ts$)/;
+    expect(files.filter((file) => empty.test(file))).toEqual([]);
+  });
+
+  it('of our words are used, not their synonyms', () => {
+    const forbidden = /\b(TODO|FIXME|XXX)\b/;
+    expect(
+      code.filter((file) => file !== 'test/tidy.test.ts' && forbidden.test(read(file))),
+    ).toEqual([]);
+  });
+});
+
+describe('code', () => {
+  it('switches off a rule only with a reason', () => {
+    const silent =
+      /(oxlint|eslint)-disable[^\n]*?(?<! -- [^\n]{5,})$|@ts-(ignore|nocheck|expect-error)/m;
+    expect(code.filter((file) => file !== 'test/tidy.test.ts' && silent.test(read(file)))).toEqual(
+      [],
+    );
+  });
+
+  it('reads the environment in one place per program', () => {
+    const readers = code.filter(
+      (file) =>
+        /^(api|worker|activities|workflows|studio|catalog|domain|platform)\//.test(file) &&
+        read(file).includes('process.env'),
+    );
+    expect(readers).toEqual(['platform/config.ts', 'platform/migrate.ts']);
+  });
+
+  it('builds no SQL from strings', () => {
+    const unsafe = /sql\.unsafe|\.query\(\s*`[^`]*\$\{/;
+    expect(
+      code.filter((file) => /^(api|worker|activities)\//.test(file) && unsafe.test(read(file))),
+    ).toEqual([]);
+  });
+
+  it('gives every activity an end', () => {
+    const source = read('workflows/studio-activities.ts');
+    const proxies = source.match(/proxy(Local)?Activities</g) ?? [];
+    expect(proxies.length).toBeGreaterThan(3);
+    expect(source.match(/scheduleToCloseTimeout/g)?.length).toBeGreaterThanOrEqual(3);
+    const others = code.filter(
+      (file) => file.startsWith('workflows/') && /proxy(Local)?Activities\(/.test(read(file)),
+    );
+    expect(others.filter((file) => !read(file).includes('scheduleToCloseTimeout'))).toEqual([]);
+  });
+});
+
+describe('every capability', () => {
+  it('has a workflow type, a file named after its path, and a test', () => {
+    for (const capability of capabilities) {
+      expect(workflowTypes).toHaveProperty(capability.type);
+      const file = capability.path.replace('/studio/', '').replaceAll('/', '-');
+      expect(existsSync(`${root}studio/${file}.ts`), file).toBe(true);
+      const tested = files.some(
+        (name) =>
+          name.startsWith('test/') &&
+          name.endsWith('.test.ts') &&
+          read(name).includes(capability.path),
+      );
+      expect(tested, capability.path).toBe(true);
+    }
+  });
+
+  it('has a type and a path of its own', () => {
+    expect(new Set(capabilities.map(({ type }) => type)).size).toBe(capabilities.length);
+    expect(new Set(capabilities.map(({ path }) => path)).size).toBe(capabilities.length);
+  });
+});
+
+describe('every provider', () => {
+  it('has an adapter in a folder of its name', () => {
+    for (const name of Object.keys(providerTraits)) {
+      expect(
+        files.some((file) => file.startsWith(`activities/providers/${name}/`)),
+        name,
+      ).toBe(true);
+    }
+  });
+});
+
+describe('docs/errors.md', () => {
+  it('has a row for every code, with its status', () => {
+    const text = read('docs/errors.md');
+    for (const [code_, { status }] of Object.entries(errorTable)) {
+      expect(text).toContain(`| \`${code_}\` | ${status} |`);
+    }
+  });
+});
