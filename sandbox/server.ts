@@ -6,7 +6,9 @@
 import { createServer } from 'node:http';
 import { assert } from '../domain/assert.ts';
 import { adminRoutes } from './admin.ts';
+import { CallLog } from './calls/call-log.ts';
 import { createCounters } from './counters.ts';
+import { elevenLabsRoutes } from './elevenlabs/elevenlabs.ts';
 import { createFal } from './fal/fal.ts';
 import { FaultBook } from './faults.ts';
 import { createListener } from './http.ts';
@@ -20,6 +22,8 @@ export interface SandboxOptions {
   dataDir: string;
   /** The key that callers of the fal queue must send. */
   falKey: string;
+  /** The key that callers of ElevenLabs must send. */
+  elevenLabsKey: string;
   /** Time to generate an image, in milliseconds. */
   latencyMs: number;
   /** Every picture is one cached 64×64 PNG. */
@@ -52,7 +56,13 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
     counters,
     baseUrl: () => url,
   });
-  const listener = createListener([...fal.routes, ...adminRoutes({ fal, faults, counters })]);
+  const calls = await CallLog.open(options);
+  const shared = { ...options, log: calls, faults, counters };
+  const listener = createListener([
+    ...fal.routes,
+    ...elevenLabsRoutes({ ...shared, apiKey: options.elevenLabsKey }),
+    ...adminRoutes({ fal, calls, faults, counters }),
+  ]);
   const server = createServer({ keepAliveTimeout: keepAliveTimeoutMs }, listener);
 
   return {
@@ -76,6 +86,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
       server.closeAllConnections();
       await promise;
       await fal.close();
+      await calls.close();
     },
   };
 }
