@@ -1,4 +1,5 @@
 /** Reads `multipart/form-data` bodies into memory. */
+import { createHash } from 'node:crypto';
 import { pipeline } from 'node:stream/promises';
 import { Busboy } from '@fastify/busboy';
 import { bodyBytesMax, UnreadableRequestError, type Exchange } from './http.ts';
@@ -50,4 +51,20 @@ export async function readForm({ request }: Exchange): Promise<Form> {
   }
   if (isTooLarge) throw new UnreadableRequestError(413, 'Request body too large');
   return form;
+}
+
+function describeFile({ name, contentType, bytes }: FormFile) {
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  return { name, contentType, sizeBytes: bytes.length, sha256 };
+}
+
+/** What the witness keeps of a form: the fields, and of files all but their bytes. */
+export function describeForm({ fields, files }: Form): Record<string, unknown> {
+  const all = new Map<string, unknown[]>(fields);
+  for (const file of files) {
+    all.set(file.field, [...(all.get(file.field) ?? []), describeFile(file)]);
+  }
+  return Object.fromEntries(
+    [...all].map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
+  );
 }

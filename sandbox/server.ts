@@ -12,6 +12,7 @@ import { elevenLabsRoutes } from './elevenlabs/elevenlabs.ts';
 import { createFal } from './fal/fal.ts';
 import { FaultBook } from './faults.ts';
 import { createListener } from './http.ts';
+import { openAiRoutes } from './openai/openai.ts';
 
 /** How a sandbox runs. */
 export interface SandboxOptions {
@@ -24,6 +25,8 @@ export interface SandboxOptions {
   falKey: string;
   /** The key that callers of ElevenLabs must send. */
   elevenLabsKey: string;
+  /** The key that callers of OpenAI's images must send. */
+  openAiKey: string;
   /** Time to generate an image, in milliseconds. */
   latencyMs: number;
   /** Every picture is one cached 64×64 PNG. */
@@ -61,6 +64,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const listener = createListener([
     ...fal.routes,
     ...elevenLabsRoutes({ ...shared, apiKey: options.elevenLabsKey }),
+    ...openAiRoutes({ ...shared, apiKey: options.openAiKey }),
     ...adminRoutes({ fal, calls, faults, counters }),
   ]);
   const server = createServer({ keepAliveTimeout: keepAliveTimeoutMs }, listener);

@@ -16,6 +16,9 @@ export interface CallContext {
   faults: readonly Fault[];
 }
 
+/** Makes the answer of an accepted call. @throws CallRefusedError when it fails. */
+export type Work = (context: CallContext) => Promise<Reply> | Reply;
+
 /** A call that was understood. */
 export interface Asked {
   /** What the witness keeps of it. */
@@ -26,7 +29,7 @@ export interface Asked {
    * Checks the call; what it returns makes the answer, after the call was recorded.
    * @throws CallRefusedError when the provider would not take it.
    */
-  check: () => (context: CallContext) => Promise<Reply> | Reply;
+  check: () => Work | Promise<Work>;
 }
 
 /** One endpoint of a provider. */

@@ -13,10 +13,10 @@ import { answerJson, UnreadableRequestError, type Exchange, type Route } from '.
 import type { CallLog } from './call-log.ts';
 import {
   CallRefusedError,
-  type CallContext,
   type CallEndpoint,
   type Dialect,
   type Reply,
+  type Work,
 } from './call.ts';
 
 /** What the calls of a provider share. */
@@ -34,7 +34,7 @@ interface Admitted {
   faults: readonly Fault[];
   requestId: string;
   workMs: number;
-  work: (context: CallContext) => Promise<Reply> | Reply;
+  work: Work;
 }
 
 interface SayOptions {
@@ -149,7 +149,7 @@ class CallServer {
       counters.submitsRefused += 1;
       return undefined;
     }
-    const work = asked.check();
+    const work = await asked.check();
     const requestId = await this.#record(exchange, endpoint, asked.body);
     if (this.#strike(faults, 'reset-after-accept')) exchange.request.socket.destroy();
     if (exchange.request.socket.destroyed || this.#strike(faults, 'hang-submit')) return undefined;

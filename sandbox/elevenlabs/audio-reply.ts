@@ -1,6 +1,6 @@
-/** Audio answers: the formats that can be asked for, and faults in the bytes. */
+/** Audio answers and the formats that can be asked for. */
 import { CallRefusedError, type CallContext, type Reply } from '../calls/call.ts';
-import { findFault } from '../faults.ts';
+import { spoil } from '../calls/spoil.ts';
 import type { Exchange } from '../http.ts';
 import type { Mp3Format } from '../media/tones.ts';
 
@@ -33,16 +33,6 @@ export function formatOf({ url }: Exchange, preset = 'mp3_44100_128'): Mp3Format
       : `Unknown output format ${asked}.`,
     param: 'output_format',
   });
-}
-
-const errorPage = Buffer.from('<!doctype html><title>Error</title><h1>Bad gateway</h1>');
-
-/** The bytes, unless a fault spoils them: empty, a web page, or silently half. */
-export function spoil(bytes: Buffer, { faults }: CallContext): Buffer {
-  if (findFault(faults, 'empty-media')) return Buffer.alloc(0);
-  if (findFault(faults, 'wrong-type-media')) return errorPage;
-  const isHalf = findFault(faults, 'truncated-media')?.argument === 'silent';
-  return isHalf ? bytes.subarray(0, Math.floor(bytes.length / 2)) : bytes;
 }
 
 /** An answer of raw MP3 bytes. */

@@ -1,6 +1,6 @@
 /** Composition plans in both of ElevenLabs' shapes: sections (music_v1) and chunks (music_v2). */
 import { z } from 'zod';
-import { numberOf } from '../media/tones.ts';
+import { seedOf } from '../media/seed.ts';
 
 /** Song lengths that can be asked for, in milliseconds. */
 export const musicLengthMs = z.int().min(3000).max(600_000);
@@ -89,7 +89,7 @@ export function wordsOf(plan: Plan): string {
 
 /** The length a prompt gets when it asks for none: 20 to 60 seconds. */
 export function presetLengthMs(prompt: string): number {
-  return 20_000 + (numberOf(prompt) % 41) * 1000;
+  return 20_000 + (seedOf(prompt) % 41) * 1000;
 }
 
 /** A title out of a prompt's first words. */

@@ -1,11 +1,12 @@
 /** Music: plans, songs and songs with details. A chord per prompt, exactly as long as asked. */
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import type { Asked, CallEndpoint, Reply } from '../calls/call.ts';
+import type { CallEndpoint, Reply, Work } from '../calls/call.ts';
+import { spoil } from '../calls/spoil.ts';
 import { withoutMarkers } from '../faults.ts';
 import { readJson, type Exchange } from '../http.ts';
 import type { Mp3Format, Tones } from '../media/tones.ts';
-import { formatOf, mp3Reply, spoil } from './audio-reply.ts';
+import { formatOf, mp3Reply } from './audio-reply.ts';
 import {
   compose,
   lengthMsOf,
@@ -203,7 +204,7 @@ function promptOf(body: SongBody | undefined): string {
   return body.prompt ?? (plan.success ? wordsOf(plan.data) : '');
 }
 
-function songEndpoint(path: RegExp, answer: (song: Song) => ReturnType<Asked['check']>) {
+function songEndpoint(path: RegExp, answer: (song: Song) => Work) {
   return {
     path,
     latencyFactor: 4,

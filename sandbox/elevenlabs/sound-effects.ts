@@ -2,7 +2,8 @@
 import { z } from 'zod';
 import { readJson } from '../http.ts';
 import type { CallEndpoint } from '../calls/call.ts';
-import { numberOf, type Tones } from '../media/tones.ts';
+import { seedOf } from '../media/seed.ts';
+import type { Tones } from '../media/tones.ts';
 import { formatOf, mp3Reply } from './audio-reply.ts';
 import { invalidBody, invalidField } from './failures.ts';
 
@@ -35,7 +36,7 @@ export function soundEndpoint(tones: Tones): CallEndpoint {
           const { text, duration_seconds: askedSeconds } = parsed.data;
           if (text.trim() === '') throw invalidField('text', 'Text must not be empty');
           const format = formatOf(exchange);
-          const durationSeconds = askedSeconds ?? 1 + (numberOf(text) % 51) / 10;
+          const durationSeconds = askedSeconds ?? 1 + (seedOf(text) % 51) / 10;
           return async (context) => {
             const tone = { timbre: 'effect', name: text, durationSeconds, format } as const;
             const headers = { 'character-cost': costOf(askedSeconds) };

@@ -1,6 +1,6 @@
 /** Text to speech and text to dialogue: a tone per voice, as long as the text takes to say. */
 import { z } from 'zod';
-import { CallRefusedError, type Asked, type CallEndpoint } from '../calls/call.ts';
+import { CallRefusedError, type CallEndpoint, type Work } from '../calls/call.ts';
 import { readJson } from '../http.ts';
 import type { Mp3Format, Tones } from '../media/tones.ts';
 import { withoutMarkers } from '../faults.ts';
@@ -98,7 +98,7 @@ function secondsOf({ text, speed }: Line): number {
 }
 
 /** The answer that says these lines one after another, and counts the characters it costs. */
-function say(lines: readonly Line[], format: Mp3Format, tones: Tones): ReturnType<Asked['check']> {
+function say(lines: readonly Line[], format: Mp3Format, tones: Tones): Work {
   return async (context) => {
     const spoken = await Promise.all(
       lines.map(async (line) =>

@@ -5,7 +5,7 @@ import { CallRefusedError, type CallEndpoint } from '../calls/call.ts';
 import { fetchInput } from '../media/input.ts';
 import { MediaInputError } from '../media/media.ts';
 import { probeDurationSeconds } from '../media/probe-audio.ts';
-import { readForm, type Form } from '../multipart.ts';
+import { describeForm, readForm, type Form } from '../multipart.ts';
 import { invalidBody, invalidField } from './failures.ts';
 
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
@@ -30,25 +30,6 @@ const vocabulary = (
   'the sandbox heard a calm voice tell of rivers and light while seven small boats drift ' +
   'past old stone bridges under quiet morning clouds'
 ).split(' ');
-
-/** What the witness keeps: the fields, and of files all but their bytes. */
-function describe({ fields, files }: Form): Record<string, unknown> {
-  const values = [...fields].map(([name, all]) => [name, all.length === 1 ? all[0] : all]);
-  return {
-    ...Object.fromEntries(values),
-    ...Object.fromEntries(
-      files.map(({ field, name, contentType, bytes }) => [
-        field,
-        {
-          name,
-          contentType,
-          sizeBytes: bytes.length,
-          sha256: createHash('sha256').update(bytes).digest('hex'),
-        },
-      ]),
-    ),
-  };
-}
 
 async function fetchSource(url: string): Promise<Buffer> {
   try {
@@ -154,7 +135,7 @@ export function transcriptionEndpoint(): CallEndpoint {
       const parsed = transcriptionForm.safeParse(fields);
       const names = form.files.map(({ name }) => name);
       return {
-        body: describe(form),
+        body: describeForm(form),
         prompt: [...names, fields['source_url'] ?? ''].join(' '),
         check: () => {
           if (!parsed.success) throw invalidBody(parsed.error, fields);

@@ -1,8 +1,8 @@
 /** Real MP3s of any length: a short loop is synthesized and encoded once, its frames are repeated. */
-import { createHash } from 'node:crypto';
 import { createMp3Encoder } from 'wasm-media-encoders';
 import { assert } from '../../domain/assert.ts';
 import { loopMp3, walkMp3, type Mp3Facts } from './mp3.ts';
+import { seedOf } from './seed.ts';
 
 /** An MP3 encoding of constant bit rate. */
 export interface Mp3Format {
@@ -27,11 +27,6 @@ const loopSeconds = 2;
 const loopsMax = 128;
 /** Quarter tones from A2: three octaves to tell names apart by. */
 const pitches = 72;
-
-/** A number from 0 to 2³² − 1 that stands for a text, the same every time. */
-export function numberOf(text: string): number {
-  return createHash('sha256').update(text).digest().readUInt32BE(0);
-}
 
 type Sample = (seconds: number, baseHz: number) => number;
 
@@ -95,7 +90,7 @@ export function createTones({ tiny }: { tiny: boolean }): Tones {
   let encoder: Promise<Encoder> | undefined;
 
   const loopOf = async (tone: Tone): Promise<Loop> => {
-    const pitch = tiny ? 0 : numberOf(tone.name) % pitches;
+    const pitch = tiny ? 0 : seedOf(tone.name) % pitches;
     const key = [tone.timbre, pitch, tone.format.sampleRate, tone.format.bitrateKbps].join('/');
     const ready = await (encoder ??= createMp3Encoder());
     const loop = loops.get(key) ?? encodeLoop(ready, tone, pitch);
