@@ -20,7 +20,7 @@ export interface CallContext {
 export type Work = (context: CallContext) => Promise<Reply> | Reply;
 
 /** A call that was understood. */
-export interface Asked {
+interface Asked {
   /** What the witness keeps of it. */
   body: unknown;
   /** Where fault markers are looked for. */

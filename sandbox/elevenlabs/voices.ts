@@ -7,7 +7,7 @@ interface Voice {
 }
 
 /** Voices of the sandbox's account. */
-export const voices: readonly Voice[] = [
+const voices: readonly Voice[] = [
   { id: '9BWtsMINqrJLrRacOk9x', name: 'Aria', gender: 'female' },
   { id: 'CwhRBWXzGAHq8TQ4Fs17', name: 'Roger', gender: 'male' },
   { id: 'EXAVITQu4vr4xnSDxMaL', name: 'Sarah', gender: 'female' },

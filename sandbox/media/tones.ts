@@ -11,10 +11,10 @@ export interface Mp3Format {
 }
 
 /** What a tone sounds like. */
-export type Timbre = 'speech' | 'music' | 'effect';
+type Timbre = 'speech' | 'music' | 'effect';
 
 /** A tone to make. */
-export interface Tone {
+interface Tone {
   timbre: Timbre;
   /** Whose tone it is: a voice, a prompt. Others sound different. */
   name: string;
