@@ -1,13 +1,14 @@
 /** The witness and the fault switches of the sandbox, for tests: `/_sandbox/*`. No key needed. */
 import { z } from 'zod';
+import type { CallLog } from './calls/call-log.ts';
 import type { Counters } from './counters.ts';
 import type { Fal } from './fal/fal.ts';
-import type { FalRequest } from './fal/requests.ts';
 import type { FaultBook } from './faults.ts';
 import { answerJson, readJson, type Exchange, type Route } from './http.ts';
 
 interface AdminOptions {
   fal: Pick<Fal, 'store' | 'webhooks'>;
+  calls: CallLog;
   faults: FaultBook;
   counters: Counters;
 }
@@ -26,23 +27,51 @@ const deliveryOptions = z
   })
   .partial();
 
-/** An accepted submit as the log holds it. */
-function witness(request: FalRequest) {
-  const { requestId, endpointId, acceptedAtMs, body, webhookUrl } = request;
-  const acceptedAt = new Date(acceptedAtMs).toISOString();
-  return { requestId, endpoint: endpointId, acceptedAt, body, webhookUrl };
+/** An accepted submit, of whichever provider. */
+interface Submit {
+  requestId: string;
+  endpoint: string;
+  acceptedAtMs: number;
+  body: unknown;
+  /** Of fal only. */
+  webhookUrl: string | null;
+  /** Of providers that answer at once only: headers that the caller sent. */
+  idempotencyKey: string | null;
+  clientRequestId: string | null;
 }
 
-function matches(request: FalRequest, query: URLSearchParams): boolean {
-  const match = query.get('match');
+function* submitsOf({ fal, calls }: Pick<AdminOptions, 'fal' | 'calls'>): Generator<Submit> {
+  for (const { requestId, endpointId: endpoint, ...rest } of fal.store.all()) {
+    const { acceptedAtMs, body, webhookUrl } = rest;
+    const headers = { idempotencyKey: null, clientRequestId: null };
+    yield { requestId, endpoint, acceptedAtMs, body, webhookUrl, ...headers };
+  }
+  for (const call of calls.all()) yield { ...call, webhookUrl: null };
+}
+
+function matches(submit: Submit, query: URLSearchParams): boolean {
+  const { endpoint, body, webhookUrl, idempotencyKey, clientRequestId } = submit;
   const jobId = query.get('jobId');
-  if (jobId !== null && !(request.webhookUrl ?? '').includes(jobId)) return false;
-  if (match === null) return true;
-  return `${request.endpointId}\n${JSON.stringify(request.body)}`.includes(match);
+  const names = [webhookUrl, idempotencyKey, clientRequestId];
+  if (jobId !== null && !names.some((name) => name?.includes(jobId))) return false;
+  const match = query.get('match');
+  return match === null || `${endpoint}\n${JSON.stringify(body)}`.includes(match);
+}
+
+/** What the logs hold of a search, oldest first. */
+function witness(options: AdminOptions, query: URLSearchParams) {
+  const found = [...submitsOf(options)].filter((submit) => matches(submit, query));
+  return found
+    .toSorted((a, b) => a.acceptedAtMs - b.acceptedAtMs)
+    .map(({ acceptedAtMs, ...submit }) => ({
+      ...submit,
+      acceptedAt: new Date(acceptedAtMs).toISOString(),
+    }));
 }
 
 /** The admin routes. */
-export function adminRoutes({ fal, faults, counters }: AdminOptions): Route[] {
+export function adminRoutes(options: AdminOptions): Route[] {
+  const { fal, faults, counters } = options;
   const addFault = async (exchange: Exchange) => {
     const parsed = faultRule.safeParse(await readJson(exchange));
     try {
@@ -72,8 +101,8 @@ export function adminRoutes({ fal, faults, counters }: AdminOptions): Route[] {
       method: 'GET',
       pattern: /^\/_sandbox\/submits$/,
       handle: (exchange) => {
-        const found = [...fal.store.all()].filter((one) => matches(one, exchange.url.searchParams));
-        answerJson(exchange, { status: 200, body: found.map((one) => witness(one)) });
+        const body = witness(options, exchange.url.searchParams);
+        answerJson(exchange, { status: 200, body });
       },
     },
     {

@@ -6,9 +6,10 @@ import { z } from 'zod';
 
 /** Every fault the sandbox knows. A status may carry options: `submit:429x1;retry-after=2`. */
 const faultNames = [
-  // The submit. Nothing is accepted by the first two; everything is by the others.
+  // The submit. Nothing is accepted by the first three; everything is by the others.
   'submit', // submit:503x2 answers this status; retry-after=2 or retry-after=date:2 (HTTP date)
   'reset-before-accept', // destroys the socket
+  'concurrency', // concurrency:2 = 429 while two calls are in flight (providers that answer at once)
   'reset-after-accept', // accepts, then destroys the socket
   'hang-submit', // accepts and never answers
   'malformed-submit', // accepts and answers half a JSON
@@ -132,6 +133,15 @@ export function durationMs(argument: string, fallbackMs: number): number {
   const match = /^(\d+(?:\.\d+)?)(ms|s)?$/.exec(argument);
   if (!match) return fallbackMs;
   return Math.round(Number(match[1]) * (match[2] === 'ms' ? 1 : 1000));
+}
+
+/** The `Retry-After` that a fault asks for: `retry-after=2`, or `retry-after=date:2` as an HTTP date. */
+export function retryAfterOf({ options }: Fault): Record<string, string> {
+  const text = options['retry-after'];
+  if (text === undefined) return {};
+  const date = /^date:(\d+)$/.exec(text);
+  const after = date ? new Date(Date.now() + Number(date[1]) * 1000).toUTCString() : text;
+  return { 'Retry-After': after };
 }
 
 interface ActiveRule {

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 /** Largest request body taken, in bytes: data URIs of large inputs fit. */
-const bodyBytesMax = 64 * 1024 * 1024;
+export const bodyBytesMax = 64 * 1024 * 1024;
 
 /** One request on its way to an answer. */
 export interface Exchange {
@@ -40,7 +40,7 @@ export function answerJson({ response }: Exchange, { status, body, headers }: Js
 }
 
 /** A request that cannot be read: answered with this status and `{detail}`. */
-class UnreadableRequestError extends Error {
+export class UnreadableRequestError extends Error {
   override readonly name = 'UnreadableRequestError';
   readonly status: number;
 

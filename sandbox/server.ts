@@ -6,10 +6,13 @@
 import { createServer } from 'node:http';
 import { assert } from '../domain/assert.ts';
 import { adminRoutes } from './admin.ts';
+import { CallLog } from './calls/call-log.ts';
 import { createCounters } from './counters.ts';
+import { elevenLabsRoutes } from './elevenlabs/elevenlabs.ts';
 import { createFal } from './fal/fal.ts';
 import { FaultBook } from './faults.ts';
 import { createListener } from './http.ts';
+import { openAiRoutes } from './openai/openai.ts';
 
 /** How a sandbox runs. */
 export interface SandboxOptions {
@@ -20,6 +23,10 @@ export interface SandboxOptions {
   dataDir: string;
   /** The key that callers of the fal queue must send. */
   falKey: string;
+  /** The key that callers of ElevenLabs must send. */
+  elevenLabsKey: string;
+  /** The key that callers of OpenAI's images must send. */
+  openAiKey: string;
   /** Time to generate an image, in milliseconds. */
   latencyMs: number;
   /** Every picture is one cached 64×64 PNG. */
@@ -52,7 +59,14 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
     counters,
     baseUrl: () => url,
   });
-  const listener = createListener([...fal.routes, ...adminRoutes({ fal, faults, counters })]);
+  const calls = await CallLog.open(options);
+  const shared = { ...options, log: calls, faults, counters };
+  const listener = createListener([
+    ...fal.routes,
+    ...elevenLabsRoutes({ ...shared, apiKey: options.elevenLabsKey }),
+    ...openAiRoutes({ ...shared, apiKey: options.openAiKey }),
+    ...adminRoutes({ fal, calls, faults, counters }),
+  ]);
   const server = createServer({ keepAliveTimeout: keepAliveTimeoutMs }, listener);
 
   return {
@@ -76,6 +90,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
       server.closeAllConnections();
       await promise;
       await fal.close();
+      await calls.close();
     },
   };
 }

@@ -1,8 +1,8 @@
 /** Turns accepted requests into outcomes, in their time, a few at once. */
-import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { findFault } from '../faults.ts';
 import { MediaInputError } from '../media/media.ts';
+import { seedOf } from '../media/seed.ts';
 import type { FalFile, Generated, GenerationContext } from './endpoint.ts';
 import { endpoints } from './endpoints/registry.ts';
 import type { FileCdn } from './files.ts';
@@ -49,16 +49,12 @@ function createLimit() {
   };
 }
 
-function requestSeed(requestId: string): number {
-  return createHash('sha256').update(requestId).digest().readUInt32BE(0) >>> 1;
-}
-
 /** Makes a request's media: deterministic, so that files can be made again. */
 export function createGenerate(makers: Omit<GenerationContext, 'requestSeed'>) {
   return async (request: FalRequest): Promise<Generated> => {
     const endpoint = endpoints.get(request.endpointId);
     if (!endpoint) throw new ModelError(404, [{ loc: [], msg: 'Not found', type: 'not_found' }]);
-    const context = { requestSeed: requestSeed(request.requestId), ...makers };
+    const context = { requestSeed: seedOf(request.requestId), ...makers };
     const generated = await endpoint.generate(request.body, context);
     const partial = findFault(request.faults, 'partial');
     if (!partial) return generated;

@@ -1,5 +1,6 @@
 /** How a fal request ends, and the error bodies fal documents (docs: model errors, request errors). */
 import { z } from 'zod';
+import { validationDetail, type ValidationDetail } from '../pydantic.ts';
 
 /** The answer a result fetch gives, as the log keeps it. */
 export const outcomeSchema = z.object({
@@ -15,13 +16,8 @@ export const outcomeSchema = z.object({
 export type Outcome = z.infer<typeof outcomeSchema>;
 
 /** One entry of a model error's `detail`. */
-export interface ErrorDetail {
-  loc: (string | number)[];
-  msg: string;
-  type: string;
+export interface ErrorDetail extends ValidationDetail {
   url: string;
-  ctx?: Record<string, unknown>;
-  input?: unknown;
 }
 
 const docsUrl = 'https://docs.fal.ai/errors';
@@ -32,7 +28,7 @@ export class ModelError extends Error {
   readonly status: number;
   readonly detail: ErrorDetail[];
 
-  constructor(status: number, detail: Omit<ErrorDetail, 'url'>[]) {
+  constructor(status: number, detail: ValidationDetail[]) {
     super(detail[0]?.msg ?? 'model error');
     this.status = status;
     this.detail = detail.map((entry) => ({ ...entry, url: `${docsUrl}#${entry.type}` }));
@@ -85,50 +81,7 @@ export function policyFailure(): Outcome {
   );
 }
 
-function valueAt(body: unknown, path: readonly PropertyKey[]): unknown {
-  let value = body;
-  for (const key of path) {
-    if (typeof value !== 'object' || value === null) return undefined;
-    value = Reflect.get(value, key) as unknown;
-  }
-  return value;
-}
-
-type Issue = z.core.$ZodIssue;
-
-/** zod's issue in the words of pydantic, which fal's models speak. */
-function describeIssue(issue: Issue, input: unknown): Pick<ErrorDetail, 'msg' | 'type' | 'ctx'> {
-  if (issue.code === 'invalid_type') {
-    if (input === undefined) return { type: 'missing', msg: 'Field required' };
-    return { type: `${issue.expected}_type`, msg: `Input should be a valid ${issue.expected}` };
-  }
-  if (issue.code === 'invalid_value') {
-    const expected = issue.values.map((value) => `'${String(value)}'`).join(', ');
-    if (input === undefined) return { type: 'missing', msg: 'Field required' };
-    return { type: 'literal_error', msg: `Input should be ${expected}`, ctx: { expected } };
-  }
-  if (issue.code === 'too_big' || issue.code === 'too_small') {
-    const big = issue.code === 'too_big';
-    const bound = Number(big ? issue.maximum : issue.minimum);
-    if (issue.origin === 'string' || issue.origin === 'array') {
-      const type = `${issue.origin === 'string' ? 'string_' : ''}too_${big ? 'long' : 'short'}`;
-      const ctx = { [big ? 'max_length' : 'min_length']: bound };
-      return { type, msg: `Length should be at ${big ? 'most' : 'least'} ${bound}`, ctx };
-    }
-    const type = big ? 'less_than_equal' : 'greater_than_equal';
-    return { type, msg: `Input should be ${type.replaceAll('_', ' ')} ${bound}`, ctx: { bound } };
-  }
-  return { type: 'value_error', msg: issue.message };
-}
-
 /** The 422 of a body that the endpoint's schema refuses. */
 export function validationError(error: z.ZodError, body: unknown): ModelError {
-  return new ModelError(
-    422,
-    error.issues.map((issue) => {
-      const input = valueAt(body, issue.path);
-      const loc = ['body', ...issue.path.filter((key) => typeof key !== 'symbol')];
-      return { loc, ...describeIssue(issue, input), ...(input === undefined ? {} : { input }) };
-    }),
-  );
+  return new ModelError(422, validationDetail(error, body));
 }

@@ -1,7 +1,7 @@
 /** fal's queue protocol: submit, status, status stream, result, cancel. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counters } from '../counters.ts';
-import { durationMs, findFault, type Fault, type FaultBook } from '../faults.ts';
+import { durationMs, findFault, retryAfterOf, type Fault, type FaultBook } from '../faults.ts';
 import { answerJson, readJson, type Exchange, type JsonAnswer, type Route } from '../http.ts';
 import { rootAppId } from './endpoint.ts';
 import { endpoints } from './endpoints/registry.ts';
@@ -28,11 +28,6 @@ export interface QueueOptions {
   queueUrl: () => string;
 }
 
-function retryAfter(text: string): string {
-  const date = /^date:(\d+)$/.exec(text);
-  return date ? new Date(Date.now() + Number(date[1]) * 1000).toUTCString() : text;
-}
-
 const refusals: Record<number, string> = {
   401: 'Cannot access application. Authentication is required.',
   403: 'User is locked. Reason: Exhausted balance.',
@@ -42,8 +37,7 @@ const refusals: Record<number, string> = {
 /** The answer of `[[submit:STATUS]]`: nothing was accepted. */
 function refusal(fault: Fault): JsonAnswer {
   const status = Number(fault.argument || 503);
-  const after = fault.options['retry-after'];
-  const headers = after === undefined ? {} : { 'Retry-After': retryAfter(after) };
+  const headers = retryAfterOf(fault);
   const detail = refusals[status];
   if (detail !== undefined) return { status, body: { detail }, headers };
   const failure =
@@ -60,10 +54,9 @@ function refusal(fault: Fault): JsonAnswer {
  * the caller and fal. It says nothing about the request, so it carries no error type.
  */
 function interrupt({ response }: Exchange, fault: Fault): void {
-  const after = fault.options['retry-after'];
   response.writeHead(Number(fault.argument || 500), {
     'Content-Type': 'text/html',
-    ...(after !== undefined && { 'Retry-After': retryAfter(after) }),
+    ...retryAfterOf(fault),
   });
   response.end('<!doctype html><title>Error</title><h1>Temporarily unavailable</h1>');
 }

@@ -1,4 +1,4 @@
-/** Reads size, duration and frame rate of an MP4 from its boxes (ISO/IEC 14496-12), no decoding. */
+/** Reads size and duration of an MP4 from its boxes (ISO/IEC 14496-12), no decoding. */
 
 /** What an MP4 says about its video track. */
 export interface VideoFacts {
@@ -63,4 +63,15 @@ export function probeMp4(bytes: Buffer): VideoFacts | undefined {
     if (!(error instanceof RangeError)) throw error;
   }
   return undefined;
+}
+
+/** Duration in seconds of any MP4 or M4A; `undefined` when this is none. */
+export function mp4DurationSeconds(bytes: Buffer): number | undefined {
+  try {
+    const header = find(bytes, 'moov', 'mvhd');
+    return header && durationOf(header);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return undefined;
+  }
 }

@@ -34,7 +34,8 @@ describe('the queue', () => {
 
   it('gives URLs on the root app, 202 until done, then 200', async () => {
     const submitted = await sandbox.submit('openai/gpt-image-2.5/flare/text-to-image', {
-      prompt: 'x [[slow:300ms]]',
+      // A fifth of it in the queue: time enough to see that state on a busy machine.
+      prompt: 'x [[slow:1500ms]]',
     });
     const { request_id: id, response_url: url } = submitted.body;
     expect(id).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);

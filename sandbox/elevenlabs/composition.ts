@@ -1,0 +1,159 @@
+/** Composition plans in both of ElevenLabs' shapes: sections (music_v1) and chunks (music_v2). */
+import { z } from 'zod';
+import { seedOf } from '../media/seed.ts';
+
+/** Song lengths that can be asked for, in milliseconds. */
+export const musicLengthMs = z.int().min(3000).max(600_000);
+
+/** Models that make music. */
+export const musicModel = z.enum(['music_v1', 'music_v2', 'music_v2_5']).default('music_v1');
+
+/** The name of a music model. */
+export type MusicModel = z.output<typeof musicModel>;
+
+const partMs = z.int().min(3000).max(120_000);
+const styles = z.array(z.string()).max(50);
+const line = z.string().max(200);
+
+const sectionPlan = z.object({
+  positive_global_styles: styles,
+  negative_global_styles: styles,
+  sections: z
+    .array(
+      z.object({
+        section_name: z.string().min(1).max(100),
+        positive_local_styles: styles,
+        negative_local_styles: styles,
+        duration_ms: partMs,
+        lines: z.array(line).max(30),
+      }),
+    )
+    .min(1),
+});
+
+const chunkPlan = z.object({
+  chunks: z
+    .array(
+      z.object({
+        text: z.string(),
+        duration_ms: partMs,
+        positive_styles: styles,
+        negative_styles: styles.optional(),
+        context_adherence: z.enum(['low', 'medium', 'high']).optional(),
+      }),
+    )
+    .min(1),
+});
+
+/** The schema of a model's plans. */
+export function planSchema(model: MusicModel): z.ZodType<Plan> {
+  return model === 'music_v1' ? sectionPlan : chunkPlan;
+}
+
+/** A plan in either shape. */
+export type Plan = z.output<typeof sectionPlan> | z.output<typeof chunkPlan>;
+
+/** A stretch of a song. */
+export interface Part {
+  durationMs: number;
+  lines: string[];
+}
+
+/** The stretches of a plan, in order. */
+export function partsOf(plan: Plan): Part[] {
+  if ('sections' in plan) {
+    return plan.sections.map(({ duration_ms, lines }) => ({ durationMs: duration_ms, lines }));
+  }
+  return plan.chunks.map(({ duration_ms, text }) => ({
+    durationMs: duration_ms,
+    lines: text.split('\n').filter((one) => one !== '' && !one.startsWith('[')),
+  }));
+}
+
+/** How long the song of a plan is, in milliseconds. */
+export function lengthMsOf(plan: Plan): number {
+  return partsOf(plan).reduce((sum, { durationMs }) => sum + durationMs, 0);
+}
+
+/** Everything a plan says in words: where fault markers may stand. */
+export function wordsOf(plan: Plan): string {
+  if ('chunks' in plan) {
+    return plan.chunks.flatMap(({ text, positive_styles: own }) => [text, ...own]).join('\n');
+  }
+  const parts = plan.sections.flatMap((section) => [
+    ...section.positive_local_styles,
+    ...section.lines,
+  ]);
+  return [...plan.positive_global_styles, ...parts].join('\n');
+}
+
+/** The length a prompt gets when it asks for none: 20 to 60 seconds. */
+export function presetLengthMs(prompt: string): number {
+  return 20_000 + (seedOf(prompt) % 41) * 1000;
+}
+
+/** A title out of a prompt's first words. */
+export function titleOf(prompt: string): string {
+  const words = prompt.match(/[\p{L}\p{N}']+/gu) ?? [];
+  const title = words.slice(0, 4).join(' ');
+  return title === '' ? 'Untitled' : title.charAt(0).toUpperCase() + title.slice(1);
+}
+
+const usualPartMs = 20_000;
+const names = ['Intro', 'Verse 1', 'Chorus', 'Verse 2', 'Bridge', 'Chorus', 'Outro'];
+
+/** Cuts a length into stretches a plan may have, exactly: the last takes the remainder. */
+function cut(lengthMs: number): number[] {
+  const count = Math.max(1, Math.round(lengthMs / usualPartMs));
+  const each = Math.floor(lengthMs / count);
+  const parts = Array.from({ length: count }, () => each);
+  parts[count - 1] = lengthMs - each * (count - 1);
+  return parts;
+}
+
+function linesOf(name: string, prompt: string, isInstrumental: boolean): string[] {
+  if (isInstrumental || name === 'Intro' || name === 'Outro') return [];
+  const title = titleOf(prompt);
+  return [`${title}, here we go`, `${name} of ${title}`, 'Sing it again', `${title}, oh`];
+}
+
+interface Composition {
+  prompt: string;
+  lengthMs: number;
+  model: MusicModel;
+  isInstrumental: boolean;
+  source?: Plan | undefined;
+}
+
+/** A plan for a prompt, of exactly the length asked for; a source plan lends its styles. */
+export function compose({ prompt, lengthMs, model, isInstrumental, source }: Composition): Plan {
+  const asked = prompt.split(/[,.;\n]+/).map((part) => part.trim());
+  const inherited = source && 'sections' in source ? source.positive_global_styles : [];
+  const positive = [...asked.filter((part) => part !== ''), ...inherited].slice(0, 12);
+  const withoutVoice = isInstrumental || /\binstrumental\b/i.test(prompt);
+  const parts = cut(lengthMs).map((durationMs, index) => {
+    const name = names[index % names.length] ?? 'Verse';
+    return { name, durationMs, lines: linesOf(name, prompt, withoutVoice) };
+  });
+  if (model !== 'music_v1') {
+    const chunks = parts.map(({ name, durationMs, lines }) => ({
+      text: [`[${name}]`, ...lines].join('\n'),
+      duration_ms: durationMs,
+      positive_styles: positive,
+      negative_styles: [],
+      context_adherence: 'medium' as const,
+    }));
+    return { chunks };
+  }
+  return {
+    positive_global_styles: positive,
+    negative_global_styles: withoutVoice ? ['vocals'] : [],
+    sections: parts.map(({ name, durationMs, lines }) => ({
+      section_name: name,
+      positive_local_styles: [`${name.toLowerCase()} energy`],
+      negative_local_styles: [],
+      duration_ms: durationMs,
+      lines,
+    })),
+  };
+}

@@ -1,0 +1,98 @@
+/**
+ * ElevenLabs' errors. Documented: `detail` = `{type, code, message, status, request_id, param?}`,
+ * where `status` is the older name that callers still read; a refused body is FastAPI's 422.
+ */
+import type { z } from 'zod';
+import { CallRefusedError, type CallFailure } from '../calls/call.ts';
+import { validationDetail } from '../pydantic.ts';
+
+/** Words of the errors that faults produce, by HTTP status. */
+const failures: Record<number, { code: string; message: string }> = {
+  400: { code: 'invalid_parameters', message: 'The request has invalid parameters.' },
+  401: { code: 'invalid_api_key', message: 'Invalid API key' },
+  402: { code: 'payment_required', message: 'This request requires a paid plan.' },
+  403: { code: 'missing_permissions', message: 'The API key is missing a permission.' },
+  404: { code: 'not_found', message: 'Not found' },
+  429: {
+    code: 'system_busy',
+    message: 'The system is experiencing heavy traffic, please try again.',
+  },
+  500: { code: 'internal_error', message: 'An internal error occurred.' },
+  503: { code: 'service_unavailable', message: 'The service is temporarily unavailable.' },
+};
+
+const types: Record<number, string> = {
+  400: 'validation_error',
+  401: 'authentication_error',
+  402: 'payment_required',
+  403: 'authorization_error',
+  404: 'not_found',
+  413: 'validation_error',
+  422: 'validation_error',
+  429: 'rate_limit_error',
+  503: 'service_unavailable',
+};
+
+/** The 422 of a body that its schema refuses. */
+export function invalidBody(error: z.ZodError, body: unknown): CallRefusedError {
+  const detail = validationDetail(error, body);
+  const message = detail[0]?.msg ?? 'Invalid body';
+  return new CallRefusedError(422, { code: 'invalid_body', message, detail });
+}
+
+/** The 422 of one field. */
+export function invalidField(field: string, message: string): CallRefusedError {
+  const detail = [{ loc: ['body', field], msg: message, type: 'value_error' }];
+  return new CallRefusedError(422, { code: 'invalid_body', message, detail });
+}
+
+/** What the content filter says (music: seen in the wild; the others' code is unverified). */
+function policyFailure(endpoint: string, type: string | undefined): CallRefusedError {
+  if (!endpoint.includes('/music')) {
+    return new CallRefusedError(400, {
+      code: type ?? 'content_against_policy',
+      message: 'The text you provided violates our Terms of Service.',
+    });
+  }
+  return new CallRefusedError(400, {
+    code: type ?? 'bad_prompt',
+    message:
+      'Your prompt appears to have violated our Terms of Service. Please try again with a different prompt.',
+    data: { prompt_suggestion: 'A calm instrumental piece with piano and strings.' },
+  });
+}
+
+/** The error of a fault. */
+export function failure({ cause, status, type, endpoint }: CallFailure): CallRefusedError {
+  if (cause === 'policy') return policyFailure(endpoint, type);
+  if (cause === 'concurrency') {
+    return new CallRefusedError(429, {
+      code: type ?? 'too_many_concurrent_requests',
+      message: 'Too many concurrent requests. Your current subscription is limited.',
+    });
+  }
+  if (status === 422 && type === undefined) return invalidField('text', 'Invalid input');
+  const known = failures[status] ?? { code: 'internal_error', message: 'An error occurred.' };
+  return new CallRefusedError(status, { ...known, ...(type !== undefined && { code: type }) });
+}
+
+/** Newer codes whose older `status` has another name (documented for 429). */
+const newerCodes: Record<string, string> = {
+  too_many_concurrent_requests: 'concurrent_limit_exceeded',
+};
+
+/** The body of an error. */
+export function wording(refusal: CallRefusedError, requestId: string): unknown {
+  const { status, code, message, details } = refusal;
+  if ('detail' in details) return { detail: details['detail'] };
+  return {
+    detail: {
+      type: types[status] ?? 'internal_error',
+      code: newerCodes[code] ?? code,
+      message,
+      status: code,
+      request_id: requestId,
+      ...details,
+    },
+  };
+}

@@ -1,0 +1,175 @@
+/** Text to speech and text to dialogue: a tone per voice, as long as the text takes to say. */
+import { z } from 'zod';
+import { CallRefusedError, type CallEndpoint, type Work } from '../calls/call.ts';
+import { readJson } from '../http.ts';
+import type { Mp3Format, Tones } from '../media/tones.ts';
+import { withoutMarkers } from '../faults.ts';
+import { formatOf, mp3Reply } from './audio-reply.ts';
+import { invalidBody } from './failures.ts';
+import { isVoice } from './voices.ts';
+
+const charactersPerSecond = 14;
+
+/** Longest text of one request, in characters, by model (documented). */
+const charactersMax: Record<string, number> = {
+  eleven_multilingual_v2: 10_000,
+  eleven_v3: 5000,
+  eleven_flash_v2_5: 40_000,
+  eleven_turbo_v2_5: 40_000,
+  eleven_flash_v2: 30_000,
+  eleven_turbo_v2: 30_000,
+};
+const dialogueCharactersMax = 2000;
+const dialogueVoicesMax = 10;
+
+const share = z.number().min(0).max(1);
+const seed = z.int().min(0).max(4_294_967_295);
+const nearby = {
+  seed: seed.nullish(),
+  language_code: z.string().nullish(),
+  previous_request_ids: z.array(z.string()).max(3).nullish(),
+  next_request_ids: z.array(z.string()).max(3).nullish(),
+};
+
+const speechBody = z.object({
+  text: z.string(),
+  model_id: z.string().default('eleven_multilingual_v2'),
+  voice_settings: z
+    .object({
+      stability: share.nullish(),
+      similarity_boost: share.nullish(),
+      style: share.nullish(),
+      use_speaker_boost: z.boolean().nullish(),
+      speed: z.number().min(0.7).max(1.2).nullish(),
+    })
+    .nullish(),
+  previous_text: z.string().nullish(),
+  next_text: z.string().nullish(),
+  ...nearby,
+});
+
+const dialogueBody = z.object({
+  inputs: z.array(z.object({ text: z.string(), voice_id: z.string() })).min(1),
+  model_id: z.string().default('eleven_v3'),
+  settings: z.object({ stability: share.nullish(), similarity: share.nullish() }).nullish(),
+  ...nearby,
+});
+
+interface Line {
+  text: string;
+  voiceId: string;
+  speed: number;
+}
+
+function checkModel(modelId: string): number {
+  const limit = charactersMax[modelId];
+  if (limit !== undefined) return limit;
+  throw new CallRefusedError(400, {
+    code: 'model_not_found',
+    message: `A model with model ID ${modelId} does not exist.`,
+    param: 'model_id',
+  });
+}
+
+function checkLines(lines: readonly Line[]): void {
+  for (const { voiceId, text } of lines) {
+    if (!isVoice(voiceId)) {
+      const message = `A voice with voice_id '${voiceId}' was not found.`;
+      throw new CallRefusedError(404, { code: 'voice_not_found', message });
+    }
+    if (text.trim() === '') {
+      const message = 'Input text is empty. Please provide text to convert to speech.';
+      throw new CallRefusedError(400, { code: 'input_text_empty', message });
+    }
+  }
+}
+
+function checkLength(characters: number, limit: number): void {
+  if (characters <= limit) return;
+  throw new CallRefusedError(400, {
+    code: 'max_character_limit_exceeded',
+    message: `This request has ${characters} characters, the limit is ${limit}.`,
+  });
+}
+
+/** Seconds a line takes; fault markers are not spoken. */
+function secondsOf({ text, speed }: Line): number {
+  return withoutMarkers(text).length / charactersPerSecond / speed;
+}
+
+/** The answer that says these lines one after another, and counts the characters it costs. */
+function say(lines: readonly Line[], format: Mp3Format, tones: Tones): Work {
+  return async (context) => {
+    const spoken = await Promise.all(
+      lines.map(async (line) =>
+        tones.make({
+          timbre: 'speech',
+          name: line.voiceId,
+          durationSeconds: secondsOf(line),
+          format,
+        }),
+      ),
+    );
+    const characters = lines.reduce((sum, { text }) => sum + text.length, 0);
+    return mp3Reply(Buffer.concat(spoken), context, { 'character-cost': String(characters) });
+  };
+}
+
+/** `POST /v1/text-to-speech/{voice_id}`. */
+export function speechEndpoint(tones: Tones): CallEndpoint {
+  return {
+    path: /^\/elevenlabs\/v1\/text-to-speech\/(?<voiceId>[^/]+)$/,
+    latencyFactor: 1,
+    read: async (exchange) => {
+      const body = await readJson(exchange);
+      const parsed = speechBody.safeParse(body);
+      return {
+        body,
+        prompt: parsed.data?.text ?? '',
+        check: () => {
+          if (!parsed.success) throw invalidBody(parsed.error, body);
+          const { text, model_id: modelId, voice_settings: settings } = parsed.data;
+          const voiceId = exchange.params['voiceId'] ?? '';
+          const lines = [{ text, voiceId, speed: settings?.speed ?? 1 }];
+          checkLines(lines);
+          checkLength(text.length, checkModel(modelId));
+          return say(lines, formatOf(exchange), tones);
+        },
+      };
+    },
+  };
+}
+
+/** `POST /v1/text-to-dialogue`. */
+export function dialogueEndpoint(tones: Tones): CallEndpoint {
+  return {
+    path: /^\/elevenlabs\/v1\/text-to-dialogue$/,
+    latencyFactor: 2,
+    read: async (exchange) => {
+      const body = await readJson(exchange);
+      const parsed = dialogueBody.safeParse(body);
+      const inputs = parsed.data?.inputs ?? [];
+      return {
+        body,
+        prompt: inputs.map(({ text }) => text).join('\n'),
+        check: () => {
+          if (!parsed.success) throw invalidBody(parsed.error, body);
+          checkModel(parsed.data.model_id);
+          const lines = inputs.map((input) => ({
+            text: input.text,
+            voiceId: input.voice_id,
+            speed: 1,
+          }));
+          checkLines(lines);
+          if (new Set(lines.map(({ voiceId }) => voiceId)).size > dialogueVoicesMax) {
+            const message = `A dialogue has at most ${dialogueVoicesMax} voices.`;
+            throw new CallRefusedError(400, { code: 'too_many_voices', message, param: 'inputs' });
+          }
+          const characters = lines.reduce((sum, { text }) => sum + text.length, 0);
+          checkLength(characters, dialogueCharactersMax);
+          return say(lines, formatOf(exchange), tones);
+        },
+      };
+    },
+  };
+}

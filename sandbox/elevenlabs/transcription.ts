@@ -1,0 +1,155 @@
+/** Speech to text: made-up words, the same for the same audio, spread over its real duration. */
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { CallRefusedError, type CallEndpoint } from '../calls/call.ts';
+import { fetchInput } from '../media/input.ts';
+import { MediaInputError } from '../media/media.ts';
+import { probeDurationSeconds } from '../media/probe-audio.ts';
+import { describeForm, readForm, type Form } from '../multipart.ts';
+import { invalidBody, invalidField } from './failures.ts';
+
+const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
+
+/** Form fields are texts; of a repeated field the last counts. */
+const transcriptionForm = z.object({
+  model_id: z.enum(['scribe_v1', 'scribe_v2']),
+  source_url: z.string().optional(),
+  cloud_storage_url: z.string().optional(),
+  language_code: z.string().optional(),
+  diarize: flag.default(false),
+  tag_audio_events: flag.default(true),
+  timestamps_granularity: z.enum(['none', 'word', 'character']).default('word'),
+  webhook: flag.default(false),
+});
+type TranscriptionForm = z.output<typeof transcriptionForm>;
+
+const shortestSeconds = 0.1;
+const wordsPerSecond = 2.5;
+const wordsMax = 50_000;
+const vocabulary = (
+  'the sandbox heard a calm voice tell of rivers and light while seven small boats drift ' +
+  'past old stone bridges under quiet morning clouds'
+).split(' ');
+
+async function fetchSource(url: string): Promise<Buffer> {
+  try {
+    return await fetchInput({ field: 'source_url', url });
+  } catch (error) {
+    if (!(error instanceof MediaInputError)) throw error;
+    const message = `The file could not be downloaded: ${error.message}`;
+    throw new CallRefusedError(400, { code: 'invalid_url', message, param: 'source_url' });
+  }
+}
+
+function durationOf(bytes: Buffer): number {
+  const durationSeconds = probeDurationSeconds(bytes);
+  if (durationSeconds === undefined) {
+    const message = 'The file is not a valid audio or video file.';
+    throw new CallRefusedError(400, { code: 'invalid_content', message, param: 'file' });
+  }
+  if (durationSeconds < shortestSeconds) {
+    const message = 'The audio is too short.';
+    throw new CallRefusedError(400, { code: 'audio_too_short', message, param: 'file' });
+  }
+  return durationSeconds;
+}
+
+/** Rounded down to milliseconds, so that no word ends after the audio. */
+function toMilliseconds(seconds: number): number {
+  return Math.floor(seconds * 1000) / 1000;
+}
+
+function charactersOf(text: string, start: number, end: number) {
+  const each = (end - start) / text.length;
+  return Array.from(text, (character, index) => ({
+    text: character,
+    start: toMilliseconds(start + index * each),
+    end: toMilliseconds(start + (index + 1) * each),
+  }));
+}
+
+interface Spoken {
+  text: string;
+  type: 'word' | 'spacing';
+  start: number;
+  end: number;
+}
+
+/** Words and the spaces between them, over the whole duration. */
+function speak(bytes: Buffer, durationSeconds: number): Spoken[] {
+  const hash = createHash('sha256').update(bytes).digest();
+  const count = Math.max(1, Math.min(wordsMax, Math.round(durationSeconds * wordsPerSecond)));
+  const slot = durationSeconds / count;
+  return Array.from({ length: count }, (_, index) => {
+    const pick = hash.readUInt8(index % hash.length) + index * hash.readUInt8(0);
+    const word = vocabulary[pick % vocabulary.length] ?? 'the';
+    const text = index === 0 ? word.charAt(0).toUpperCase() + word.slice(1) : word;
+    const start = toMilliseconds(index * slot);
+    const end = toMilliseconds(index * slot + slot * 0.8);
+    const spoken: Spoken = { text, type: 'word', start, end };
+    if (index === count - 1) return [{ ...spoken, text: `${text}.` }];
+    const next = toMilliseconds((index + 1) * slot);
+    return [spoken, { text: ' ', type: 'spacing' as const, start: end, end: next }];
+  }).flat();
+}
+
+function transcribe(bytes: Buffer, form: TranscriptionForm, requestId: string) {
+  const durationSeconds = durationOf(bytes);
+  const spoken = speak(bytes, durationSeconds);
+  const granularity = form.timestamps_granularity;
+  return {
+    language_code: form.language_code ?? 'eng',
+    language_probability: form.language_code === undefined ? 0.98 : 1,
+    text: spoken.map(({ text }) => text).join(''),
+    words: spoken.map(({ text, type, start, end }) => ({
+      text,
+      ...(granularity !== 'none' && { start, end }),
+      type,
+      ...(form.diarize && { speaker_id: 'speaker_0' }),
+      logprob: -0.05,
+      ...(granularity === 'character' && { characters: charactersOf(text, start, end) }),
+    })),
+    transcription_id: requestId,
+    audio_duration_secs: durationSeconds,
+  };
+}
+
+/** The one source of audio that the form names. */
+function sourceOf(form: TranscriptionForm, { files }: Form): () => Promise<Buffer> {
+  const file = files.find(({ field }) => field === 'file');
+  const url = form.source_url ?? form.cloud_storage_url;
+  if ((file === undefined) === (url === undefined)) {
+    throw invalidField('file', 'Exactly one of file and source_url must be provided');
+  }
+  return async () => file?.bytes ?? fetchSource(url ?? '');
+}
+
+/** `POST /v1/speech-to-text`. A fault marker may stand in the file's name or the source URL. */
+export function transcriptionEndpoint(): CallEndpoint {
+  return {
+    path: /^\/elevenlabs\/v1\/speech-to-text$/,
+    latencyFactor: 2,
+    read: async (exchange) => {
+      const form = await readForm(exchange);
+      const fields = Object.fromEntries([...form.fields].map(([name, all]) => [name, all.at(-1)]));
+      const parsed = transcriptionForm.safeParse(fields);
+      const names = form.files.map(({ name }) => name);
+      return {
+        body: describeForm(form),
+        prompt: [...names, fields['source_url'] ?? ''].join(' '),
+        check: () => {
+          if (!parsed.success) throw invalidBody(parsed.error, fields);
+          if (parsed.data.webhook) {
+            const message = 'No speech-to-text webhook is configured in this workspace.';
+            throw new CallRefusedError(400, { code: 'no_webhooks_configured', message });
+          }
+          const load = sourceOf(parsed.data, form);
+          return async ({ requestId }) => {
+            const answer = transcribe(await load(), parsed.data, requestId);
+            return { contentType: 'application/json', bytes: Buffer.from(JSON.stringify(answer)) };
+          };
+        },
+      };
+    },
+  };
+}

@@ -1,0 +1,96 @@
+/** OpenAI's errors: `{error: {message, type, param, code}}`. */
+import type { z } from 'zod';
+import { CallRefusedError, type CallFailure } from '../calls/call.ts';
+
+const requestError = 'invalid_request_error';
+
+/** Words of the errors that faults produce, by HTTP status. */
+const failures: Record<number, { type: string; code: string; message: string }> = {
+  400: { type: requestError, code: 'invalid_value', message: 'The request is invalid.' },
+  401: { type: requestError, code: 'invalid_api_key', message: 'Incorrect API key provided.' },
+  403: {
+    type: requestError,
+    code: 'unsupported_country_region_territory',
+    message: 'Country, region, or territory not supported',
+  },
+  422: { type: requestError, code: 'invalid_value', message: 'The request is invalid.' },
+  429: {
+    type: 'requests',
+    code: 'rate_limit_exceeded',
+    message: 'Rate limit reached. Please try again later.',
+  },
+  500: {
+    type: 'server_error',
+    code: 'server_error',
+    message: 'The server had an error while processing your request. Sorry about that!',
+  },
+  503: {
+    type: 'server_error',
+    code: 'server_overloaded',
+    message: 'The engine is currently overloaded, please try again later',
+  },
+};
+
+interface Problem {
+  code: string;
+  message: string;
+  param?: string;
+}
+
+/** A 400 of the request. */
+export function invalidRequest({ param, ...problem }: Problem): CallRefusedError {
+  return new CallRefusedError(400, { ...problem, type: requestError, param: param ?? null });
+}
+
+type Issue = z.core.$ZodIssue;
+
+function problemOf(issue: Issue, param: string, given: unknown): Omit<Problem, 'param'> {
+  if (issue.code === 'unrecognized_keys') {
+    return { code: 'unknown_parameter', message: `Unknown parameter: '${issue.keys[0] ?? ''}'.` };
+  }
+  if (given === undefined) {
+    const message = `Missing required parameter: '${param}'.`;
+    return { code: 'missing_required_parameter', message };
+  }
+  if (issue.code === 'invalid_type') {
+    return { code: 'invalid_type', message: `Invalid type for '${param}': ${issue.message}.` };
+  }
+  return { code: 'invalid_value', message: `Invalid value for '${param}': ${issue.message}.` };
+}
+
+/** The 400 of a body that its schema refuses: OpenAI names the first problem only. */
+export function invalidBody(error: z.ZodError, body: unknown): CallRefusedError {
+  const [issue] = error.issues;
+  if (!issue) return invalidRequest({ code: 'invalid_value', message: 'The request is invalid.' });
+  const param =
+    issue.code === 'unrecognized_keys' ? (issue.keys[0] ?? '') : String(issue.path[0] ?? '');
+  const given: unknown =
+    typeof body === 'object' && body !== null ? Reflect.get(body, param) : undefined;
+  return invalidRequest({ ...problemOf(issue, param, given), param });
+}
+
+/** The error of a fault. */
+export function failure({ cause, status, type }: CallFailure): CallRefusedError {
+  if (cause === 'policy') {
+    return new CallRefusedError(400, {
+      code: type ?? 'moderation_blocked',
+      message: 'Your request was rejected by the safety system. safety_violations=[violence].',
+      type: 'image_generation_user_error',
+      param: null,
+    });
+  }
+  const known = failures[cause === 'concurrency' ? 429 : status] ?? failures[500];
+  return new CallRefusedError(status, {
+    code: 'server_error',
+    message: 'The request failed.',
+    ...known,
+    param: null,
+    ...(type !== undefined && { code: type }),
+  });
+}
+
+/** The body of an error. */
+export function wording({ message, code, details }: CallRefusedError): unknown {
+  const { type = requestError, param = null } = details;
+  return { error: { message, type, param, code } };
+}

@@ -1,0 +1,203 @@
+/** `POST /v1/images/generations` and `POST /v1/images/edits`. */
+import sharp from 'sharp';
+import type { CallContext, CallEndpoint, CallRefusedError, Reply } from '../calls/call.ts';
+import { spoil } from '../calls/spoil.ts';
+import { describeForm, readForm, type Form, type FormFile } from '../multipart.ts';
+import { findFault, withoutMarkers } from '../faults.ts';
+import { readJson } from '../http.ts';
+import type { Media, MediaInput } from '../media/media.ts';
+import { MediaInputError } from '../media/media.ts';
+import type { Drawing } from '../media/draw.ts';
+import type { Pictures } from '../media/pictures.ts';
+import { seedOf } from '../media/seed.ts';
+import type { Size } from '../media/size.ts';
+import { invalidBody, invalidRequest } from './failures.ts';
+import { editFields, generationBody, readOrder, type ImageOrder } from './image-request.ts';
+
+const inputsMax = 16;
+const inputBytesMax = 50 * 1024 * 1024;
+const maskBytesMax = 4 * 1024 * 1024;
+
+/** Output tokens of a 1024×1024 picture (documented for low to high, a guess above). */
+const outputTokens: Record<ImageOrder['quality'], number> = {
+  low: 272,
+  medium: 1056,
+  high: 4160,
+  xhigh: 8320,
+  max: 16_640,
+};
+
+/** Input tokens of a picture: so many and so many again a tile (documented at low fidelity). */
+function inputTokens({ width, height }: Size): number {
+  const shrink = Math.min(1, 512 / Math.min(width, height));
+  const tiles = Math.ceil((width * shrink) / 512) * Math.ceil((height * shrink) / 512);
+  return 65 + 129 * tiles;
+}
+
+function usageOf(order: ImageOrder, inputs: readonly Size[], made: number) {
+  const textTokens = Math.ceil(order.prompt.length / 4);
+  const imageTokens = inputs.reduce((sum, size) => sum + inputTokens(size), 0);
+  const share = (order.width * order.height) / 1024 ** 2;
+  const output = Math.round(outputTokens[order.quality] * share) * made;
+  return {
+    input_tokens: textTokens + imageTokens,
+    input_tokens_details: { text_tokens: textTokens, image_tokens: imageTokens },
+    output_tokens: output,
+    output_tokens_details: { image_tokens: output, text_tokens: 0 },
+    total_tokens: textTokens + imageTokens + output,
+  };
+}
+
+interface Job {
+  order: ImageOrder;
+  /** Pictures that were sent in. */
+  inputs: Size[];
+  make: (drawing: Drawing) => Promise<Media>;
+}
+
+async function answer({ order, inputs, make }: Job, context: CallContext): Promise<Reply> {
+  const { width, height, format, isTransparent, quality } = order;
+  const partial = findFault(context.faults, 'partial');
+  const count = partial ? Math.min(order.count, Number(partial.argument || 1)) : order.count;
+  const drawing = {
+    width,
+    height,
+    format,
+    prompt: withoutMarkers(order.prompt),
+    seed: seedOf(context.requestId),
+    transparent: isTransparent,
+  };
+  const media = await Promise.all(
+    Array.from({ length: count }, async (_, index) => make({ ...drawing, index })),
+  );
+  const body = {
+    created: Math.floor(Date.now() / 1000),
+    background: isTransparent ? 'transparent' : 'opaque',
+    data: media.map(({ bytes }) => ({ b64_json: spoil(bytes, context).toString('base64') })),
+    output_format: format,
+    quality,
+    size: `${width}x${height}`,
+    usage: usageOf(order, inputs, count),
+  };
+  return { contentType: 'application/json', bytes: Buffer.from(JSON.stringify(body)) };
+}
+
+/** Without a picture to edit, `size: auto` is a square. */
+const square: Size = { width: 1024, height: 1024 };
+
+/** `POST /v1/images/generations`. */
+export function generationEndpoint(pictures: Pictures): CallEndpoint {
+  return {
+    path: /^\/openai\/v1\/images\/generations$/,
+    latencyFactor: 1,
+    read: async (exchange) => {
+      const body = await readJson(exchange);
+      const parsed = generationBody.safeParse(body ?? {});
+      return {
+        body,
+        prompt: parsed.data?.prompt ?? '',
+        check: () => {
+          if (!parsed.success) throw invalidBody(parsed.error, body);
+          const order = readOrder(parsed.data, square);
+          return async (context) => answer({ order, inputs: [], make: pictures.draw }, context);
+        },
+      };
+    },
+  };
+}
+
+const numbers = new Set(['n', 'output_compression', 'partial_images']);
+
+/** A form's fields as the JSON they stand for. */
+function fieldsOf(form: Form): Record<string, unknown> {
+  return Object.fromEntries(
+    [...form.fields].map(([name, [value = '']]) => {
+      if (numbers.has(name)) return [name, Number(value)];
+      return [name, name === 'stream' ? value === 'true' : value];
+    }),
+  );
+}
+
+function toInput(field: string, type: string, bytes: Buffer): MediaInput {
+  return { field, url: `data:${type};base64,${bytes.toString('base64')}` };
+}
+
+async function readImages(files: readonly FormFile[], pictures: Pictures) {
+  const [first, ...others] = files.map(({ field, contentType, bytes }) => {
+    if (bytes.length > inputBytesMax) {
+      const message = 'Image file is too large.';
+      throw invalidRequest({ code: 'image_too_large', message, param: 'image' });
+    }
+    return toInput(field, contentType, bytes);
+  });
+  if (!first) {
+    const message = "Missing required parameter: 'image'.";
+    throw invalidRequest({ code: 'missing_required_parameter', message, param: 'image' });
+  }
+  if (others.length >= inputsMax) {
+    const message = `At most ${inputsMax} images can be edited.`;
+    throw invalidRequest({ code: 'invalid_value', message, param: 'image' });
+  }
+  const images: [MediaInput, ...MediaInput[]] = [first, ...others];
+  const sizes = await Promise.all(
+    images.map(async (image, index) => {
+      try {
+        return await pictures.measure(image);
+      } catch (error) {
+        if (!(error instanceof MediaInputError)) throw error;
+        const message = `Invalid image file or mode for image ${index + 1}.`;
+        throw invalidRequest({ code: 'invalid_image_file', message, param: 'image' });
+      }
+    }),
+  );
+  return { images, sizes };
+}
+
+function invalidMask(message: string): CallRefusedError {
+  return invalidRequest({ code: 'invalid_mask', message, param: 'mask' });
+}
+
+/** OpenAI edits where a mask is transparent; the sandbox's pictures edit where one is white. */
+async function readMask({ bytes }: FormFile, first: Size): Promise<MediaInput> {
+  if (bytes.length > maskBytesMax) throw invalidMask('The mask must be less than 4 MB.');
+  const mask = sharp(bytes);
+  const metadata = await mask.metadata().catch(() => undefined);
+  if (metadata?.format !== 'png') throw invalidMask('The mask must be a PNG.');
+  if (!metadata.hasAlpha) throw invalidMask('The mask has no alpha channel.');
+  if (metadata.width !== first.width || metadata.height !== first.height) {
+    throw invalidMask('The mask must have the size of the image.');
+  }
+  const edited = mask.extractChannel('alpha').threshold(1).negate();
+  return toInput('mask', 'image/png', await edited.png({ compressionLevel: 1 }).toBuffer());
+}
+
+function isImage({ field }: FormFile): boolean {
+  return field === 'image' || field === 'image[]';
+}
+
+/** `POST /v1/images/edits`. */
+export function editEndpoint(pictures: Pictures): CallEndpoint {
+  return {
+    path: /^\/openai\/v1\/images\/edits$/,
+    latencyFactor: 1,
+    read: async (exchange) => {
+      const form = await readForm(exchange);
+      const fields = fieldsOf(form);
+      const parsed = editFields.safeParse(fields);
+      return {
+        body: describeForm(form),
+        prompt: parsed.data?.prompt ?? '',
+        check: async () => {
+          if (!parsed.success) throw invalidBody(parsed.error, fields);
+          const { images, sizes } = await readImages(form.files.filter(isImage), pictures);
+          const shape = sizes[0] ?? square;
+          const order = readOrder(parsed.data, shape);
+          const file = form.files.find(({ field }) => field === 'mask');
+          const mask = file && (await readMask(file, shape));
+          const make = async (drawing: Drawing) => pictures.edit({ ...drawing, images, mask });
+          return async (context) => answer({ order, inputs: sizes, make }, context);
+        },
+      };
+    },
+  };
+}

@@ -1,0 +1,428 @@
+/** The vendor's own client must be satisfied by the sandbox, and its media must be real. */
+import { ElevenLabsClient, ElevenLabsError } from '@elevenlabs/elevenlabs-js';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { walkMp3 } from '../../sandbox/media/mp3.ts';
+import { startSandbox, stopSandbox, type SandboxProcess } from './harness.ts';
+
+const apiKey = 'sandbox-elevenlabs-key';
+const aria = '9BWtsMINqrJLrRacOk9x';
+const george = 'JBFqnCBsd6RMkjVDRZzb';
+/** One MPEG-1 frame at 44.1 kHz: how near a duration can come. */
+const frameSeconds = 1152 / 44_100;
+
+/** What the client makes of a detailed answer. */
+interface Song {
+  json: { compositionPlan: { sections: unknown[] }; songMetadata: { title: string } };
+  audio: Buffer;
+  filename: string;
+  songId?: string;
+}
+
+let sandbox: SandboxProcess;
+let client: ElevenLabsClient;
+
+beforeAll(async () => {
+  // The client tells the console that it has parsed something.
+  vi.spyOn(console, 'log').mockReturnValue();
+  sandbox = await startSandbox();
+  const baseUrl = `${sandbox.url}/elevenlabs`;
+  client = new ElevenLabsClient({ apiKey, baseUrl, maxRetries: 0 });
+});
+afterEach(async () => {
+  await sandbox.call('/_sandbox/faults', { method: 'DELETE' });
+});
+afterAll(async () => stopSandbox(sandbox));
+
+async function bytesOf(stream: ReadableStream<Uint8Array>): Promise<Buffer> {
+  return Buffer.from(await new Response(stream).arrayBuffer());
+}
+
+/** Walks every frame: the MP3 must be nothing but whole frames of one format. */
+function walk(bytes: Buffer) {
+  const facts = walkMp3(bytes);
+  expect(facts?.offsets.at(-1)).toBe(bytes.length);
+  return { sampleRate: facts?.sampleRate, durationSeconds: facts?.durationSeconds ?? 0 };
+}
+
+async function submits(match: string): Promise<Record<string, unknown>[]> {
+  return (await sandbox.call(`/_sandbox/submits?match=${encodeURIComponent(match)}`)).body;
+}
+
+async function inject(rule: { match?: string; faults: string; times?: number }): Promise<void> {
+  await sandbox.call('/_sandbox/faults', { method: 'POST', body: JSON.stringify(rule) });
+}
+
+async function failureOf(work: PromiseLike<unknown>): Promise<ElevenLabsError> {
+  try {
+    await work;
+  } catch (error) {
+    expect(error).toBeInstanceOf(ElevenLabsError);
+    return error as ElevenLabsError;
+  }
+  throw new Error('the call succeeded');
+}
+
+const say = (text: string, voice = aria) => client.textToSpeech.convert(voice, { text });
+
+/** A box of an MP4: size, type, body. */
+function box(type: string, ...parts: Buffer[]): Buffer {
+  const body = Buffer.concat(parts);
+  const head = Buffer.alloc(8);
+  head.writeUInt32BE(8 + body.length, 0);
+  head.write(type, 4, 'latin1');
+  return Buffer.concat([head, body]);
+}
+
+/** Two seconds of silence, 16-bit mono at 8 kHz. */
+function wav(): Buffer {
+  const data = Buffer.alloc(2 * 16_000);
+  const header = Buffer.alloc(44);
+  header.write('RIFF', 0, 'latin1');
+  header.writeUInt32LE(36 + data.length, 4);
+  header.write('WAVEfmt ', 8, 'latin1');
+  header.writeUInt32LE(16, 16);
+  header.writeUInt16LE(1, 20);
+  header.writeUInt16LE(1, 22);
+  header.writeUInt32LE(8000, 24);
+  header.writeUInt32LE(16_000, 28);
+  header.writeUInt16LE(2, 32);
+  header.writeUInt16LE(16, 34);
+  header.write('data', 36, 'latin1');
+  header.writeUInt32LE(data.length, 40);
+  return Buffer.concat([header, data]);
+}
+
+/** Just the boxes that tell a duration: an M4A of 7.5 seconds. */
+function m4a(): Buffer {
+  const header = Buffer.alloc(100);
+  header.writeUInt32BE(1000, 12);
+  header.writeUInt32BE(7500, 16);
+  return Buffer.concat([
+    box('ftyp', Buffer.from('M4A \0\0\0\0M4A isom', 'latin1')),
+    box('moov', box('mvhd', header)),
+  ]);
+}
+
+async function transcribe(bytes: Buffer, name: string) {
+  const file = { data: bytes, filename: name };
+  const transcript = await client.speechToText.convert({ file, modelId: 'scribe_v2' });
+  if (!('words' in transcript)) throw new Error('one channel has words');
+  return transcript;
+}
+
+describe('speech', () => {
+  it('speaks a text in MP3 as long as the text takes', async () => {
+    const text = 'The first move is what sets everything in motion.';
+    const { data, rawResponse } = await client.textToSpeech
+      .convert(aria, { text, modelId: 'eleven_multilingual_v2', outputFormat: 'mp3_44100_128' })
+      .withRawResponse();
+    const bytes = await bytesOf(data);
+    const { sampleRate, durationSeconds } = walk(bytes);
+    expect(sampleRate).toBe(44_100);
+    expect(durationSeconds).toBeCloseTo(text.length / 14, 1);
+    // 128 kbit/s constant.
+    expect(bytes.length / durationSeconds).toBeCloseTo(16_000, -2);
+    expect(rawResponse.headers.get('request-id')).toMatch(/^[0-9a-f]{32}$/);
+    expect(rawResponse.headers.get('character-cost')).toBe(String(text.length));
+    expect(rawResponse.headers.get('content-type')).toBe('audio/mpeg');
+  });
+
+  it('gives each voice a tone of its own, the same every time', async () => {
+    const voices = [aria, aria, george];
+    const [first, second, other] = await Promise.all(
+      voices.map(async (voice) => bytesOf(await say('Hello there.', voice))),
+    );
+    if (!first || !second || !other) throw new Error('three voices spoke');
+    expect(first.equals(second)).toBe(true);
+    expect(first.equals(other)).toBe(false);
+  });
+
+  it('honours output format and speed', async () => {
+    const text = 'Fast and small, this one is spoken quickly.';
+    const audio = await client.textToSpeech.convert(aria, {
+      text,
+      outputFormat: 'mp3_22050_32',
+      voiceSettings: { speed: 1.2, stability: 0.5, similarityBoost: 0.5 },
+    });
+    const { sampleRate, durationSeconds } = walk(await bytesOf(audio));
+    expect(sampleRate).toBe(22_050);
+    expect(durationSeconds).toBeCloseTo(text.length / 14 / 1.2, 1);
+  });
+
+  it('stitches a dialogue of voices', async () => {
+    const inputs = [
+      { text: 'Knock knock', voiceId: aria },
+      { text: 'Who is there at this hour?', voiceId: george },
+    ];
+    const audio = await client.textToDialogue.convert({
+      inputs,
+      modelId: 'eleven_v3',
+      settings: { stability: 0.5, similarity: 0.5 },
+    });
+    const characters = inputs.reduce((sum, { text }) => sum + text.length, 0);
+    expect(walk(await bytesOf(audio)).durationSeconds).toBeCloseTo(characters / 14, 1);
+  });
+});
+
+describe('music and sound', () => {
+  it('plans a song of exactly the length asked for and plays the plan', async () => {
+    const plan = await client.music.compositionPlan.create({
+      prompt: 'upbeat synth pop, summer drive',
+      musicLengthMs: 47_000,
+      modelId: 'music_v1',
+    });
+    if (!('sections' in plan)) throw new Error('music_v1 plans have sections');
+    const sum = plan.sections.reduce((total, { durationMs }) => total + durationMs, 0);
+    expect(sum).toBe(47_000);
+    expect(plan.positiveGlobalStyles).toContain('upbeat synth pop');
+    const audio = await client.music.compose({ compositionPlan: plan, modelId: 'music_v1' });
+    const { durationSeconds } = walk(await bytesOf(audio));
+    expect(Math.abs(durationSeconds - 47)).toBeLessThanOrEqual(frameSeconds);
+  });
+
+  it('plans in chunks for the newer models', async () => {
+    const plan = await client.music.compositionPlan.create({
+      prompt: 'slow waltz',
+      musicLengthMs: 30_000,
+      modelId: 'music_v2',
+    });
+    expect(plan).toHaveProperty('chunks');
+  });
+
+  it.each([3000, 30_000, 600_000])('composes %i ms exactly', async (musicLengthMs) => {
+    const audio = await client.music.compose({ prompt: 'calm piano', musicLengthMs });
+    const { durationSeconds } = walk(await bytesOf(audio));
+    expect(Math.abs(durationSeconds - musicLengthMs / 1000)).toBeLessThanOrEqual(frameSeconds);
+  });
+
+  it('answers details and audio in one multipart answer', async () => {
+    // The client is typed by what it wraps; at run time its wrapper parses the answer.
+    const song: unknown = await client.music.composeDetailed({
+      prompt: 'epic orchestral trailer',
+      musicLengthMs: 12_000,
+      withTimestamps: true,
+      storeForInpainting: true,
+    });
+    const { json, audio, filename, songId } = song as Song;
+    expect(json.songMetadata).toMatchObject({ title: 'Epic orchestral trailer' });
+    expect(json).toHaveProperty('wordsTimestamps');
+    expect(json.compositionPlan.sections.length).toBeGreaterThan(0);
+    expect(filename).toMatch(/\.mp3$/);
+    expect(songId).toBeTypeOf('string');
+    expect(Math.abs(walk(audio).durationSeconds - 12)).toBeLessThanOrEqual(frameSeconds);
+  });
+
+  it('makes sounds as long as asked, else as the prompt suggests', async () => {
+    const text = 'a heavy door slams';
+    const asked = await client.textToSoundEffects.convert({ text, durationSeconds: 2.5 });
+    const seconds = walk(await bytesOf(asked)).durationSeconds;
+    expect(Math.abs(seconds - 2.5)).toBeLessThanOrEqual(frameSeconds);
+    const open = async () => bytesOf(await client.textToSoundEffects.convert({ text }));
+    const [first, second] = await Promise.all([open(), open()]);
+    expect(first.equals(second)).toBe(true);
+    expect(walk(first).durationSeconds).toBeGreaterThan(0.9);
+    expect(walk(first).durationSeconds).toBeLessThan(6.1);
+  });
+});
+
+describe('transcription', () => {
+  it('spreads words over the duration of an MP3, the same for the same audio', async () => {
+    const audio = await client.textToSpeech.convert(aria, { text: 'x'.repeat(140) });
+    const bytes = await bytesOf(audio);
+    const { durationSeconds } = walk(bytes);
+    const first = await transcribe(bytes, 'speech.mp3');
+    const second = await transcribe(bytes, 'again.mp3');
+    expect(second.text).toBe(first.text);
+    expect(first.audioDurationSecs).toBeCloseTo(durationSeconds, 3);
+    expect(first.text).toBe(first.words.map(({ text }) => text).join(''));
+    const words = first.words.filter(({ type }) => type === 'word');
+    expect(words.length).toBe(25);
+    let last = 0;
+    for (const { start = -1, end = -1 } of first.words) {
+      expect(start).toBeGreaterThanOrEqual(last);
+      expect(end).toBeGreaterThanOrEqual(start);
+      last = end;
+    }
+    expect(last).toBeLessThanOrEqual(durationSeconds);
+    expect(last).toBeGreaterThan(durationSeconds * 0.9);
+  });
+
+  it('measures WAV and M4A', async () => {
+    const [fromWav, fromM4a] = await Promise.all([
+      transcribe(wav(), 'speech.wav'),
+      transcribe(m4a(), 'speech.m4a'),
+    ]);
+    expect(fromWav.audioDurationSecs).toBe(2);
+    expect(fromM4a.audioDurationSecs).toBe(7.5);
+  });
+
+  it('fetches a source URL', async () => {
+    const url = `data:audio/wav;base64,${wav().toString('base64')}`;
+    const transcript = await client.speechToText.convert({ sourceUrl: url, modelId: 'scribe_v1' });
+    expect(transcript).toMatchObject({ audioDurationSecs: 2, languageCode: 'eng' });
+  });
+
+  it('refuses what is no audio', async () => {
+    const error = await failureOf(transcribe(Buffer.from('<html>no</html>'), 'page.mp3'));
+    expect(error.statusCode).toBe(400);
+    expect(error.body).toMatchObject({ detail: { status: 'invalid_content' } });
+  });
+});
+
+describe('voices and refusals', () => {
+  it('lists the voices it speaks with', async () => {
+    const { voices } = await client.voices.getAll();
+    expect(voices).toHaveLength(23);
+    expect(voices.map(({ voiceId }) => voiceId)).toContain(aria);
+  });
+
+  it('asks for the key', async () => {
+    const stranger = new ElevenLabsClient({
+      apiKey: 'wrong',
+      baseUrl: `${sandbox.url}/elevenlabs`,
+      maxRetries: 0,
+    });
+    for (const work of [
+      stranger.voices.getAll(),
+      stranger.textToSpeech.convert(aria, { text: 'Hi' }),
+    ]) {
+      const error = await failureOf(work);
+      expect(error.statusCode).toBe(401);
+      expect(error.body).toMatchObject({ detail: { status: 'invalid_api_key' } });
+    }
+  });
+
+  it('refuses an unknown voice, an empty text, too long a text and a bad field', async () => {
+    const unknown = await failureOf(say('Hi', 'nobody'));
+    expect(unknown.statusCode).toBe(404);
+    expect(unknown.body).toMatchObject({ detail: { status: 'voice_not_found' } });
+    const empty = await failureOf(say(' '));
+    expect(empty.statusCode).toBe(400);
+    const request = { text: 'a'.repeat(5001), modelId: 'eleven_v3' };
+    const long = await failureOf(client.textToSpeech.convert(aria, request));
+    expect(long.body).toMatchObject({ detail: { status: 'max_character_limit_exceeded' } });
+    const sound = await failureOf(
+      client.textToSoundEffects.convert({ text: 'boom', durationSeconds: 31 }),
+    );
+    expect(sound.statusCode).toBe(422);
+    expect(sound.body).toMatchObject({ detail: [{ loc: ['body', 'duration_seconds'] }] });
+    expect(await submits('nobody')).toHaveLength(0);
+  });
+
+  it('wants either a prompt or a plan, and each with its own options', async () => {
+    const neither = await failureOf(client.music.compose({}));
+    expect(neither.statusCode).toBe(422);
+    const seeded = await failureOf(client.music.compose({ prompt: 'jazz', seed: 1 }));
+    expect(seeded.body).toMatchObject({ detail: [{ loc: ['body', 'seed'] }] });
+  });
+});
+
+describe('faults and the witness', () => {
+  it('refuses as often as asked, then accepts once', async () => {
+    const text = 'Refuse me twice [[submit:503x2]]';
+    expect((await failureOf(say(text))).statusCode).toBe(503);
+    expect((await failureOf(say(text))).statusCode).toBe(503);
+    walk(await bytesOf(await say(text)));
+    expect(await submits('Refuse me twice')).toMatchObject([
+      { endpoint: `elevenlabs/v1/text-to-speech/${aria}`, body: { text }, webhookUrl: null },
+    ]);
+  });
+
+  it('says when to come back', async () => {
+    const error = await failureOf(say('Later [[submit:429x1;retry-after=2]]'));
+    expect(error.statusCode).toBe(429);
+    expect(error.rawResponse?.headers.get('retry-after')).toBe('2');
+    expect(error.body).toMatchObject({ detail: { status: 'system_busy' } });
+  });
+
+  it('counts calls in flight', async () => {
+    await inject({ match: 'Crowd', faults: 'concurrency:1' });
+    walk(await bytesOf(await say('Crowd')));
+    const both = await Promise.allSettled([say('Crowd one [[slow:300ms]]'), say('Crowd two')]);
+    const refused = both.filter(({ status }) => status === 'rejected');
+    expect(refused).toHaveLength(1);
+    expect(refused[0]).toMatchObject({
+      reason: { statusCode: 429, body: { detail: { status: 'too_many_concurrent_requests' } } },
+    });
+  });
+
+  it('fails after it accepted', async () => {
+    const failed = await failureOf(say('Fail me [[fail:422]]'));
+    expect(failed.statusCode).toBe(422);
+    const broken = await failureOf(say('Break me [[fail-result:500]]'));
+    expect(broken.statusCode).toBe(500);
+    const policy = await failureOf(
+      client.music.compose({ prompt: 'forbidden [[policy]]', musicLengthMs: 5000 }),
+    );
+    expect(policy.statusCode).toBe(400);
+    expect(policy.body).toMatchObject({
+      detail: { status: 'bad_prompt', data: { prompt_suggestion: expect.any(String) } },
+    });
+    expect(await submits('Fail me')).toHaveLength(1);
+    expect(await submits('forbidden')).toHaveLength(1);
+  });
+
+  it('drops connections before and after accepting', async () => {
+    await expect(say('Drop early [[reset-before-accept]]')).rejects.toThrow();
+    await expect(say('Drop late [[reset-after-accept]]')).rejects.toThrow();
+    expect(await submits('Drop early')).toHaveLength(0);
+    expect(await submits('Drop late')).toHaveLength(1);
+  });
+
+  it('accepts and never answers', async () => {
+    const abort = new AbortController();
+    const text = 'Hang [[hang-submit]]';
+    const call = client.textToSpeech.convert(aria, { text }, { abortSignal: abort.signal });
+    const outcome = call.then(
+      () => 'answered',
+      () => 'aborted',
+    );
+    await new Promise((resolve) => setTimeout(resolve, 250));
+    expect(await submits('Hang')).toHaveLength(1);
+    abort.abort();
+    expect(await outcome).toBe('aborted');
+  });
+
+  it('waits as long as asked', async () => {
+    const startMs = performance.now();
+    await bytesOf(await say('Slow [[slow:400ms]]'));
+    expect(performance.now() - startMs).toBeGreaterThan(390);
+  });
+
+  it('spoils media', async () => {
+    const text = 'This sentence is long enough to be cut in half';
+    const whole = await bytesOf(await say(text));
+    const cut = await say(`${text} [[truncated-media]]`);
+    await expect(bytesOf(cut)).rejects.toThrow();
+    const half = await bytesOf(await say(`${text} [[truncated-media:silent]]`));
+    expect(half.length).toBe(Math.floor(whole.length / 2));
+    expect(await bytesOf(await say(`${text} [[empty-media]]`))).toHaveLength(0);
+    const page = await bytesOf(await say(`${text} [[wrong-type-media]]`));
+    expect(page.toString('utf8')).toContain('<!doctype html>');
+  });
+
+  it('takes faults for calls without a prompt from a rule', async () => {
+    await inject({ match: 'speech-to-text', faults: 'submit:429', times: 1 });
+    const file = { data: Buffer.from('anything'), filename: 'a.mp3' };
+    const error = await failureOf(client.speechToText.convert({ file, modelId: 'scribe_v1' }));
+    expect(error.statusCode).toBe(429);
+  });
+
+  it('keeps the headers that tell whose call it was, across a kill', async () => {
+    const headers = { 'idempotency-key': 'job-4711:0', 'x-request-id': 'trace-1' };
+    const own = await startSandbox();
+    try {
+      const mine = new ElevenLabsClient({ apiKey, baseUrl: `${own.url}/elevenlabs`, headers });
+      await bytesOf(await mine.textToSpeech.convert(aria, { text: 'Mine' }));
+      await own.kill('SIGKILL');
+      const again = await startSandbox({ SANDBOX_DATA_DIR: own.dataDir });
+      const found = await again.call('/_sandbox/submits?jobId=job-4711');
+      await again.kill('SIGTERM');
+      expect(found.body).toMatchObject([
+        { idempotencyKey: 'job-4711:0', clientRequestId: 'trace-1', body: { text: 'Mine' } },
+      ]);
+    } finally {
+      await stopSandbox(own);
+    }
+  });
+});

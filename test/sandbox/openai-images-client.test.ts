@@ -1,0 +1,224 @@
+/** The vendor's own client must be satisfied by the sandbox's images, and they must be real. */
+import OpenAI, {
+  APIError,
+  AuthenticationError,
+  NotFoundError,
+  RateLimitError,
+  toFile,
+} from 'openai';
+import sharp from 'sharp';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startSandbox, stopSandbox, type SandboxProcess } from './harness.ts';
+
+const model = 'gpt-image-2.5-flare';
+
+let sandbox: SandboxProcess;
+let client: OpenAI;
+
+beforeAll(async () => {
+  sandbox = await startSandbox();
+  const baseURL = `${sandbox.url}/openai/v1`;
+  client = new OpenAI({ apiKey: 'sandbox-openai-key', baseURL, maxRetries: 0 });
+});
+afterEach(async () => {
+  await sandbox.call('/_sandbox/faults', { method: 'DELETE' });
+});
+afterAll(async () => stopSandbox(sandbox));
+
+function decode(image: OpenAI.Image | undefined): Buffer {
+  return Buffer.from(image?.b64_json ?? '', 'base64');
+}
+
+async function failureOf(work: Promise<unknown>): Promise<APIError> {
+  try {
+    await work;
+  } catch (error) {
+    expect(error).toBeInstanceOf(APIError);
+    return error as APIError;
+  }
+  throw new Error('the call succeeded');
+}
+
+const make = async (prompt: string, n = 1) => client.images.generate({ model, prompt, n });
+
+async function submits(match: string): Promise<Record<string, unknown>[]> {
+  return (await sandbox.call(`/_sandbox/submits?match=${encodeURIComponent(match)}`)).body;
+}
+
+/** A plain picture of one colour. */
+async function plain(width: number, height: number, background: string): Promise<Buffer> {
+  return sharp({ create: { width, height, channels: 3, background } })
+    .png()
+    .toBuffer();
+}
+
+/** Transparent in its left half. */
+async function leftMask(width: number, height: number): Promise<Buffer> {
+  const right = await sharp({
+    create: { width: width / 2, height, channels: 4, background: '#000' },
+  })
+    .png()
+    .toBuffer();
+  const empty = { r: 0, g: 0, b: 0, alpha: 0 };
+  return sharp({ create: { width, height, channels: 4, background: empty } })
+    .composite([{ input: right, left: width / 2, top: 0 }])
+    .png()
+    .toBuffer();
+}
+
+describe('generations', () => {
+  it('makes as many different pictures as asked, of the size and format asked for', async () => {
+    const answer = await client.images.generate({
+      model,
+      prompt: 'a lighthouse at dusk',
+      n: 2,
+      size: '1536x864',
+      quality: 'low',
+      output_format: 'webp',
+    });
+    expect(answer.data).toHaveLength(2);
+    const [first, second] = (answer.data ?? []).map((image) => decode(image));
+    expect(await sharp(first).metadata()).toMatchObject({
+      format: 'webp',
+      width: 1536,
+      height: 864,
+    });
+    expect(first?.equals(second ?? Buffer.alloc(0))).toBe(false);
+    expect(answer).toMatchObject({ size: '1536x864', quality: 'low', output_format: 'webp' });
+    const { usage } = answer;
+    expect(usage?.output_tokens).toBeGreaterThan(0);
+    expect(usage?.total_tokens).toBe((usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0));
+  });
+
+  it('leaves the background out', async () => {
+    const { data } = await client.images.generate({
+      model: 'gpt-image-1.5',
+      prompt: 'a sticker of a cat',
+      background: 'transparent',
+    });
+    const { channels } = await sharp(decode(data?.[0])).stats();
+    expect(channels[3]?.min).toBe(0);
+  });
+
+  it('names the parameter it refuses', async () => {
+    const base = { model, prompt: 'a bowl' };
+    const table = [
+      [{ ...base, size: '1000x1000' }, 'size', 'invalid_value'],
+      [{ ...base, n: 11 }, 'n', 'invalid_value'],
+      [{ ...base, model: 'gpt-image-1.5', size: '1536x864' }, 'size', 'invalid_value'],
+      [{ ...base, model: 'gpt-image-2', quality: 'max' }, 'quality', 'invalid_value'],
+      [{ ...base, seed: 3 }, 'seed', 'unknown_parameter'],
+      [{ model }, 'prompt', 'missing_required_parameter'],
+    ] as const;
+    for (const [body, param, code] of table) {
+      const error = await failureOf(client.post('/images/generations', { body }));
+      expect(error).toMatchObject({ status: 400, param, code, type: 'invalid_request_error' });
+    }
+    expect(await submits('a bowl')).toHaveLength(0);
+  });
+
+  it('knows no dead model and no wrong key', async () => {
+    const dead = client.images.generate({ model: 'gpt-image-1', prompt: 'a fossil' });
+    expect(await failureOf(dead)).toBeInstanceOf(NotFoundError);
+    const baseURL = `${sandbox.url}/openai/v1`;
+    const stranger = new OpenAI({ apiKey: 'wrong', baseURL, maxRetries: 0 });
+    const refused = stranger.images.generate({ model, prompt: 'a thief' });
+    expect(await failureOf(refused)).toBeInstanceOf(AuthenticationError);
+  });
+});
+
+describe('edits', () => {
+  it('changes only what the mask leaves transparent', async () => {
+    const [image, mask] = await Promise.all([plain(1024, 1024, '#3366cc'), leftMask(1024, 1024)]);
+    const { data, usage } = await client.images.edit({
+      model,
+      image: await toFile(image, 'blue.png', { type: 'image/png' }),
+      mask: await toFile(mask, 'mask.png', { type: 'image/png' }),
+      prompt: 'stars over the sea',
+    });
+    const edited = sharp(decode(data?.[0]));
+    expect(await edited.metadata()).toMatchObject({ width: 1024, height: 1024, format: 'png' });
+    const half = async (left: number) => {
+      const region = { left, top: 0, width: 500, height: 1024 };
+      const pixels = await edited.clone().extract(region).png().toBuffer();
+      return (await sharp(pixels).stats()).channels.map(({ stdev }) => stdev);
+    };
+    expect(Math.max(...(await half(0)))).toBeGreaterThan(5);
+    expect(Math.max(...(await half(524)))).toBeLessThan(1);
+    expect(usage?.input_tokens_details.image_tokens).toBeGreaterThan(0);
+  });
+
+  it('takes several pictures and keeps the shape of the first', async () => {
+    const pictures = await Promise.all([plain(600, 400, '#a00'), plain(300, 300, '#0a0')]);
+    const image = await Promise.all(
+      pictures.map(async (bytes, index) => toFile(bytes, `${index}.png`, { type: 'image/png' })),
+    );
+    const { data, size } = await client.images.edit({ model, image, prompt: 'join them', n: 2 });
+    expect(data).toHaveLength(2);
+    expect(size).toBe('1536x1024');
+    expect(await submits('join them')).toMatchObject([
+      {
+        endpoint: 'openai/v1/images/edits',
+        body: { n: '2', 'image[]': [{ name: '0.png' }, { name: '1.png' }] },
+      },
+    ]);
+  });
+
+  it('refuses a mask that does not fit and a file that is no picture', async () => {
+    const image = await toFile(await plain(64, 64, '#fff'), 'a.png', { type: 'image/png' });
+    const mask = await toFile(await leftMask(32, 32), 'm.png', { type: 'image/png' });
+    const small = await failureOf(client.images.edit({ model, image, mask, prompt: 'x' }));
+    expect(small).toMatchObject({ status: 400, param: 'mask' });
+    const text = await toFile(Buffer.from('no picture'), 'a.png', { type: 'image/png' });
+    const broken = await failureOf(client.images.edit({ model, image: text, prompt: 'x' }));
+    expect(broken).toMatchObject({ status: 400, code: 'invalid_image_file' });
+  });
+});
+
+describe('faults and the witness', () => {
+  it('refuses as often as asked, says when to come back, then accepts once', async () => {
+    const prompt = 'a patient fox [[submit:429x1;retry-after=2]]';
+    const error = await failureOf(make(prompt));
+    expect(error).toBeInstanceOf(RateLimitError);
+    expect(error.headers?.get('retry-after')).toBe('2');
+    await make(prompt);
+    expect(await submits('a patient fox')).toHaveLength(1);
+  });
+
+  it('blocks, fails, and answers with fewer pictures than asked', async () => {
+    const blocked = await failureOf(make('a crime [[policy]]'));
+    expect(blocked).toMatchObject({ status: 400, code: 'moderation_blocked' });
+    expect(await failureOf(make('a crash [[fail-result:500]]'))).toMatchObject({ status: 500 });
+    expect((await make('few [[partial:2]]', 3)).data).toHaveLength(2);
+  });
+
+  it('drops connections before and after accepting, and in the middle of an answer', async () => {
+    await expect(make('early [[reset-before-accept]]')).rejects.toThrow();
+    await expect(make('late [[reset-after-accept]]')).rejects.toThrow();
+    await expect(make('cut [[truncated-media]]')).rejects.toThrow();
+    expect(await submits('early')).toHaveLength(0);
+    expect(await submits('late')).toHaveLength(1);
+    expect(await submits('cut')).toHaveLength(1);
+  });
+
+  it('spoils media', async () => {
+    expect(decode((await make('none [[empty-media]]')).data?.[0])).toHaveLength(0);
+    const page = decode((await make('page [[wrong-type-media]]')).data?.[0]);
+    expect(page.toString('utf8')).toContain('<!doctype html>');
+  });
+
+  it('takes faults from a rule and records the idempotency key', async () => {
+    const rule = { match: 'images/edits', faults: 'submit:503', times: 1 };
+    await sandbox.call('/_sandbox/faults', { method: 'POST', body: JSON.stringify(rule) });
+    const image = await toFile(await plain(64, 64, '#fff'), 'a.png', { type: 'image/png' });
+    const edit = async () =>
+      client.images.edit(
+        { model, image, prompt: 'ruled' },
+        { headers: { 'Idempotency-Key': 'job-17:0' } },
+      );
+    expect(await failureOf(edit())).toMatchObject({ status: 503 });
+    await edit();
+    const found = await sandbox.call('/_sandbox/submits?jobId=job-17');
+    expect(found.body).toMatchObject([{ body: { prompt: 'ruled' } }]);
+  });
+});
