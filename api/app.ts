@@ -15,6 +15,7 @@ import { authenticate } from './middleware/authenticate.ts';
 import { errorAnswers } from './middleware/error-answers.ts';
 import { requestLog } from './middleware/request-log.ts';
 import { addAdminRoutes } from './routes/admin.ts';
+import { addDocsRoutes } from './routes/docs.ts';
 import { addFileRoutes } from './routes/files.ts';
 import { addHealthRoutes, type Readiness } from './routes/health.ts';
 import { addHookRoutes } from './routes/hooks.ts';
@@ -62,6 +63,7 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
   open.use(rememberRoute);
   addHealthRoutes(open, deps.readiness);
   addFileRoutes(open, storage);
+  addDocsRoutes(open, publicBaseUrl(config));
   addHookRoutes(open, { providers: services.providers, urls: services.urls, inbox, relay, logger });
   addAdminRoutes(open, { adminKey: config.ADMIN_API_KEY, ledger: services.ledger });
 
@@ -80,7 +82,8 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
   const app = new Koa<RequestState>();
   app.use(requestLog(logger));
   app.use(errorAnswers(logger));
-  app.use(helmet());
+  // A gateway behind plain http (development) must not send its own pages to https.
+  app.use(helmet({ contentSecurityPolicy: { directives: { upgradeInsecureRequests: null } } }));
   app.use(open.routes());
   app.use(keyed.routes());
   app.silent = true;

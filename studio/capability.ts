@@ -51,7 +51,13 @@ interface Definition<Request> {
   /** Key scope that a caller needs. */
   scope: 'studio:image' | 'studio:video' | 'studio:audio';
   medium: 'image' | 'video' | 'audio';
+  /** One line of the API reference. */
+  summary: string;
   request: z.ZodType<Request>;
+  /** A request that works, shown in the API reference. */
+  example: Record<string, unknown>;
+  /** The `data` that `present` makes, described. */
+  data: z.ZodType;
   /**
    * Decides provider, calls and prices.
    * @throws GatewayError UNKNOWN_MODEL, UNSUPPORTED_PARAMETER, CONFLICTING_FIELDS, INVALID_REQUEST

@@ -14,3 +14,15 @@ export const seedNumber = z.int().min(0).max(2_147_483_647);
 export const pictureUrl = z
   .url({ protocol: /^https?$/, error: 'must be an http(s) URL' })
   .max(4096);
+
+/** The public id of a model; which ones exist is checked, and told, when the request is planned. */
+export function modelId(models: readonly { id: string }[], standard: string) {
+  return z
+    .string()
+    .max(100)
+    .default(standard)
+    .meta({
+      description: `One of: ${models.map((model) => model.id).join(', ')}`,
+      example: standard,
+    });
+}

@@ -11,8 +11,8 @@ import { imageSizeNames } from '../catalog/image-sizes.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Json, JsonObject } from '../domain/json.ts';
 import { defineCapability, type DraftCall } from './capability.ts';
-import { imageFormats, pictureUrl, promptText, seedNumber } from './image-fields.ts';
-import { presentImages } from './image-presentation.ts';
+import { imageFormats, modelId, pictureUrl, promptText, seedNumber } from './image-fields.ts';
+import { imagesData, presentImages } from './image-presentation.ts';
 import { refuseUnsupported } from './image-parameters.ts';
 
 const customSize = z.strictObject({
@@ -23,7 +23,7 @@ const pixels = z.int().min(1024).max(4096);
 
 const request = z.strictObject({
   prompt: promptText,
-  model: z.string().default('nano-banana'),
+  model: modelId(imageModels, 'nano-banana'),
   numImages: z.int().min(1).max(10).optional(),
   aspectRatio: z.string().max(10).optional(),
   outputFormat: z.enum(imageFormats).optional(),
@@ -49,7 +49,10 @@ export const imageGenerate = defineCapability({
   path: '/studio/image/generate',
   scope: 'studio:image',
   medium: 'image',
+  summary: 'Draw images from a prompt',
   request,
+  example: { prompt: 'a lighthouse at dawn', aspectRatio: '16:9' },
+  data: imagesData,
   plan(body) {
     const model = findImageModel(imageModels, body.model);
     refuseUnsupported(model, body);

@@ -1,5 +1,27 @@
 /** How finished image jobs are shown (spec §4.7). */
+import { z } from 'zod';
 import type { FinishedJob } from './capability.ts';
+
+/** A stored picture as callers see it. */
+const imageData = z
+  .object({
+    url: z.url(),
+    contentType: z.string(),
+    width: z.int().nullable(),
+    height: z.int().nullable(),
+  })
+  .meta({ id: 'Image' });
+
+/** `data` of image generate and edit, described. */
+export const imagesData = z.object({
+  model: z.string(),
+  images: z.array(imageData),
+  metadata: z.object({
+    outputImages: z.int(),
+    prompt: z.string(),
+    aspectRatio: z.string().nullable(),
+  }),
+});
 
 /** `data` of image generate and edit. */
 export function presentImages(job: FinishedJob): Record<string, unknown> {

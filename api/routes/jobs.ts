@@ -28,8 +28,10 @@ const longPollMaxMs = 60_000;
 const cancelWaitMs = 5000;
 const eventIntervalMs = 1000;
 
-const poll = z.object({ wait: z.coerce.number().min(0).max(60).optional() });
-const listing = z.strictObject({
+/** Query of a look at a job. */
+export const poll = z.object({ wait: z.coerce.number().min(0).max(60).optional() });
+/** Query of the list of jobs. */
+export const listing = z.strictObject({
   status: z.enum(['queued', 'in_progress', 'completed', 'failed', 'canceled']).optional(),
   type: z.string().max(64).optional(),
   after: z.iso.datetime({ offset: true }).optional(),

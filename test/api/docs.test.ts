@@ -1,0 +1,62 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { operations } from '../../api/openapi/document.ts';
+import { capabilities } from '../../studio/registry.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ worker: false });
+});
+afterAll(() => gateway.close());
+
+const text = async (path: string): Promise<string> => (await fetch(gateway.url + path)).text();
+
+interface Document {
+  openapi: string;
+  info: { version: string };
+  paths: Record<string, Record<string, { responses: Record<string, unknown> }>>;
+}
+
+describe('the description', () => {
+  it('is OpenAPI 3.1.0 at version 1.0.0, the same as JSON and as YAML', async () => {
+    const document = JSON.parse(await text('/api/v1/openapi.json')) as Document;
+    expect(document).toMatchObject({ openapi: '3.1.0', info: { version: '1.0.0' } });
+    expect(parse(await text('/api/v1/openapi.yaml'))).toEqual(document);
+  });
+
+  it('has every capability, every operation once, and what it may answer', async () => {
+    const document = JSON.parse(await text('/api/v1/openapi.json')) as Document;
+    for (const { path } of capabilities) {
+      expect(Object.keys(document.paths[`/api/v1${path}`]?.['post']?.responses ?? {})).toEqual(
+        expect.arrayContaining(['200', '400', '401', '402', '403', '429', '500']),
+      );
+    }
+    const ids = operations.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  it('has examples that the API takes', () => {
+    for (const capability of capabilities) {
+      const parsed = capability.request.safeParse(capability.example);
+      expect(parsed.error, capability.path).toBeUndefined();
+      if (parsed.data) expect(() => capability.plan(parsed.data)).not.toThrow();
+    }
+  });
+
+  it('has a reference page that needs nothing from elsewhere', async () => {
+    const page = await text('/docs');
+    const links = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, link]) => link ?? '');
+    expect(links.length).toBeGreaterThan(2);
+    for (const link of links) {
+      expect(link.startsWith('/docs/')).toBe(true);
+      expect((await fetch(gateway.url + link)).status).toBe(200);
+    }
+    expect((await fetch(`${gateway.url}/docs/package.json`)).status).toBe(404);
+  });
+
+  it('has a summary for language models that names every operation', async () => {
+    const summary = await text('/llms.txt');
+    for (const { path } of operations) expect(summary).toContain(path);
+  });
+});
