@@ -115,7 +115,13 @@ export const jobOperations: readonly Operation[] = [
     scope: 'studio:read',
     params,
     answers: {
-      200: { description: 'Events.', content: { type: 'text/event-stream', schema: z.string() } },
+      200: {
+        description: 'Events.',
+        content: {
+          type: 'text/event-stream',
+          schema: z.object({ event: z.literal('job'), data: z.string() }),
+        },
+      },
     },
     errors: ['JOB_NOT_FOUND'],
   },

@@ -36,13 +36,10 @@ const headers = z.object({
     .max(255)
     .optional()
     .meta({ description: 'The same key and body give the same job; another body is refused.' }),
-  Prefer: z
-    .string()
-    .optional()
-    .meta({
-      description: '`wait=n` lowers the synchronous wait to n seconds.',
-      example: 'wait=10',
-    }),
+  Prefer: z.string().optional().meta({
+    description: '`wait=n` lowers the synchronous wait to n seconds.',
+    example: 'wait=10',
+  }),
 });
 
 /** One operation per capability. */

@@ -33,10 +33,16 @@ export const poll = z.object({ wait: z.coerce.number().min(0).max(60).optional()
 /** Query of the list of jobs. */
 export const listing = z.strictObject({
   status: z.enum(['queued', 'in_progress', 'completed', 'failed', 'canceled']).optional(),
-  type: z.string().max(64).optional(),
+  type: z
+    .string()
+    .regex(/^[A-Za-z]{1,64}$/, 'must be a type of job')
+    .optional(),
   after: z.iso.datetime({ offset: true }).optional(),
   limit: z.coerce.number().int().min(1).max(100).default(20),
-  cursor: z.string().max(64).optional(),
+  cursor: z
+    .string()
+    .regex(/^job_[0-9a-f]{32}$/, 'must be the nextCursor of a page')
+    .optional(),
 });
 
 /** Adds the routes of the job resource. */

@@ -46,7 +46,7 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
 
   async function claim(ctx: Context, capability: Capability, body: unknown): Promise<Claim> {
     const newJobId = newId('job');
-    if (ctx.get('idempotency-key') === '') return { jobId: newJobId, replayed: false };
+    if (ctx.headers['idempotency-key'] === undefined) return { jobId: newJobId, replayed: false };
     const key = parseWith(idempotencyKey, { 'Idempotency-Key': ctx.get('idempotency-key') });
     return deps.idempotency.claim({
       organizationId: ctx.state.caller.organizationId,
@@ -90,7 +90,7 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
       await deps.admission.admit(plan);
     } catch (error) {
       const refused = error instanceof GatewayError && error.code !== 'SERVICE_UNAVAILABLE';
-      if (refused && ctx.get('idempotency-key') !== '') {
+      if (refused && ctx.headers['idempotency-key'] !== undefined) {
         await deps.idempotency.giveBack(plan.organizationId, plan.jobId);
       }
       throw error;

@@ -1,0 +1,32 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { installSchemathesis, runSchemathesis } from '../harness/schemathesis.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  [gateway] = await Promise.all([
+    startGateway({
+      credits: 1_000_000_000,
+      latencyMs: 20,
+      sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+      env: { SYNC_WAIT_MS: '5000' },
+    }),
+    installSchemathesis(),
+  ]);
+}, 180_000);
+afterAll(() => gateway.close());
+
+describe('the served description', () => {
+  it('holds against generated requests: no server error, no answer that it does not describe', async () => {
+    const seed = process.env['SEED'] ?? '1';
+    const { failed, report } = await runSchemathesis({
+      url: gateway.url,
+      key: gateway.caller.key,
+      examples: Number(process.env['SCHEMATHESIS_EXAMPLES'] ?? 8),
+      seed,
+    });
+    expect(failed, `seed ${seed}\n${report.slice(-6000)}`).toBe(false);
+    expect(report).toMatch(/\d+ generated/);
+    expect(await gateway.api.services.ledger.audit()).toEqual([]);
+  }, 300_000);
+});
