@@ -1,7 +1,8 @@
 /**
  * Runs a script of this project with the Node version it pins, after installing the dependencies
- * when they are missing or out of date: `node stack/bootstrap.mjs <script> [arguments]`, or without
- * a script to install only. Plain JavaScript for Node 18 and later, because it runs before anything
+ * when they are missing or out of date: `node stack/bootstrap.mjs [--without-dev] <script> [arguments]`,
+ * or without a script to install only. `--without-dev` is content with what running needs, which is
+ * half of it: a first start is not the moment to install the tests' clients. Plain JavaScript for Node 18 and later, because it runs before anything
  * is installed.
  */
 import { spawn } from 'node:child_process';
@@ -26,6 +27,7 @@ const lockFile = join(project, '.cache', 'install.lock');
 const startedAtMs = Date.now();
 const oldestMajor = 18;
 const stopSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+const withoutDev = process.argv[2] === '--without-dev';
 
 /** The packages of a lockfile by path, without the project itself. */
 function readPackages(file) {
@@ -44,9 +46,9 @@ function isInstalled() {
     return (
       existsSync(pinnedNode) &&
       // Other platforms' binaries are optional and absent.
-      wanted.every(([path, { version, integrity, optional }]) => {
+      wanted.every(([path, { version, integrity, optional, dev, devOptional }]) => {
         const found = installed.get(path);
-        if (!found) return optional === true;
+        if (!found) return optional === true || (withoutDev && (dev ?? devOptional) === true);
         return found.version === version && found.integrity === integrity;
       })
     );
@@ -109,7 +111,8 @@ async function runNpm(...args) {
   const npm = process.env.npm_execpath;
   // The script of the npm that started us, else the one on the PATH.
   const [command, first] = npm?.endsWith('.js') ? [process.execPath, [npm]] : ['npm', []];
-  const flags = ['--include=dev', '--include=optional', '--ignore-scripts=false'];
+  const scope = withoutDev ? '--omit=dev' : '--include=dev';
+  const flags = [scope, '--include=optional', '--ignore-scripts=false'];
   const quiet = ['--no-audit', '--no-fund', '--loglevel=error'];
   const child = spawn(command, [...first, ...args, ...flags, ...quiet], {
     cwd: project,
@@ -190,7 +193,7 @@ try {
     throw new Error(`Node ${process.versions.node} is too old: install Node 20 or later`);
   }
   await ensureInstalled();
-  const args = process.argv.slice(2);
+  const args = process.argv.slice(withoutDev ? 3 : 2);
   if (args.length > 0) run(args);
 } catch (error) {
   console.error(error instanceof Error ? error.message : String(error));
