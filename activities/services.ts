@@ -47,7 +47,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     secret: config.STORAGE_SECRET,
     publicBaseUrl: publicBaseUrl(config),
   });
-  const outbound = createOutbound(config.ALLOW_PRIVATE_NETWORK_ORIGINS);
+  const outbound = createOutbound({ admittedOrigins: config.ALLOW_PRIVATE_NETWORK_ORIGINS });
   return {
     pool,
     ledger: createLedger(pool),
