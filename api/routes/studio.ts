@@ -82,7 +82,7 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
         retryAfterSeconds: 2,
       });
     }
-    answer(ctx, job, deps.view);
+    await answer(ctx, job, deps.view);
   }
 
   async function admit(plan: Parameters<Admission['admit']>[0], ctx: Context): Promise<void> {
@@ -103,11 +103,11 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
 }
 
 /** 200 with the result, the job's own failure, or 202 with where to look (design §4). */
-function answer(ctx: Context, job: JobRecord, view: JobView): void {
+async function answer(ctx: Context, job: JobRecord, view: JobView): Promise<void> {
   if (job.error) {
     throw new GatewayError(job.error.code, job.error.message, { body: { jobId: job.id } });
   }
-  const data = view.result(job);
+  const data = await view.result(job);
   if (data) {
     ctx.status = 200;
     ctx.body = { success: true, data, credits: view.credits(job) };
