@@ -5,6 +5,7 @@ import { openDatabase, type DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createOutbound, type Outbound } from '../platform/outbound.ts';
 import { openChatCatalog } from './chat-models.ts';
+import { createInputs, type Inputs } from './inputs.ts';
 import { createJobNews, type JobNews } from './job-news.ts';
 import { createCallRecords, type CallRecords } from './ledger/call-records.ts';
 import { createLedger, type Ledger } from './ledger/ledger.ts';
@@ -29,6 +30,7 @@ export interface Services {
   /** Null when the store serves its URLs itself. */
   signedUrls: SignedUrls | null;
   uploads: Uploads;
+  inputs: Inputs;
   outbound: Outbound;
   artifacts: ArtifactStore;
   urls: NotificationUrls;
@@ -62,6 +64,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     storage,
     signedUrls,
     uploads,
+    inputs: createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl }),
     outbound,
     artifacts: createArtifactStore({ storage, outbound }),
     urls: createNotificationUrls({

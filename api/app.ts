@@ -82,7 +82,7 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
   );
   addModelRoutes(keyed, services.chatCatalog);
   addJobRoutes(keyed, { client, reads, admission, view });
-  addStudioRoutes(keyed, { config, admission, idempotency, view });
+  addStudioRoutes(keyed, { config, admission, idempotency, inputs: services.inputs, view });
   addUploadUrlRoute(keyed, {
     storage,
     uploads: services.uploads,
