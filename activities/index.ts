@@ -1,6 +1,7 @@
 /** All activities, made from what they depend on. Workflows import only the types of this file. */
 import type { DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
+import type { Inputs } from './inputs.ts';
 import { createJobMoves, type JobMoves } from './job-moves.ts';
 import type { JobNews } from './job-news.ts';
 import type { CallRecords } from './ledger/call-records.ts';
@@ -18,6 +19,7 @@ export interface ActivityDeps {
   news: JobNews;
   providers: Map<string, Provider>;
   artifacts: ArtifactStore;
+  inputs: Inputs;
   urls: NotificationUrls;
   logger: Logger;
 }

@@ -6,6 +6,7 @@ import type { Logger } from '../platform/logger.ts';
 import type { CallOutputs, CallRoute, OutputSpec } from '../studio/job-plan.ts';
 import { storeResult } from './call-results.ts';
 import { toApplicationFailure } from './failures.ts';
+import type { Inputs } from './inputs.ts';
 import type { CallName, CallRecords } from './ledger/call-records.ts';
 import type { NotificationUrls } from './providers/notification-url.ts';
 import {
@@ -52,6 +53,7 @@ export interface ProviderCallsDeps {
   providers: Map<string, Provider>;
   records: CallRecords;
   artifacts: ArtifactStore;
+  inputs: Inputs;
   urls: NotificationUrls;
   logger: Logger;
 }
@@ -70,7 +72,7 @@ const heartbeatIntervalMs = 4000;
 /** See `ProviderCalls`. */
 export function createProviderCalls(deps: ProviderCallsDeps): ProviderCalls {
   return {
-    submitCall: (task) => attempt(() => submit(deps, task)),
+    submitCall: (task) => attempt(async () => submit(deps, await withReadableInputs(deps, task))),
     collectCall: (task) => attempt(() => collect(deps, task)),
     cancelCall: (task) =>
       attempt(async () =>
@@ -80,6 +82,12 @@ export function createProviderCalls(deps: ProviderCallsDeps): ProviderCalls {
         ),
       ),
   };
+}
+
+/** URLs of own files are signed for the attempt: what the plan carries is no URL. */
+async function withReadableInputs(deps: ProviderCallsDeps, task: CallTask): Promise<CallTask> {
+  const input = await deps.inputs.sign(task.route.input, task.organizationId);
+  return { ...task, route: { ...task.route, input } };
 }
 
 async function submit(deps: ProviderCallsDeps, task: CallTask): Promise<SubmitOutcome> {

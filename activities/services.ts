@@ -5,6 +5,7 @@ import { openDatabase, type DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createOutbound, type Outbound } from '../platform/outbound.ts';
 import { openChatCatalog } from './chat-models.ts';
+import { createInputs, type Inputs } from './inputs.ts';
 import { createJobNews, type JobNews } from './job-news.ts';
 import { createCallRecords, type CallRecords } from './ledger/call-records.ts';
 import { createLedger, type Ledger } from './ledger/ledger.ts';
@@ -12,7 +13,10 @@ import { createNotificationUrls, type NotificationUrls } from './providers/notif
 import type { Provider } from './providers/provider.ts';
 import { createProviders } from './providers/registry.ts';
 import { createArtifactStore, type ArtifactStore } from './storage/artifacts.ts';
-import { openLocalDisk, type LocalDisk } from './storage/local-disk.ts';
+import type { SignedUrls } from './storage/local-disk.ts';
+import { openStorage } from './storage/open-storage.ts';
+import type { Storage } from './storage/storage.ts';
+import { createUploads, type Uploads } from './storage/uploads.ts';
 
 /** The open services of a process. */
 export interface Services {
@@ -22,7 +26,11 @@ export interface Services {
   news: JobNews;
   providers: Map<string, Provider>;
   chatCatalog: ChatCatalog;
-  storage: LocalDisk;
+  storage: Storage;
+  /** Null when the store serves its URLs itself. */
+  signedUrls: SignedUrls | null;
+  uploads: Uploads;
+  inputs: Inputs;
   outbound: Outbound;
   artifacts: ArtifactStore;
   urls: NotificationUrls;
@@ -42,12 +50,10 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     poolMax: config.DATABASE_POOL_MAX,
     logger,
   });
-  const storage = await openLocalDisk({
-    directory: config.STORAGE_DIR,
-    secret: config.STORAGE_SECRET,
-    publicBaseUrl: publicBaseUrl(config),
-  });
-  const outbound = createOutbound(config.ALLOW_PRIVATE_NETWORK_ORIGINS);
+  const ownUrl = publicBaseUrl(config);
+  const { storage, signedUrls } = await openStorage(config, ownUrl);
+  const outbound = createOutbound({ admittedOrigins: config.ALLOW_PRIVATE_NETWORK_ORIGINS });
+  const uploads = createUploads({ pool, storage });
   return {
     pool,
     ledger: createLedger(pool),
@@ -56,10 +62,13 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     providers: createProviders(config),
     chatCatalog: await openChatCatalog(config),
     storage,
+    signedUrls,
+    uploads,
+    inputs: createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl }),
     outbound,
     artifacts: createArtifactStore({ storage, outbound }),
     urls: createNotificationUrls({
-      publicBaseUrl: publicBaseUrl(config),
+      publicBaseUrl: ownUrl,
       secret: config.WEBHOOK_SECRET,
     }),
     logger,

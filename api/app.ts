@@ -22,6 +22,7 @@ import { addHookRoutes } from './routes/hooks.ts';
 import { addJobRoutes } from './routes/jobs.ts';
 import { addModelRoutes } from './routes/models.ts';
 import { addStudioRoutes } from './routes/studio.ts';
+import { addUploadRoute, addUploadUrlRoute } from './routes/uploads.ts';
 import { createAdmission } from './studio/admission.ts';
 import { createIdempotency } from './studio/idempotency.ts';
 import { createJobView } from './studio/job-view.ts';
@@ -62,8 +63,12 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
   const open = new Router<RequestState>();
   open.use(rememberRoute);
   addHealthRoutes(open, deps.readiness);
-  addFileRoutes(open, storage);
   addDocsRoutes(open, publicBaseUrl(config));
+  if (services.signedUrls) {
+    const { signedUrls, uploads } = services;
+    addFileRoutes(open, { storage, signedUrls });
+    addUploadRoute(open, { storage, signedUrls, uploads });
+  }
   addHookRoutes(open, { providers: services.providers, urls: services.urls, inbox, relay, logger });
   addAdminRoutes(open, { adminKey: config.ADMIN_API_KEY, ledger: services.ledger });
 
@@ -77,7 +82,13 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
   );
   addModelRoutes(keyed, services.chatCatalog);
   addJobRoutes(keyed, { client, reads, admission, view });
-  addStudioRoutes(keyed, { config, admission, idempotency, view });
+  addStudioRoutes(keyed, { config, admission, idempotency, inputs: services.inputs, view });
+  addUploadUrlRoute(keyed, {
+    storage,
+    uploads: services.uploads,
+    uploadTtlMs: config.UPLOAD_URL_TTL_MS,
+    readTtlMs: config.UPLOAD_READ_TTL_MS,
+  });
 
   const app = new Koa<RequestState>();
   app.use(requestLog(logger));

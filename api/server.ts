@@ -49,6 +49,9 @@ export interface Api {
 /** Connections that are still open after this are cut. */
 const closeTimeoutMs = 15_000;
 
+/** The longest upload; other bodies are cut sooner, where they are read. */
+const requestTimeoutMs = 900_000;
+
 /** Starts the API; it serves when this returns. */
 export async function startApi(options: ApiOptions): Promise<Api> {
   const { config, logger } = options;
@@ -89,7 +92,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   });
   const handle = app.callback();
   const server = createServer(
-    { headersTimeout: 15_000, requestTimeout: 60_000, keepAliveTimeout: 65_000 },
+    { headersTimeout: 15_000, requestTimeout: requestTimeoutMs, keepAliveTimeout: 65_000 },
     (request, response) => void handle(request, response),
   );
   await listen(server, config);

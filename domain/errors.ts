@@ -42,6 +42,7 @@ export const errorTable = {
   NOT_FOUND: { status: 404, retryable: false, message: 'No such resource.' },
   JOB_NOT_FOUND: { status: 404, retryable: false, message: 'No such job.' },
   METHOD_NOT_ALLOWED: { status: 405, retryable: false, message: 'Method not allowed.' },
+  REQUEST_TIMEOUT: { status: 408, retryable: true, message: 'The request took too long to come.' },
   JOB_ALREADY_DONE: { status: 409, retryable: false, message: 'The job has already ended.' },
   REQUEST_IN_PROGRESS: {
     status: 409,

@@ -23,7 +23,16 @@ const originList = z
   .transform((value) => value.split(',').filter(Boolean))
   .pipe(z.array(z.url().transform((value) => new URL(value).origin)));
 
-const environment = z.object({
+/** What STORAGE_DRIVER=s3 cannot do without. */
+const s3Variables = [
+  'S3_ENDPOINT',
+  'S3_REGION',
+  'S3_BUCKET',
+  'S3_ACCESS_KEY_ID',
+  'S3_SECRET_ACCESS_KEY',
+] as const;
+
+const variables = z.object({
   NODE_ENV: z.string().default('development'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent']).default('info'),
 
@@ -49,8 +58,25 @@ const environment = z.object({
   /** Whether the API process also works on the Studio queue, so that workflows start eagerly. */
   API_WORKER: flag.default(true),
 
+  /** `local`: files below STORAGE_DIR, served by the API; `s3`: any S3-compatible store. */
+  STORAGE_DRIVER: z.enum(['local', 's3']).default('local'),
+  /** Objects of the local driver; with both drivers, files on their way into the storage. */
   STORAGE_DIR: z.string().min(1).default('.data/storage'),
   STORAGE_SECRET: secret,
+  S3_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
+  S3_REGION: z.string().min(1).optional(),
+  S3_BUCKET: z
+    .string()
+    .regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket')
+    .optional(),
+  S3_ACCESS_KEY_ID: z.string().min(1).optional(),
+  S3_SECRET_ACCESS_KEY: z.string().min(1).optional(),
+  /** The endpoint as callers and providers reach it, when that is not S3_ENDPOINT. */
+  S3_PUBLIC_BASE_URL: z.url({ protocol: /^https?$/ }).optional(),
+  /** How long a signed upload URL takes its file: ten minutes at most. */
+  UPLOAD_URL_TTL_MS: count(1000, 600_000).default(600_000),
+  /** How long the public URL of an upload reads: seven days at most (the most S3 signs for). */
+  UPLOAD_READ_TTL_MS: count(60_000, 604_800_000).default(604_800_000),
   KEY_PEPPER: secret,
   WEBHOOK_SECRET: secret,
   ADMIN_API_KEY: secret,
@@ -86,6 +112,15 @@ const environment = z.object({
   /** How often the sweeper asks whether an open reservation still has a running workflow. */
   RESERVATION_TTL_MS: count(1000, 86_400_000).default(120_000),
   SWEEP_INTERVAL_MS: count(100, 3_600_000).default(10_000),
+});
+
+const environment = variables.superRefine((config, context) => {
+  if (config.STORAGE_DRIVER !== 's3') return;
+  for (const name of s3Variables) {
+    if (config[name] === undefined) {
+      context.addIssue({ code: 'custom', path: [name], message: 'is required by STORAGE_DRIVER' });
+    }
+  }
 });
 
 /** The configuration of a process: durations in milliseconds, sizes in bytes, as named. */

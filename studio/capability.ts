@@ -25,10 +25,22 @@ export interface DraftCall {
   required: boolean;
 }
 
+/** A URL, or the id of an uploaded file, that a request asks a provider to read. */
+export interface PlanInput {
+  /** The request field, as in `imageUrls.0`. */
+  field: string;
+  /** As it stands in the calls' inputs. */
+  url: string;
+  /** What the field takes, where it takes one medium only. */
+  medium?: 'image' | 'audio' | 'video';
+}
+
 /** What a request comes to: decided by the capability, completed by the API. */
 export interface DraftPlan {
   model: string | null;
   calls: DraftCall[];
+  /** Everything that is to be read: checked before anything is reserved. */
+  inputs?: PlanInput[];
   /** The caller asked for 202, or the model always answers later. */
   async: boolean;
 }

@@ -56,7 +56,16 @@ export const imageGenerate = defineCapability({
   plan(body) {
     const model = findImageModel(imageModels, body.model);
     refuseUnsupported(model, body);
-    return { model: model.id, calls: planCalls(model, body), async: body.async ?? false };
+    return {
+      model: model.id,
+      calls: planCalls(model, body),
+      inputs: (body.imageUrls ?? []).map((url, index) => ({
+        field: `imageUrls.${index}`,
+        url,
+        medium: 'image' as const,
+      })),
+      async: body.async ?? false,
+    };
   },
   present: presentImages,
 });

@@ -62,6 +62,7 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
       const did = await decide(deps, entry);
       report[did] += 1;
     }
+    await services.uploads.sweep();
     return report;
   }
   return {

@@ -1,51 +1,61 @@
 /**
- * The embedded storage driver: files below one directory, read through URLs signed with HMAC-SHA256
- * over method, key and expiry.
+ * The embedded storage driver: files below one directory, read and uploaded through URLs of the API,
+ * signed with HMAC-SHA256 over everything that they admit.
  */
-import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
+import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { link, mkdir, open, stat, unlink } from 'node:fs/promises';
+import { link, mkdir, open, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { assert } from '../../domain/assert.ts';
-import { contentTypeOf, isStorageKey, type Storage } from './storage.ts';
+import { sniff, sniffBytes } from './media-types.ts';
+import { openSpool } from './spool.ts';
+import { contentTypeOf, isStorageKey, untypedExtension, type Storage } from './storage.ts';
 
 interface LocalDiskOptions {
   directory: string;
   secret: string;
-  /** Where the API serves `/files/…`. */
+  /** Where the API serves `/files/…` and `/uploads/…`. */
   publicBaseUrl: string;
 }
 
-/** Storage on the local disk, and the check of its URLs. */
-export interface LocalDisk extends Storage {
-  /** Whether this signature admits reading the key now. */
-  admits: (key: string, query: { expires: string; signature: string }) => boolean;
+/** The query of a signed URL, as it came in. */
+type SignedQuery = Readonly<Record<string, string | string[] | undefined>>;
+
+/** What the routes of the embedded storage ask: whether a URL was made by us and still holds. */
+export interface SignedUrls {
+  admitsRead: (key: string, query: SignedQuery) => boolean;
+  /** The size that the URL names; null when it admits no upload now. */
+  admitsUpload: (key: string, query: SignedQuery) => { sizeBytes: number | null } | null;
 }
+
+/** Storage on the local disk, and the check of its URLs. */
+export type LocalDisk = Storage & SignedUrls;
 
 /** Opens (and makes) the directory. */
 export async function openLocalDisk(options: LocalDiskOptions): Promise<LocalDisk> {
-  const spoolDirectory = join(options.directory, 'spool');
-  await mkdir(spoolDirectory, { recursive: true });
+  const spoolPath = await openSpool(options.directory);
+  return { spoolPath, ...objectsBelow(options.directory), ...signedUrls(options) };
+}
 
-  const sign = (key: string, expires: string): string =>
-    createHmac('sha256', options.secret).update(`GET\n${key}\n${expires}`).digest('base64url');
+type Objects = Pick<Storage, 'put' | 'size' | 'open' | 'remove'>;
 
+function objectsBelow(directory: string): Objects {
   function pathOf(key: string): string {
     assert(isStorageKey(key), 'a storage key has the form that we make');
-    return join(options.directory, 'objects', key);
+    return join(directory, 'objects', key);
   }
 
   async function size(key: string): Promise<number | null> {
     try {
       return (await stat(pathOf(key))).size;
     } catch (error) {
-      if (isMissing(error)) return null;
+      if (hasCode(error, 'ENOENT')) return null;
       throw error;
     }
   }
 
   return {
-    spoolPath: () => Promise.resolve(join(spoolDirectory, randomUUID())),
+    size,
     async put(key, spoolPath) {
       const path = pathOf(key);
       await mkdir(dirname(path), { recursive: true });
@@ -56,38 +66,112 @@ export async function openLocalDisk(options: LocalDiskOptions): Promise<LocalDis
       } finally {
         await file.close();
       }
-      try {
-        await link(spoolPath, path);
-      } catch (error) {
-        if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
-      }
+      // A link is atomic and never replaces: of two writers at once one wins, whole.
+      const stored = await link(spoolPath, path).then(
+        () => 'stored' as const,
+        (error: unknown) => {
+          if (hasCode(error, 'EEXIST')) return 'exists' as const;
+          throw error;
+        },
+      );
       await unlink(spoolPath);
+      return stored;
     },
-    size,
     async open(key, range) {
       const sizeBytes = await size(key);
       if (sizeBytes === null) return null;
+      const contentType = key.endsWith(`.${untypedExtension}`)
+        ? await sniffedType(pathOf(key))
+        : contentTypeOf(key);
       const bounds = range ? { start: range.first, end: range.last } : {};
-      return {
-        stream: createReadStream(pathOf(key), bounds),
-        sizeBytes,
-        contentType: contentTypeOf(key),
-      };
+      return { stream: createReadStream(pathOf(key), bounds), sizeBytes, contentType };
     },
+    remove: (key) => rm(pathOf(key), { force: true }),
+  };
+}
+
+/** The type of a file that was uploaded without naming one. */
+async function sniffedType(path: string): Promise<string> {
+  const file = await open(path);
+  try {
+    const head = Buffer.alloc(sniffBytes);
+    const { bytesRead } = await file.read(head, 0, sniffBytes, 0);
+    return sniff(head.subarray(0, bytesRead))?.contentType ?? 'application/octet-stream';
+  } finally {
+    await file.close();
+  }
+}
+
+function signedUrls({
+  secret,
+  publicBaseUrl,
+}: LocalDiskOptions): SignedUrls & Pick<Storage, 'urlOf' | 'signUpload' | 'keyOf'> {
+  const readBase = new URL(`${publicBaseUrl}/files/`);
+
+  /** The MAC of all that a URL admits; the key's extension is the content type's only source. */
+  const macOf = (method: 'GET' | 'PUT', key: string, terms: string[]): string =>
+    createHmac('sha256', secret)
+      .update([method, key, contentTypeOf(key), ...terms].join('\n'))
+      .digest('base64url');
+
+  return {
     urlOf(key, ttlMs) {
       const expires = String(Math.ceil((Date.now() + ttlMs) / 1000));
-      return `${options.publicBaseUrl}/files/${key}?expires=${expires}&signature=${sign(key, expires)}`;
+      const signature = macOf('GET', key, [expires]);
+      return Promise.resolve(`${readBase.href}${key}?expires=${expires}&signature=${signature}`);
     },
-    admits(key, query) {
-      if (!isStorageKey(key) || !/^\d{1,12}$/.test(query.expires)) return false;
-      const given = Buffer.from(query.signature);
-      const right = Buffer.from(sign(key, query.expires));
-      if (given.length !== right.length || !timingSafeEqual(given, right)) return false;
-      return Number(query.expires) * 1000 > Date.now();
+    signUpload({ key, sizeBytes, ttlMs }) {
+      const expiresAtMs = Math.floor((Date.now() + ttlMs) / 1000) * 1000;
+      const expires = String(expiresAtMs / 1000);
+      const size = sizeBytes === null ? '' : String(sizeBytes);
+      const query = new URLSearchParams({
+        expires,
+        ...(sizeBytes !== null && { size }),
+        signature: macOf('PUT', key, [expires, size]),
+      });
+      return Promise.resolve({
+        url: `${publicBaseUrl}/uploads/${key}?${query.toString()}`,
+        headers: { 'Content-Type': contentTypeOf(key) },
+        expiresAtMs,
+      });
+    },
+    keyOf(url) {
+      if (url.origin !== readBase.origin || !url.pathname.startsWith(readBase.pathname))
+        return null;
+      const key = url.pathname.slice(readBase.pathname.length);
+      return isStorageKey(key) ? key : null;
+    },
+    admitsRead(key, query) {
+      const { expires, signature } = query;
+      if (!isStorageKey(key) || !isInTime(expires)) return false;
+      return holds(signature, macOf('GET', key, [expires]));
+    },
+    admitsUpload(key, query) {
+      const { expires, size, signature, ...rest } = query;
+      if (!isStorageKey(key) || !isInTime(expires) || Object.keys(rest).length > 0) return null;
+      if (size !== undefined && (typeof size !== 'string' || !/^[1-9]\d{0,11}$/.test(size))) {
+        return null;
+      }
+      if (!holds(signature, macOf('PUT', key, [expires, size ?? '']))) return null;
+      return { sizeBytes: size === undefined ? null : Number(size) };
     },
   };
 }
 
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+function holds(given: unknown, mac: string): boolean {
+  const right = Buffer.from(mac);
+  const word = Buffer.from(typeof given === 'string' ? given : '');
+  return word.length === right.length && timingSafeEqual(word, right);
+}
+
+function isInTime(expires: unknown): expires is string {
+  return (
+    typeof expires === 'string' &&
+    /^[1-9]\d{0,11}$/.test(expires) &&
+    Number(expires) * 1000 > Date.now()
+  );
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
 }

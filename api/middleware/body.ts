@@ -5,6 +5,8 @@ import type { Context } from '../context.ts';
 
 /** Bytes of a JSON body: all limits of spec §4 fit many times. */
 const jsonBytesMax = 1024 * 1024;
+/** A body that takes longer is not on its way; uploads have a route and a limit of their own. */
+const bodyTimeoutMs = 60_000;
 /** No request of ours nests deeper; a parser's stack must not be the limit. */
 const depthMax = 32;
 
@@ -25,10 +27,18 @@ export async function readBody(ctx: Context, bytesMax: number): Promise<Buffer> 
   if ((ctx.request.length ?? 0) > bytesMax) throw tooLarge();
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of ctx.req as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > bytesMax) throw tooLarge();
-    chunks.push(chunk);
+  const late = setTimeout(
+    () => ctx.req.destroy(new GatewayError('REQUEST_TIMEOUT')),
+    bodyTimeoutMs,
+  );
+  try {
+    for await (const chunk of ctx.req as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > bytesMax) throw tooLarge();
+      chunks.push(chunk);
+    }
+  } finally {
+    clearTimeout(late);
   }
   return Buffer.concat(chunks);
 }

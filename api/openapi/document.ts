@@ -3,10 +3,15 @@ import { stringify } from 'yaml';
 import { createDocument, type ZodOpenApiObject } from 'zod-openapi';
 import { jobOperations } from './job-operations.ts';
 import { describeOperation, type Operation } from './operation.ts';
+import { storageOperations } from './storage-operations.ts';
 import { studioOperations } from './studio-operations.ts';
 
 /** Every operation, in the order of the reference page. */
-export const operations: readonly Operation[] = [...studioOperations, ...jobOperations];
+export const operations: readonly Operation[] = [
+  ...studioOperations,
+  ...jobOperations,
+  ...storageOperations,
+];
 
 /** The document in both spellings; it never changes while a process runs. */
 export interface OpenApiDocument {

@@ -1,29 +1,38 @@
 /** GET /files/…: artifacts of the embedded storage, behind signed URLs; no key needed. */
 import type Router from '@koa/router';
-import type { LocalDisk } from '../../activities/storage/local-disk.ts';
-import type { ByteRange } from '../../activities/storage/storage.ts';
+import type { SignedUrls } from '../../activities/storage/local-disk.ts';
+import type { ByteRange, Storage } from '../../activities/storage/storage.ts';
+import { mediaTypeOf } from '../../activities/storage/media-types.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { RequestState } from '../context.ts';
 
 const rangeForm = /^bytes=(\d*)-(\d*)$/;
 
+interface FileRoutesDeps {
+  storage: Storage;
+  signedUrls: SignedUrls;
+}
+
 /** Adds the route of the stored files. */
-export function addFileRoutes(router: Router<RequestState>, storage: LocalDisk): void {
+export function addFileRoutes(router: Router<RequestState>, deps: FileRoutesDeps): void {
+  const { storage, signedUrls } = deps;
   router.get('/files/*key', async (ctx) => {
     const key = String(ctx.params['key']);
-    const { expires, signature } = ctx.query;
-    const query = { expires: String(expires), signature: String(signature) };
     // A wrong signature and a missing object give the same answer.
-    const sizeBytes = storage.admits(key, query) ? await storage.size(key) : null;
+    const sizeBytes = signedUrls.admitsRead(key, ctx.query) ? await storage.size(key) : null;
     if (sizeBytes === null) throw new GatewayError('NOT_FOUND');
     const range = rangeOf(ctx.get('range'), sizeBytes);
     const object = await storage.open(key, range);
     if (!object) throw new GatewayError('NOT_FOUND');
+    const disposition = mediaTypeOf(object.contentType) ? 'inline' : 'attachment';
     ctx.set({
       'Content-Type': object.contentType,
       'Accept-Ranges': 'bytes',
       'Cache-Control': 'private, max-age=300, immutable',
-      'Content-Disposition': `inline; filename="${key.slice(key.lastIndexOf('/') + 1)}"`,
+      'Content-Disposition': `${disposition}; filename="${key.slice(key.lastIndexOf('/') + 1)}"`,
+      // Whoever has the URL may show it on a page; what it shows runs nothing.
+      'Cross-Origin-Resource-Policy': 'cross-origin',
+      'Content-Security-Policy': "default-src 'none'; sandbox",
     });
     if (range) {
       ctx.status = 206;

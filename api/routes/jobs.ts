@@ -69,7 +69,7 @@ export function addJobRoutes(router: Router<RequestState>, deps: JobRoutesDeps):
     const job = await find(ctx);
     const waitMs = seconds === undefined ? 0 : seconds * 1000;
     const preferred = ctx.get('prefer') ? preferredWaitMs(ctx, longPollMaxMs) : waitMs;
-    show(ctx, view, preferred > 0 ? await wait(ctx, job, preferred) : job);
+    await show(ctx, view, preferred > 0 ? await wait(ctx, job, preferred) : job);
   });
 
   router.get('/studio/jobs', async (ctx) => {
@@ -86,7 +86,7 @@ export function addJobRoutes(router: Router<RequestState>, deps: JobRoutesDeps):
     const hasMore = jobs.length > query.limit;
     ctx.body = {
       success: true,
-      data: page.map((job) => view.resource(job)),
+      data: await Promise.all(page.map((job) => view.resource(job))),
       hasMore,
       nextCursor: hasMore ? page.at(-1)?.id : null,
     };
@@ -102,7 +102,7 @@ export function addJobRoutes(router: Router<RequestState>, deps: JobRoutesDeps):
     }
     const now = await wait(ctx, job, cancelWaitMs);
     ctx.status = now.status === 'queued' ? 202 : 200;
-    show(ctx, view, now);
+    await show(ctx, view, now);
   });
 
   router.get('/studio/jobs/:jobId/events', async (ctx) => {
@@ -120,7 +120,7 @@ export function addJobRoutes(router: Router<RequestState>, deps: JobRoutesDeps):
   });
 }
 
-function show(ctx: Context, view: JobView, job: JobRecord): void {
+async function show(ctx: Context, view: JobView, job: JobRecord): Promise<void> {
   if (job.status === 'queued') ctx.set('Retry-After', '2');
-  ctx.body = { success: true, data: view.resource(job), credits: view.credits(job) };
+  ctx.body = { success: true, data: await view.resource(job), credits: view.credits(job) };
 }

@@ -3,6 +3,7 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
+import type { Inputs } from '../../activities/inputs.ts';
 import type { JobRecord } from '../../activities/job-reads.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Capability } from '../../studio/capability.ts';
@@ -20,6 +21,7 @@ interface StudioRoutesDeps {
   config: Config;
   admission: Admission;
   idempotency: Idempotency;
+  inputs: Inputs;
   view: JobView;
 }
 
@@ -63,6 +65,7 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     const draft = capability.plan(request);
     authorize(caller, capability.scope, draft.model);
     const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
+    const ready = await deps.inputs.prepare(draft, caller.organizationId);
     const { jobId, replayed } = await claim(ctx, capability, request);
     if (replayed) ctx.set('Idempotent-Replayed', 'true');
     else {
@@ -72,7 +75,7 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
         caller,
         capability,
         request,
-        draft,
+        draft: ready,
       });
       await admit(plan, ctx);
     }
@@ -82,7 +85,7 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
         retryAfterSeconds: 2,
       });
     }
-    answer(ctx, job, deps.view);
+    await answer(ctx, job, deps.view);
   }
 
   async function admit(plan: Parameters<Admission['admit']>[0], ctx: Context): Promise<void> {
@@ -103,11 +106,11 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
 }
 
 /** 200 with the result, the job's own failure, or 202 with where to look (design §4). */
-function answer(ctx: Context, job: JobRecord, view: JobView): void {
+async function answer(ctx: Context, job: JobRecord, view: JobView): Promise<void> {
   if (job.error) {
     throw new GatewayError(job.error.code, job.error.message, { body: { jobId: job.id } });
   }
-  const data = view.result(job);
+  const data = await view.result(job);
   if (data) {
     ctx.status = 200;
     ctx.body = { success: true, data, credits: view.credits(job) };

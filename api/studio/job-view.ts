@@ -1,8 +1,9 @@
 /** How jobs are shown: the polling resource (design §4) and the Studio envelope (spec §4.6). */
 import type { JobRecord } from '../../activities/job-reads.ts';
+import { assert } from '../../domain/assert.ts';
 import { creditsFromMicro, type CreditsBlock } from '../../domain/credits.ts';
 import { errorTable } from '../../domain/errors.ts';
-import type { StoredArtifact } from '../../studio/job-plan.ts';
+import type { CallOutputs, StoredArtifact } from '../../studio/job-plan.ts';
 import { findCapability } from '../../studio/registry.ts';
 
 /** Makes the shapes that callers see. */
@@ -10,30 +11,42 @@ export interface JobView {
   /** `data` of the 202 answer. */
   ticket: (job: JobRecord) => Record<string, unknown>;
   /** `data` of the job resource. */
-  resource: (job: JobRecord) => Record<string, unknown>;
+  resource: (job: JobRecord) => Promise<Record<string, unknown>>;
   /** `data` of the synchronous answer; null unless the job is completed. */
-  result: (job: JobRecord) => Record<string, unknown> | null;
+  result: (job: JobRecord) => Promise<Record<string, unknown> | null>;
   credits: (job: JobRecord) => CreditsBlock;
 }
 
 /** `urlOf` signs a readable URL of an artifact, anew for every answer. */
 export function createJobView(deps: {
   publicBaseUrl: string;
-  urlOf: (artifact: StoredArtifact) => string;
+  urlOf: (artifact: StoredArtifact) => Promise<string>;
 }): JobView {
   const links = (job: JobRecord): { statusUrl: string; cancelUrl: string } => {
     const statusUrl = `${deps.publicBaseUrl}/api/v1/studio/jobs/${job.id}`;
     return { statusUrl, cancelUrl: `${statusUrl}/cancel` };
   };
 
-  function result(job: JobRecord): Record<string, unknown> | null {
+  /** Signs all URLs of a job first, so that its presentation need not wait. */
+  async function signedUrls(outputs: CallOutputs[]): Promise<(artifact: StoredArtifact) => string> {
+    const artifacts = outputs.flatMap((output) => output.artifacts);
+    const urls = await Promise.all(artifacts.map(deps.urlOf));
+    const byKey = new Map(artifacts.map(({ storageKey }, index) => [storageKey, urls[index]]));
+    return ({ storageKey }) => {
+      const url = byKey.get(storageKey);
+      assert(url, 'a job shows only what it made');
+      return url;
+    };
+  }
+
+  async function result(job: JobRecord): Promise<Record<string, unknown> | null> {
     const capability = findCapability(job.type);
     if (!capability || job.status !== 'completed' || !job.outputs) return null;
     return capability.present({
       request: job.request,
       model: job.model,
       outputs: job.outputs,
-      urlOf: deps.urlOf,
+      urlOf: await signedUrls(job.outputs),
     });
   }
 
@@ -46,7 +59,7 @@ export function createJobView(deps: {
       createdAt: isoTime(job.created_at),
       deadlineAt: isoTime(job.deadline_at),
     }),
-    resource: (job) => ({
+    resource: async (job) => ({
       jobId: job.id,
       type: job.type,
       model: job.model,
@@ -58,7 +71,7 @@ export function createJobView(deps: {
       startedAt: isoTime(job.started_at),
       completedAt: isoTime(job.completed_at),
       deadlineAt: isoTime(job.deadline_at),
-      result: result(job),
+      result: await result(job),
       error: job.error && { ...job.error, retryable: errorTable[job.error.code].retryable },
       billing: {
         state: job.billing_state,

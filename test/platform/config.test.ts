@@ -27,6 +27,20 @@ describe('a configuration', () => {
     expect(() => loadConfig({ ...good, [name]: '' })).toThrow(`${name} is required`);
   });
 
+  it('names all that the s3 storage lacks', () => {
+    const s3 = {
+      ...good,
+      STORAGE_DRIVER: 's3',
+      S3_ENDPOINT: 'https://s3.example',
+      S3_BUCKET: 'media',
+    };
+    expect(() => loadConfig(s3)).toThrow(
+      'S3_REGION is required; S3_ACCESS_KEY_ID is required; S3_SECRET_ACCESS_KEY is required',
+    );
+    const whole = { S3_REGION: 'eu', S3_ACCESS_KEY_ID: 'id', S3_SECRET_ACCESS_KEY: 'key' };
+    expect(loadConfig({ ...s3, ...whole }).STORAGE_DRIVER).toBe('s3');
+  });
+
   it.each([
     ['KEY_PEPPER', 'short'],
     ['WEBHOOK_SECRET', 'a'.repeat(64)],
@@ -36,6 +50,8 @@ describe('a configuration', () => {
     ['RATE_LIMIT_PER_MINUTE', '0'],
     ['SYNC_WAIT_MS', 'soon'],
     ['API_WORKER', 'yes'],
+    ['S3_BUCKET', '../other/bucket'],
+    ['UPLOAD_URL_TTL_MS', '600001'],
   ])('is refused with a wrong %s, whose value is not shown', (name, value) => {
     const load = () => loadConfig({ ...good, [name]: value });
     expect(load).toThrow(`${name} is wrong`);

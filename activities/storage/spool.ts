@@ -1,0 +1,26 @@
+/** The spool: files on their way into the storage. What a crash leaves there is swept at the next start. */
+import { randomUUID } from 'node:crypto';
+import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** Nothing takes longer than this to be spooled and stored; other processes share the directory. */
+const leftoverAgeMs = 3_600_000;
+
+/**
+ * Opens (and makes) the spool below a directory, without what is older than an hour in it.
+ * @returns a function that names a new file.
+ */
+export async function openSpool(directory: string): Promise<() => Promise<string>> {
+  const spool = join(directory, 'spool');
+  await mkdir(spool, { recursive: true });
+  await Promise.all((await readdir(spool)).map((name) => sweep(join(spool, name))));
+  return () => Promise.resolve(join(spool, randomUUID()));
+}
+
+async function sweep(path: string): Promise<void> {
+  try {
+    if ((await stat(path)).mtimeMs < Date.now() - leftoverAgeMs) await rm(path, { force: true });
+  } catch {
+    // Another process that starts now was quicker, or the file has moved on.
+  }
+}

@@ -1,0 +1,465 @@
+/**
+ * The guard of foreign URLs. Canary listeners on the loopback addresses must see no connection, however
+ * a URL is spelled and wherever it comes from. Addresses elsewhere are only ever checked, never fetched.
+ */
+import type { LookupAddress } from 'node:dns';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import {
+  createServer as createHttpServer,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import { createServer, type AddressInfo, type Server as TcpServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createArtifactStore } from '../../activities/storage/artifacts.ts';
+import { openLocalDisk } from '../../activities/storage/local-disk.ts';
+import { newId } from '../../domain/ids.ts';
+import {
+  createOutbound,
+  isPublicAddress,
+  OutboundError,
+  type Outbound,
+  type ResolveName,
+} from '../../platform/outbound.ts';
+
+const limits = { bytesMax: 1_000_000, timeoutMs: 5000 };
+const refused = { name: 'OutboundError', reason: 'refused' };
+
+/** Counts connections; it never answers. */
+interface Canary {
+  port: number;
+  seen: () => number;
+  close: () => void;
+}
+
+let canary: Canary;
+/** Names of the tests' own; nobody else is asked. */
+const names: Record<string, LookupAddress[][]> = {
+  'loopback.example': [[{ address: '127.0.0.1', family: 4 }]],
+  'loopback6.example': [[{ address: '::1', family: 6 }]],
+  'mapped.example': [[{ address: '::ffff:127.0.0.1', family: 6 }]],
+  'private.example': [[{ address: '10.0.0.8', family: 4 }]],
+  'linklocal.example': [[{ address: '169.254.169.254', family: 4 }]],
+  'mixed.example': [
+    [
+      { address: '93.184.216.34', family: 4 },
+      { address: '127.0.0.1', family: 4 },
+    ],
+  ],
+  'public.example': [[{ address: '93.184.216.34', family: 4 }]],
+  'empty.example': [[]],
+};
+const asked: string[] = [];
+const resolve: ResolveName = (host) => {
+  asked.push(host);
+  const answers = names[host.replace(/\.$/, '')];
+  if (!answers) return Promise.reject(new OutboundError('unreachable', 'ENOTFOUND'));
+  // Each question takes the next answer; the last one stays.
+  const [found = []] = answers.length > 1 ? answers.splice(0, 1) : answers;
+  return Promise.resolve(found);
+};
+
+let outbound: Outbound;
+beforeAll(async () => {
+  canary = await startCanary();
+  outbound = createOutbound({ admittedOrigins: [], extraPorts: [canary.port], resolve });
+});
+afterAll(() => canary.close());
+beforeEach(() => {
+  asked.length = 0;
+});
+
+async function startCanary(): Promise<Canary> {
+  let seen = 0;
+  const servers: TcpServer[] = [];
+  const listen = async (host: string, port: number): Promise<number> => {
+    const server = createServer((socket) => {
+      seen += 1;
+      socket.on('error', () => {}).destroy();
+    });
+    await new Promise<void>((done, fail) => {
+      server.once('error', fail);
+      server.listen(port, host, done);
+    });
+    servers.push(server);
+    return (server.address() as AddressInfo).port;
+  };
+  const port = await listen('127.0.0.1', 0);
+  // A machine without IPv6 has no such loopback to protect.
+  await listen('::1', port).catch(() => {});
+  return { port, seen: () => seen, close: () => servers.forEach((server) => server.close()) };
+}
+
+/** Spellings of this machine's own addresses; `PORT` is the canary's. */
+const loopbackUrls = [
+  'https://127.0.0.1:PORT/',
+  'https://127.1:PORT/',
+  'https://127.0.1:PORT/',
+  'https://2130706433:PORT/',
+  'https://0x7f000001:PORT/',
+  'https://0x7f.1:PORT/',
+  'https://0177.0.0.1:PORT/',
+  'https://017700000001:PORT/',
+  'https://127.0.0.1.:PORT/',
+  'https://①②⑦.0.0.1:PORT/',
+  'https://127。0。0。1:PORT/',
+  'https://%31%32%37.0.0.1:PORT/',
+  'https://127.255.255.254:PORT/',
+  'https://0.0.0.0:PORT/',
+  'https://0:PORT/',
+  'https://[::1]:PORT/',
+  'https://[0:0:0:0:0:0:0:1]:PORT/',
+  'https://[::]:PORT/',
+  'https://[::ffff:127.0.0.1]:PORT/',
+  'https://[::ffff:7f00:1]:PORT/',
+  'https://[0:0:0:0:0:ffff:127.0.0.1]:PORT/',
+  'https://[::127.0.0.1]:PORT/',
+  'https://[64:ff9b::127.0.0.1]:PORT/',
+  'https://[2002:7f00:1::]:PORT/',
+  'https://localhost:PORT/',
+  'https://LOCALHOST:PORT/',
+  'https://localhost.:PORT/',
+  'https://a.localhost:PORT/',
+  'https://loopback.example:PORT/',
+  'https://loopback.example.:PORT/',
+  'https://loopback6.example:PORT/',
+  'https://mapped.example:PORT/',
+  'https://empty.example:PORT/',
+  'https://user@127.0.0.1:PORT/',
+  'https://public.example@127.0.0.1:PORT/',
+  'https://public.example:443@127.0.0.1:PORT/',
+  'https://127.0.0.1:PORT\\@public.example/',
+  'https:\\\\127.0.0.1:PORT\\',
+  'https:/127.0.0.1:PORT/',
+  'https:127.0.0.1:PORT/',
+  'https://127.0.0.1:PORT/#@public.example',
+  'https://127.0.0.1:PORT/?x=https://public.example',
+  'ht\ttps://127.0.\n0.1:PORT/',
+  ' https://127.0.0.1:PORT/ ',
+  'http://127.0.0.1:PORT/',
+  'http://localhost:PORT/',
+  'ws://127.0.0.1:PORT/',
+];
+const spelled = (url: string): string => url.replaceAll('PORT', String(canary.port));
+
+/** Addresses elsewhere, and what is no address at all: only checked. */
+const hostsElsewhere = `
+  10.0.0.1 10.255.255.255 172.16.0.1 172.31.255.255 192.168.0.1 100.64.0.1 100.100.100.200
+  100.127.255.255 169.254.169.254 169.254.170.2 192.0.0.1 192.0.0.192 192.0.2.1 192.88.99.1
+  198.18.0.1 198.19.255.255 198.51.100.1 203.0.113.1 224.0.0.1 239.255.255.255 240.0.0.1
+  255.255.255.255 168.63.129.16 0.1.2.3 3232235777 0xa9fea9fe 0251.0376.1
+  [fe80::1] [fe80::1%25eth0] [fc00::1] [fd00:ec2::254] [fec0::1] [ff02::1] [::ffff:10.0.0.1]
+  [::ffff:a9fe:a9fe] [::ffff:0:10.0.0.1] [::a00:1] [64:ff9b::a9fe:a9fe] [64:ff9b:1::a00:1]
+  [2002:a9fe:a9fe::] [2001:0:a00:1::] [2001:db8::1] [3fff::1] [100::1] [5f00::1] [2001:2::1]
+  [2001:10::1] private.example linklocal.example mixed.example metadata.google.internal metadata
+  router.local db.internal. nas.lan x.home.arpa x.test x.invalid x.onion`;
+const neverFetched = hostsElsewhere
+  .trim()
+  .split(/\s+/)
+  .map((host) => `https://${host}/latest/meta-data/`);
+const neverUrls = [
+  'https://public.example:22/',
+  'https://public.example:25/',
+  'https://public.example:80/',
+  'https://public.example:5432/',
+  'https://public.example:6379/',
+  'https://public.example:7233/',
+  'https://public.example:8233/',
+  'https://public.example:8443/',
+  'file:///etc/passwd',
+  'gopher://public.example/',
+  'ftp://public.example/x',
+  'data:image/png;base64,AAAA',
+  'javascript:alert(1)',
+  'blob:https://public.example/1',
+  'http://public.example/',
+  'https://user:pass@public.example/',
+  'https://user@public.example/',
+  'https://',
+  '//public.example/',
+  '/etc/passwd',
+  'public.example',
+  '',
+  `https://public.example/${'a'.repeat(9000)}`,
+];
+
+describe('what is not public', () => {
+  it.each([...loopbackUrls, ...neverFetched, ...neverUrls].map((url) => [url.slice(0, 80), url]))(
+    'refuses %s',
+    async (_short, url) => {
+      const before = canary.seen();
+      await expect(outbound.vet(spelled(url))).rejects.toMatchObject(refused);
+      expect(canary.seen()).toBe(before);
+    },
+  );
+
+  it('admits public hosts, as they are parsed', async () => {
+    for (const [url, href] of [
+      ['https://public.example/a b?c#d', 'https://public.example/a%20b?c'],
+      ['https://PUBLIC.example:443', 'https://public.example/'],
+      ['https://8.8.8.8/', 'https://8.8.8.8/'],
+      ['https://[2606:4700:4700::1111]/x', 'https://[2606:4700:4700::1111]/x'],
+    ] as const) {
+      expect((await outbound.vet(url)).href).toBe(href);
+    }
+  });
+
+  it('says unreachable when a name does not resolve, and does not wait for a resolver that hangs', async () => {
+    await expect(outbound.vet('https://unknown.example/')).rejects.toMatchObject({
+      reason: 'unreachable',
+    });
+    const hanging = createOutbound({ admittedOrigins: [], resolve: () => new Promise(() => {}) });
+    const startedAt = Date.now();
+    await expect(hanging.vet('https://public.example/')).rejects.toMatchObject({
+      reason: 'unreachable',
+    });
+    expect(Date.now() - startedAt).toBeLessThan(4500);
+  });
+
+  it('knows addresses by their bytes', () => {
+    expect(['1.1.1.1', '2606:4700:4700::1111', '2a00:1450::1'].every(isPublicAddress)).toBe(true);
+    expect(['', 'x', '1.1.1', '::ffff:1.1.1.1', '64:ff9b::1.1.1.1'].some(isPublicAddress)).toBe(
+      false,
+    );
+  });
+});
+
+describe('the canary', () => {
+  it('sings when it is touched: the listener, the port and the count are real', async () => {
+    const admitted = createOutbound({ admittedOrigins: [spelled('http://127.0.0.1:PORT')] });
+    const before = canary.seen();
+    await expect(admitted.fetch(spelled('http://127.0.0.1:PORT/'), limits)).rejects.toMatchObject({
+      reason: 'unreachable',
+    });
+    expect(canary.seen()).toBe(before + 1);
+  });
+
+  it.each(loopbackUrls)('sees nobody who was sent to %s', async (url) => {
+    const before = canary.seen();
+    await expect(outbound.fetch(spelled(url), limits)).rejects.toMatchObject({
+      name: 'OutboundError',
+    });
+    expect(canary.seen()).toBe(before);
+  });
+
+  it('sees nobody whose name answers public when checked and private when connected', async () => {
+    for (let round = 0; round < 50; round += 1) {
+      const host = `rebinding-${round}.example`;
+      names[host] = [
+        [{ address: '93.184.216.34', family: 4 }],
+        [{ address: round % 2 ? '127.0.0.1' : '::1', family: round % 2 ? 4 : 6 }],
+      ];
+      const url = `https://${host}:${canary.port}/`;
+      // oxlint-disable-next-line no-await-in-loop -- the second answer follows the first question
+      await outbound.vet(url);
+      // oxlint-disable-next-line no-await-in-loop -- see above
+      await expect(outbound.fetch(url, limits)).rejects.toMatchObject(refused);
+    }
+    expect(asked).toHaveLength(100);
+  });
+});
+
+/** A far side that the guard admits, as it admits the sandbox. */
+async function farSide(listener: RequestListener): Promise<{ origin: string; server: Server }> {
+  const server = createHttpServer(listener);
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const { port } = server.address() as AddressInfo;
+  return { origin: `http://127.0.0.1:${port}`, server };
+}
+
+describe('redirects', () => {
+  const location: { to: string; status: number } = { to: '', status: 302 };
+  let far: Awaited<ReturnType<typeof farSide>>;
+  let hops: Outbound;
+  let requests = 0;
+  beforeAll(async () => {
+    far = await farSide((request, response) => {
+      requests += 1;
+      const [, left] = /^\/chain\/(\d+)/.exec(request.url ?? '') ?? [];
+      if (left === '0') response.end('arrived');
+      else if (left !== undefined) {
+        response.writeHead(302, { location: `/chain/${Number(left) - 1}` }).end('gone on');
+      } else response.writeHead(location.status, { location: location.to }).end('elsewhere');
+    });
+    hops = createOutbound({
+      admittedOrigins: [far.origin],
+      extraPorts: [canary.port],
+      resolve,
+    });
+  });
+  afterAll(() => far.server.close());
+
+  it.each(loopbackUrls)('to %s end here', async (url) => {
+    const before = canary.seen();
+    // A header holds no line breaks and no characters beyond Latin-1.
+    location.to = encodeURI(spelled(url).trim()).replaceAll('%25', '%').replaceAll('%5C', '\\');
+    location.status = 302;
+    await expect(hops.fetch(`${far.origin}/`, limits)).rejects.toMatchObject({
+      name: 'OutboundError',
+    });
+    expect(canary.seen()).toBe(before);
+  });
+
+  it.each([301, 302, 303, 307, 308])('with status %i are all checked', async (status) => {
+    for (const to of [
+      'https://[::1]/',
+      '//localhost/',
+      'https://10.0.0.1/',
+      'http://[',
+      'file:///x',
+    ]) {
+      Object.assign(location, { to, status });
+      // oxlint-disable-next-line no-await-in-loop -- the far side has one location
+      await expect(hops.fetch(`${far.origin}/`, limits)).rejects.toMatchObject(refused);
+    }
+  });
+
+  it('are followed three times and no further', async () => {
+    requests = 0;
+    const three = await hops.fetch(`${far.origin}/chain/3`, limits);
+    expect((await buffer(three.body)).toString()).toBe('arrived');
+    expect(three.finalUrl).toBe(`${far.origin}/chain/0`);
+    requests = 0;
+    await expect(hops.fetch(`${far.origin}/chain/20`, limits)).rejects.toMatchObject(refused);
+    expect(requests).toBe(4);
+  });
+});
+
+describe('result URLs of a provider', () => {
+  let directory: string;
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'outbound-'));
+  });
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  it.each(loopbackUrls)('are not fetched from %s', async (url) => {
+    const storage = await openLocalDisk({
+      directory,
+      secret: 's'.repeat(32),
+      publicBaseUrl: 'http://127.0.0.1:4000',
+    });
+    const artifacts = createArtifactStore({ storage, outbound });
+    const before = canary.seen();
+    const storing = artifacts.store(
+      { kind: 'url', url: spelled(url), contentType: null },
+      {
+        output: { medium: 'image', format: null },
+        place: {
+          organizationId: newId('organization'),
+          jobId: newId('job'),
+          callIndex: 0,
+          outputIndex: 0,
+        },
+        signal: AbortSignal.timeout(5000),
+      },
+    );
+    await expect(storing).rejects.toMatchObject({ name: 'ProviderFailure' });
+    expect(canary.seen()).toBe(before);
+    expect(await readdir(join(directory, 'spool'))).toEqual([]);
+  });
+});
+
+describe('what a fetch may cost', () => {
+  let far: Awaited<ReturnType<typeof farSide>>;
+  let sentBytes = 0;
+  let cut = 0;
+  let seenHeaders: Record<string, unknown> = {};
+  const block = Buffer.alloc(256 * 1024, 'x');
+  const answers: Record<string, (response: ServerResponse) => void> = {
+    '/plain': (response) => response.writeHead(200, { 'content-type': 'image/png' }).end('bytes'),
+    '/endless': (response) => {
+      const pump = (): void => {
+        let taken = true;
+        while (taken && !response.destroyed) {
+          sentBytes += block.length;
+          taken = response.write(block);
+        }
+      };
+      response.on('drain', pump);
+      pump();
+    },
+    '/announced': (response) =>
+      response.writeHead(200, { 'content-length': '10000000000' }).write(block),
+    '/gzip': (response) =>
+      response
+        .writeHead(200, { 'content-encoding': 'gzip' })
+        .end(gzipSync(Buffer.alloc(50_000_000))),
+    '/encodings': (response) =>
+      response
+        .writeHead(200, { 'content-encoding': Array(300).fill('gzip').join(', ') })
+        .end(block),
+    '/drip': (response) => {
+      const drip = setInterval(() => response.write('x'), 50);
+      response.on('close', () => clearInterval(drip));
+    },
+    '/silent': () => {},
+    '/broken': (response) => {
+      response.writeHead(200, { 'content-length': '1000' }).write('half');
+      setTimeout(() => response.destroy(), 50);
+    },
+  };
+  beforeAll(async () => {
+    far = await farSide((request, response) => {
+      seenHeaders = request.headers;
+      response.on('close', () => {
+        if (!response.writableFinished) cut += 1;
+      });
+      answers[request.url ?? '']?.(response);
+    });
+  });
+  afterAll(() => {
+    far.server.closeAllConnections();
+    far.server.close();
+  });
+  const open = (path: string, more: Partial<typeof limits> = {}) =>
+    createOutbound({ admittedOrigins: [far.origin] }).fetch(`${far.origin}${path}`, {
+      ...limits,
+      ...more,
+    });
+  const readAll = async (path: string, more: Partial<typeof limits> = {}) =>
+    buffer((await open(path, more)).body);
+
+  it('asks without cookies, credentials or compression', async () => {
+    expect((await readAll('/plain')).toString()).toBe('bytes');
+    expect(seenHeaders['accept-encoding']).toBe('identity');
+    expect(Object.keys(seenHeaders).toSorted()).toEqual([
+      'accept-encoding',
+      'connection',
+      'host',
+      'user-agent',
+    ]);
+  });
+
+  it('ends an endless body at the cap, in flat memory', async () => {
+    const before = process.memoryUsage().rss;
+    const cutBefore = cut;
+    await expect(readAll('/endless', { bytesMax: 25_000_000 })).rejects.toMatchObject({
+      reason: 'too_large',
+    });
+    await expect.poll(() => cut).toBe(cutBefore + 1);
+    expect(sentBytes).toBeLessThan(60_000_000);
+    expect(process.memoryUsage().rss - before).toBeLessThan(128 * 1024 * 1024);
+  });
+
+  it.each([
+    ['/announced', 'too_large'],
+    ['/gzip', 'broken'],
+    ['/encodings', 'broken'],
+    ['/broken', 'broken'],
+  ])('refuses %s', async (path, reason) => {
+    await expect(readAll(path)).rejects.toMatchObject({ name: 'OutboundError', reason });
+  });
+
+  it.each(['/drip', '/silent'])('waits for %s no longer than was allowed', async (path) => {
+    const startedAt = Date.now();
+    await expect(readAll(path, { timeoutMs: 400 })).rejects.toMatchObject({
+      name: 'OutboundError',
+    });
+    expect(Date.now() - startedAt).toBeLessThan(1500);
+  });
+});

@@ -1,0 +1,271 @@
+/** One contract, run over every storage driver: the port promises nothing that a driver does not keep. */
+import { randomBytes } from 'node:crypto';
+import { access, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { request } from 'undici';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openLocalDisk } from '../../activities/storage/local-disk.ts';
+import { openS3 } from '../../activities/storage/s3.ts';
+import type { Storage } from '../../activities/storage/storage.ts';
+import { newId } from '../../domain/ids.ts';
+import { findS3Server, startS3Server, type S3Server } from '../harness/s3-server.ts';
+
+interface Driver {
+  storage: Storage;
+  /** Whether URLs of the storage can be fetched here (the local driver's are served by the API). */
+  server: S3Server | null;
+  directory: string;
+  close: () => Promise<void>;
+}
+
+const executable = await findS3Server();
+const servers: { s3?: S3Server } = {};
+if (executable) process.stderr.write(`S3 contract tests run against ${executable.name}\n`);
+
+async function openDriver(name: 'local' | 's3'): Promise<Driver> {
+  const directory = await mkdtemp(join(tmpdir(), 'storage-'));
+  const close = () => rm(directory, { recursive: true, force: true });
+  if (name === 'local') {
+    const storage = await openLocalDisk({
+      directory,
+      secret: randomBytes(32).toString('hex'),
+      publicBaseUrl: 'http://127.0.0.1:4000',
+    });
+    return { storage, server: null, directory, close };
+  }
+  if (!executable) throw new Error('no S3 server');
+  const server = (servers.s3 ??= await startS3Server(executable));
+  const storage = await openS3({ ...server, spoolDirectory: directory });
+  return { storage, server, directory, close };
+}
+afterAll(async () => servers.s3?.stop());
+
+const newKey = (extension = 'png') => `${newId('organization')}/${newId('upload')}.${extension}`;
+
+describe.each(['local', 's3'] as const)('the %s driver', (name) => {
+  if (name === 's3' && !executable) {
+    it.skip('has no server to be tested against', () => {});
+    return;
+  }
+  let driver: Driver;
+  beforeAll(async () => {
+    driver = await openDriver(name);
+  });
+  afterAll(() => driver.close());
+
+  async function put(key: string, bytes: Buffer): Promise<'stored' | 'exists'> {
+    const path = await driver.storage.spoolPath();
+    await writeFile(path, bytes);
+    const stored = await driver.storage.put(key, path);
+    await expect(access(path)).rejects.toThrow('ENOENT');
+    return stored;
+  }
+  const read = async (key: string) => {
+    const object = await driver.storage.open(key);
+    return object && buffer(object.stream);
+  };
+
+  it('gives back the bytes, the size and the type of what it was given', async () => {
+    const key = newKey('mp3');
+    const bytes = randomBytes(3 * 1024 * 1024 + 7);
+    expect(await put(key, bytes)).toBe('stored');
+    expect(await driver.storage.size(key)).toBe(bytes.length);
+    const object = await driver.storage.open(key);
+    expect(object).toMatchObject({ sizeBytes: bytes.length, contentType: 'audio/mpeg' });
+    expect((await read(key))?.equals(bytes)).toBe(true);
+  });
+
+  it('answers ranges with the bytes between both ends', async () => {
+    const key = newKey();
+    const bytes = randomBytes(5000);
+    await put(key, bytes);
+    for (const range of [
+      { first: 0, last: 0 },
+      { first: 10, last: 99 },
+      { first: 4990, last: 9999 },
+    ]) {
+      const object = await driver.storage.open(key, range);
+      expect(object?.sizeBytes).toBe(5000);
+      const part = object && (await buffer(object.stream));
+      expect(part?.equals(bytes.subarray(range.first, range.last + 1))).toBe(true);
+    }
+  });
+
+  it('says null for what is not there, and removes what is', async () => {
+    const key = newKey();
+    expect(await driver.storage.size(key)).toBeNull();
+    expect(await driver.storage.open(key)).toBeNull();
+    await driver.storage.remove(key);
+    await put(key, Buffer.from('here'));
+    await driver.storage.remove(key);
+    expect(await driver.storage.size(key)).toBeNull();
+  });
+
+  it('writes a key once: the second write changes nothing and says so', async () => {
+    const key = newKey();
+    expect(await put(key, Buffer.from('first'))).toBe('stored');
+    expect(await put(key, Buffer.from('second, longer'))).toBe('exists');
+    expect((await read(key))?.toString()).toBe('first');
+  });
+
+  it('lets one of many writers at once win, whole', async ({ skip }) => {
+    skip(driver.server?.name === 'rclone', 'rclone ignores conditions: all may win');
+    const key = newKey();
+    const bodies = Array.from({ length: 8 }, () => randomBytes(200_000));
+    const ends = await Promise.all(bodies.map((body) => put(key, body)));
+    expect(ends.filter((end) => end === 'stored')).toHaveLength(1);
+    const winner = bodies[ends.indexOf('stored')];
+    expect(winner && (await read(key))?.equals(winner)).toBe(true);
+  });
+
+  it('knows its own reading URLs, and no others', async () => {
+    const key = newKey();
+    const url = new URL(await driver.storage.urlOf(key, 60_000));
+    expect(driver.storage.keyOf(url)).toBe(key);
+    for (const other of [
+      `${url.origin}/`,
+      url.href.replace(key, 'org_1/file_2.png'),
+      url.href
+        .replace(key, `../${key}`)
+        .replace('/files/..', '/..')
+        .replace('/artifacts/..', '/..'),
+      url.href.replace('127.0.0.1', '127.0.0.2'),
+      url.href.replace('http:', 'https:'),
+    ]) {
+      expect(driver.storage.keyOf(new URL(other))).toBeNull();
+    }
+  });
+
+  it('sweeps what a crash left in the spool, an hour later', async () => {
+    const [old, fresh] = [await driver.storage.spoolPath(), await driver.storage.spoolPath()];
+    await Promise.all([writeFile(old, 'old'), writeFile(fresh, 'fresh')]);
+    const hourAgo = Date.now() / 1000 - 3700;
+    await utimes(old, hourAgo, hourAgo);
+    const options = { secret: 's'.repeat(32), publicBaseUrl: 'http://127.0.0.1:4000' };
+    if (driver.server) await openS3({ ...driver.server, spoolDirectory: driver.directory });
+    else await openLocalDisk({ ...options, directory: driver.directory });
+    expect(await readdir(join(driver.directory, 'spool'))).toEqual([fresh.split('/').at(-1)]);
+    await rm(fresh);
+  });
+
+  it('takes no key that it would not make', async () => {
+    for (const key of ['../x', '/etc/passwd', `${newId('organization')}/../x.png`, '']) {
+      expect(driver.storage.keyOf(new URL(`http://127.0.0.1:4000/files/${key}`))).toBeNull();
+      if (driver.server) continue;
+      await expect(driver.storage.size(key)).rejects.toThrow('form');
+    }
+  });
+});
+
+describe.skipIf(!executable)('presigned URLs', () => {
+  let driver: Driver;
+  beforeAll(async () => {
+    driver = await openDriver('s3');
+  });
+  afterAll(() => driver.close());
+
+  const body = Buffer.from('\x89PNG and ten more bytes', 'latin1');
+  const put = async (url: string, headers: Record<string, string>, bytes = body) => {
+    const answer = await request(url, { method: 'PUT', headers, body: bytes });
+    await answer.body.dump();
+    return answer.statusCode;
+  };
+  const signed = async (terms: { sizeBytes?: number | null; ttlMs?: number } = {}) => {
+    const key = newKey();
+    const upload = await driver.storage.signUpload({
+      key,
+      sizeBytes: terms.sizeBytes === undefined ? body.length : terms.sizeBytes,
+      ttlMs: terms.ttlMs ?? 60_000,
+    });
+    return { key, ...upload };
+  };
+
+  it('take the upload they were made for, and read it back', async () => {
+    const { key, url, headers } = await signed();
+    expect(await put(url, headers)).toBe(200);
+    const answer = await fetch(await driver.storage.urlOf(key, 60_000));
+    expect(answer.status).toBe(200);
+    expect(Buffer.from(await answer.arrayBuffer()).equals(body)).toBe(true);
+    // rclone forgets the type.
+    if (driver.server?.name === 'versitygw') {
+      expect(answer.headers.get('content-type')).toBe('image/png');
+    }
+  });
+
+  it('are signed for the address that callers know', async () => {
+    if (!driver.server) throw new Error('no S3 server');
+    const publicBaseUrl = driver.server.endpoint.replace('127.0.0.1', 'localhost');
+    const storage = await openS3({
+      ...driver.server,
+      publicBaseUrl,
+      spoolDirectory: driver.directory,
+    });
+    const key = newKey();
+    const upload = await storage.signUpload({ key, sizeBytes: body.length, ttlMs: 60_000 });
+    expect(upload.url.startsWith(`${publicBaseUrl}/`)).toBe(true);
+    expect(await put(upload.url, upload.headers)).toBe(200);
+    const reading = await storage.urlOf(key, 60_000);
+    expect((await fetch(reading)).status).toBe(200);
+    expect(storage.keyOf(new URL(reading))).toBe(key);
+  });
+
+  it('take any length when none was signed', async () => {
+    const { key, url, headers } = await signed({ sizeBytes: null });
+    expect(await put(url, headers)).toBe(200);
+    expect(await driver.storage.size(key)).toBe(body.length);
+  });
+
+  it.each<[string, (url: URL) => void]>([
+    ['another key', (url) => (url.pathname = url.pathname.replace('file_', 'file_0'))],
+    ['a raised expiry', (url) => url.searchParams.set('X-Amz-Expires', '86400')],
+    ['a cut signature', (url) => cut(url)],
+    ['fewer signed headers', (url) => url.searchParams.set('X-Amz-SignedHeaders', 'host')],
+    ['another access key', (url) => swap(url, 'test-access-key', 'other-access-key')],
+  ])('refuse %s', async (_name, tamper) => {
+    const { key, url, headers } = await signed();
+    const tampered = new URL(url);
+    tamper(tampered);
+    expect(await put(tampered.href, headers)).toBeGreaterThanOrEqual(400);
+    expect(await driver.storage.size(key)).toBeNull();
+  });
+
+  it('refuse another type, another length, and what is too late', async () => {
+    const { key, url, headers } = await signed();
+    expect(await put(url, { ...headers, 'Content-Type': 'text/html' })).toBe(403);
+    expect(await put(url, headers, Buffer.concat([body, body]))).toBe(403);
+    expect(await driver.storage.size(key)).toBeNull();
+    const short = await signed({ ttlMs: 1000 });
+    await new Promise((resolve) => setTimeout(resolve, 2100));
+    expect(await put(short.url, short.headers)).toBeGreaterThanOrEqual(400);
+    expect(await driver.storage.size(short.key)).toBeNull();
+  });
+
+  it('refuse a second upload', async ({ skip }) => {
+    skip(driver.server?.name === 'rclone', 'rclone ignores conditions');
+    const { url, headers } = await signed();
+    expect(await put(url, headers)).toBe(200);
+    expect(await put(url, headers)).toBe(412);
+  });
+
+  it('read nothing without a signature, or with that of another key', async () => {
+    const { key, url, headers } = await signed();
+    await put(url, headers);
+    const reading = new URL(await driver.storage.urlOf(key, 60_000));
+    const other = new URL(await driver.storage.urlOf(newKey(), 60_000));
+    const [bare] = reading.href.split('?');
+    expect((await fetch(bare ?? '')).status).toBeGreaterThanOrEqual(400);
+    other.pathname = reading.pathname;
+    expect((await fetch(other)).status).toBe(403);
+  });
+});
+
+function cut(url: URL): void {
+  const signature = url.searchParams.get('X-Amz-Signature') ?? '';
+  url.searchParams.set('X-Amz-Signature', signature.slice(0, -1));
+}
+
+function swap(url: URL, from: string, to: string): void {
+  url.search = url.search.replace(from, to);
+}

@@ -1,0 +1,124 @@
+/** A gateway on an S3 store: results, uploads and inputs go past the API, straight to the store. */
+import sharp from 'sharp';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { findS3Server, startS3Server, type S3Server } from '../harness/s3-server.ts';
+
+const executable = await findS3Server();
+
+interface UploadUrl {
+  fileId: string;
+  uploadUrl: string;
+  headers: Record<string, string>;
+  publicUrl: string;
+  storagePath: string;
+}
+
+describe.skipIf(!executable)('a gateway on S3', () => {
+  let gateway: TestGateway;
+  let server: S3Server;
+  let png: Buffer;
+  beforeAll(async () => {
+    if (!executable) return;
+    server = await startS3Server(executable);
+    gateway = await startGateway({
+      env: {
+        STORAGE_DRIVER: 's3',
+        S3_ENDPOINT: server.endpoint,
+        S3_REGION: server.region,
+        S3_BUCKET: server.bucket,
+        S3_ACCESS_KEY_ID: server.accessKeyId,
+        S3_SECRET_ACCESS_KEY: server.secretAccessKey,
+      },
+    });
+    png = await sharp({ create: { width: 64, height: 64, channels: 3, background: 'teal' } })
+      .png()
+      .toBuffer();
+  });
+  afterAll(async () => {
+    await gateway.expectSettled();
+    await gateway.close();
+    await server.stop();
+  });
+
+  const path = '/api/v1/studio/image/generate';
+  const uploadUrl = async (body: object = {}): Promise<UploadUrl> => {
+    const answer = await gateway.call<UploadUrl>('/api/v1/storage/upload-url', {
+      method: 'POST',
+      body,
+    });
+    expect(answer.status).toBe(200);
+    return answer.body;
+  };
+  const put = async (signed: UploadUrl, body: Buffer = png): Promise<number> =>
+    (await fetch(signed.uploadUrl, { method: 'PUT', headers: signed.headers, body })).status;
+
+  it('answers results with URLs of the store', async () => {
+    const answer = await gateway.call(path, { body: { prompt: 'a jetty' } });
+    expect(answer.status).toBe(200);
+    const url = answer.body.data.images[0]?.url ?? '';
+    expect(url.startsWith(`${server.endpoint}/${server.bucket}/`)).toBe(true);
+    const file = await fetch(url);
+    const { format } = await sharp(Buffer.from(await file.arrayBuffer())).metadata();
+    expect(format).toBe('png');
+    // The API serves no files of its own then.
+    const key = new URL(url).pathname.replace(`/${server.bucket}/`, '');
+    expect((await fetch(`${gateway.url}/files/${key}${new URL(url).search}`)).status).toBe(404);
+    expect((await fetch(`${gateway.url}/uploads/${key}`, { method: 'PUT' })).status).toBe(404);
+  });
+
+  it('takes uploads at the store, and looks at them when they are used', async () => {
+    const signed = await uploadUrl({ contentType: 'image/png', size: png.length });
+    const use = () =>
+      gateway.call(path, { body: { prompt: 'like this one', imageUrls: signed.publicUrl } });
+    expect(await use()).toMatchObject({
+      status: 400,
+      body: { details: [{ path: 'imageUrls.0', message: 'has not been uploaded yet' }] },
+    });
+    expect(await put(signed)).toBe(200);
+    expect((await use()).status).toBe(200);
+    const [submit] = await gateway.sandbox.submits({ match: signed.fileId });
+    const [given] = (submit?.body['image_urls'] ?? []) as string[];
+    expect((await fetch(given ?? '')).status).toBe(200);
+    const [row] = await gateway.database.query(
+      'SELECT content_type, size_bytes::int, completed_at IS NOT NULL AS completed FROM upload WHERE id = $1',
+      [signed.fileId],
+    );
+    expect(row).toEqual({ content_type: 'image/png', size_bytes: png.length, completed: true });
+  });
+
+  it('removes what is not what it says, and says so', async () => {
+    const signed = await uploadUrl({ contentType: 'image/png' });
+    expect(await put(signed, Buffer.from('<html><script>alert(1)</script>'))).toBe(200);
+    const answer = await gateway.call(path, {
+      body: { prompt: 'like this one', imageUrls: signed.publicUrl },
+    });
+    expect(answer).toMatchObject({
+      status: 400,
+      body: {
+        error: 'INVALID_INPUT_URL',
+        details: [
+          {
+            path: 'imageUrls.0',
+            message: 'cannot be used: The content is not a file of the type image/png.',
+          },
+        ],
+      },
+    });
+    expect(await gateway.api.services.storage.size(signed.storagePath)).toBeNull();
+  });
+
+  it('completes what came and forgets what did not', async () => {
+    const [came, never] = await Promise.all([uploadUrl(), uploadUrl()]);
+    expect(await put(came)).toBe(200);
+    await gateway.database.query(
+      `UPDATE upload SET expires_at = now() - interval '2 hours' WHERE completed_at IS NULL`,
+    );
+    await gateway.api.services.uploads.sweep();
+    const rows = await gateway.database.query(
+      'SELECT id, content_type FROM upload WHERE id = ANY($1)',
+      [[came.fileId, never.fileId]],
+    );
+    expect(rows).toEqual([{ id: came.fileId, content_type: 'image/png' }]);
+  });
+});
