@@ -50,7 +50,8 @@ export async function runSchemathesis(
     '--no-color',
   ];
   try {
-    const { stdout } = await run(executable, args, { maxBuffer: 64 * 1024 * 1024 });
+    // It writes a cache of its own where it stands.
+    const { stdout } = await run(executable, args, { cwd: directory, maxBuffer: 64 * 1024 * 1024 });
     return { failed: false, report: stdout };
   } catch (error) {
     const { stdout, stderr } = error as { stdout: string; stderr: string };
