@@ -24,7 +24,7 @@ export interface OverseenJob {
 }
 
 /** What is known of one request to a provider. */
-export interface OverseenCall {
+interface OverseenCall {
   index: number;
   routeIndex: number;
   provider: string;
@@ -35,7 +35,7 @@ export interface OverseenCall {
 }
 
 /** Which jobs to list; newest first. */
-export interface OversightListing {
+interface OversightListing {
   organizationId: string | undefined;
   status: OverseenJob['status'] | undefined;
   type: string | undefined;

@@ -34,7 +34,7 @@ interface AccountState {
 }
 
 /** Which records to read; newest first. */
-export interface UsageListing {
+interface UsageListing {
   /** Only records made strictly later, Unix ms. */
   afterMs: number | undefined;
   keyId: string | undefined;

@@ -15,7 +15,7 @@ import { macOfKey, newApiKey, prefixOfKey } from './key-format.ts';
 const keysPerUserMax = 10;
 
 /** What is shown of a key (spec §2.6) and what it may do; times are Unix ms. */
-export interface ApiKeyMeta {
+interface ApiKeyMeta {
   keyId: string;
   keyPrefix: string;
   name: string;
@@ -35,7 +35,7 @@ export interface NewKey {
 }
 
 /** A key that is wanted. */
-export interface WantedKey {
+interface WantedKey {
   memberId: string;
   /** The key that asks: the new one gets what that one has, or less. Null: an operator asks. */
   makerKeyId: string | null;
