@@ -4,6 +4,7 @@ import { startGateway, type TestGateway } from '../harness/gateway.ts';
 interface AdminBody {
   success: boolean;
   data: Record<string, string> & {
+    status: string;
     organizationId: string;
     ownerId: string;
     userId: string;
