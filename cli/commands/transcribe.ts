@@ -34,9 +34,10 @@ export function transcribeCommand(): Command {
 async function formOf(file: string, fields: Record<string, unknown>): Promise<FormData> {
   const form = new FormData();
   for (const [name, value] of Object.entries(fields)) form.set(name, String(value));
-  const content = await openAsBlob(file).catch(() => {
+  try {
+    form.set('file', await openAsBlob(file), basename(file));
+  } catch {
     throw new CliError(`${file} cannot be read`);
-  });
-  form.set('file', content, basename(file));
+  }
   return form;
 }
