@@ -14,14 +14,16 @@ const dayMs = 86_400_000;
 const overlapPresetMs = dayMs;
 const overlapSecondsMax = (30 * dayMs) / 1000;
 
-const createRequest = z.strictObject({
+/** Body of a new key. */
+export const createRequest = z.strictObject({
   name: keyName,
   expiresAt: keyExpiry.optional(),
   scopes: keyScopes.optional(),
   allowedModels: keyModels.optional(),
 });
 
-const rotateRequest = z.strictObject({
+/** Body of a rotation; all of it is optional. */
+export const rotateRequest = z.strictObject({
   overlapSeconds: z.int().min(0).max(overlapSecondsMax).optional(),
   expiresAt: keyExpiry.optional(),
 });
@@ -48,10 +50,8 @@ export function addApiKeyRoutes(router: Router<RequestState>, keys: Keys): void 
   });
 
   router.post('/api-keys/:keyId/rotate', async (ctx) => {
-    // The body is optional here: nothing in it is required.
-    const wanted = ctx.is('json', '+json')
-      ? await parseBody(ctx, rotateRequest)
-      : parseWith(rotateRequest, {});
+    const empty = ctx.is('json') === null || ctx.request.length === 0;
+    const wanted = empty ? parseWith(rotateRequest, {}) : await parseBody(ctx, rotateRequest);
     const { caller } = ctx.state;
     requireFuture(ctx, wanted.expiresAt);
     mayMakeKeys(ctx);

@@ -7,18 +7,30 @@ import type { RequestState } from '../context.ts';
 import { authorize } from '../middleware/authenticate.ts';
 import { parseWith } from '../middleware/body.ts';
 
-const query = z.strictObject({
-  after: z.iso.datetime({ offset: true }).optional(),
+/** Query of GET /usage. */
+export const usageQuery = z.strictObject({
+  after: z.iso
+    .datetime({ offset: true })
+    .optional()
+    .meta({ description: 'Only usage strictly later than this.' }),
   limit: z.coerce.number().int().min(1).max(100).default(20),
-  cursor: z.string().max(200).optional(),
-  keyId: z.string().max(64).optional(),
+  cursor: z
+    .string()
+    .regex(/^[\w-]{1,200}$/, 'must be the nextCursor of a page')
+    .optional()
+    .meta({ description: '`nextCursor` of the page before.' }),
+  keyId: z
+    .string()
+    .regex(/^key_[0-9a-f]{32}$/, 'must be the id of a key')
+    .optional()
+    .meta({ description: 'Only what this key used.' }),
 });
 
 /** Adds the route. */
 export function addUsageRoutes(router: Router<RequestState>, reads: UsageReads): void {
   router.get('/usage', async (ctx) => {
     // A bare object: the parsed query has no prototype.
-    const { after, ...wanted } = parseWith(query, { ...ctx.query });
+    const { after, ...wanted } = parseWith(usageQuery, { ...ctx.query });
     authorize(ctx.state.caller, 'usage:read');
     const page = await reads.page(ctx.state.caller.organizationId, {
       limit: wanted.limit,

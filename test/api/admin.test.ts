@@ -295,6 +295,32 @@ describe('every write', () => {
     },
   );
 
+  it.each([
+    '/organizations/%00',
+    '/organizations/%ff',
+    '/organizations/org_1/ledger',
+    '/organizations/%00/users',
+    '/users/%00/keys',
+    '/jobs/%00',
+  ])('and every read answers 404 for an id that can be none: %s', async (path) => {
+    const answer = await gateway.call<AdminBody>(`/api/admin/v1${path}`, { key: adminKey });
+    expect(path.includes('%ff') ? [400, 404] : [404]).toContain(answer.status);
+  });
+
+  it.each([
+    '/organizations?cursor=%00',
+    '/organizations?limit=0',
+    '/jobs?organizationId=%00',
+    '/jobs?type=%00',
+    '/jobs?cursor=job_1',
+    '/reservations?organizationId=org_1',
+    '/actions?cursor=0',
+    '/actions?stray=1',
+  ])('and every list refuses what it cannot read: %s', async (path) => {
+    const answer = await gateway.call<AdminBody>(`/api/admin/v1${path}`, { key: adminKey });
+    expect(`${answer.status} ${answer.body.error}`).toBe('400 INVALID_REQUEST');
+  });
+
   it('stays on record', async () => {
     await newOrganization();
     for (const statement of [

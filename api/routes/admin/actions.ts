@@ -5,10 +5,10 @@ import type { DatabasePool } from '../../../platform/database.ts';
 import type { RequestState } from '../../context.ts';
 import { listActions } from '../../identity/admin-actions.ts';
 import { parseWith } from '../../middleware/body.ts';
-import { isoTime, pageLimit, pageOf } from './fields.ts';
+import { idField, isoTime, pageLimit, pageOf } from './fields.ts';
 
 const listing = z.strictObject({
-  organizationId: z.string().max(64).optional(),
+  organizationId: idField('organization').optional(),
   limit: pageLimit,
   cursor: z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER).optional(),
 });

@@ -1,5 +1,7 @@
 /** Fields that the operators' routes share. */
 import { z } from 'zod';
+import { GatewayError } from '../../../domain/errors.ts';
+import { isId, type IdKind } from '../../../domain/ids.ts';
 import { plainText } from '../../identity/key-fields.ts';
 
 /** Who writes and why: part of every write. */
@@ -10,9 +12,6 @@ export const bareWrite = z.strictObject(authority);
 
 /** Page size of the operators' lists. */
 export const pageLimit = z.coerce.number().int().min(1).max(200).default(50);
-
-/** A cursor that is the last id seen. */
-export const idCursor = z.string().max(100);
 
 /** A page of at most `limit` of the rows read, and where the next one goes on. */
 export function pageOf<Row>(
@@ -26,9 +25,22 @@ export function pageOf<Row>(
   return { page, hasMore, nextCursor: hasMore && last ? cursor(last) : null };
 }
 
-/** A path parameter. */
-export function param(ctx: { params: Record<string, string> }, name: string): string {
-  return ctx.params[name] ?? '';
+/** An id of this kind in a query. */
+export const idField = (kind: IdKind) =>
+  z.string().refine((word) => isId(kind, word), `must be the id of a ${kind}`);
+
+/**
+ * An id in the path. A malformed one is an unknown one; it never reaches the database.
+ * @throws GatewayError NOT_FOUND
+ */
+export function idParam(
+  ctx: { params: Record<string, string> },
+  name: string,
+  kind: IdKind,
+): string {
+  const id = ctx.params[name] ?? '';
+  if (!isId(kind, id)) throw new GatewayError('NOT_FOUND', `No such ${kind}.`);
+  return id;
 }
 
 /** ISO 8601 of Unix ms; null stays null. */

@@ -12,7 +12,7 @@ import { recordAction } from '../../identity/admin-actions.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
 import type { CancelJob } from '../../studio/cancellation.ts';
 import type { JobView } from '../../studio/job-view.ts';
-import { bareWrite, idCursor, isoTime, pageLimit, pageOf, param } from './fields.ts';
+import { bareWrite, idField, isoTime, pageLimit, pageOf } from './fields.ts';
 
 interface JobRoutesDeps {
   pool: DatabasePool;
@@ -23,11 +23,14 @@ interface JobRoutesDeps {
 }
 
 const listing = z.strictObject({
-  organizationId: z.string().max(64).optional(),
+  organizationId: idField('organization').optional(),
   status: z.enum(['queued', 'completed', 'failed', 'canceled']).optional(),
-  type: z.string().max(64).optional(),
+  type: z
+    .string()
+    .regex(/^[A-Za-z]{1,64}$/, 'must be a type of job')
+    .optional(),
   limit: pageLimit,
-  cursor: idCursor.optional(),
+  cursor: idField('job').optional(),
 });
 
 /** Adds the routes. */
@@ -53,12 +56,12 @@ export function addAdminJobRoutes(router: Router<RequestState>, deps: JobRoutesD
   });
 
   router.get('/jobs/:jobId', async (ctx) => {
-    const { line, job } = await find(param(ctx, 'jobId'));
+    const { line, job } = await find(String(ctx.params['jobId']));
     const calls = await deps.oversight.calls(line.id);
     ctx.body = {
       success: true,
       data: {
-        ...deps.view.resource(job),
+        ...(await deps.view.resource(job)),
         organizationId: line.organizationId,
         keyId: line.keyId,
         provider: line.provider,
@@ -73,7 +76,7 @@ export function addAdminJobRoutes(router: Router<RequestState>, deps: JobRoutesD
 
   router.post('/jobs/:jobId/cancel', async (ctx) => {
     const by = await parseBody(ctx, bareWrite);
-    const { line, job } = await find(param(ctx, 'jobId'));
+    const { line, job } = await find(String(ctx.params['jobId']));
     if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
     // Recorded first: the workflow is another system, and nothing may be done unrecorded.
     await recordAction(deps.pool, {
@@ -87,7 +90,7 @@ export function addAdminJobRoutes(router: Router<RequestState>, deps: JobRoutesD
     ctx.status = now.status === 'queued' ? 202 : 200;
     ctx.body = {
       success: true,
-      data: { ...deps.view.resource(now), organizationId: line.organizationId },
+      data: { ...(await deps.view.resource(now)), organizationId: line.organizationId },
     };
   });
 }

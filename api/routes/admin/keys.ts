@@ -9,7 +9,7 @@ import { keyExpiry, keyModels, keyName, keyScopes } from '../../identity/key-fie
 import { createKeys } from '../../identity/keys.ts';
 import { readMember } from '../../identity/organizations.ts';
 import { parseBody } from '../../middleware/body.ts';
-import { authority, bareWrite, param } from './fields.ts';
+import { authority, bareWrite, idParam } from './fields.ts';
 
 const creation = z.strictObject({
   ...authority,
@@ -30,17 +30,18 @@ export function addAdminKeyRoutes(
   { pool, keyPepper }: KeyRoutesDeps,
 ): void {
   router.get('/users/:userId/keys', async (ctx) => {
-    const { userId } = await readMember(pool, param(ctx, 'userId'));
+    const { userId } = await readMember(pool, idParam(ctx, 'userId', 'member'));
     ctx.body = { success: true, data: await createKeys(pool, keyPepper).list(userId) };
   });
 
   router.post('/users/:userId/keys', async (ctx) => {
     const { actor, reason, expiresAt, ...wanted } = await parseBody(ctx, creation);
+    const memberId = idParam(ctx, 'userId', 'member');
     const made = await pool.transaction(async (connection) => {
       const key = await createKeys(connection, keyPepper).create({
         scopes,
         ...wanted,
-        memberId: param(ctx, 'userId'),
+        memberId,
         makerKeyId: null,
         expiresAtMs: expiresAt,
       });
@@ -50,7 +51,7 @@ export function addAdminKeyRoutes(
         action: 'key.created',
         organizationId: key.organizationId,
         subject: key.meta.keyId,
-        details: { userId: param(ctx, 'userId'), name: key.meta.name, scopes: key.meta.scopes },
+        details: { userId: memberId, name: key.meta.name, scopes: key.meta.scopes },
         requestId: ctx.state.requestId,
       });
       return key;
@@ -62,7 +63,7 @@ export function addAdminKeyRoutes(
 
   router.post('/keys/:keyId/revoke', async (ctx) => {
     const by = await parseBody(ctx, bareWrite);
-    const keyId = param(ctx, 'keyId');
+    const keyId = idParam(ctx, 'keyId', 'key');
     await pool.transaction(async (connection) => {
       const organizationId = await createKeys(connection, keyPepper).revoke(keyId, null);
       await recordAction(connection, {

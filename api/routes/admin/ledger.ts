@@ -14,7 +14,7 @@ import type { Context, RequestState } from '../../context.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { readOrganization } from '../../identity/organizations.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
-import { authority, isoTime, pageLimit, pageOf, param } from './fields.ts';
+import { authority, idField, isoTime, pageLimit, pageOf, idParam } from './fields.ts';
 
 const grantRequest = z.strictObject({
   ...authority,
@@ -28,7 +28,7 @@ const entryListing = z.strictObject({
   cursor: z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER).optional(),
 });
 const reservationListing = z.strictObject({
-  organizationId: z.string().max(64).optional(),
+  organizationId: idField('organization').optional(),
   limit: pageLimit,
 });
 
@@ -41,12 +41,15 @@ interface LedgerRoutesDeps {
 /** Adds the routes. */
 export function addLedgerRoutes(router: Router<RequestState>, deps: LedgerRoutesDeps): void {
   router.post('/organizations/:organizationId/grants', (ctx) =>
-    grant(ctx, param(ctx, 'organizationId'), deps),
+    grant(ctx, idParam(ctx, 'organizationId', 'organization'), deps),
   );
 
   router.get('/organizations/:organizationId/ledger', async (ctx) => {
     const { limit, cursor } = parseWith(entryListing, { ...ctx.query });
-    const { organizationId } = await readOrganization(deps.pool, param(ctx, 'organizationId'));
+    const { organizationId } = await readOrganization(
+      deps.pool,
+      idParam(ctx, 'organizationId', 'organization'),
+    );
     const entries = await deps.reads.entries(organizationId, { before: cursor, limit: limit + 1 });
     const { page, ...rest } = pageOf(entries, limit, (last) => String(last.sequence));
     ctx.body = { success: true, data: page.map(entryView), ...rest };

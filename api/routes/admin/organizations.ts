@@ -16,7 +16,7 @@ import {
 } from '../../identity/organizations.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
 import { accountView } from '../usage.ts';
-import { authority, bareWrite, idCursor, isoTime, pageLimit, pageOf, param } from './fields.ts';
+import { authority, bareWrite, idField, isoTime, pageLimit, pageOf, idParam } from './fields.ts';
 
 /** Credits per six hours; null = no limit. */
 const allowance = z.number().min(0).max(1_000_000_000).nullable();
@@ -30,7 +30,7 @@ const newAllowance = z.strictObject({ ...authority, credits: allowance });
 const listing = z.strictObject({
   status: z.enum(['active', 'suspended']).optional(),
   limit: pageLimit,
-  cursor: idCursor.optional(),
+  cursor: idField('organization').optional(),
 });
 
 const microOf = (credits: number | null): number | null =>
@@ -65,7 +65,7 @@ export function addOrganizationRoutes(router: Router<RequestState>, pool: Databa
   });
 
   router.get('/organizations/:organizationId', async (ctx) => {
-    const record = await readOrganization(pool, param(ctx, 'organizationId'));
+    const record = await readOrganization(pool, idParam(ctx, 'organizationId', 'organization'));
     ctx.body = { success: true, data: organizationView(record) };
   });
 
@@ -75,7 +75,7 @@ export function addOrganizationRoutes(router: Router<RequestState>, pool: Databa
   ] as const) {
     router.post(`/organizations/:organizationId/${verb}`, async (ctx) => {
       const by = await parseBody(ctx, bareWrite);
-      const organizationId = param(ctx, 'organizationId');
+      const organizationId = idParam(ctx, 'organizationId', 'organization');
       await pool.transaction(async (connection) => {
         await setOrganizationStatus(connection, organizationId, status);
         await recordAction(connection, {
@@ -93,7 +93,7 @@ export function addOrganizationRoutes(router: Router<RequestState>, pool: Databa
 
   router.put('/organizations/:organizationId/window-allowance', async (ctx) => {
     const { credits, ...by } = await parseBody(ctx, newAllowance);
-    const organizationId = param(ctx, 'organizationId');
+    const organizationId = idParam(ctx, 'organizationId', 'organization');
     await pool.transaction(async (connection) => {
       await setWindowLimit(connection, organizationId, microOf(credits));
       await recordAction(connection, {

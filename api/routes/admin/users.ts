@@ -13,7 +13,7 @@ import {
   type MemberRecord,
 } from '../../identity/organizations.ts';
 import { parseBody } from '../../middleware/body.ts';
-import { authority, isoTime, param } from './fields.ts';
+import { authority, isoTime, idParam } from './fields.ts';
 
 const creation = z.strictObject({
   ...authority,
@@ -28,7 +28,7 @@ const usersShownMax = 1000;
 export function addUserRoutes(router: Router<RequestState>, pool: DatabasePool): void {
   router.post('/organizations/:organizationId/users', async (ctx) => {
     const { name, role, ...by } = await parseBody(ctx, creation);
-    const organizationId = param(ctx, 'organizationId');
+    const organizationId = idParam(ctx, 'organizationId', 'organization');
     const userId = await pool.transaction(async (connection) => {
       const made = await createMember(connection, { organizationId, name, role });
       await recordAction(connection, {
@@ -45,7 +45,7 @@ export function addUserRoutes(router: Router<RequestState>, pool: DatabasePool):
   });
 
   router.get('/organizations/:organizationId/users', async (ctx) => {
-    const organizationId = param(ctx, 'organizationId');
+    const organizationId = idParam(ctx, 'organizationId', 'organization');
     await readOrganization(pool, organizationId);
     const users = await listMembers(pool, organizationId, usersShownMax);
     ctx.body = { success: true, data: users.map(userView) };
