@@ -63,7 +63,7 @@ const chatAnswer = z.looseObject({
 const chatEvent = z.union([
   z.looseObject({ type: z.literal('delta'), delta: z.string() }),
   z.looseObject({ type: z.literal('done'), usage: usage.optional(), creditsConsumed: z.number() }),
-  z.looseObject({ type: z.literal('error'), error: z.unknown() }),
+  z.looseObject({ type: z.literal('error'), error: z.string(), message: z.string().optional() }),
 ]);
 
 /** `studio chat`. */
@@ -121,7 +121,7 @@ async function streamAnswer(session: Session, body: object): Promise<void> {
     if (event.type === 'delta') session.output.text(event.delta);
     else if (event.type === 'error') {
       session.output.text('\n');
-      throw new CliError(`the answer broke off: ${JSON.stringify(event.error)}`);
+      throw new CliError(`the answer broke off: ${event.error}: ${event.message ?? ''}`);
     } else {
       complete = true;
       session.output.text('\n');

@@ -181,6 +181,23 @@ describe('creating a key', () => {
   });
 });
 
+describe('an expired key', () => {
+  it('opens nothing, is still listed, and counts until it is revoked', async () => {
+    const caller = await newCaller();
+    for (let count = 1; count < 9; count += 1) await create(caller.key, { name: `key ${count}` });
+    const expiresAt = Date.now() + 400;
+    const brief = (await create(caller.key, { name: 'brief', expiresAt })).body;
+    expect((await gateway.call(path, { key: brief.key })).status).toBe(200);
+    await sleep(expiresAt - Date.now() + 50);
+    expect((await gateway.call(path, { key: brief.key })).status).toBe(401);
+    expect((await list(caller.key))[0]).toMatchObject({ keyId: brief.keyId, expiresAt });
+    expectRefusal(await rotate(caller.key, brief.keyId), 400, 'INVALID_REQUEST');
+    expectRefusal(await create(caller.key, { name: 'n' }), 400, 'KEY_QUOTA_REACHED');
+    await remove(caller.key, brief.keyId);
+    expect((await create(caller.key, { name: 'n' })).status).toBe(200);
+  });
+});
+
 describe('what a key may grant', () => {
   it('is at most what its maker may do, and that much unless told less', async () => {
     const expiresAt = Date.now() + 3_600_000;

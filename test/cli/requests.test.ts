@@ -102,8 +102,9 @@ describe('studio chat', () => {
     ['cut off', event({ type: 'delta', delta: 'Gr' }), 'the answer broke off\n'],
     [
       'ended by an error',
-      event({ type: 'delta', delta: 'Gr' }) + event({ type: 'error', error: 'PROVIDER_ERROR' }),
-      'the answer broke off: "PROVIDER_ERROR"\n',
+      event({ type: 'delta', delta: 'Gr' }) +
+        event({ type: 'error', error: 'PROVIDER_ERROR', message: 'It failed.' }),
+      'the answer broke off: PROVIDER_ERROR: It failed.\n',
     ],
   ])('says so when the stream is %s', async (_what, text, message) => {
     const chat = await run(['chat', '-m', 'm', 'hello'], (response) => {
