@@ -69,12 +69,9 @@ const row = z.custom<{
 export function createUsageReads(pool: DatabasePool): UsageReads {
   return {
     async page(organizationId, listing) {
-      const where = sql.join(
-        [sql.fragment`r.organization_id = ${organizationId}`, ...conditions(listing)],
-        sql.fragment` AND `,
-      );
       const found = await pool.one(sql.type(row)`
-        WITH page AS (
+        WITH chosen AS MATERIALIZED (${chosen(organizationId, listing)}),
+        page AS (
           SELECT r.id, coalesce(j.type, r.kind) AS type, coalesce(j.model, c.model) AS model,
             r.state AS status, coalesce(r.charged, 0) AS "chargedMicro",
             c.input_tokens AS "inputTokens", c.output_tokens AS "outputTokens", j.id AS "jobId",
@@ -82,12 +79,10 @@ export function createUsageReads(pool: DatabasePool): UsageReads {
             coalesce(j.request_id, c.request_id) AS "requestId",
             floor(extract(epoch FROM r.created_at) * 1000) AS "createdAtMs",
             (extract(epoch FROM r.created_at) * 1000000)::bigint AS "createdAtMicros"
-          FROM reservation r
+          FROM chosen
+            JOIN reservation r ON r.id = chosen.id
             LEFT JOIN job j ON j.id = r.id
             LEFT JOIN chat_request c ON c.id = r.id
-          WHERE ${where}
-          ORDER BY r.created_at DESC, r.id DESC
-          LIMIT ${listing.limit + 1}
         )
         SELECT a.posted, a.reserved, a.window_limit,
           CASE WHEN ledger_window_end(a.window_started_at) > now() THEN jsonb_build_object(
@@ -112,18 +107,32 @@ export function createUsageReads(pool: DatabasePool): UsageReads {
   };
 }
 
-function conditions(listing: UsageListing): FragmentSqlToken[] {
+/** Ids of a page and of one record more, found through an index whatever is asked for. */
+function chosen(organizationId: string, listing: UsageListing): FragmentSqlToken {
+  const from = (source: string, conditions: FragmentSqlToken[]): FragmentSqlToken => {
+    const table = sql.identifier([source]);
+    const where = [sql.fragment`organization_id = ${organizationId}`, ...conditions];
+    return sql.fragment`SELECT id, created_at FROM ${table}
+      WHERE ${sql.join([...where, ...bounds(listing)], sql.fragment` AND `)}
+      ORDER BY created_at DESC, id DESC LIMIT ${listing.limit + 1}`;
+  };
+  if (listing.keyId === undefined) return from('reservation', []);
+  // A job and a chat are written with their reservation, at the same time to the microsecond.
+  const ofKey = [sql.fragment`key_id = ${listing.keyId}`];
+  return sql.fragment`SELECT id, created_at
+    FROM ((${from('job', ofKey)}) UNION ALL (${from('chat_request', ofKey)})) AS of_key
+    ORDER BY created_at DESC, id DESC LIMIT ${listing.limit + 1}`;
+}
+
+function bounds(listing: UsageListing): FragmentSqlToken[] {
   const found: FragmentSqlToken[] = [];
   if (listing.afterMs !== undefined) {
     // Records show milliseconds: the next one shown is the first that is later.
-    found.push(sql.fragment`r.created_at >= timestamp_of_ms(${listing.afterMs + 1}::bigint)`);
-  }
-  if (listing.keyId !== undefined) {
-    found.push(sql.fragment`coalesce(j.key_id, c.key_id) = ${listing.keyId}`);
+    found.push(sql.fragment`created_at >= timestamp_of_ms(${listing.afterMs + 1}::bigint)`);
   }
   if (listing.cursor !== undefined) {
     const { micros, id } = parseCursor(listing.cursor);
-    found.push(sql.fragment`(r.created_at, r.id) <
+    found.push(sql.fragment`(created_at, id) <
       (timestamptz 'epoch' + ${micros}::bigint * interval '1 microsecond', ${id})`);
   }
   return found;

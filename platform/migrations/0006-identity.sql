@@ -5,6 +5,12 @@ ALTER TABLE api_key ADD COLUMN replaced_by text REFERENCES api_key;
 
 CREATE INDEX member_of_organization ON member (organization_id, id);
 
+-- Usage is read newest first, of an organization or of one key, a page at a time.
+DROP INDEX reservation_of_organization;
+CREATE INDEX reservation_of_organization ON reservation (organization_id, created_at DESC, id DESC);
+CREATE INDEX job_of_key ON job (key_id, created_at DESC, id DESC);
+CREATE INDEX chat_request_of_key ON chat_request (key_id, created_at DESC, id DESC);
+
 -- Which part of a wished key goes beyond the key that makes it; null: none.
 CREATE FUNCTION api_key_excess(
   maker api_key, wanted_scopes text[], wanted_models text[], wanted_expiry timestamptz

@@ -59,7 +59,8 @@ async function chat(caller: TestCaller, id: string, chargedMicro: number): Promi
   await gateway.database.query(
     `INSERT INTO chat_request (id, organization_id, key_id, model, provider, streamed, request_id,
         input_tokens, output_tokens, created_at)
-      VALUES ($1, $2, $3, 'some/model', 'openai', false, $4, 120, 34, now())`,
+      SELECT $1, $2, $3, 'some/model', 'openai', false, $4, 120, 34, created_at
+        FROM reservation WHERE id = $1`,
     [id, organizationId, caller.keyId, `req_of_${id}`],
   );
   await ledger.settle({ ...ofChat, to: 'charged', amountMicro: chargedMicro, reason: 'done' });
@@ -138,6 +139,10 @@ describe('GET /usage', () => {
     // By key, and strictly later than what was shown last.
     const bySecond = await usage(caller, `?keyId=${second.keyId}`);
     expect(bySecond.usage.map((record) => record.credits)).toEqual([3.9, 7.8]);
+    const byFirst = await usage(caller, `?keyId=${caller.keyId}&limit=2`);
+    expect(byFirst.usage.map((record) => record.type)).toEqual(['chat', 'imageGenerate']);
+    const rest = await usage(caller, `?keyId=${caller.keyId}&cursor=${byFirst.nextCursor}`);
+    expect(rest.usage).toEqual(all.usage.slice(-1));
     for (const [index, { createdAt }] of all.usage.entries()) {
       const later = await usage(caller, `?after=${encodeURIComponent(createdAt)}`);
       expect(later.usage).toEqual(
