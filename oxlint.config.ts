@@ -18,6 +18,7 @@ const graph: Record<string, Edge> = {
   api: { value: ['domain', 'catalog', 'studio', 'platform', 'activities'], type: ['workflows'] },
   worker: { value: ['domain', 'catalog', 'studio', 'platform', 'activities', 'workflows'] },
   sandbox: { value: ['domain'] },
+  cli: { value: ['domain'] },
   stack: { value: ['domain', 'platform', 'activities', 'api'] },
   bench: {
     value: [

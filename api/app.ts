@@ -6,15 +6,18 @@ import helmet from 'koa-helmet';
 import { createInbox } from '../activities/notifications.ts';
 import { createNotificationRelay } from '../activities/notification-relay.ts';
 import { createJobReads } from '../activities/job-reads.ts';
+import { createUsageReads } from '../activities/ledger/usage-reads.ts';
 import { publicBaseUrl, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { notificationSignalName, workflowIdOf } from '../workflows/contract.ts';
 import type { RequestState } from './context.ts';
 import { createAccess } from './identity/access.ts';
+import { createKeys } from './identity/keys.ts';
 import { authenticate } from './middleware/authenticate.ts';
 import { errorAnswers } from './middleware/error-answers.ts';
 import { requestLog } from './middleware/request-log.ts';
-import { addAdminRoutes } from './routes/admin.ts';
+import { createAdminRouter } from './routes/admin/admin.ts';
+import { addApiKeyRoutes } from './routes/api-keys.ts';
 import { addDocsRoutes } from './routes/docs.ts';
 import { addFileRoutes } from './routes/files.ts';
 import { addHealthRoutes, type Readiness } from './routes/health.ts';
@@ -23,7 +26,9 @@ import { addJobRoutes } from './routes/jobs.ts';
 import { addModelRoutes } from './routes/models.ts';
 import { addStudioRoutes } from './routes/studio.ts';
 import { addUploadRoute, addUploadUrlRoute } from './routes/uploads.ts';
+import { addUsageRoutes } from './routes/usage.ts';
 import { createAdmission } from './studio/admission.ts';
+import { createCancelJob } from './studio/cancellation.ts';
 import { createIdempotency } from './studio/idempotency.ts';
 import { createJobView } from './studio/job-view.ts';
 
@@ -70,7 +75,17 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
     addUploadRoute(open, { storage, signedUrls, uploads });
   }
   addHookRoutes(open, { providers: services.providers, urls: services.urls, inbox, relay, logger });
-  addAdminRoutes(open, { adminKey: config.ADMIN_API_KEY, ledger: services.ledger });
+
+  const cancel = createCancelJob({ client, admission });
+  const admin = createAdminRouter({
+    adminKey: config.ADMIN_API_KEY,
+    keyPepper: config.KEY_PEPPER,
+    pool,
+    ledger: services.ledger,
+    reads,
+    view,
+    cancel,
+  });
 
   const keyed = new Router<RequestState>({ prefix: '/api/v1' });
   keyed.use(
@@ -81,7 +96,7 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
     }),
   );
   addModelRoutes(keyed, services.chatCatalog);
-  addJobRoutes(keyed, { client, reads, admission, view });
+  addJobRoutes(keyed, { cancel, reads, admission, view });
   addStudioRoutes(keyed, { config, admission, idempotency, inputs: services.inputs, view });
   addUploadUrlRoute(keyed, {
     storage,
@@ -89,6 +104,8 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
     uploadTtlMs: config.UPLOAD_URL_TTL_MS,
     readTtlMs: config.UPLOAD_READ_TTL_MS,
   });
+  addApiKeyRoutes(keyed, createKeys(pool, config.KEY_PEPPER));
+  addUsageRoutes(keyed, createUsageReads(pool));
 
   const app = new Koa<RequestState>();
   app.use(requestLog(logger));
@@ -96,6 +113,7 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
   // A gateway behind plain http (development) must not send its own pages to https.
   app.use(helmet({ contentSecurityPolicy: { directives: { upgradeInsecureRequests: null } } }));
   app.use(open.routes());
+  app.use(admin.routes());
   app.use(keyed.routes());
   app.silent = true;
   return app;

@@ -39,11 +39,21 @@ export const errorTable = {
     retryable: false,
     message: 'An input URL cannot be used.',
   },
+  KEY_QUOTA_REACHED: {
+    status: 400,
+    retryable: false,
+    message: 'The user already has the most API keys allowed. Revoke one first.',
+  },
   NOT_FOUND: { status: 404, retryable: false, message: 'No such resource.' },
   JOB_NOT_FOUND: { status: 404, retryable: false, message: 'No such job.' },
   METHOD_NOT_ALLOWED: { status: 405, retryable: false, message: 'Method not allowed.' },
   REQUEST_TIMEOUT: { status: 408, retryable: true, message: 'The request took too long to come.' },
   JOB_ALREADY_DONE: { status: 409, retryable: false, message: 'The job has already ended.' },
+  KEY_ALREADY_REPLACED: {
+    status: 409,
+    retryable: false,
+    message: 'This API key has already been replaced by a rotation.',
+  },
   REQUEST_IN_PROGRESS: {
     status: 409,
     retryable: true,

@@ -1,10 +1,12 @@
-/** Organizations, members and keys: making them. */
-import { sql } from 'slonik';
+/** Organizations and their users: making them. */
+import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
+import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { DatabasePool } from '../../platform/database.ts';
-import { scopes, type Scope } from './access.ts';
-import { macOfKey, newApiKey, prefixOfKey } from './key-format.ts';
+import { scopes, type Caller, type Scope } from './access.ts';
+import { macOfKey } from './key-format.ts';
+import { createKeys } from './keys.ts';
 
 const none = z.object({});
 
@@ -14,26 +16,47 @@ interface NewOrganization {
   windowLimitMicro: number | null;
 }
 
-/** A new organization with an empty account and an owner. */
+/** A new organization with an empty account and an owner, in one transaction. */
 export async function createOrganization(
-  pool: DatabasePool,
+  pool: Pick<DatabasePool, 'transaction'>,
   organization: NewOrganization,
 ): Promise<{ organizationId: string; memberId: string }> {
   const organizationId = newId('organization');
-  const memberId = newId('member');
-  await pool.transaction(async (connection) => {
+  const memberId = await pool.transaction(async (connection) => {
     await connection.query(sql.type(none)`INSERT INTO organization (id, name)
       VALUES (${organizationId}, ${organization.name})`);
     await connection.query(sql.type(none)`INSERT INTO account (organization_id, window_limit)
       VALUES (${organizationId}, ${organization.windowLimitMicro})`);
-    await connection.query(sql.type(none)`INSERT INTO member (id, organization_id, name, role)
-      VALUES (${memberId}, ${organizationId}, ${'Owner'}, ${'owner'})`);
+    return createMember(connection, { organizationId, name: 'Owner', role: 'owner' });
   });
   return { organizationId, memberId };
 }
 
-interface NewKey {
+interface NewMember {
   organizationId: string;
+  name: string;
+  role: Caller['role'];
+}
+
+/**
+ * A new user of an organization.
+ * @returns the user's id
+ * @throws GatewayError NOT_FOUND when there is no such organization
+ */
+export async function createMember(
+  connection: CommonQueryMethods,
+  member: NewMember,
+): Promise<string> {
+  const id = await connection.maybeOneFirst(sql.type(z.object({ id: z.string() }))`
+    INSERT INTO member (id, organization_id, name, role)
+    SELECT ${newId('member')}, o.id, ${member.name}, ${member.role} FROM organization o
+      WHERE o.id = ${member.organizationId}
+    RETURNING id`);
+  if (id === null) throw new GatewayError('NOT_FOUND', 'No such organization.');
+  return id;
+}
+
+interface OperatorsKey {
   memberId: string;
   name: string;
   scopes?: readonly Scope[];
@@ -43,23 +66,14 @@ interface NewKey {
   key?: string;
 }
 
-/** A new API key; the key itself is in this answer only. */
+/** A new API key that no other key asked for: all scopes unless narrowed. */
 export async function createKey(
-  pool: DatabasePool,
+  pool: CommonQueryMethods,
   pepper: string,
-  wanted: NewKey,
+  wanted: OperatorsKey,
 ): Promise<{ keyId: string; key: string }> {
-  const keyId = newId('key');
-  const key = wanted.key ?? newApiKey();
-  const expiresAt = wanted.expiresAtMs == null ? null : new Date(wanted.expiresAtMs).toISOString();
-  await pool.query(sql.type(none)`INSERT INTO api_key
-      (id, organization_id, member_id, name, prefix, mac, scopes, allowed_models, expires_at)
-    VALUES (${keyId}, ${wanted.organizationId}, ${wanted.memberId}, ${wanted.name},
-      ${prefixOfKey(key)}, decode(${macOfKey(key, pepper)}, 'hex'),
-      ${sql.array([...(wanted.scopes ?? scopes)], 'text')},
-      ${wanted.allowedModels ? sql.array([...wanted.allowedModels], 'text') : null},
-      ${expiresAt}::timestamptz)`);
-  return { keyId, key };
+  const made = await createKeys(pool, pepper).create({ scopes, ...wanted, makerKeyId: null });
+  return { keyId: made.meta.keyId, key: made.key };
 }
 
 /** The organization of a key, whatever its state; null when the key is unknown. */

@@ -1,4 +1,5 @@
 /** The bearer key (spec §5) and the rate limit (spec §8), in one round trip. */
+import type { IncomingMessage } from 'node:http';
 import type { Middleware } from 'koa';
 import { GatewayError } from '../../domain/errors.ts';
 import type { RequestState } from '../context.ts';
@@ -16,7 +17,7 @@ const poll = /^\/api\/v1\/studio\/jobs(\/|$)/;
 /** Finds the caller; every answer behind it carries the rate headers. */
 export function authenticate(access: Access, limits: Limits): Middleware<RequestState> {
   return async (ctx, next) => {
-    const [, key] = bearer.exec(ctx.get('authorization')) ?? [];
+    const key = bearerKey(ctx.req);
     const bucket: RateBucket = ctx.method === 'GET' && poll.test(ctx.path) ? 'polls' : 'requests';
     const caller = key === undefined ? null : await access.admit(key, bucket);
     if (!caller) throw new GatewayError('Unauthorized');
@@ -34,6 +35,21 @@ export function authenticate(access: Access, limits: Limits): Middleware<Request
   };
 }
 
+/** The key of a request with exactly one bearer credential; of two, neither is believed. */
+export function bearerKey(request: IncomingMessage): string | undefined {
+  // Node joins or drops repeated headers elsewhere; here each is seen.
+  const given = request.headersDistinct['authorization'] ?? [];
+  return given.length === 1 ? bearer.exec(given[0] ?? '')?.[1] : undefined;
+}
+
+/**
+ * A viewer reads; what spends or grants is for the other roles.
+ * @throws GatewayError FORBIDDEN
+ */
+export function refuseViewer(caller: Caller, message: string): void {
+  if (caller.role === 'viewer') throw new GatewayError('FORBIDDEN', message);
+}
+
 /**
  * Checks what the key may do; called after the body is known to be right (refusal order, design §5).
  * @throws GatewayError FORBIDDEN, ORGANIZATION_SUSPENDED
@@ -44,9 +60,7 @@ export function authorize(caller: Caller, scope: Scope, model?: string | null): 
     throw new GatewayError('FORBIDDEN', `This key does not have the scope ${scope}.`);
   }
   const spends = scope === 'chat' || (scope.startsWith('studio:') && scope !== 'studio:read');
-  if (spends && caller.role === 'viewer') {
-    throw new GatewayError('FORBIDDEN', 'A viewer may not spend credits.');
-  }
+  if (spends) refuseViewer(caller, 'A viewer may not spend credits.');
   if (model && caller.allowedModels && !caller.allowedModels.includes(model)) {
     throw new GatewayError('FORBIDDEN', `This key may not use the model ${model}.`);
   }

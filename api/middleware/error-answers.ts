@@ -43,6 +43,7 @@ function answer(ctx: Context, error: GatewayError): void {
   ctx.status = error.status;
   if (error.retryAfterSeconds !== undefined)
     ctx.set('Retry-After', String(error.retryAfterSeconds));
+  if (error.code === 'Unauthorized') ctx.set('WWW-Authenticate', 'Bearer');
   // Every reason for a 401 gives the same bytes (spec §5).
   ctx.body =
     error.code === 'Unauthorized'

@@ -1,6 +1,7 @@
 /** The OpenAPI 3.1 document of the whole API, made from the schemas that validate (spec §9). */
 import { stringify } from 'yaml';
 import { createDocument, type ZodOpenApiObject } from 'zod-openapi';
+import { accountOperations } from './account-operations.ts';
 import { jobOperations } from './job-operations.ts';
 import { describeOperation, type Operation } from './operation.ts';
 import { storageOperations } from './storage-operations.ts';
@@ -11,6 +12,7 @@ export const operations: readonly Operation[] = [
   ...studioOperations,
   ...jobOperations,
   ...storageOperations,
+  ...accountOperations,
 ];
 
 /** The document in both spellings; it never changes while a process runs. */

@@ -2,30 +2,27 @@
 import { PassThrough } from 'node:stream';
 import type Router from '@koa/router';
 import type { RouterContext } from '@koa/router';
-import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { z } from 'zod';
 import type { JobReads, JobRecord } from '../../activities/job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
-import { workflowIdOf } from '../../workflows/contract.ts';
 import type { Context, RequestState } from '../context.ts';
 import { authorize } from '../middleware/authenticate.ts';
 import { parseWith } from '../middleware/body.ts';
 import type { Admission } from '../studio/admission.ts';
+import type { CancelJob } from '../studio/cancellation.ts';
 import type { JobView } from '../studio/job-view.ts';
 import { streamJob } from '../studio/job-events.ts';
 import { preferredWaitMs } from '../studio/waiting.ts';
 
 interface JobRoutesDeps {
-  client: Client;
+  cancel: CancelJob;
   reads: JobReads;
   admission: Admission;
   view: JobView;
 }
 
 const longPollMaxMs = 60_000;
-/** How long a cancel waits for the provider's verdict before it answers with what is known. */
-const cancelWaitMs = 5000;
 const eventIntervalMs = 1000;
 
 /** Query of a look at a job. */
@@ -94,13 +91,7 @@ export function addJobRoutes(router: Router<RequestState>, deps: JobRoutesDeps):
 
   router.post('/studio/jobs/:jobId/cancel', async (ctx) => {
     const job = await find(ctx);
-    if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
-    try {
-      await deps.client.workflow.getHandle(workflowIdOf(job.id)).cancel();
-    } catch (error) {
-      if (!(error instanceof WorkflowNotFoundError)) throw error;
-    }
-    const now = await wait(ctx, job, cancelWaitMs);
+    const now = await deps.cancel(ctx.state.caller.organizationId, job);
     ctx.status = now.status === 'queued' ? 202 : 200;
     await show(ctx, view, now);
   });

@@ -1,0 +1,76 @@
+/** What operators read of the ledger: entries of an organization, reservations that are open. */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import type { DatabasePool } from '../../platform/database.ts';
+
+/** One entry; amounts in micro-credits. */
+export interface LedgerEntry {
+  sequence: number;
+  kind: 'grant' | 'reserve' | 'charge' | 'release';
+  reservationId: string | null;
+  postedChange: number;
+  reservedChange: number;
+  postedAfter: number;
+  reservedAfter: number;
+  actor: string | null;
+  reason: string | null;
+  createdAtMs: number;
+}
+
+/** A reservation that nobody has settled yet. */
+export interface OpenReservation {
+  id: string;
+  organizationId: string;
+  kind: 'studio' | 'chat';
+  amount: number;
+  ageSeconds: number;
+  createdAtMs: number;
+  /** When the sweeper next asks for its owner. */
+  expiresAtMs: number;
+  /** When the sweeper first found none. */
+  ownerMissingAtMs: number | null;
+}
+
+/** Reads over a pool. */
+export interface LedgerReads {
+  /** Newest first; `before` is the sequence of the last entry seen. */
+  entries: (
+    organizationId: string,
+    page: { before: number | undefined; limit: number },
+  ) => Promise<LedgerEntry[]>;
+  /** Oldest first: what hangs longest stands at the top. */
+  openReservations: (page: {
+    organizationId: string | undefined;
+    limit: number;
+  }) => Promise<OpenReservation[]>;
+}
+
+/** See `LedgerReads`. */
+export function createLedgerReads(pool: DatabasePool): LedgerReads {
+  return {
+    async entries(organizationId, { before, limit }) {
+      const rows = await pool.any(sql.type(z.custom<LedgerEntry>())`
+        SELECT sequence, kind, reservation_id AS "reservationId",
+          posted_change AS "postedChange", reserved_change AS "reservedChange",
+          posted_after AS "postedAfter", reserved_after AS "reservedAfter", actor, reason,
+          created_at AS "createdAtMs"
+        FROM ledger_entry
+        WHERE organization_id = ${organizationId}
+          AND (${before ?? null}::bigint IS NULL OR sequence < ${before ?? null}::bigint)
+        ORDER BY sequence DESC LIMIT ${limit}`);
+      return [...rows];
+    },
+    async openReservations({ organizationId, limit }) {
+      const of = organizationId ?? null;
+      const rows = await pool.any(sql.type(z.custom<OpenReservation>())`
+        SELECT id, organization_id AS "organizationId", kind, amount,
+          extract(epoch FROM now() - created_at)::integer AS "ageSeconds",
+          created_at AS "createdAtMs", expires_at AS "expiresAtMs",
+          owner_missing_at AS "ownerMissingAtMs"
+        FROM reservation
+        WHERE state = 'reserved' AND (${of}::text IS NULL OR organization_id = ${of}::text)
+        ORDER BY created_at, id LIMIT ${limit}`);
+      return [...rows];
+    },
+  };
+}

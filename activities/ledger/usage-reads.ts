@@ -1,0 +1,157 @@
+/**
+ * What an organization used: its balance, its window and one record per reservation, read in one
+ * statement from the very rows that the ledger settles, so that the sums always agree.
+ */
+import { sql, type FragmentSqlToken } from 'slonik';
+import { z } from 'zod';
+import { GatewayError } from '../../domain/errors.ts';
+import type { DatabasePool } from '../../platform/database.ts';
+
+/** One reservation as the caller's record; amounts in micro-credits, times as named. */
+export interface UsageRecord {
+  id: string;
+  /** `chat`, or the type of the Studio job. */
+  type: string;
+  model: string | null;
+  status: 'reserved' | 'charged' | 'released';
+  chargedMicro: number;
+  inputTokens: number | null;
+  outputTokens: number | null;
+  jobId: string | null;
+  keyId: string | null;
+  requestId: string | null;
+  createdAtMs: number;
+  /** Where the next page goes on. */
+  createdAtMicros: number;
+}
+
+/** The state of the account when the records were read; a window that has ended is `null`. */
+interface AccountState {
+  posted: number;
+  reserved: number;
+  windowLimit: number | null;
+  window: { used: number; startedAtMs: number; resetAtMs: number } | null;
+}
+
+/** Which records to read; newest first. */
+interface UsageListing {
+  /** Only records made strictly later, Unix ms. */
+  afterMs: number | undefined;
+  keyId: string | undefined;
+  /** From `UsagePage.nextCursor`. */
+  cursor: string | undefined;
+  limit: number;
+}
+
+/** A page of records. */
+export interface UsagePage {
+  account: AccountState;
+  records: UsageRecord[];
+  /** Null: there is no further page. */
+  nextCursor: string | null;
+}
+
+/** Reads over a pool. */
+export interface UsageReads {
+  /** @throws GatewayError INVALID_REQUEST for a cursor that no page gave */
+  page: (organizationId: string, listing: UsageListing) => Promise<UsagePage>;
+}
+
+const row = z.custom<{
+  posted: number;
+  reserved: number;
+  window_limit: number | null;
+  window: AccountState['window'];
+  records: UsageRecord[];
+}>();
+
+/** See `UsageReads`. */
+export function createUsageReads(pool: DatabasePool): UsageReads {
+  return {
+    async page(organizationId, listing) {
+      const found = await pool.one(sql.type(row)`
+        WITH chosen AS MATERIALIZED (${chosen(organizationId, listing)}),
+        page AS (
+          SELECT r.id, coalesce(j.type, r.kind) AS type, coalesce(j.model, c.model) AS model,
+            r.state AS status, coalesce(r.charged, 0) AS "chargedMicro",
+            c.input_tokens AS "inputTokens", c.output_tokens AS "outputTokens", j.id AS "jobId",
+            coalesce(j.key_id, c.key_id) AS "keyId",
+            coalesce(j.request_id, c.request_id) AS "requestId",
+            floor(extract(epoch FROM r.created_at) * 1000) AS "createdAtMs",
+            (extract(epoch FROM r.created_at) * 1000000)::bigint AS "createdAtMicros"
+          FROM chosen
+            JOIN reservation r ON r.id = chosen.id
+            LEFT JOIN job j ON j.id = r.id
+            LEFT JOIN chat_request c ON c.id = r.id
+        )
+        SELECT a.posted, a.reserved, a.window_limit,
+          CASE WHEN ledger_window_end(a.window_started_at) > now() THEN jsonb_build_object(
+            'used', a.window_used, 'startedAtMs', unix_ms(a.window_started_at),
+            'resetAtMs', unix_ms(ledger_window_end(a.window_started_at))) END AS window,
+          coalesce((SELECT jsonb_agg(p ORDER BY p."createdAtMicros" DESC, p.id DESC) FROM page p),
+            '[]') AS records
+        FROM account a WHERE a.organization_id = ${organizationId}`);
+      const records = found.records.slice(0, listing.limit);
+      const last = records.at(-1);
+      return {
+        account: {
+          posted: found.posted,
+          reserved: found.reserved,
+          windowLimit: found.window_limit,
+          window: found.window,
+        },
+        records,
+        nextCursor: last && found.records.length > listing.limit ? cursorOf(last) : null,
+      };
+    },
+  };
+}
+
+/** Ids of a page and of one record more, found through an index whatever is asked for. */
+function chosen(organizationId: string, listing: UsageListing): FragmentSqlToken {
+  const from = (source: string, conditions: FragmentSqlToken[]): FragmentSqlToken => {
+    const table = sql.identifier([source]);
+    const where = [sql.fragment`organization_id = ${organizationId}`, ...conditions];
+    return sql.fragment`SELECT id, created_at FROM ${table}
+      WHERE ${sql.join([...where, ...bounds(listing)], sql.fragment` AND `)}
+      ORDER BY created_at DESC, id DESC LIMIT ${listing.limit + 1}`;
+  };
+  if (listing.keyId === undefined) return from('reservation', []);
+  // A job and a chat are written with their reservation, at the same time to the microsecond.
+  const ofKey = [sql.fragment`key_id = ${listing.keyId}`];
+  return sql.fragment`SELECT id, created_at
+    FROM ((${from('job', ofKey)}) UNION ALL (${from('chat_request', ofKey)})) AS of_key
+    ORDER BY created_at DESC, id DESC LIMIT ${listing.limit + 1}`;
+}
+
+function bounds(listing: UsageListing): FragmentSqlToken[] {
+  const found: FragmentSqlToken[] = [];
+  if (listing.afterMs !== undefined) {
+    // Records show milliseconds: the next one shown is the first that is later.
+    found.push(sql.fragment`created_at >= timestamp_of_ms(${listing.afterMs + 1}::bigint)`);
+  }
+  if (listing.cursor !== undefined) {
+    const { micros, id } = parseCursor(listing.cursor);
+    found.push(sql.fragment`(created_at, id) <
+      (timestamptz 'epoch' + ${micros}::bigint * interval '1 microsecond', ${id})`);
+  }
+  return found;
+}
+
+const cursorForm = /^(\d{1,16})\.(\w{1,100})$/;
+
+function cursorOf(record: UsageRecord): string {
+  return Buffer.from(`${record.createdAtMicros}.${record.id}`).toString('base64url');
+}
+
+function parseCursor(cursor: string): { micros: string; id: string } {
+  const text = Buffer.from(cursor, 'base64url').toString('latin1');
+  const [, micros, id] = cursorForm.exec(text) ?? [];
+  if (micros === undefined || id === undefined) {
+    const message = 'is not a cursor of this list';
+    throw new GatewayError('INVALID_REQUEST', `cursor: ${message}`, {
+      details: [{ path: 'cursor', message }],
+    });
+  }
+  return { micros, id };
+}

@@ -1,0 +1,65 @@
+/** The record of what operators did: who, what, why. Append-only. */
+import { sql, type CommonQueryMethods } from 'slonik';
+import { z } from 'zod';
+import type { JsonObject } from '../../domain/json.ts';
+
+/** Something an operator did. */
+export interface AdminAction {
+  /** `<noun>.<verb>`, e.g. `organization.suspended`. */
+  action: string;
+  actor: string;
+  reason: string;
+  organizationId: string | null;
+  /** Id of what it was done to. */
+  subject: string;
+  /** What was asked for; never a secret. */
+  details?: JsonObject;
+  requestId: string;
+  /** Names a deed that can be asked for twice but is done once. */
+  deedKey?: string;
+}
+
+/** An action as it was recorded. */
+export interface RecordedAction extends Omit<AdminAction, 'deedKey' | 'details'> {
+  id: number;
+  details: JsonObject;
+  createdAtMs: number;
+}
+
+/** Records an action, best in the transaction of the deed itself. */
+export async function recordAction(
+  connection: CommonQueryMethods,
+  action: AdminAction,
+): Promise<void> {
+  await connection.query(sql.type(z.object({}))`
+    INSERT INTO admin_action (action, actor, reason, organization_id, subject, details, request_id,
+        deed_key)
+      VALUES (${action.action}, ${action.actor}, ${action.reason}, ${action.organizationId},
+        ${action.subject}, ${sql.jsonb(action.details ?? {})}, ${action.requestId},
+        ${action.deedKey ?? null})
+      ON CONFLICT (deed_key) DO NOTHING`);
+}
+
+interface ActionListing {
+  organizationId: string | undefined;
+  /** Only actions before this id. */
+  beforeId: number | undefined;
+  limit: number;
+}
+
+/** Recorded actions, newest first. */
+export async function listActions(
+  connection: CommonQueryMethods,
+  { organizationId, beforeId, limit }: ActionListing,
+): Promise<RecordedAction[]> {
+  const of = organizationId ?? null;
+  const before = beforeId ?? null;
+  const rows = await connection.any(sql.type(z.custom<RecordedAction>())`
+    SELECT id, action, actor, reason, organization_id AS "organizationId", subject, details,
+      request_id AS "requestId", created_at AS "createdAtMs"
+    FROM admin_action
+    WHERE (${of}::text IS NULL OR organization_id = ${of}::text)
+      AND (${before}::bigint IS NULL OR id < ${before}::bigint)
+    ORDER BY id DESC LIMIT ${limit}`);
+  return [...rows];
+}

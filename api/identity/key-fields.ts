@@ -1,0 +1,36 @@
+/** Fields of requests about API keys (spec §4.3), shared by callers' and operators' routes. */
+import { z } from 'zod';
+import { scopes } from './access.ts';
+
+const nameLengthMax = 64;
+/** 9999-12-31T23:59:59.999Z: later dates have no ISO 8601 form of four digits. */
+const expiryMaxMs = 253_402_300_799_999;
+
+/** Text that is printed and logged: not blank, no control characters. */
+export const plainText = (lengthMax: number) =>
+  z
+    .string()
+    .min(1)
+    // Characters, not UTF-16 units: an emoji is one.
+    .refine(
+      (text) => Array.from(text).length <= lengthMax,
+      `must have at most ${lengthMax} characters`,
+    )
+    .refine((text) => text.trim() !== '', 'must not be blank')
+    .refine((text) => !/\p{Cc}/u.test(text), 'must not hold control characters');
+
+/** Name of a key: 1–64 characters. */
+export const keyName = plainText(nameLengthMax);
+
+/** Unix ms; that it lies in the future is decided by the database's clock. */
+export const keyExpiry = z.int().min(0).max(expiryMaxMs);
+
+/** What a key may do: at least one scope, each once. */
+export const keyScopes = z
+  .array(z.enum(scopes))
+  .min(1)
+  .max(scopes.length)
+  .refine((list) => new Set(list).size === list.length, 'must not repeat a scope');
+
+/** Ids of the models a key may use. */
+export const keyModels = z.array(z.string().min(1).max(200)).min(1).max(200);

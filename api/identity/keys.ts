@@ -1,0 +1,190 @@
+/**
+ * API keys as their users manage them: list, create, rotate, revoke. Quota, expiry and what a key may
+ * grant are decided by Postgres under the lock of the user, so racing requests cannot get past them.
+ */
+import { sql, type CommonQueryMethods } from 'slonik';
+import { z } from 'zod';
+import { assert } from '../../domain/assert.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import type { Scope } from './access.ts';
+import { macOfKey, newApiKey, prefixOfKey } from './key-format.ts';
+
+/** Keys a user may hold (spec §8). */
+const keysPerUserMax = 10;
+
+/** What is shown of a key (spec §2.6) and what it may do; times are Unix ms. */
+interface ApiKeyMeta {
+  keyId: string;
+  keyPrefix: string;
+  name: string;
+  createdAt: number;
+  expiresAt: number | null;
+  lastUsedAt: number | null;
+  scopes: Scope[];
+  /** Null: all models. */
+  allowedModels: string[] | null;
+}
+
+/** A new key; the only time the key itself is known. */
+export interface NewKey {
+  key: string;
+  meta: ApiKeyMeta;
+  organizationId: string;
+}
+
+/** A key that is wanted. */
+interface WantedKey {
+  memberId: string;
+  /** The key that asks: the new one gets what that one has, or less. Null: an operator asks. */
+  makerKeyId: string | null;
+  name: string;
+  scopes?: readonly Scope[] | undefined;
+  allowedModels?: readonly string[] | null | undefined;
+  expiresAtMs?: number | null | undefined;
+  /** A key that already exists, e.g. the demo key of a stack whose database was emptied. */
+  key?: string | undefined;
+}
+
+interface WantedRotation {
+  memberId: string;
+  makerKeyId: string;
+  keyId: string;
+  /** How long the old key still works. */
+  overlapMs: number;
+  /** Expiry of the new key; absent: that of the old one. */
+  expiresAtMs?: number | undefined;
+}
+
+/** Keys of users. */
+export interface Keys {
+  /** Keys that are not revoked, newest first. */
+  list: (memberId: string) => Promise<ApiKeyMeta[]>;
+  /** @throws GatewayError KEY_QUOTA_REACHED, INVALID_REQUEST, FORBIDDEN, NOT_FOUND, Unauthorized */
+  create: (wanted: WantedKey) => Promise<NewKey>;
+  /** @throws GatewayError as `create`, and KEY_ALREADY_REPLACED */
+  rotate: (wanted: WantedRotation) => Promise<NewKey & { oldExpiresAt: number }>;
+  /**
+   * Revokes a key of this user (null: of anyone), at once and everywhere.
+   * @returns its organization
+   * @throws GatewayError NOT_FOUND when there is no such key, or it is somebody else's
+   */
+  revoke: (keyId: string, memberId: string | null) => Promise<string>;
+}
+
+interface Verdict {
+  verdict: string;
+  field?: string;
+  meta?: ApiKeyMeta;
+  organizationId?: string;
+  oldExpiresAt?: number;
+}
+
+const answerRow = z.object({ answer: z.custom<Verdict>() });
+
+/** Keys over a pool or an open transaction. */
+export function createKeys(connection: CommonQueryMethods, pepper: string): Keys {
+  function minted(key: string): JsonObject {
+    return {
+      id: newId('key'),
+      prefix: prefixOfKey(key),
+      mac: macOfKey(key, pepper),
+      quota: keysPerUserMax,
+    };
+  }
+
+  return {
+    async list(memberId) {
+      const metas = await connection.anyFirst(sql.type(
+        z.object({ meta: z.custom<ApiKeyMeta>() }),
+      )`SELECT api_key_meta(k) AS meta FROM api_key k
+        WHERE member_id = ${memberId} AND revoked_at IS NULL
+          AND (replaced_by IS NULL OR expires_at > now())
+        ORDER BY created_at DESC, id DESC`);
+      return [...metas];
+    },
+
+    async create(wanted) {
+      const key = wanted.key ?? newApiKey();
+      const request: JsonObject = {
+        ...minted(key),
+        memberId: wanted.memberId,
+        makerKeyId: wanted.makerKeyId,
+        name: wanted.name,
+        scopes: wanted.scopes ? [...wanted.scopes] : null,
+        allowedModels: wanted.allowedModels ? [...wanted.allowedModels] : null,
+        expiresAtMs: wanted.expiresAtMs ?? null,
+      };
+      const answer = await connection.oneFirst(
+        sql.type(answerRow)`SELECT create_api_key(${sql.jsonb(request)}) AS answer`,
+      );
+      return { key, ...accepted(answer) };
+    },
+
+    async rotate(wanted) {
+      const key = newApiKey();
+      const request: JsonObject = {
+        ...minted(key),
+        memberId: wanted.memberId,
+        makerKeyId: wanted.makerKeyId,
+        keyId: wanted.keyId,
+        overlapMs: wanted.overlapMs,
+        expiresAtMs: wanted.expiresAtMs ?? null,
+      };
+      const answer = await connection.oneFirst(
+        sql.type(answerRow)`SELECT rotate_api_key(${sql.jsonb(request)}) AS answer`,
+      );
+      const made = accepted(answer);
+      assert(answer.oldExpiresAt !== undefined, 'a rotated key has an end');
+      return { key, ...made, oldExpiresAt: answer.oldExpiresAt };
+    },
+
+    async revoke(keyId, memberId) {
+      const organizationId = await connection.oneFirst(
+        sql.type(
+          z.object({ organization: z.string().nullable() }),
+        )`SELECT revoke_api_key(${keyId}, ${memberId}) AS organization`,
+      );
+      if (organizationId === null) throw new GatewayError('NOT_FOUND', 'No such API key.');
+      return organizationId;
+    },
+  };
+}
+
+/** The new key's record, or the refusal as an error of the table. */
+function accepted(answer: Verdict): { meta: ApiKeyMeta; organizationId: string } {
+  switch (answer.verdict) {
+    case 'created':
+      assert(answer.meta && answer.organizationId, 'a new key has a record');
+      return { meta: answer.meta, organizationId: answer.organizationId };
+    case 'quota_reached':
+      throw new GatewayError('KEY_QUOTA_REACHED');
+    case 'expiry_past':
+      throw pastExpiry();
+    case 'exceeds_maker':
+      throw new GatewayError(
+        'FORBIDDEN',
+        `A key grants no more than the key that makes it: ${answer.field} goes beyond.`,
+      );
+    case 'no_member':
+      throw new GatewayError('NOT_FOUND', 'No such user.');
+    case 'not_found':
+      throw new GatewayError('NOT_FOUND', 'No such API key.');
+    case 'already_replaced':
+      throw new GatewayError('KEY_ALREADY_REPLACED');
+    case 'maker_gone':
+      // Revoked or expired since it was admitted.
+      throw new GatewayError('Unauthorized');
+    default:
+      throw new Error(`api key: unknown verdict ${answer.verdict}`);
+  }
+}
+
+/** The refusal of an expiry that is not in the future. */
+export function pastExpiry(): GatewayError {
+  const message = 'must be in the future';
+  return new GatewayError('INVALID_REQUEST', `expiresAt: ${message}`, {
+    details: [{ path: 'expiresAt', message }],
+  });
+}

@@ -1,0 +1,129 @@
+/** Organizations and their users as operators see and steer them. */
+import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
+import { z } from 'zod';
+import { GatewayError } from '../../domain/errors.ts';
+import type { Caller } from './access.ts';
+
+/** An organization with its account; amounts in micro-credits, times Unix ms. */
+export interface OrganizationRecord {
+  organizationId: string;
+  name: string;
+  status: Caller['organizationStatus'];
+  createdAtMs: number;
+  posted: number;
+  reserved: number;
+  windowLimit: number | null;
+  /** Null: no window is open. */
+  window: { used: number; startedAtMs: number; resetAtMs: number } | null;
+}
+
+/** A user. */
+export interface MemberRecord {
+  userId: string;
+  organizationId: string;
+  name: string;
+  role: Caller['role'];
+  createdAtMs: number;
+  /** Keys that are not revoked. */
+  keys: number;
+}
+
+interface OrganizationListing {
+  status: OrganizationRecord['status'] | undefined;
+  /** Only organizations before this id. */
+  beforeId: string | undefined;
+  limit: number;
+}
+
+const organizationRow = z.custom<OrganizationRecord>();
+
+const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
+  SELECT o.id AS "organizationId", o.name, o.status, o.created_at AS "createdAtMs", a.posted,
+    a.reserved, a.window_limit AS "windowLimit",
+    CASE WHEN ledger_window_end(a.window_started_at) > now() THEN jsonb_build_object(
+      'used', a.window_used, 'startedAtMs', unix_ms(a.window_started_at),
+      'resetAtMs', unix_ms(ledger_window_end(a.window_started_at))) END AS window
+  FROM organization o JOIN account a ON a.organization_id = o.id
+  WHERE ${where}`;
+
+/** Organizations, newest first. */
+export async function listOrganizations(
+  connection: CommonQueryMethods,
+  { status, beforeId, limit }: OrganizationListing,
+): Promise<OrganizationRecord[]> {
+  const where = [
+    sql.fragment`true`,
+    ...(status === undefined ? [] : [sql.fragment`o.status = ${status}`]),
+    // Ids are ordered by time.
+    ...(beforeId === undefined ? [] : [sql.fragment`o.id < ${beforeId}`]),
+  ];
+  const rows = await connection.any(sql.type(organizationRow)`
+    ${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
+    ORDER BY o.id DESC LIMIT ${limit}`);
+  return [...rows];
+}
+
+/** @throws GatewayError NOT_FOUND */
+export async function readOrganization(
+  connection: CommonQueryMethods,
+  organizationId: string,
+): Promise<OrganizationRecord> {
+  const found = await connection.maybeOne(
+    sql.type(organizationRow)`${select(sql.fragment`o.id = ${organizationId}`)}`,
+  );
+  if (!found) throw unknownOrganization();
+  return found;
+}
+
+/** Suspends or activates; an organization that is in this state already stays in it. */
+export async function setOrganizationStatus(
+  connection: CommonQueryMethods,
+  organizationId: string,
+  status: OrganizationRecord['status'],
+): Promise<void> {
+  const { rowCount } = await connection.query(sql.type(z.object({}))`
+    UPDATE organization SET status = ${status} WHERE id = ${organizationId}`);
+  if (rowCount === 0) throw unknownOrganization();
+}
+
+/** Sets the six-hour allowance, micro-credits; null = no limit. Applies from the next reservation. */
+export async function setWindowLimit(
+  connection: CommonQueryMethods,
+  organizationId: string,
+  windowLimitMicro: number | null,
+): Promise<void> {
+  const { rowCount } = await connection.query(sql.type(z.object({}))`
+    UPDATE account SET window_limit = ${windowLimitMicro} WHERE organization_id = ${organizationId}`);
+  if (rowCount === 0) throw unknownOrganization();
+}
+
+const memberSelect = sql.fragment`SELECT m.id AS "userId", m.organization_id AS "organizationId",
+    m.name, m.role, m.created_at AS "createdAtMs",
+    (SELECT count(*) FROM api_key k WHERE k.member_id = m.id AND k.revoked_at IS NULL) AS keys
+  FROM member m`;
+
+/** Users of an organization, oldest first. */
+export async function listMembers(
+  connection: CommonQueryMethods,
+  organizationId: string,
+  limit: number,
+): Promise<MemberRecord[]> {
+  const rows = await connection.any(sql.type(z.custom<MemberRecord>())`${memberSelect}
+    WHERE m.organization_id = ${organizationId} ORDER BY m.id LIMIT ${limit}`);
+  return [...rows];
+}
+
+/** @throws GatewayError NOT_FOUND */
+export async function readMember(
+  connection: CommonQueryMethods,
+  memberId: string,
+): Promise<MemberRecord> {
+  const found = await connection.maybeOne(sql.type(z.custom<MemberRecord>())`${memberSelect}
+    WHERE m.id = ${memberId}`);
+  if (!found) throw new GatewayError('NOT_FOUND', 'No such user.');
+  return found;
+}
+
+function unknownOrganization(): GatewayError {
+  return new GatewayError('NOT_FOUND', 'No such organization.');
+}

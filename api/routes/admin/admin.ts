@@ -1,0 +1,54 @@
+/** /api/admin/v1: what operators do, behind the admin key. Every write says who and why. */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import Router from '@koa/router';
+import type { JobReads } from '../../../activities/job-reads.ts';
+import { createJobOversight } from '../../../activities/job-oversight.ts';
+import { createLedgerReads } from '../../../activities/ledger/ledger-reads.ts';
+import type { Ledger } from '../../../activities/ledger/ledger.ts';
+import { GatewayError } from '../../../domain/errors.ts';
+import type { DatabasePool } from '../../../platform/database.ts';
+import type { RequestState } from '../../context.ts';
+import { bearerKey } from '../../middleware/authenticate.ts';
+import type { CancelJob } from '../../studio/cancellation.ts';
+import type { JobView } from '../../studio/job-view.ts';
+import { addActionRoutes } from './actions.ts';
+import { addAdminJobRoutes } from './jobs.ts';
+import { addAdminKeyRoutes } from './keys.ts';
+import { addLedgerRoutes } from './ledger.ts';
+import { addOrganizationRoutes } from './organizations.ts';
+import { addUserRoutes } from './users.ts';
+
+interface AdminRoutesDeps {
+  adminKey: string;
+  keyPepper: string;
+  pool: DatabasePool;
+  ledger: Ledger;
+  reads: JobReads;
+  view: JobView;
+  cancel: CancelJob;
+}
+
+/** The router of the operators. */
+export function createAdminRouter(deps: AdminRoutesDeps): Router<RequestState> {
+  const { pool, keyPepper } = deps;
+  const router = new Router<RequestState>({ prefix: '/api/admin/v1' });
+  const expected = digest(deps.adminKey);
+  router.use(async (ctx, next) => {
+    if (!timingSafeEqual(digest(bearerKey(ctx.req) ?? ''), expected)) {
+      throw new GatewayError('Unauthorized');
+    }
+    await next();
+  });
+  addOrganizationRoutes(router, pool);
+  addUserRoutes(router, pool);
+  addAdminKeyRoutes(router, { pool, keyPepper });
+  addLedgerRoutes(router, { pool, ledger: deps.ledger, reads: createLedgerReads(pool) });
+  addAdminJobRoutes(router, { ...deps, oversight: createJobOversight(pool) });
+  addActionRoutes(router, pool);
+  return router;
+}
+
+/** Hashed before they are compared: equal lengths, and no time that depends on the key. */
+function digest(word: string): Buffer {
+  return createHash('sha256').update(word).digest();
+}

@@ -1,0 +1,251 @@
+/** `studio admin …`: what operators do; every write says who and why. */
+import { userInfo } from 'node:os';
+import { Command } from 'commander';
+import { z } from 'zod';
+import { CliError, type Answer } from '../api-client.ts';
+import { numeric } from '../fields.ts';
+import { list, table, type Cell } from '../output.ts';
+import { sessionOf } from '../session.ts';
+import { addReadCommands } from './admin-reads.ts';
+import {
+  keyMeta,
+  keyRequest,
+  keyTable,
+  newKey,
+  newKeyText,
+  withKeyOptions,
+  type KeyOptions,
+} from './keys.ts';
+import { account, accountFields } from './usage.ts';
+
+const root = '/api/admin/v1';
+const organization = account.extend({
+  organizationId: z.string(),
+  name: z.string(),
+  status: z.string(),
+});
+const oneOrganization = z.looseObject({
+  data: organization.extend({ ownerId: z.string().optional() }),
+});
+const organizations = z.looseObject({
+  data: z.array(organization),
+  nextCursor: z.string().nullable(),
+});
+const user = z.looseObject({ userId: z.string(), name: z.string(), role: z.string() });
+
+interface WriteOptions {
+  actor: string;
+  reason?: string;
+}
+
+/** A command that writes: it must say why, and may say who. */
+function writing(command: Command): Command {
+  return command
+    .requiredOption('--reason <text>', 'why; recorded')
+    .option('--actor <name>', 'who; recorded', loginName());
+}
+
+function loginName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // A user id without a name, as containers have them.
+    return 'operator';
+  }
+}
+
+/** Sends a write with actor and reason. */
+async function write<Body>(
+  command: Command,
+  path: string,
+  wanted: { schema: z.ZodType<Body>; body?: object; method?: 'POST' | 'PUT' },
+): Promise<Answer<Body>> {
+  const { actor, reason } = command.opts<WriteOptions>();
+  return sessionOf(command)
+    .admin()
+    .send(`${root}${path}`, wanted.schema, {
+      method: wanted.method ?? 'POST',
+      body: { ...wanted.body, actor, reason },
+    });
+}
+
+const at = (id: string): string => encodeURIComponent(id);
+
+function organizationText({ data }: z.infer<typeof oneOrganization>): string {
+  const { organizationId, name, status, ownerId } = data;
+  const fields: Record<string, Cell> = { organization: organizationId, name, status };
+  return list({
+    ...fields,
+    ...(ownerId !== undefined && { owner: ownerId }),
+    ...accountFields(data),
+  });
+}
+
+/** `studio admin`. */
+export function adminCommand(): Command {
+  const admin = new Command('admin').description('what operators do, behind the admin key');
+  addOrganizationCommands(admin.command('org').description('organizations'));
+  addUserCommands(admin.command('user').description('users of an organization'));
+  addKeyCommands(admin.command('key').description('API keys of a user'));
+  addCreditCommands(admin);
+  addReadCommands(admin, root);
+  return admin;
+}
+
+function addOrganizationCommands(org: Command): void {
+  writing(org.command('create').argument('<name>'))
+    .description('make an organization with an owner')
+    .option('--window <credits>', 'allowance per six hours (default: no limit)', numeric)
+    .action(async (name: string, options: { window?: number }, command: Command) => {
+      const { body, raw } = await write(command, '/organizations', {
+        schema: oneOrganization,
+        body: { name, windowAllowanceCredits: options.window ?? null },
+      });
+      sessionOf(command).output.show(raw, () => organizationText(body));
+    });
+  for (const verb of ['suspend', 'activate']) {
+    writing(org.command(verb).argument('<organizationId>'))
+      .description(`${verb} an organization`)
+      .action(async (id: string, _options: object, command: Command) => {
+        const path = `/organizations/${at(id)}/${verb}`;
+        const { body, raw } = await write(command, path, { schema: oneOrganization });
+        sessionOf(command).output.show(raw, () => organizationText(body));
+      });
+  }
+  org
+    .command('get')
+    .argument('<organizationId>')
+    .description('show an organization')
+    .action(async (id: string, _options: object, command: Command) => {
+      const session = sessionOf(command);
+      const path = `${root}/organizations/${at(id)}`;
+      const { body, raw } = await session.admin().send(path, oneOrganization);
+      session.output.show(raw, () => organizationText(body));
+    });
+  org
+    .command('ls')
+    .description('list organizations, newest first')
+    .option('--status <status>', 'active or suspended')
+    .option('--cursor <cursor>', 'go on where the last page ended')
+    .action(async (options: { status?: string; cursor?: string }, command: Command) => {
+      const session = sessionOf(command);
+      const { body, raw } = await session.admin().send(`${root}/organizations`, organizations, {
+        query: { status: options.status, cursor: options.cursor },
+      });
+      session.output.show(raw, () =>
+        table(
+          body.data.map((each) => ({
+            organization: each.organizationId,
+            name: each.name,
+            status: each.status,
+            available: each.balance.available,
+            reserved: each.balance.reserved,
+            'window used': each.window.used,
+            'window limit': each.window.limit,
+          })),
+        ),
+      );
+      if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);
+    });
+}
+
+function addUserCommands(users: Command): void {
+  writing(users.command('create').argument('<organizationId>').argument('<name>'))
+    .description('add a user')
+    .option('--role <role>', 'owner, admin, member or viewer', 'member')
+    .action(async (...words: [string, string, { role: string }, Command]) => {
+      const [id, name, options, command] = words;
+      const { body, raw } = await write(command, `/organizations/${at(id)}/users`, {
+        schema: z.looseObject({ data: user }),
+        body: { name, role: options.role },
+      });
+      const { userId, role } = body.data;
+      sessionOf(command).output.show(raw, () => list({ user: userId, name: body.data.name, role }));
+    });
+  users
+    .command('ls')
+    .argument('<organizationId>')
+    .description('list users')
+    .action(async (id: string, _options: object, command: Command) => {
+      const session = sessionOf(command);
+      const path = `${root}/organizations/${at(id)}/users`;
+      const { body, raw } = await session
+        .admin()
+        .send(path, z.looseObject({ data: z.array(user.extend({ keys: z.number() })) }));
+      session.output.show(raw, () =>
+        table(
+          body.data.map(({ userId, name, role, keys }) => ({ user: userId, name, role, keys })),
+        ),
+      );
+    });
+}
+
+function addKeyCommands(keys: Command): void {
+  writing(withKeyOptions(keys.command('create').argument('<userId>').argument('<name>')))
+    .description('make a key for a user; it is shown once')
+    .action(async (...words: [string, string, KeyOptions, Command]) => {
+      const [userId, name, options, command] = words;
+      const { body, raw } = await write(command, `/users/${at(userId)}/keys`, {
+        schema: z.looseObject({ data: newKey }),
+        body: keyRequest(name, options),
+      });
+      sessionOf(command).output.show(raw, () => newKeyText(body.data));
+    });
+  writing(keys.command('revoke').argument('<keyId>'))
+    .description('end a key at once')
+    .action(async (keyId: string, _options: object, command: Command) => {
+      const schema = z.looseObject({ success: z.boolean() });
+      const { raw } = await write(command, `/keys/${at(keyId)}/revoke`, { schema });
+      sessionOf(command).output.show(raw, () => `revoked ${keyId}\n`);
+    });
+  keys
+    .command('ls')
+    .argument('<userId>')
+    .description('list the keys of a user')
+    .action(async (userId: string, _options: object, command: Command) => {
+      const session = sessionOf(command);
+      const path = `${root}/users/${at(userId)}/keys`;
+      const schema = z.looseObject({ data: z.array(keyMeta) });
+      const { body, raw } = await session.admin().send(path, schema);
+      session.output.show(raw, () => keyTable(body.data));
+    });
+}
+
+function addCreditCommands(admin: Command): void {
+  writing(admin.command('grant').argument('<organizationId>').argument('<credits>', '', numeric))
+    .description('add credits; the same --id never adds them twice')
+    .requiredOption('--id <id>', 'for example the number of the invoice')
+    .action(async (...words: [string, number, { id: string }, Command]) => {
+      const [id, credits, options, command] = words;
+      const { body, raw } = await write(command, `/organizations/${at(id)}/grants`, {
+        schema: z.looseObject({ repeated: z.boolean(), available: z.number() }),
+        body: { id: options.id, credits },
+      });
+      sessionOf(command).output.show(raw, () =>
+        list({ granted: body.repeated ? 'already before' : credits, available: body.available }),
+      );
+    });
+  writing(admin.command('window').argument('<organizationId>').argument('<credits>'))
+    .description('set the allowance per six hours; `none` = no limit')
+    .action(async (...words: [string, string, object, Command]) => {
+      const [id, credits, , command] = words;
+      if (credits !== 'none' && !/^\d+(\.\d+)?$/.test(credits)) {
+        throw new CliError('credits: a number, or `none`');
+      }
+      const { body, raw } = await write(command, `/organizations/${at(id)}/window-allowance`, {
+        schema: oneOrganization,
+        body: { credits: credits === 'none' ? null : Number(credits) },
+        method: 'PUT',
+      });
+      sessionOf(command).output.show(raw, () => organizationText(body));
+    });
+  writing(admin.command('cancel').argument('<jobId>'))
+    .description('cancel a job of any organization')
+    .action(async (jobId: string, _options: object, command: Command) => {
+      const { body, raw } = await write(command, `/jobs/${at(jobId)}/cancel`, {
+        schema: z.looseObject({ data: z.looseObject({ jobId: z.string(), status: z.string() }) }),
+      });
+      const { status } = body.data;
+      sessionOf(command).output.show(raw, () => list({ job: body.data.jobId, status }));
+    });
+}

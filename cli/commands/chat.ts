@@ -1,0 +1,141 @@
+/** `studio models`, `studio chat`. */
+import { Command } from 'commander';
+import { EventSourceParserStream } from 'eventsource-parser/stream';
+import { z } from 'zod';
+import { CliError } from '../api-client.ts';
+import { given, numeric, several } from '../fields.ts';
+import { table } from '../output.ts';
+import { sessionOf, type Session } from '../session.ts';
+
+const modelList = z.looseObject({
+  models: z.array(
+    z.looseObject({
+      id: z.string(),
+      name: z.string(),
+      cost: z.looseObject({ input: z.number(), output: z.number() }),
+      limit: z.looseObject({ context: z.number(), output: z.number() }),
+    }),
+  ),
+});
+
+/** `studio models`. */
+export function modelsCommand(): Command {
+  return new Command('models')
+    .description('list the chat models with their prices')
+    .argument('[words...]', 'only models with these words in id or name')
+    .action(async (words: string[], _options: object, command: Command) => {
+      const session = sessionOf(command);
+      const { body, raw } = await session.api().send('/api/v1/models', modelList);
+      const wanted = body.models.filter(({ id, name }) =>
+        words.every((word) => `${id} ${name}`.toLowerCase().includes(word.toLowerCase())),
+      );
+      session.output.show(words.length > 0 ? wanted : raw, () =>
+        table(
+          wanted.map(({ id, name, cost, limit }) => ({
+            id,
+            name,
+            'usd/m in': cost.input,
+            'usd/m out': cost.output,
+            context: limit.context,
+            output: limit.output,
+          })),
+        ),
+      );
+    });
+}
+
+interface ChatOptions {
+  model: string;
+  system?: string;
+  image?: string[];
+  maxTokens?: number;
+  temperature?: number;
+  stream: boolean;
+}
+
+const usage = z.looseObject({ inputTokens: z.number(), outputTokens: z.number() });
+const chatAnswer = z.looseObject({
+  content: z.string(),
+  usage,
+  creditsConsumed: z.number(),
+});
+/** Events of the service-style stream (design §6). */
+const chatEvent = z.union([
+  z.looseObject({ type: z.literal('delta'), delta: z.string() }),
+  z.looseObject({ type: z.literal('done'), usage: usage.optional(), creditsConsumed: z.number() }),
+  z.looseObject({ type: z.literal('error'), error: z.string(), message: z.string().optional() }),
+]);
+
+/** `studio chat`. */
+export function chatCommand(): Command {
+  return new Command('chat')
+    .description('ask a chat model; the answer streams to the terminal')
+    .argument('<prompt...>')
+    .requiredOption('-m, --model <id>', 'an id of `studio models`')
+    .option('-s, --system <text>', 'what the model should keep to')
+    .option('--image <url>', 'an image to look at (repeatable)', several)
+    .option('--max-tokens <n>', 'longest answer', numeric)
+    .option('--temperature <n>', 'how freely it answers', numeric)
+    .option('--no-stream', 'print the answer when it is complete')
+    .action(async (words: string[], options: ChatOptions, command: Command) => {
+      const session = sessionOf(command);
+      const body = requestOf(words.join(' '), options);
+      if (options.stream && !session.output.json) await streamAnswer(session, body);
+      else {
+        const { body: answer, raw } = await session
+          .api()
+          .send('/api/v1/chat', chatAnswer, { body });
+        session.output.show(raw, () => `${answer.content}\n`);
+        noteUsage(session, answer.usage, answer.creditsConsumed);
+      }
+    });
+}
+
+function requestOf(prompt: string, options: ChatOptions): Record<string, unknown> {
+  const images = (options.image ?? []).map((url) => ({ type: 'image_url', image_url: { url } }));
+  const content = images.length > 0 ? [{ type: 'text', text: prompt }, ...images] : prompt;
+  return given({
+    model: options.model,
+    messages: [
+      ...(options.system === undefined ? [] : [{ role: 'system', content: options.system }]),
+      { role: 'user', content },
+    ],
+    max_tokens: options.maxTokens,
+    temperature: options.temperature,
+  });
+}
+
+async function streamAnswer(session: Session, body: object): Promise<void> {
+  const response = await session.api().open('/api/v1/chat', {
+    body: { ...body, stream: true },
+    headers: { accept: 'text/event-stream' },
+  });
+  if (!response.body) throw new CliError('the stream has no body');
+  const events = response.body
+    .pipeThrough(new TextDecoderStream())
+    .pipeThrough(new EventSourceParserStream());
+  let complete = false;
+  for await (const { data } of events) {
+    if (data === '[DONE]') break;
+    const event = chatEvent.parse(JSON.parse(data));
+    if (event.type === 'delta') session.output.text(event.delta);
+    else if (event.type === 'error') {
+      session.output.text('\n');
+      throw new CliError(`the answer broke off: ${event.error}: ${event.message ?? ''}`);
+    } else {
+      complete = true;
+      session.output.text('\n');
+      noteUsage(session, event.usage, event.creditsConsumed);
+    }
+  }
+  if (!complete) throw new CliError('the answer broke off');
+}
+
+function noteUsage(
+  session: Session,
+  tokens: z.infer<typeof usage> | undefined,
+  credits: number,
+): void {
+  const counted = tokens ? `${tokens.inputTokens} tokens in, ${tokens.outputTokens} out, ` : '';
+  session.output.note(`${counted}${credits} credits`);
+}

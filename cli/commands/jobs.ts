@@ -1,0 +1,95 @@
+/** `studio jobs ls|get|watch|cancel`. */
+import { Command } from 'commander';
+import { z } from 'zod';
+import { numeric, shortTime } from '../fields.ts';
+import { jobResource, showJob, watchJob } from '../jobs.ts';
+import { table } from '../output.ts';
+import { sessionOf } from '../session.ts';
+
+const jobList = z.looseObject({
+  data: z.array(jobResource),
+  hasMore: z.boolean(),
+  nextCursor: z.string().nullable(),
+});
+const oneJob = z.looseObject({ data: jobResource });
+
+interface ListOptions {
+  status?: string;
+  type?: string;
+  limit?: number;
+  cursor?: string;
+}
+
+interface OutOption {
+  out?: string;
+}
+
+const pathOf = (jobId: string): string => `/api/v1/studio/jobs/${encodeURIComponent(jobId)}`;
+
+/** `studio jobs`. */
+export function jobsCommand(): Command {
+  const jobs = new Command('jobs').description('Studio jobs of the organization');
+  jobs
+    .command('ls')
+    .description('list jobs, newest first')
+    .option('--status <status>', 'queued, in_progress, completed, failed or canceled')
+    .option('--type <type>', 'for example imageGenerate')
+    .option('--limit <n>', 'how many', numeric)
+    .option('--cursor <cursor>', 'go on where the last page ended')
+    .action(listJobs);
+  jobs
+    .command('get')
+    .argument('<jobId>')
+    .description('show a job')
+    .option('-o, --out <path>', 'save its media')
+    .action(async (jobId: string, { out }: OutOption, command: Command) => {
+      const session = sessionOf(command);
+      const { body, raw } = await session.api().send(pathOf(jobId), oneJob);
+      await showJob(session.output, { job: body.data, raw }, out);
+    });
+  jobs
+    .command('watch')
+    .argument('<jobId>')
+    .description('wait until a job is done')
+    .option('-o, --out <path>', 'save its media')
+    .action(async (jobId: string, { out }: OutOption, command: Command) => {
+      const session = sessionOf(command);
+      const seen = await watchJob(session.api(), jobId, session.output);
+      if (!(await showJob(session.output, seen, out))) process.exitCode = 1;
+    });
+  jobs
+    .command('cancel')
+    .argument('<jobId>')
+    .description('cancel a job')
+    .action(async (jobId: string, _options: object, command: Command) => {
+      const session = sessionOf(command);
+      const { body, raw } = await session
+        .api()
+        .send(`${pathOf(jobId)}/cancel`, oneJob, { method: 'POST' });
+      await showJob(session.output, { job: body.data, raw });
+    });
+  return jobs;
+}
+
+async function listJobs(options: ListOptions, command: Command): Promise<void> {
+  const session = sessionOf(command);
+  const { status, type, limit, cursor } = options;
+  const { body, raw } = await session.api().send('/api/v1/studio/jobs', jobList, {
+    query: { status, type, limit, cursor },
+  });
+  session.output.show(raw, () =>
+    table(
+      body.data.map((job) => ({
+        job: job.jobId,
+        type: job.type,
+        model: job.model,
+        status: job.status,
+        credits: job.billing.state === 'reserved' ? job.billing.reserved : job.billing.charged,
+        billing: job.billing.state,
+        created: shortTime(job.createdAt),
+        error: job.error?.code,
+      })),
+    ),
+  );
+  if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);
+}

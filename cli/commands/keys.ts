@@ -1,0 +1,116 @@
+/** `studio keys ls|create|rotate|revoke`. */
+import { Command } from 'commander';
+import { z } from 'zod';
+import { durationMs, given, several, shortTime } from '../fields.ts';
+import { list, table } from '../output.ts';
+import { sessionOf } from '../session.ts';
+
+/** An API key without its secret. */
+export const keyMeta = z.looseObject({
+  keyId: z.string(),
+  keyPrefix: z.string(),
+  name: z.string(),
+  createdAt: z.number(),
+  expiresAt: z.number().nullable(),
+  lastUsedAt: z.number().nullable(),
+});
+const keyList = z.looseObject({ keys: z.array(keyMeta) });
+/** A new key. */
+export const newKey = z.looseObject({
+  key: z.string(),
+  keyId: z.string(),
+  name: z.string(),
+  expiresAt: z.number().nullable(),
+});
+const revocation = z.looseObject({ keyId: z.string() });
+
+/** Options that narrow a new key. */
+export interface KeyOptions {
+  expiresIn?: number;
+  scope?: string[];
+  model?: string[];
+}
+
+/** Adds the options that narrow a new key. */
+export function withKeyOptions(command: Command): Command {
+  return command
+    .option('--expires-in <duration>', 'for example 30d or 12h', durationMs)
+    .option('--scope <scope>', 'what the key may do (repeatable; default: all of yours)', several)
+    .option('--model <id>', 'a model the key may use (repeatable; default: all of yours)', several);
+}
+
+/** The body of a request for a key. */
+export function keyRequest(name: string, options: KeyOptions): Record<string, unknown> {
+  return given({
+    name,
+    expiresAt: options.expiresIn === undefined ? undefined : Date.now() + options.expiresIn,
+    scopes: options.scope,
+    allowedModels: options.model,
+  });
+}
+
+/** What is shown of keys. */
+export function keyTable(keys: readonly z.infer<typeof keyMeta>[]): string {
+  return table(
+    keys.map((key) => ({
+      id: key.keyId,
+      key: `${key.keyPrefix}…`,
+      name: key.name,
+      created: shortTime(key.createdAt),
+      expires: shortTime(key.expiresAt),
+      'last used': shortTime(key.lastUsedAt),
+    })),
+  );
+}
+
+/** What is shown of a new key, once. */
+export function newKeyText({ key, keyId, name, expiresAt }: z.infer<typeof newKey>): string {
+  return `${list({ key, id: keyId, name, expires: shortTime(expiresAt) })}Keep the key now: it is not shown again.\n`;
+}
+
+const pathOf = (keyId: string): string => `/api/v1/api-keys/${encodeURIComponent(keyId)}`;
+
+/** `studio keys`. */
+export function keysCommand(): Command {
+  const keys = new Command('keys').description('API keys of yours');
+  keys
+    .command('ls')
+    .description('list the keys')
+    .action(async (_options: object, command: Command) => {
+      const session = sessionOf(command);
+      const { body, raw } = await session.api().send('/api/v1/api-keys', keyList);
+      session.output.show(raw, () => keyTable(body.keys));
+    });
+  withKeyOptions(keys.command('create').argument('<name>'))
+    .description('make a key; it is shown once')
+    .action(async (name: string, options: KeyOptions, command: Command) => {
+      const session = sessionOf(command);
+      const { body, raw } = await session
+        .api()
+        .send('/api/v1/api-keys', newKey, { body: keyRequest(name, options) });
+      session.output.show(raw, () => newKeyText(body));
+    });
+  keys
+    .command('rotate')
+    .argument('<keyId>')
+    .description('make a key that takes the place of another')
+    .option('--overlap <duration>', 'how long the old key still works (default 1d)', durationMs)
+    .action(async (keyId: string, { overlap }: { overlap?: number }, command: Command) => {
+      const session = sessionOf(command);
+      const overlapSeconds = overlap === undefined ? undefined : Math.ceil(overlap / 1000);
+      const { body, raw } = await session
+        .api()
+        .send(`${pathOf(keyId)}/rotate`, newKey, { body: given({ overlapSeconds }) });
+      session.output.show(raw, () => newKeyText(body));
+    });
+  keys
+    .command('revoke')
+    .argument('<keyId>')
+    .description('end a key at once')
+    .action(async (keyId: string, _options: object, command: Command) => {
+      const session = sessionOf(command);
+      const { raw } = await session.api().send(pathOf(keyId), revocation, { method: 'DELETE' });
+      session.output.show(raw, () => `revoked ${keyId}\n`);
+    });
+  return keys;
+}

@@ -1,0 +1,154 @@
+/** Studio jobs: submitting, watching until the end, showing the result. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import type { ApiClient } from './api-client.ts';
+import { mediaUrls, saveMedia } from './media.ts';
+import { list, type Output } from './output.ts';
+import type { Session } from './session.ts';
+
+const credits = z.looseObject({ used: z.number(), cost: z.number(), remaining: z.number() });
+
+/** A job as far as commands read it. */
+export const jobResource = z.looseObject({
+  jobId: z.string(),
+  type: z.string(),
+  model: z.string().nullable(),
+  status: z.string(),
+  done: z.boolean(),
+  phase: z.string(),
+  createdAt: z.string(),
+  result: z.unknown(),
+  error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
+  billing: z.looseObject({ state: z.string(), reserved: z.number(), charged: z.number() }),
+});
+const jobAnswer = z.looseObject({ data: jobResource });
+const studioAnswer = z.looseObject({ data: z.looseObject({}), credits: credits.optional() });
+const ticket = z.looseObject({ jobId: z.string(), statusUrl: z.string() });
+
+/** A job with the answer it came in. */
+interface SeenJob {
+  job: z.infer<typeof jobResource>;
+  raw: unknown;
+}
+
+/** Seconds a poll waits for a change at the server. */
+const pollWaitSeconds = 2;
+
+/** Polls a job until it is done, telling its phase. */
+export async function watchJob(api: ApiClient, jobId: string, output: Output): Promise<SeenJob> {
+  const startedAt = performance.now();
+  // The first look tells the phase at once; those after it wait for a change.
+  for (let waitSeconds = 0; ; waitSeconds = pollWaitSeconds) {
+    // oxlint-disable-next-line no-await-in-loop -- polling
+    const { body, raw } = await api.send(
+      `/api/v1/studio/jobs/${encodeURIComponent(jobId)}`,
+      jobAnswer,
+      {
+        query: { wait: waitSeconds },
+      },
+    );
+    const seconds = Math.round((performance.now() - startedAt) / 1000);
+    output.progress(progressLine(body.data, process.stderr.isTTY ? seconds : null));
+    if (body.data.done) {
+      output.progressDone();
+      return { job: body.data, raw };
+    }
+    // oxlint-disable-next-line no-await-in-loop -- a server that does not wait must not be hammered
+    await sleep(100);
+  }
+}
+
+function progressLine(job: SeenJob['job'], seconds: number | null): string {
+  const state = job.done ? job.status : job.phase;
+  return `${job.jobId}  ${state}${seconds === null ? '' : `  ${seconds} s`}`;
+}
+
+/** What becomes of a finished or unfinished job at the terminal; false when it failed. */
+export async function showJob(
+  output: Output,
+  { job, raw }: SeenJob,
+  out?: string,
+): Promise<boolean> {
+  const urls = mediaUrls(job.result);
+  const saved = out !== undefined && urls.length > 0 ? await saveMedia(urls, out) : [];
+  output.show(raw, () =>
+    list({
+      job: job.jobId,
+      type: job.type,
+      model: job.model,
+      status: job.done ? job.status : `${job.status} (${job.phase})`,
+      credits: job.billing.state === 'charged' ? job.billing.charged : job.billing.reserved,
+      billing: job.billing.state,
+      ...(job.error && { error: `${job.error.code}: ${job.error.message}` }),
+      ...resultFields(job.result, urls, saved),
+    }),
+  );
+  // Programs read standard output; where the files are is still worth a word.
+  if (output.json) for (const path of saved) output.note(`saved ${path}`);
+  return job.error === null;
+}
+
+function resultFields(
+  result: unknown,
+  urls: readonly string[],
+  saved: readonly string[],
+): Record<string, string> {
+  const files = saved.length > 0 ? saved : urls;
+  const label = saved.length > 0 ? 'saved' : 'url';
+  const numbered = files.map((file, index): [string, string] => [
+    files.length > 1 ? `${label} ${index + 1}` : label,
+    file,
+  ]);
+  const { data } = z.object({ text: z.string() }).safeParse(result);
+  return { ...Object.fromEntries(numbered), ...(data && { text: data.text }) };
+}
+
+interface Submission {
+  path: string;
+  body?: object;
+  form?: FormData;
+  /** Wait for the end, or only say which job it is. */
+  wait: boolean;
+  /** Where to save the media. */
+  out?: string | undefined;
+}
+
+/** Submits a Studio request and, when asked to, sees it through; false when the job failed. */
+export async function submitJob(session: Session, submission: Submission): Promise<boolean> {
+  const api = session.api();
+  const { output } = session;
+  const { body, raw, status } = await api.send(`/api/v1/studio${submission.path}`, studioAnswer, {
+    ...(submission.body && { body: submission.body }),
+    ...(submission.form && { form: submission.form }),
+    // The progress line is ours: the server need not hold the answer back.
+    headers: { prefer: 'respond-async' },
+    // A form cannot be sent twice: its body is a stream.
+    repeatable: submission.form === undefined,
+  });
+  const accepted = ticket.safeParse(body.data);
+  if (status !== 202 || !accepted.success) {
+    await showResult(output, { data: body.data, raw }, submission.out);
+    return true;
+  }
+  const { jobId } = accepted.data;
+  if (!submission.wait) {
+    output.show(raw, () => `${list({ job: jobId })}watch it: studio jobs watch ${jobId}\n`);
+    return true;
+  }
+  return showJob(output, await watchJob(api, jobId, output), submission.out);
+}
+
+async function showResult(
+  output: Output,
+  answer: { data: object; raw: unknown },
+  out: string | undefined,
+): Promise<void> {
+  const urls = mediaUrls(answer.data);
+  const saved = out !== undefined && urls.length > 0 ? await saveMedia(urls, out) : [];
+  output.show(answer.raw, () => {
+    const fields = resultFields(answer.data, urls, saved);
+    return Object.keys(fields).length > 0
+      ? list(fields)
+      : `${JSON.stringify(answer.data, null, 2)}\n`;
+  });
+}

@@ -1,0 +1,358 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+interface AdminBody {
+  success: boolean;
+  data: Record<string, string> & {
+    status: string;
+    organizationId: string;
+    ownerId: string;
+    userId: string;
+    keyId: string;
+    key: string;
+  };
+  error: string;
+  details: { path: string }[];
+}
+interface ListBody<Row = Record<string, unknown>> {
+  data: Row[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+
+const by = { actor: 'olga', reason: 'ticket 7' };
+let gateway: TestGateway;
+let adminKey: string;
+beforeAll(async () => {
+  gateway = await startGateway({ latencyMs: 20 });
+  adminKey = gateway.config.ADMIN_API_KEY;
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+const read = async <Row = Record<string, unknown>>(path: string) => {
+  const answer = await gateway.call<ListBody<Row>>(`/api/admin/v1${path}`, { key: adminKey });
+  expect(answer.status).toBe(200);
+  return answer.body;
+};
+const write = (path: string, body: object = {}, method = 'POST') =>
+  gateway.call<AdminBody>(`/api/admin/v1${path}`, {
+    key: adminKey,
+    method,
+    body: { ...by, ...body },
+  });
+const newOrganization = async (body: object = {}) =>
+  (await write('/organizations', { name: 'Acme', ...body })).body.data;
+const actions = async (organizationId: string) =>
+  (await read<{ action: string }>(`/actions?organizationId=${organizationId}`)).data;
+
+describe('organizations', () => {
+  it('are created with an owner, listed, read, suspended and activated', async () => {
+    const made = await newOrganization({ name: 'Größe & Co', windowAllowanceCredits: 50 });
+    expect(made).toEqual({
+      organizationId: expect.stringMatching(/^org_/),
+      ownerId: expect.stringMatching(/^usr_/),
+      name: 'Größe & Co',
+      status: 'active',
+      createdAt: expect.any(String),
+      credits: 0,
+      balance: { available: 0, reserved: 0, total: 0 },
+      window: { limit: 50, used: 0, remaining: 50, startedAt: null, resetAt: null },
+    });
+    const { organizationId, ownerId, ...rest } = made;
+    const suspended = await write(`/organizations/${organizationId}/suspend`);
+    expect(suspended.body.data.status).toBe('suspended');
+    expect((await read('/organizations?status=suspended')).data).toEqual([
+      { ...rest, organizationId, status: 'suspended' },
+    ]);
+    await write(`/organizations/${organizationId}/activate`);
+    const [first] = (await read('/organizations?limit=1')).data;
+    expect(first).toEqual({ organizationId, ...rest });
+    const one = await gateway.call<AdminBody>(`/api/admin/v1/organizations/${organizationId}`, {
+      key: adminKey,
+    });
+    expect(one.body.data).toEqual(first);
+    const users = await read(`/organizations/${organizationId}/users`);
+    expect(users.data).toMatchObject([{ userId: ownerId, role: 'owner', keys: 0 }]);
+    expect((await actions(organizationId)).map(({ action }) => action)).toEqual([
+      'organization.activated',
+      'organization.suspended',
+      'organization.created',
+    ]);
+  });
+
+  it('are listed page by page', async () => {
+    await newOrganization();
+    await newOrganization();
+    const all = (await read<AdminBody['data']>('/organizations')).data;
+    const seen: string[] = [];
+    for (let cursor: string | null = ''; cursor !== null;) {
+      const page: ListBody<AdminBody['data']> = await read(
+        `/organizations?limit=2${cursor && `&cursor=${cursor}`}`,
+      );
+      seen.push(...page.data.map((organization) => organization.organizationId));
+      cursor = page.nextCursor;
+    }
+    expect(seen).toEqual(all.map((organization) => organization.organizationId));
+    expect(new Set(seen).size).toBe(seen.length);
+  });
+});
+
+describe('users and keys', () => {
+  it('are made by operators with any role, and keys with any rights', async () => {
+    const { organizationId } = await newOrganization();
+    const user = await write(`/organizations/${organizationId}/users`, {
+      name: 'Ann',
+      role: 'viewer',
+    });
+    expect(user.body.data).toMatchObject({ organizationId, name: 'Ann', role: 'viewer', keys: 0 });
+    const { userId } = user.body.data;
+    const key = await write(`/users/${userId}/keys`, { name: 'reads', scopes: ['usage:read'] });
+    expect(key.headers.get('cache-control')).toContain('no-store');
+    expect(key.body.data).toMatchObject({ key: expect.stringMatching(/^gk_live_/), name: 'reads' });
+    const { key: secret, ...meta } = key.body.data;
+    expect((await gateway.call('/api/v1/usage', { key: secret })).status).toBe(200);
+    const [listed] = (await read(`/users/${userId}/keys`)).data;
+    expect(listed).toEqual({ ...meta, lastUsedAt: expect.any(Number) });
+
+    await write(`/keys/${meta.keyId}/revoke`);
+    expect((await gateway.call('/api/v1/usage', { key: secret })).status).toBe(401);
+    expect((await write(`/keys/${meta.keyId}/revoke`)).status).toBe(404);
+    expect((await read(`/users/${userId}/keys`)).data).toEqual([]);
+    const recorded = await actions(organizationId);
+    expect(recorded).toMatchObject([
+      { action: 'key.revoked', subject: meta.keyId, ...by },
+      { action: 'key.created', subject: meta.keyId, details: { userId, scopes: ['usage:read'] } },
+      { action: 'user.created', subject: userId, details: { name: 'Ann', role: 'viewer' } },
+      { action: 'organization.created', subject: organizationId },
+    ]);
+    expect(JSON.stringify(recorded)).not.toContain(secret.slice(13));
+  });
+
+  it('keep to the quota and the calendar', async () => {
+    const { ownerId, organizationId } = await newOrganization();
+    const past = await write(`/users/${ownerId}/keys`, { name: 'n', expiresAt: Date.now() - 1 });
+    expect(`${past.status} ${past.body.error}`).toBe('400 INVALID_REQUEST');
+    for (let count = 0; count < 10; count += 1) {
+      expect((await write(`/users/${ownerId}/keys`, { name: 'n' })).status).toBe(200);
+    }
+    const eleventh = await write(`/users/${ownerId}/keys`, { name: 'n' });
+    expect(`${eleventh.status} ${eleventh.body.error}`).toBe('400 KEY_QUOTA_REACHED');
+    // What was refused was not done, so it is not recorded.
+    const made = (await actions(organizationId)).filter(({ action }) => action === 'key.created');
+    expect(made).toHaveLength(10);
+  });
+});
+
+describe('credits', () => {
+  it('are granted once per id, and recorded once', async () => {
+    const { organizationId } = await newOrganization();
+    const path = `/organizations/${organizationId}/grants`;
+    const racing = await Promise.all(
+      Array.from({ length: 8 }, () => write(path, { id: 'invoice-1', credits: 12.5 })),
+    );
+    for (const answer of racing)
+      expect(answer.body).toMatchObject({ success: true, available: 12.5 });
+    const other = await write(path, { id: 'invoice-1', credits: 13 });
+    expect(`${other.status} ${other.body.error}`).toBe('422 IDEMPOTENCY_KEY_REUSED');
+    expect((await read(`/organizations/${organizationId}/ledger`)).data).toEqual([
+      {
+        sequence: 1,
+        kind: 'grant',
+        reservationId: null,
+        postedChange: 12.5,
+        reservedChange: 0,
+        postedAfter: 12.5,
+        reservedAfter: 0,
+        actor: 'olga',
+        reason: 'ticket 7',
+        createdAt: expect.any(String),
+      },
+    ]);
+    const granted = (await actions(organizationId)).filter(
+      ({ action }) => action === 'credits.granted',
+    );
+    expect(granted).toMatchObject([{ details: { id: 'invoice-1', credits: 12.5 }, ...by }]);
+  });
+
+  it('can be limited per six hours, at once', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const path = `/organizations/${caller.organizationId}/window-allowance`;
+    const ask = () =>
+      gateway.call('/api/v1/studio/image/generate', {
+        key: caller.key,
+        body: { prompt: 'a lighthouse' },
+      });
+    expect((await ask()).status).toBe(200);
+    const limited = await write(path, { credits: 5 }, 'PUT');
+    expect(limited.body.data).toMatchObject({ window: { limit: 5, used: 3.9, remaining: 1.1 } });
+    expect((await ask()).body.error).toBe('WINDOW_EXHAUSTED');
+    await write(path, { credits: null }, 'PUT');
+    expect((await ask()).status).toBe(200);
+    expect((await actions(caller.organizationId)).map((action) => action)).toMatchObject([
+      { action: 'window_allowance.set', details: { credits: null } },
+      { action: 'window_allowance.set', details: { credits: 5 } },
+    ]);
+    const entries = await read(`/organizations/${caller.organizationId}/ledger?limit=3`);
+    expect(entries.data.map((entry) => [entry['sequence'], entry['kind']])).toEqual([
+      [5, 'charge'],
+      [4, 'reserve'],
+      [3, 'charge'],
+    ]);
+    const rest = await read(
+      `/organizations/${caller.organizationId}/ledger?cursor=${entries.nextCursor}`,
+    );
+    expect(rest.data.map((entry) => entry['sequence'])).toEqual([2, 1]);
+    expect(rest.nextCursor).toBeNull();
+  });
+});
+
+describe('jobs', () => {
+  it('are seen and canceled across organizations', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    await gateway.sandbox.inject({ match: 'a very slow boat', faults: 'slow:30s', times: 1 });
+    const { body } = await gateway.call('/api/v1/studio/image/generate', {
+      key: caller.key,
+      body: { prompt: 'a very slow boat', async: true },
+    });
+    const { jobId } = body.data;
+    const mine = `organizationId=${caller.organizationId}`;
+    expect((await read(`/jobs?status=queued&${mine}`)).data).toMatchObject([
+      {
+        jobId,
+        organizationId: caller.organizationId,
+        keyId: caller.keyId,
+        type: 'imageGenerate',
+        provider: 'fal',
+        status: 'queued',
+        billing: { state: 'reserved', reserved: 3.9, charged: 0 },
+      },
+    ]);
+    expect((await read(`/reservations?${mine}`)).data).toMatchObject([
+      { id: jobId, kind: 'studio', credits: 3.9, ownerMissingAt: null },
+    ]);
+    await expect
+      .poll(async () => (await gateway.sandbox.submits({ jobId })).length, { interval: 50 })
+      .toBe(1);
+    const seen = await gateway.call<{ data: object }>(`/api/admin/v1/jobs/${jobId}`, {
+      key: adminKey,
+    });
+    expect(seen.body.data).toMatchObject({
+      jobId,
+      organizationId: caller.organizationId,
+      status: 'in_progress',
+      calls: [{ index: 0, provider: 'fal', begunAt: expect.any(String) }],
+    });
+
+    const canceled = await write(`/jobs/${jobId}/cancel`);
+    expect([200, 202]).toContain(canceled.status);
+    const done = await gateway.untilDone(jobId, caller.key);
+    expect(done.body.data).toMatchObject({ status: 'canceled', billing: { state: 'released' } });
+    const again = await write(`/jobs/${jobId}/cancel`);
+    expect(`${again.status} ${again.body.error}`).toBe('409 JOB_ALREADY_DONE');
+    expect(await actions(caller.organizationId)).toMatchObject([
+      { action: 'job.cancel_asked', subject: jobId, ...by },
+    ]);
+    expect((await read(`/jobs?status=canceled&${mine}`)).data).toMatchObject([{ jobId }]);
+    expect((await read(`/reservations?${mine}`)).data).toEqual([]);
+    expect((await read(`/jobs?limit=1&type=musicGenerate`)).data).toEqual([]);
+  });
+});
+
+describe('every write', () => {
+  const id = (kind: string) => `${kind}_${'0'.repeat(32)}`;
+  const writes: [method: string, path: string, body: object][] = [
+    ['POST', '/organizations', { name: 'n' }],
+    ['POST', `/organizations/${id('org')}/suspend`, {}],
+    ['POST', `/organizations/${id('org')}/activate`, {}],
+    ['PUT', `/organizations/${id('org')}/window-allowance`, { credits: 1 }],
+    ['POST', `/organizations/${id('org')}/users`, { name: 'n' }],
+    ['POST', `/organizations/${id('org')}/grants`, { id: 'g', credits: 1 }],
+    ['POST', `/users/${id('usr')}/keys`, { name: 'n' }],
+    ['POST', `/keys/${id('key')}/revoke`, {}],
+    ['POST', `/jobs/${id('job')}/cancel`, {}],
+  ];
+
+  it.each(writes)('says who and why: %s %s', async (method, path, body) => {
+    const [counted] = await gateway.database.query('SELECT count(*) FROM admin_action');
+    for (const lacking of ['actor', 'reason']) {
+      const answer = await write(path, { ...body, [lacking]: undefined }, method);
+      expect(`${answer.status} ${answer.body.error}`).toBe('400 INVALID_REQUEST');
+      expect(answer.body.details.map((detail) => detail.path)).toEqual([lacking]);
+    }
+    const strange = await write(path, { ...body, stray: 1 }, method);
+    expect(strange.status).toBe(400);
+    expect(await gateway.database.query('SELECT count(*) FROM admin_action')).toEqual([counted]);
+  });
+
+  it.each(writes.slice(1))(
+    'answers 404 for what is not there: %s %s',
+    async (method, path, body) => {
+      const [counted] = await gateway.database.query('SELECT count(*) FROM admin_action');
+      const answer = await write(path, body, method);
+      expect(answer.status).toBe(404);
+      expect(await gateway.database.query('SELECT count(*) FROM admin_action')).toEqual([counted]);
+    },
+  );
+
+  it.each([
+    '/organizations/%00',
+    '/organizations/%ff',
+    '/organizations/org_1/ledger',
+    '/organizations/%00/users',
+    '/users/%00/keys',
+    '/jobs/%00',
+  ])('and every read answers 404 for an id that can be none: %s', async (path) => {
+    const answer = await gateway.call<AdminBody>(`/api/admin/v1${path}`, { key: adminKey });
+    expect(path.includes('%ff') ? [400, 404] : [404]).toContain(answer.status);
+  });
+
+  it.each([
+    '/organizations?cursor=%00',
+    '/organizations?limit=0',
+    '/jobs?organizationId=%00',
+    '/jobs?type=%00',
+    '/jobs?cursor=job_1',
+    '/reservations?organizationId=org_1',
+    '/actions?cursor=0',
+    '/actions?stray=1',
+  ])('and every list refuses what it cannot read: %s', async (path) => {
+    const answer = await gateway.call<AdminBody>(`/api/admin/v1${path}`, { key: adminKey });
+    expect(`${answer.status} ${answer.body.error}`).toBe('400 INVALID_REQUEST');
+  });
+
+  it('stays on record', async () => {
+    await newOrganization();
+    for (const statement of [
+      'DELETE FROM admin_action',
+      `UPDATE admin_action SET actor = 'nobody'`,
+    ]) {
+      await expect(gateway.database.query(statement)).rejects.toThrow('append-only');
+    }
+    const first = await read<{ id: number }>('/actions?limit=1');
+    const next = await read<{ id: number }>(`/actions?limit=1&cursor=${first.nextCursor}`);
+    expect(next.data[0]?.id).toBeLessThan(first.data[0]?.id ?? 0);
+  });
+});
+
+describe('the audit', () => {
+  it('is clean, and names what is not', async () => {
+    const audit = () =>
+      gateway.call<{ clean: boolean; findings: object[] }>('/api/admin/v1/audit', {
+        key: adminKey,
+      });
+    expect((await audit()).body).toEqual({ clean: true, findings: [] });
+    const { organizationId } = await newOrganization();
+    const tamper = (posted: number) =>
+      gateway.database.query('UPDATE account SET posted = $2 WHERE organization_id = $1', [
+        organizationId,
+        posted,
+      ]);
+    await tamper(5);
+    expect((await audit()).body).toMatchObject({
+      clean: false,
+      findings: [{ subject: organizationId }],
+    });
+    await tamper(0);
+  });
+});

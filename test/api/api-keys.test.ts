@@ -1,0 +1,396 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { scopes, type Scope } from '../../api/identity/access.ts';
+import type { ErrorDetail } from '../../domain/errors.ts';
+import {
+  startGateway,
+  type Answer,
+  type TestCaller,
+  type TestGateway,
+} from '../harness/gateway.ts';
+
+interface KeyBody {
+  key: string;
+  keyId: string;
+  keyPrefix: string;
+  name: string;
+  createdAt: number;
+  expiresAt: number | null;
+  lastUsedAt: number | null;
+  scopes: Scope[];
+  allowedModels: string[] | null;
+  replaced: { keyId: string; expiresAt: number };
+  keys: KeyBody[];
+  success: boolean;
+  data: KeyBody & { userId: string };
+  error: string;
+  message: string;
+  details: ErrorDetail[];
+}
+
+const path = '/api/v1/api-keys';
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway();
+});
+afterAll(() => gateway.close());
+
+const newCaller = (options: Partial<Parameters<TestGateway['newCaller']>[0]> = {}) =>
+  gateway.newCaller({ credits: 100, ...options });
+const list = async (key: string) => (await gateway.call<KeyBody>(path, { key })).body.keys;
+const create = (key: string, body: unknown) => gateway.call<KeyBody>(path, { key, body });
+const remove = (key: string, keyId: string) =>
+  gateway.call<KeyBody>(`${path}/${keyId}`, { method: 'DELETE', key });
+const rotate = (key: string, keyId: string, body: unknown = {}) =>
+  gateway.call<KeyBody>(`${path}/${keyId}/rotate`, { key, body });
+
+/** A key of another user of the same organization, with a role. */
+async function newUser(
+  caller: TestCaller,
+  role: string,
+  wanted: { scopes?: readonly Scope[] } = {},
+): Promise<{ userId: string; keyId: string; key: string }> {
+  const by = { actor: 'test', reason: 'test' };
+  const admin = <Body>(to: string, body: object) =>
+    gateway.call<Body>(`/api/admin/v1${to}`, {
+      key: gateway.env['ADMIN_API_KEY'] ?? '',
+      body: { ...by, ...body },
+    });
+  const user = await admin<KeyBody>(`/organizations/${caller.organizationId}/users`, {
+    name: 'Somebody',
+    role,
+  });
+  const { userId } = user.body.data;
+  const made = await admin<KeyBody>(`/users/${userId}/keys`, { name: 'theirs', ...wanted });
+  return { userId, keyId: made.body.data.keyId, key: made.body.data.key };
+}
+
+/**
+ * Holds the row of a user while the given requests begin, so that they all have reached the database
+ * before the first of them can go on.
+ */
+async function whileLocked<Result>(
+  memberId: string,
+  begin: () => Promise<Promise<Result>[]>,
+): Promise<Result[]> {
+  await gateway.database.query('BEGIN');
+  await gateway.database.query('SELECT FROM member WHERE id = $1 FOR UPDATE', [memberId]);
+  const begun = await begin();
+  await sleep(200);
+  await gateway.database.query('COMMIT');
+  return Promise.all(begun);
+}
+
+function expectRefusal(answer: Answer<KeyBody>, status: number, error: string): void {
+  expect({ status: answer.status, error: answer.body.error }).toEqual({ status, error });
+}
+
+describe('creating a key', () => {
+  it('shows the key once, and what it is ever after', async () => {
+    const caller = await newCaller();
+    const expiresAt = Date.now() + 3_600_000;
+    const made = await create(caller.key, { name: 'CI 🚀', expiresAt });
+    expect(made.status).toBe(200);
+    expect(made.headers.get('cache-control')).toContain('no-store');
+    const { key, ...meta } = made.body;
+    expect(key).toMatch(/^gk_live_[0-9A-Za-z]{49}$/);
+    expect(meta).toEqual({
+      keyId: expect.stringMatching(/^key_[0-9a-f]{32}$/),
+      keyPrefix: key.slice(0, 12),
+      name: 'CI 🚀',
+      createdAt: expect.any(Number),
+      expiresAt,
+      lastUsedAt: null,
+      scopes: [...scopes],
+      allowedModels: null,
+    });
+    expect(Math.abs(meta.createdAt - Date.now())).toBeLessThan(60_000);
+
+    const [first, second] = await list(caller.key);
+    expect(first).toEqual(meta);
+    expect(second).toMatchObject({ keyId: caller.keyId, lastUsedAt: expect.any(Number) });
+    // The new key works, belongs to the same user, and has now been used.
+    const seen = await list(key);
+    expect(seen.map((entry) => entry.keyId)).toEqual([meta.keyId, caller.keyId]);
+    expect(seen[0]?.lastUsedAt).toEqual(expect.any(Number));
+    const stored = await gateway.database.query(`SELECT to_jsonb(k) AS row FROM api_key k`);
+    expect(JSON.stringify(stored)).not.toContain(key.slice(13));
+  });
+
+  it.each([
+    ['no name', {}, 'name'],
+    ['an empty name', { name: '' }, 'name'],
+    ['a blank name', { name: '   ' }, 'name'],
+    ['a name of 65 characters', { name: 'n'.repeat(65) }, 'name'],
+    ['a name with a control character', { name: 'a\nb' }, 'name'],
+    ['a name that is a number', { name: 7 }, 'name'],
+    ['an expiry in the past', { name: 'n', expiresAt: Date.now() - 1000 }, 'expiresAt'],
+    ['an expiry of 0', { name: 'n', expiresAt: 0 }, 'expiresAt'],
+    ['an expiry in seconds', { name: 'n', expiresAt: Math.floor(Date.now() / 1000) }, 'expiresAt'],
+    ['a broken expiry', { name: 'n', expiresAt: Date.now() + 5000.5 }, 'expiresAt'],
+    ['an expiry as text', { name: 'n', expiresAt: '2030-01-01' }, 'expiresAt'],
+    ['an expiry beyond all calendars', { name: 'n', expiresAt: 8.64e15 }, 'expiresAt'],
+    ['no scope at all', { name: 'n', scopes: [] }, 'scopes'],
+    ['a scope that does not exist', { name: 'n', scopes: ['everything'] }, 'scopes.0'],
+    ['a scope twice', { name: 'n', scopes: ['chat', 'chat'] }, 'scopes'],
+    ['no model at all', { name: 'n', allowedModels: [] }, 'allowedModels'],
+    ['an unknown field', { name: 'n', admin: true }, '(body)'],
+  ])('refuses %s', async (_what, body, field) => {
+    const answer = await create(gateway.caller.key, body);
+    expectRefusal(answer, 400, 'INVALID_REQUEST');
+    expect(answer.body.details[0]?.path).toBe(field);
+    expect(await list(gateway.caller.key)).toHaveLength(1);
+  });
+
+  it('takes names and expiries at their limits', async () => {
+    const caller = await newCaller();
+    const longest = await create(caller.key, {
+      name: '🙂'.repeat(64),
+      expiresAt: 253_402_300_799_999,
+    });
+    expect(longest.status).toBe(200);
+    expect((await list(caller.key))[0]).toMatchObject({
+      name: '🙂'.repeat(64),
+      expiresAt: 253_402_300_799_999,
+    });
+    expect((await create(caller.key, { name: 'n' })).status).toBe(200);
+  });
+
+  it('gives a tenth key exactly once to twenty racing requests, and no eleventh', async () => {
+    const caller = await newCaller();
+    for (let count = 1; count < 9; count += 1) {
+      expect((await create(caller.key, { name: `key ${count}` })).status).toBe(200);
+    }
+    const racing = await whileLocked(caller.memberId, async () =>
+      Array.from({ length: 20 }, (_, index) => create(caller.key, { name: `race ${index}` })),
+    );
+    const made = racing.filter((answer) => answer.status === 200);
+    expect(made).toHaveLength(1);
+    for (const answer of racing.filter((each) => each.status !== 200)) {
+      expectRefusal(answer, 400, 'KEY_QUOTA_REACHED');
+    }
+    expect(await list(caller.key)).toHaveLength(10);
+
+    // Revoked keys do not count and are not listed; another user has a quota of his own.
+    expect((await remove(caller.key, made[0]?.body.keyId ?? '')).status).toBe(200);
+    expect(await list(caller.key)).toHaveLength(9);
+    expect((await create(caller.key, { name: 'again' })).status).toBe(200);
+    expectRefusal(await create(caller.key, { name: 'more' }), 400, 'KEY_QUOTA_REACHED');
+    const colleague = await newUser(caller, 'member');
+    expect((await create(colleague.key, { name: 'mine' })).status).toBe(200);
+  });
+});
+
+describe('an expired key', () => {
+  it('opens nothing, is still listed, and counts until it is revoked', async () => {
+    const caller = await newCaller();
+    for (let count = 1; count < 9; count += 1) await create(caller.key, { name: `key ${count}` });
+    const expiresAt = Date.now() + 400;
+    const brief = (await create(caller.key, { name: 'brief', expiresAt })).body;
+    expect((await gateway.call(path, { key: brief.key })).status).toBe(200);
+    await sleep(expiresAt - Date.now() + 50);
+    expect((await gateway.call(path, { key: brief.key })).status).toBe(401);
+    expect((await list(caller.key))[0]).toMatchObject({ keyId: brief.keyId, expiresAt });
+    expectRefusal(await rotate(caller.key, brief.keyId), 400, 'INVALID_REQUEST');
+    expectRefusal(await create(caller.key, { name: 'n' }), 400, 'KEY_QUOTA_REACHED');
+    await remove(caller.key, brief.keyId);
+    expect((await create(caller.key, { name: 'n' })).status).toBe(200);
+  });
+});
+
+describe('what a key may grant', () => {
+  it('is at most what its maker may do, and that much unless told less', async () => {
+    const expiresAt = Date.now() + 3_600_000;
+    const maker = await newCaller({
+      scopes: ['chat', 'keys:write', 'keys:read'],
+      allowedModels: ['nano-banana', 'seedream'],
+      expiresAtMs: expiresAt,
+    });
+    const same = await create(maker.key, { name: 'same' });
+    expect(same.body).toMatchObject({
+      expiresAt,
+      scopes: ['chat', 'keys:write', 'keys:read'],
+      allowedModels: ['nano-banana', 'seedream'],
+    });
+    const less = { scopes: ['chat'], allowedModels: ['seedream'], expiresAt: expiresAt - 1000 };
+    expect((await create(maker.key, { name: 'less', ...less })).body).toMatchObject(less);
+    for (const more of [
+      { scopes: ['chat', 'usage:read'] },
+      { allowedModels: ['seedream', 'alpha-image'] },
+      { expiresAt: expiresAt + 1 },
+    ]) {
+      // oxlint-disable-next-line no-await-in-loop -- one wish at a time
+      expectRefusal(await create(maker.key, { name: 'more', ...more }), 403, 'FORBIDDEN');
+    }
+    expect(await list(maker.key)).toHaveLength(3);
+  });
+
+  it('is nothing for a viewer, who may look at and revoke the keys that there are', async () => {
+    const viewer = await newUser(await newCaller(), 'viewer');
+    expectRefusal(await create(viewer.key, { name: 'n' }), 403, 'FORBIDDEN');
+    expectRefusal(await rotate(viewer.key, viewer.keyId), 403, 'FORBIDDEN');
+    expect(await list(viewer.key)).toHaveLength(1);
+    expect((await remove(viewer.key, viewer.keyId)).status).toBe(200);
+  });
+
+  it('needs the scopes keys:read and keys:write', async () => {
+    const reader = await newCaller({ scopes: ['keys:read'] });
+    expect(await list(reader.key)).toHaveLength(1);
+    expectRefusal(await create(reader.key, { name: 'n' }), 403, 'FORBIDDEN');
+    expectRefusal(await remove(reader.key, reader.keyId), 403, 'FORBIDDEN');
+    expectRefusal(await rotate(reader.key, reader.keyId), 403, 'FORBIDDEN');
+    const writer = await newCaller({ scopes: ['keys:write'] });
+    expectRefusal(await gateway.call<KeyBody>(path, { key: writer.key }), 403, 'FORBIDDEN');
+  });
+});
+
+describe('revoking a key', () => {
+  it('ends it at once, for good', async () => {
+    const caller = await newCaller();
+    const { key, keyId } = (await create(caller.key, { name: 'short' })).body;
+    const gone = await remove(caller.key, keyId);
+    expect({ status: gone.status, body: gone.body }).toEqual({
+      status: 200,
+      body: { success: true, keyId },
+    });
+    const refused = await gateway.call<KeyBody>(path, { key });
+    expect({ status: refused.status, body: refused.body }).toEqual({
+      status: 401,
+      body: { error: 'Unauthorized' },
+    });
+    expectRefusal(await remove(caller.key, keyId), 404, 'NOT_FOUND');
+  });
+
+  it('answers for a foreign key as for one that never was', async () => {
+    const caller = await newCaller();
+    const colleague = await newUser(caller, 'owner');
+    const stranger = await newCaller();
+    const unknown = await remove(caller.key, `key_${'0'.repeat(32)}`);
+    expectRefusal(unknown, 404, 'NOT_FOUND');
+    for (const keyId of [
+      colleague.keyId,
+      stranger.keyId,
+      'key_1',
+      '%00',
+      "'; DROP TABLE api_key",
+    ]) {
+      // oxlint-disable-next-line no-await-in-loop -- one id at a time
+      const foreign = await remove(caller.key, keyId);
+      expect(foreign.status).toBe(404);
+      expect({ ...foreign.body, requestId: '' }).toEqual({ ...unknown.body, requestId: '' });
+    }
+    expect(await list(colleague.key)).toHaveLength(1);
+    expect(await list(stranger.key)).toHaveLength(1);
+  });
+});
+
+describe('rotating a key', () => {
+  it('gives a new key with the same rights; the old one works for the overlap', async () => {
+    const caller = await newCaller();
+    const old = await create(caller.key, {
+      name: 'service',
+      scopes: ['keys:read', 'chat'],
+      allowedModels: ['seedream'],
+    });
+    const fresh = await rotate(caller.key, old.body.keyId, { overlapSeconds: 2 });
+    expect(fresh.status).toBe(200);
+    expect(fresh.body).toMatchObject({
+      name: 'service',
+      scopes: ['keys:read', 'chat'],
+      allowedModels: ['seedream'],
+      expiresAt: null,
+      replaced: { keyId: old.body.keyId, expiresAt: expect.any(Number) },
+    });
+    const leftMs = fresh.body.replaced.expiresAt - Date.now();
+    expect(leftMs).toBeLessThanOrEqual(2000);
+    expect((await gateway.call(path, { key: old.body.key })).status).toBe(200);
+    expect((await gateway.call(path, { key: fresh.body.key })).status).toBe(200);
+    expectRefusal(await rotate(caller.key, old.body.keyId), 409, 'KEY_ALREADY_REPLACED');
+    expect((await list(caller.key)).map((key) => key.keyId)).toContain(old.body.keyId);
+
+    await sleep(leftMs + 50);
+    expect((await gateway.call(path, { key: old.body.key })).status).toBe(401);
+    expect((await gateway.call(path, { key: fresh.body.key })).status).toBe(200);
+    expect((await list(caller.key)).map((key) => key.keyId)).not.toContain(old.body.keyId);
+    expectRefusal(await rotate(caller.key, old.body.keyId), 404, 'NOT_FOUND');
+  });
+
+  it('ends the old key at once without an overlap, and never lengthens its life', async () => {
+    const caller = await newCaller();
+    const expiresAt = Date.now() + 60_000;
+    const old = await create(caller.key, { name: 'n', expiresAt });
+    const first = await rotate(caller.key, old.body.keyId, {
+      overlapSeconds: 3600,
+      expiresAt: expiresAt + 60_000,
+    });
+    expect(first.body).toMatchObject({ expiresAt: expiresAt + 60_000, replaced: { expiresAt } });
+    const second = await rotate(caller.key, first.body.keyId, { overlapSeconds: 0 });
+    expect(second.body.expiresAt).toBe(expiresAt + 60_000);
+    expect((await gateway.call(path, { key: first.body.key })).status).toBe(401);
+    expect((await gateway.call(path, { key: second.body.key })).status).toBe(200);
+  });
+
+  it('works at the quota and lets no keys pile up in their overlap', async () => {
+    const caller = await newCaller();
+    for (let count = 1; count < 10; count += 1) await create(caller.key, { name: `key ${count}` });
+    const answers: number[] = [];
+    for (const { keyId } of await list(caller.key)) {
+      if (keyId === caller.keyId) continue;
+      answers.push((await rotate(caller.key, keyId, { overlapSeconds: 600 })).status);
+    }
+    expect(answers).toEqual(Array(9).fill(200));
+    const [newest] = await list(caller.key);
+    expect((await rotate(caller.key, newest?.keyId ?? '', { overlapSeconds: 600 })).status).toBe(
+      200,
+    );
+    const [next] = await list(caller.key);
+    const full = await rotate(caller.key, next?.keyId ?? '', { overlapSeconds: 600 });
+    expectRefusal(full, 400, 'KEY_QUOTA_REACHED');
+    expect(await list(caller.key)).toHaveLength(20);
+    expectRefusal(await create(caller.key, { name: 'n' }), 400, 'KEY_QUOTA_REACHED');
+  });
+
+  it('is no way around the rights of the key that asks', async () => {
+    const owner = await newCaller();
+    const narrow = await create(owner.key, { name: 'narrow', scopes: ['keys:write'] });
+    expectRefusal(await rotate(narrow.body.key, owner.keyId), 403, 'FORBIDDEN');
+    expect((await gateway.call(path, { key: owner.key })).status).toBe(200);
+    expect((await rotate(narrow.body.key, narrow.body.keyId)).status).toBe(200);
+    const stranger = await newCaller();
+    expectRefusal(await rotate(owner.key, stranger.keyId), 404, 'NOT_FOUND');
+  });
+
+  it.each([
+    { overlapSeconds: -1 },
+    { overlapSeconds: 1.5 },
+    { overlapSeconds: 30 * 86_400 + 1 },
+    { expiresAt: 5 },
+    { name: 'n' },
+  ])('refuses %j', async (body) => {
+    expectRefusal(
+      await rotate(gateway.caller.key, gateway.caller.keyId, body),
+      400,
+      'INVALID_REQUEST',
+    );
+  });
+});
+
+describe('a key that is being revoked', () => {
+  it('leaves no successor behind that nobody sees', async () => {
+    const caller = await newCaller();
+    const thief = await create(caller.key, { name: 'stolen' });
+    const [shown, ...attempts] = await whileLocked<unknown>(caller.memberId, async () => {
+      const heirs = Array.from({ length: 4 }, (_, index) =>
+        create(thief.body.key, { name: `heir ${index}` }),
+      );
+      await sleep(100);
+      const revoked = remove(caller.key, thief.body.keyId).then(() => list(caller.key));
+      return [revoked, ...heirs];
+    });
+    expect(attempts.map((answer) => (answer as Answer).status)).toEqual([200, 200, 200, 200]);
+    // Whoever looks after the revocation was answered sees all there will ever be.
+    expect(await list(caller.key)).toEqual(shown);
+    expect(shown).toHaveLength(5);
+    expect((await create(thief.body.key, { name: 'late' })).status).toBe(401);
+  });
+});

@@ -1,0 +1,237 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+
+interface UsageBody {
+  credits: number;
+  balance: { available: number; reserved: number; total: number };
+  window: {
+    limit: number | null;
+    used: number;
+    remaining: number | null;
+    startedAt: string | null;
+    resetAt: string | null;
+  };
+  usage: {
+    id: string;
+    type: string;
+    model: string | null;
+    status: string;
+    credits: number;
+    inputTokens?: number;
+    outputTokens?: number;
+    jobId?: string;
+    keyId: string;
+    requestId: string;
+    createdAt: string;
+  }[];
+  hasMore: boolean;
+  nextCursor: string | null;
+  error: string;
+  details: { path: string }[];
+}
+
+const path = '/api/v1/usage';
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ latencyMs: 20 });
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+const usage = async (caller: TestCaller, query = '', key = caller.key) =>
+  (await gateway.call<UsageBody>(`${path}${query}`, { key })).body;
+const paint = (key: string, body: object = {}) =>
+  gateway.call('/api/v1/studio/image/generate', { key, body: { prompt: 'a lighthouse', ...body } });
+const keyOf = async (caller: TestCaller) =>
+  (
+    await gateway.call<{ key: string; keyId: string }>('/api/v1/api-keys', {
+      key: caller.key,
+      body: { name: 'second' },
+    })
+  ).body;
+
+/** A chat as the chat routes leave it: a reservation of kind `chat`, settled, with its tokens. */
+async function chat(caller: TestCaller, id: string, chargedMicro: number): Promise<void> {
+  const { ledger } = gateway.api.services;
+  const { organizationId } = caller;
+  const ofChat = { organizationId, id };
+  await ledger.reserve({ ...ofChat, kind: 'chat', amountMicro: chargedMicro * 2, ttlMs: 60_000 });
+  await gateway.database.query(
+    `INSERT INTO chat_request (id, organization_id, key_id, model, provider, streamed, request_id,
+        input_tokens, output_tokens, created_at)
+      SELECT $1, $2, $3, 'some/model', 'openai', false, $4, 120, 34, created_at
+        FROM reservation WHERE id = $1`,
+    [id, organizationId, caller.keyId, `req_of_${id}`],
+  );
+  await ledger.settle({ ...ofChat, to: 'charged', amountMicro: chargedMicro, reason: 'done' });
+}
+
+describe('GET /usage', () => {
+  it('shows balance, window and records that add up to the ledger, page by page', async () => {
+    const caller = await gateway.newCaller({ credits: 100, windowCredits: 50 });
+    const second = await keyOf(caller);
+    await paint(caller.key);
+    await paint(second.key, { numImages: 2 });
+    await gateway.sandbox.inject({ match: 'a failure', faults: 'fail:422', times: 1 });
+    expect((await paint(caller.key, { prompt: 'a failure' })).status).toBe(400);
+    await chat(caller, 'chat_one', 123_456);
+    await paint(second.key);
+
+    const all = await usage(caller);
+    expect(all).toMatchObject({
+      credits: 100 - 4 * 3.9 - 0.123456,
+      balance: {
+        available: 100 - 4 * 3.9 - 0.123456,
+        reserved: 0,
+        total: 100 - 4 * 3.9 - 0.123456,
+      },
+      // Chat does not count towards the window, nor does what was released.
+      window: { limit: 50, used: 15.6, remaining: 34.4 },
+      hasMore: false,
+      nextCursor: null,
+    });
+    const { startedAt, resetAt } = all.window;
+    expect(Date.parse(resetAt ?? '') - Date.parse(startedAt ?? '')).toBe(6 * 3_600_000);
+    expect(
+      all.usage.map(({ type, status, credits, keyId }) => [type, status, credits, keyId]),
+    ).toEqual([
+      ['imageGenerate', 'charged', 3.9, second.keyId],
+      ['chat', 'charged', 0.123456, caller.keyId],
+      ['imageGenerate', 'released', 0, caller.keyId],
+      ['imageGenerate', 'charged', 7.8, second.keyId],
+      ['imageGenerate', 'charged', 3.9, caller.keyId],
+    ]);
+    const [image, spoken] = all.usage;
+    expect(image).toEqual({
+      id: image?.jobId,
+      jobId: expect.stringMatching(/^job_/),
+      type: 'imageGenerate',
+      model: 'nano-banana',
+      status: 'charged',
+      credits: 3.9,
+      keyId: second.keyId,
+      requestId: expect.stringMatching(/^req_/),
+      createdAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
+    });
+    expect(spoken).toMatchObject({ model: 'some/model', inputTokens: 120, outputTokens: 34 });
+    expect(spoken).not.toHaveProperty('jobId');
+
+    const [ledger] = await gateway.database.query<{ charged: string }>(
+      `SELECT -sum(posted_change) AS charged FROM ledger_entry
+        WHERE organization_id = $1 AND kind = 'charge'`,
+      [caller.organizationId],
+    );
+    const micro = all.usage.reduce((sum, record) => sum + Math.round(record.credits * 1e6), 0);
+    expect(micro).toBe(Number(ledger?.charged));
+
+    // Page by page: the same records, none twice.
+    const paged: UsageBody['usage'] = [];
+    for (let query = '?limit=2'; ;) {
+      const page = await usage(caller, query);
+      paged.push(...page.usage);
+      expect(page.usage.length).toBeLessThanOrEqual(2);
+      expect(page.hasMore).toBe(page.nextCursor !== null);
+      if (page.nextCursor === null) break;
+      query = `?limit=2&cursor=${page.nextCursor}`;
+    }
+    expect(paged).toEqual(all.usage);
+
+    // By key, and strictly later than what was shown last.
+    const bySecond = await usage(caller, `?keyId=${second.keyId}`);
+    expect(bySecond.usage.map((record) => record.credits)).toEqual([3.9, 7.8]);
+    const byFirst = await usage(caller, `?keyId=${caller.keyId}&limit=2`);
+    expect(byFirst.usage.map((record) => record.type)).toEqual(['chat', 'imageGenerate']);
+    const rest = await usage(caller, `?keyId=${caller.keyId}&cursor=${byFirst.nextCursor}`);
+    expect(rest.usage).toEqual(all.usage.slice(-1));
+    for (const [index, { createdAt }] of all.usage.entries()) {
+      const later = await usage(caller, `?after=${encodeURIComponent(createdAt)}`);
+      expect(later.usage).toEqual(
+        all.usage.slice(0, index).filter((record) => record.createdAt !== createdAt),
+      );
+    }
+    const offset = new Date(Date.parse(image?.createdAt ?? '') + 7_200_000 - 1).toISOString();
+    const zoned = await usage(
+      caller,
+      `?after=${encodeURIComponent(offset.replace('Z', '+02:00'))}`,
+    );
+    expect(zoned.usage).toEqual([image]);
+  });
+
+  it('shows what is reserved while it runs', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    await gateway.sandbox.inject({ match: 'a slow boat', faults: 'slow:800ms', times: 1 });
+    const job = await paint(caller.key, { prompt: 'a slow boat', async: true });
+    expect(job.status).toBe(202);
+    expect(await usage(caller)).toMatchObject({
+      credits: 96.1,
+      balance: { available: 96.1, reserved: 3.9, total: 100 },
+      window: { limit: null, remaining: null, used: 3.9 },
+      usage: [{ status: 'reserved', credits: 0, jobId: job.body.data.jobId }],
+    });
+    await gateway.untilDone(job.body.data.jobId, caller.key);
+    expect((await usage(caller)).usage[0]).toMatchObject({ status: 'charged', credits: 3.9 });
+  });
+
+  it('answers without a single credit, and shows nobody else anything', async () => {
+    const poor = await gateway.newCaller({ credits: 0.000001 });
+    await gateway.database.query(
+      `SELECT ledger_grant(jsonb_build_object('organizationId', $1::text, 'id', 'back',
+        'amount', -1, 'actor', 'test', 'reason', 'test'))`,
+      [poor.organizationId],
+    );
+    const rich = await gateway.newCaller({ credits: 100 });
+    await paint(rich.key);
+    const empty = {
+      credits: 0,
+      balance: { available: 0, reserved: 0, total: 0 },
+      window: { limit: null, used: 0, remaining: null, startedAt: null, resetAt: null },
+      usage: [],
+      hasMore: false,
+      nextCursor: null,
+    };
+    expect(await usage(poor)).toEqual(empty);
+    expect(await usage(poor, `?keyId=${rich.keyId}`)).toEqual(empty);
+    // A cursor made for another organization leads nowhere but into one's own records.
+    const page = await usage(rich, '?limit=1');
+    await paint(rich.key);
+    const { nextCursor } = await usage(rich, '?limit=1');
+    expect(page.usage).toHaveLength(1);
+    expect(await usage(poor, `?cursor=${nextCursor}`)).toEqual(empty);
+  });
+
+  it('takes 1 to 100 records a page, 20 unless told', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    for (let count = 0; count < 23; count += 1) await chat(caller, `chat_many_${count}`, 10);
+    expect((await usage(caller)).usage).toHaveLength(20);
+    expect((await usage(caller, '?limit=1')).usage).toHaveLength(1);
+    expect((await usage(caller, '?limit=100')).usage).toHaveLength(23);
+    const keyless = await usage(caller, `?keyId=key_${'0'.repeat(32)}`);
+    expect(keyless.usage).toEqual([]);
+  });
+
+  it.each([
+    ['limit=0', 'limit'],
+    ['limit=101', 'limit'],
+    ['limit=-1', 'limit'],
+    ['limit=1.5', 'limit'],
+    ['limit=many', 'limit'],
+    ['limit=', 'limit'],
+    ['limit=1&limit=2', 'limit'],
+    ['after=yesterday', 'after'],
+    ['after=2026-01-01', 'after'],
+    ['after=1700000000000', 'after'],
+    ['after=2026-13-01T00:00:00Z', 'after'],
+    ['after=2026-01-01T00:00:00', 'after'],
+    ['cursor=nonsense', 'cursor'],
+    ['cursor=', 'cursor'],
+    [`cursor=${Buffer.from("1.x' OR true").toString('base64url')}`, 'cursor'],
+    ['before=2026-01-01T00:00:00Z', '(body)'],
+    ['keyId=key_1', 'keyId'],
+    ['keyId=%00', 'keyId'],
+    ['__proto__=1', '(body)'],
+  ])('refuses ?%s', async (query, field) => {
+    const answer = await gateway.call<UsageBody>(`${path}?${query}`);
+    expect(`${answer.status} ${answer.body.error}`).toBe('400 INVALID_REQUEST');
+    expect(answer.body.details[0]?.path).toBe(field);
+  });
+});

@@ -1,0 +1,252 @@
+/** What `studio` sends and how it takes answers, where a server must misbehave on purpose. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { studio, type Run } from './studio.ts';
+
+interface Seen {
+  method: string;
+  path: string;
+  headers: IncomingMessage['headers'];
+  text: string;
+}
+type Handler = (response: ServerResponse, seen: Seen, count: number) => void | Promise<void>;
+
+let server: Server;
+let directory: string;
+/** Handlers by the key that a call uses, so that calls can run side by side. */
+const handlers = new Map<string, Handler>();
+const seen = new Map<string, Seen[]>();
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'cli-requests-'));
+  server = createServer((request, response) => void receive(request, response));
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+});
+afterAll(async () => {
+  server.closeAllConnections();
+  server.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+async function receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
+  const key = request.headers.authorization?.replace('Bearer ', '') ?? '';
+  const { method = '', url: path = '', headers } = request;
+  const arrived = { method, path, headers, text: Buffer.concat(chunks).toString('latin1') };
+  const all = [...(seen.get(key) ?? []), arrived];
+  seen.set(key, all);
+  await handlers.get(key)?.(response, arrived, all.length);
+}
+
+/** Runs a command against a handler of its own; returns what it printed and what arrived. */
+async function run(args: string[], handler: Handler): Promise<Run & { requests: Seen[] }> {
+  const key = `key-${handlers.size}`;
+  handlers.set(key, handler);
+  const { port } = server.address() as AddressInfo;
+  const env = { STUDIO_API_URL: `http://127.0.0.1:${port}/`, STUDIO_API_KEY: key };
+  return { ...(await studio(args, env)), requests: seen.get(key) ?? [] };
+}
+
+function json(response: ServerResponse, status: number, body: unknown, headers = {}): void {
+  response.writeHead(status, { 'content-type': 'application/json', ...headers });
+  response.end(JSON.stringify(body));
+}
+const done: Handler = (response) => json(response, 200, { success: true, data: { text: 'heard' } });
+const event = (data: unknown): string => `data: ${JSON.stringify(data)}\n\n`;
+
+describe('studio chat', () => {
+  it('streams the answer as it comes, in whatever pieces', async () => {
+    const chat = await run(
+      ['chat', '-m', 'a/b', '-s', 'Be brief', 'say', 'ü'],
+      async (response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' });
+        const text = Buffer.from(
+          `: keepalive\n\n${event({ type: 'delta', delta: 'Grü' })}${event({ type: 'delta', delta: 'ße' })}` +
+            event({
+              type: 'done',
+              usage: { inputTokens: 7, outputTokens: 2 },
+              creditsConsumed: 0.25,
+            }) +
+            'data: [DONE]\n\n',
+        );
+        for (let first = 0; first < text.length; first += 9) {
+          response.write(text.subarray(first, first + 9));
+          // oxlint-disable-next-line no-await-in-loop -- pieces, one after the other
+          await sleep(2);
+        }
+        response.end();
+      },
+    );
+    expect(chat).toMatchObject({ status: 0, stdout: 'Grüße\n' });
+    expect(chat.stderr).toBe('7 tokens in, 2 out, 0.25 credits\n');
+    expect(chat.requests[0]).toMatchObject({ method: 'POST', path: '/api/v1/chat' });
+    expect(JSON.parse(Buffer.from(chat.requests[0]?.text ?? '', 'latin1').toString())).toEqual({
+      model: 'a/b',
+      messages: [
+        { role: 'system', content: 'Be brief' },
+        { role: 'user', content: 'say ü' },
+      ],
+      stream: true,
+    });
+  });
+
+  it.each([
+    ['cut off', event({ type: 'delta', delta: 'Gr' }), 'the answer broke off\n'],
+    [
+      'ended by an error',
+      event({ type: 'delta', delta: 'Gr' }) +
+        event({ type: 'error', error: 'PROVIDER_ERROR', message: 'It failed.' }),
+      'the answer broke off: PROVIDER_ERROR: It failed.\n',
+    ],
+  ])('says so when the stream is %s', async (_what, text, message) => {
+    const chat = await run(['chat', '-m', 'm', 'hello'], (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.end(text);
+    });
+    expect(chat).toMatchObject({ status: 1, stderr: `studio: ${message}` });
+    expect(chat.stdout).toMatch(/^Gr/);
+  });
+
+  it('never sends a chat twice by itself', async () => {
+    const chat = await run(['chat', '-m', 'm', 'hello', '--no-stream'], (response) =>
+      json(response, 503, { error: 'SERVICE_UNAVAILABLE' }, { 'retry-after': '0' }),
+    );
+    expect(chat.status).toBe(1);
+    expect(chat.requests).toHaveLength(1);
+  });
+});
+
+describe('studio models', () => {
+  it('shows prices and limits of the models asked for', async () => {
+    const model = (id: string, name: string) => ({
+      id,
+      name,
+      cost: { input: 1.25, output: 10 },
+      limit: { context: 200_000, output: 64_000 },
+    });
+    const answer: Handler = (response) =>
+      json(response, 200, {
+        data: [],
+        models: [model('x/one', 'One'), model('y/two', 'Two\u001B[2J')],
+      });
+    const [all, some] = await Promise.all([
+      run(['models'], answer),
+      run(['models', 'TWO'], answer),
+    ]);
+    expect(all.stdout).toMatch(/^x\/one +One +1.25 +10 +200000 +64000$/m);
+    expect(some.stdout).not.toContain('x/one');
+    // A name from elsewhere must not steer the terminal.
+    expect(some.stdout).not.toContain('\u001B');
+  });
+});
+
+describe('Studio commands', () => {
+  it.each<[string, string[], string, object]>([
+    [
+      'tts',
+      ['tts', 'Good', 'day', '--voice', 'anna'],
+      'voiceover/generate',
+      { text: 'Good day', title: 'Good day', voice: 'anna' },
+    ],
+    [
+      'music',
+      ['music', 'a waltz', '--duration', '20', '--mode', 'audio-only'],
+      'music/generate',
+      { prompt: 'a waltz', durationSeconds: 20, mode: 'audio-only' },
+    ],
+    [
+      'sfx',
+      ['sfx', 'thunder', '--duration', '2.5'],
+      'sfx/generate',
+      { prompt: 'thunder', durationSeconds: 2.5 },
+    ],
+    [
+      'video',
+      ['video', 'a wave', '-m', 'veo', '--image-url', 'https://x.test/a.png', '-w'],
+      'video/generate',
+      { prompt: 'a wave', model: 'veo', imageUrl: 'https://x.test/a.png' },
+    ],
+    [
+      'image',
+      [
+        'image',
+        'a cat',
+        '--image-url',
+        'https://x.test/1.png',
+        '--image-url',
+        'https://x.test/2.png',
+        '--set',
+        'imageSize={"width":512,"height":512}',
+      ],
+      'image/generate',
+      {
+        prompt: 'a cat',
+        imageUrls: ['https://x.test/1.png', 'https://x.test/2.png'],
+        imageSize: { width: 512, height: 512 },
+      },
+    ],
+    [
+      'transcribe a URL',
+      ['transcribe', 'https://x.test/a.mp3', '-l', 'de'],
+      'audio/transcribe',
+      { audioUrl: 'https://x.test/a.mp3', language: 'de' },
+    ],
+    [
+      'transcribe an upload',
+      ['transcribe', `file_${'a'.repeat(32)}`],
+      'audio/transcribe',
+      { fileId: `file_${'a'.repeat(32)}` },
+    ],
+  ])('ask as the specification says: %s', async (_what, args, path, body) => {
+    const called = await run(args, done);
+    expect(called).toMatchObject({ status: 0, stdout: 'text  heard\n' });
+    expect(called.requests[0]).toMatchObject({ method: 'POST', path: `/api/v1/studio/${path}` });
+    expect(JSON.parse(called.requests[0]?.text ?? '')).toEqual(body);
+  });
+
+  it('send a local file as a form', async () => {
+    const path = join(directory, 'speech.mp3');
+    await writeFile(path, 'not really speech');
+    const called = await run(['transcribe', path, '--language', 'en'], done);
+    expect(called.status).toBe(0);
+    const [request] = called.requests;
+    expect(request?.headers['content-type']).toMatch(/^multipart\/form-data; boundary=/);
+    expect(request?.text).toMatch(/name="file"; filename="speech.mp3"[^]*not really speech/);
+    expect(request?.text).toMatch(/name="language"[^]*en/);
+    const missing = await run(['transcribe', join(directory, 'none.mp3')], done);
+    expect(missing).toMatchObject({ status: 1, requests: [] });
+    expect(missing.stderr).toContain('cannot be read');
+  });
+
+  it('repeat a request that got no answer under the same Idempotency-Key', async () => {
+    const called = await run(['sfx', 'thunder'], (response, request, count) => {
+      if (count === 1) return void response.destroy();
+      if (count > 2) return done(response, request, count);
+      return json(response, 503, { error: 'BUSY' }, { 'retry-after': '0' });
+    });
+    expect(called).toMatchObject({ status: 0, stdout: 'text  heard\n' });
+    const keys = called.requests.map((request) => request.headers['idempotency-key']);
+    expect(keys).toHaveLength(3);
+    expect(new Set(keys).size).toBe(1);
+    expect(keys[0]).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  it('never send a key along a redirect', async () => {
+    const { port } = server.address() as AddressInfo;
+    const called = await run(['usage'], (response, request, count) => {
+      if (count > 9) return done(response, request, count);
+      response.writeHead(307, { location: `http://localhost:${port}/elsewhere` });
+      response.end();
+    });
+    expect(called.status).toBe(1);
+    expect(called.requests.map((request) => request.path)).not.toContain('/elsewhere');
+  });
+});

@@ -1,0 +1,240 @@
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import sharp from 'sharp';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { studio } from './studio.ts';
+
+let gateway: TestGateway;
+let directory: string;
+beforeAll(async () => {
+  gateway = await startGateway({ latencyMs: 20 });
+  directory = await mkdtemp(join(tmpdir(), 'cli-test-'));
+});
+afterEach(() => gateway.expectSettled());
+afterAll(async () => {
+  await gateway.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+const as = (caller: TestCaller) => (args: string) => {
+  const words = args.match(/"[^"]*"|\S+/g) ?? [];
+  return studio(
+    words.map((word) => word.replaceAll('"', '')),
+    { STUDIO_API_URL: gateway.url, STUDIO_API_KEY: caller.key },
+  );
+};
+const run = (args: string) => as(gateway.caller)(args);
+const admin = (args: string[]) =>
+  studio(['admin', ...args], {
+    STUDIO_API_URL: gateway.url,
+    STUDIO_ADMIN_KEY: gateway.config.ADMIN_API_KEY,
+  });
+const why = ['--actor', 'olga', '--reason', 'ticket 7'];
+
+describe('studio image', () => {
+  it('draws, tells how far it is, and saves the picture', async () => {
+    const path = join(directory, 'lighthouse.png');
+    const drawn = await run(`image a lighthouse at dawn --aspect-ratio 16:9 -o ${path}`);
+    expect(drawn).toMatchObject({ status: 0 });
+    expect(drawn.stdout).toMatch(/^job +job_[0-9a-f]{32}$/m);
+    expect(drawn.stdout).toMatch(/^status +completed$/m);
+    expect(drawn.stdout).toMatch(/^credits +3\.9$/m);
+    expect(drawn.stdout).toContain(path);
+    expect(drawn.stderr).toMatch(/job_[0-9a-f]{32} {2}completed/);
+    expect(await sharp(path).metadata()).toMatchObject({ format: 'png', width: 1360, height: 768 });
+  });
+
+  it('saves several pictures to a directory, or under numbered names', async () => {
+    const folder = join(directory, 'several/');
+    const numbered = join(directory, 'pic.png');
+    const drawn = await run(`image a lighthouse -n 2 -o ${folder} --json`);
+    expect(drawn.status).toBe(0);
+    const job = JSON.parse(drawn.stdout) as { data: { result: { images: object[] } } };
+    expect(job.data.result.images).toHaveLength(2);
+    expect(await readdir(folder)).toHaveLength(2);
+    expect((await run(`image a lighthouse -n 2 -o ${numbered}`)).status).toBe(0);
+    for (const name of ['pic-1.png', 'pic-2.png']) {
+      expect(await sharp(join(directory, name)).metadata()).toMatchObject({ format: 'png' });
+    }
+  });
+
+  it('passes any field, and says what was wrong with it', async () => {
+    const refused = await run('image a lighthouse --set numImages=99');
+    expect(refused).toMatchObject({ status: 1, stdout: '' });
+    expect(refused.stderr).toMatch(/^studio: INVALID_REQUEST: numImages: .* \(request req_/);
+    const json = await run('image a lighthouse --set numImages=99 --json');
+    expect(json.status).toBe(1);
+    expect(JSON.parse(json.stdout)).toMatchObject({ error: 'INVALID_REQUEST' });
+    expect((await run('image a lighthouse --model seedream --set width=1024')).status).toBe(0);
+  });
+
+  it('exits with 1 when the job fails', async () => {
+    const failed = await run('image "a wreck [[fail:422]]"');
+    expect(failed.status).toBe(1);
+    expect(failed.stdout).toMatch(/^error +PROVIDER_REJECTED_INPUT: /m);
+    const poor = await gateway.newCaller({ credits: 1 });
+    const unpaid = await as(poor)('image a lighthouse');
+    expect(unpaid).toMatchObject({ status: 1, stdout: '' });
+    expect(unpaid.stderr).toContain('INSUFFICIENT_CREDITS');
+  });
+});
+
+describe('studio jobs', () => {
+  it('lists, shows, watches and cancels', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const mine = as(caller);
+    const started = await mine('image "a boat [[slow:3s]]" --async');
+    const jobId = /job_[0-9a-f]{32}/.exec(started.stdout)?.[0] ?? '';
+    expect(started.stdout).toContain(`studio jobs watch ${jobId}`);
+    const [shown, watched] = await Promise.all([
+      mine(`jobs get ${jobId}`),
+      mine(`jobs watch ${jobId}`),
+    ]);
+    expect(shown.stdout).toMatch(/^status +(queued|in_progress) \(/m);
+    expect(watched.status).toBe(0);
+    expect(watched.stderr).toMatch(/generating[^]*completed/);
+    expect(watched.stdout).toMatch(/^status +completed$/m);
+
+    const second = await mine('image "a raft [[slow:60s]]" --async --json');
+    const other = (JSON.parse(second.stdout) as { data: { jobId: string } }).data.jobId;
+    expect((await mine(`jobs cancel ${other}`)).status).toBe(0);
+    expect((await mine(`jobs watch ${other}`)).status).toBe(1);
+    const listed = await mine('jobs ls');
+    const [head, first, last] = listed.stdout.split('\n');
+    expect(head).toMatch(/^JOB +TYPE +MODEL +STATUS +CREDITS +BILLING +CREATED +ERROR$/);
+    expect(first).toMatch(new RegExp(`^${other} .* canceled +0 +released`));
+    expect(last).toMatch(new RegExp(`^${jobId} .* completed +3.9 +charged`));
+    const paged = await mine('jobs ls --limit 1 --json');
+    expect(JSON.parse(paged.stdout)).toMatchObject({ data: [{ jobId: other }], hasMore: true });
+    expect((await mine('jobs get job_1')).stderr).toContain('JOB_NOT_FOUND');
+  });
+});
+
+describe('studio keys and usage', () => {
+  it('make, list, rotate and revoke keys', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const mine = as(caller);
+    const made = await mine(
+      'keys create "my laptop" --expires-in 30d --scope keys:read --scope chat',
+    );
+    const key = /gk_live_\w+/.exec(made.stdout)?.[0] ?? '';
+    const keyId = /key_[0-9a-f]{32}/.exec(made.stdout)?.[0] ?? '';
+    expect(made.stdout).toMatch(/it is not shown again/);
+    const listed = await mine('keys ls');
+    expect(listed.stdout).toMatch(new RegExp(`^${keyId} +${key.slice(0, 12)}… +my laptop `, 'm'));
+    expect(listed.stdout).not.toContain(key);
+    const asNew = await studio(
+      ['keys', 'ls', '--json', '--api-key', key, '--api-url', gateway.url],
+      {},
+    );
+    expect((JSON.parse(asNew.stdout) as { keys: object[] }).keys).toHaveLength(2);
+
+    const rotated = await mine(`keys rotate ${keyId} --overlap 0s`);
+    expect(rotated.status).toBe(0);
+    expect(
+      (await studio(['keys', 'ls', '--api-key', key, '--api-url', gateway.url], {})).stderr,
+    ).toBe('studio: Unauthorized\n');
+    const newId = /key_[0-9a-f]{32}/.exec(rotated.stdout)?.[0] ?? '';
+    expect((await mine(`keys revoke ${newId}`)).stdout).toBe(`revoked ${newId}\n`);
+    expect(await mine(`keys revoke ${newId}`)).toMatchObject({ status: 1 });
+    expect((await mine('keys create n --expires-in soon')).status).toBe(2);
+  });
+
+  it('show what was used', async () => {
+    const caller = await gateway.newCaller({ credits: 100, windowCredits: 50 });
+    const mine = as(caller);
+    await mine('image a lighthouse');
+    const used = await mine('usage');
+    expect(used.stdout).toMatch(/^available +96\.1$/m);
+    expect(used.stdout).toMatch(/^window +3\.9 of 50 used$/m);
+    expect(used.stdout).toMatch(/imageGenerate +nano-banana +charged +3\.9 /);
+    const json = await mine(`usage --json --limit 5 --key ${caller.keyId}`);
+    expect(JSON.parse(json.stdout)).toMatchObject({ credits: 96.1, usage: [{ credits: 3.9 }] });
+    expect((await mine('usage --limit 1000')).stderr).toContain('limit: ');
+  });
+});
+
+describe('studio admin', () => {
+  it('steers organizations, users, keys and credits', async () => {
+    const json = async (...args: string[]) =>
+      JSON.parse((await admin([...args, ...why, '--json'])).stdout) as {
+        data: Record<string, string>;
+      };
+    const { data: made } = await json('org', 'create', 'Acme', '--window', '50');
+    const organizationId = made['organizationId'] ?? '';
+    const { data: user } = await json('user', 'create', organizationId, 'Ann', '--role', 'member');
+    const { data: key } = await json('key', 'create', user['userId'] ?? '', 'first');
+    const granted = await admin(['grant', organizationId, '20', '--id', 'invoice-1', ...why]);
+    expect(granted.stdout).toMatch(/^granted +20\navailable +20$/m);
+    const again = await admin(['grant', organizationId, '20', '--id', 'invoice-1', ...why]);
+    expect(again.stdout).toMatch(/^granted +already before\navailable +20$/m);
+    const ann = { ...gateway.caller, key: key['key'] ?? '' };
+    expect((await as(ann)('image a lighthouse')).status).toBe(0);
+
+    const [orgs, users, keys, ledger, jobs, open, window, audit] = await Promise.all([
+      admin(['org', 'ls']),
+      admin(['user', 'ls', organizationId]),
+      admin(['key', 'ls', user['userId'] ?? '']),
+      admin(['ledger', organizationId]),
+      admin(['jobs', '--org', organizationId]),
+      admin(['reservations', '--org', organizationId]),
+      admin(['window', organizationId, '40.5', ...why]),
+      admin(['audit']),
+    ]);
+    expect(orgs.stdout).toMatch(
+      new RegExp(`^${organizationId} +Acme +active +16.1 +0 +3.9 +(50|40.5)$`, 'm'),
+    );
+    expect(users.stdout).toMatch(/Ann +member +1$/m);
+    expect(keys.stdout).toContain(key['keyId']);
+    expect(ledger.stdout.split('\n')).toEqual([
+      expect.stringMatching(/^# +AT +KIND +POSTED +RESERVED /),
+      expect.stringMatching(/^3 .* charge +-3.9 +-3.9 +16.1 +0 +job_/),
+      expect.stringMatching(/^2 .* reserve +0 +3.9 +20 +3.9 +job_/),
+      expect.stringMatching(/^1 .* grant +20 +0 +20 +0 +olga +ticket 7$/),
+      '',
+    ]);
+    expect(jobs.stdout).toContain('completed');
+    expect(open.stdout).toBe('(none)\n');
+    expect(window.stdout).toContain('3.9 of 40.5 used');
+    expect(audit).toMatchObject({ status: 0, stdout: 'clean\n' });
+    await admin(['org', 'suspend', organizationId, ...why]);
+    expect((await as(ann)('usage')).stderr).toContain('ORGANIZATION_SUSPENDED');
+    await admin(['org', 'activate', organizationId, ...why]);
+    await admin(['key', 'revoke', key['keyId'] ?? '', ...why]);
+    expect((await as(ann)('usage')).stderr).toBe('studio: Unauthorized\n');
+    const actions = await admin(['actions', '--org', organizationId]);
+    expect(actions.stdout.match(/olga +ticket 7$/gm)).toHaveLength(8);
+  });
+
+  it('does nothing without a reason, and opens nothing with a caller’s key', async () => {
+    const unsaid = await admin(['org', 'create', 'Acme']);
+    expect(unsaid.status).toBe(2);
+    expect(unsaid.stderr).toContain('--reason');
+    const stranger = await studio(['admin', 'audit', '--admin-key', gateway.caller.key], {
+      STUDIO_API_URL: gateway.url,
+    });
+    expect(stranger).toMatchObject({ status: 1, stderr: 'studio: Unauthorized\n' });
+  });
+});
+
+describe('where the command finds the gateway', () => {
+  it('is the local stack, whose keys go to no other address', async () => {
+    const { url: apiUrl, caller } = gateway;
+    const stack = { apiUrl, apiKey: caller.key, adminKey: gateway.config.ADMIN_API_KEY };
+    await writeFile(join(directory, 'stack.json'), JSON.stringify(stack));
+    const env = { DATA_DIR: directory };
+    const [own, operators, elsewhere, dead] = await Promise.all([
+      studio(['usage'], env),
+      studio(['admin', 'audit'], env),
+      studio(['usage', '--api-url', 'http://127.0.0.1:1'], env),
+      studio(['usage', '--api-url', 'http://127.0.0.1:1', '--api-key', 'k'], env),
+    ]);
+    expect(own.status).toBe(0);
+    expect(operators.status).toBe(0);
+    expect(elsewhere.stderr).toMatch(/^studio: No API key/);
+    expect(dead.stderr).toMatch(/^studio: http:\/\/127.0.0.1:1 does not answer \(/);
+    expect(dead.status).toBe(1);
+  });
+});

@@ -1,0 +1,28 @@
+/** Runs the `studio` command as a process of its own, as a user would. */
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+const script = fileURLToPath(new URL('../../cli/main.ts', import.meta.url));
+/** Halves the time that a process takes to start. */
+const compileCache = fileURLToPath(new URL('../../.cache/compile', import.meta.url));
+
+/** What a call printed, and how it ended. */
+export interface Run {
+  status: number;
+  stdout: string;
+  stderr: string;
+}
+
+/** Runs `studio …args` with only this environment. */
+export async function studio(args: string[], env: Record<string, string>): Promise<Run> {
+  return new Promise((resolve) => {
+    const options = {
+      env: { DATA_DIR: '/nonexistent', NODE_COMPILE_CACHE: compileCache, ...env },
+      timeout: 30_000,
+    };
+    execFile(process.execPath, [script, ...args], options, (error, stdout, stderr) => {
+      const status = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
+      resolve({ status, stdout, stderr });
+    });
+  });
+}
