@@ -5,6 +5,8 @@ import { openDatabase, type DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createOutbound, type Outbound } from '../platform/outbound.ts';
 import { openChatCatalog } from './chat-models.ts';
+import { createChat, type Chat } from './chat/chat.ts';
+import { createChatLedger, type ChatLedger } from './chat/chat-ledger.ts';
 import { createInputs, type Inputs } from './inputs.ts';
 import { createJobNews, type JobNews } from './job-news.ts';
 import { createCallRecords, type CallRecords } from './ledger/call-records.ts';
@@ -22,6 +24,8 @@ import { createUploads, type Uploads } from './storage/uploads.ts';
 export interface Services {
   pool: DatabasePool;
   ledger: Ledger;
+  chatLedger: ChatLedger;
+  chat: Chat;
   records: CallRecords;
   news: JobNews;
   providers: Map<string, Provider>;
@@ -54,9 +58,12 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
   const { storage, signedUrls } = await openStorage(config, ownUrl);
   const outbound = createOutbound({ admittedOrigins: config.ALLOW_PRIVATE_NETWORK_ORIGINS });
   const uploads = createUploads({ pool, storage });
+  const chatLedger = createChatLedger(pool);
   return {
     pool,
     ledger: createLedger(pool),
+    chatLedger,
+    chat: createChat({ config, ledger: chatLedger, logger }),
     records: createCallRecords(pool),
     news: createJobNews(),
     providers: createProviders(config),

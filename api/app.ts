@@ -19,6 +19,7 @@ import { requestLog } from './middleware/request-log.ts';
 import { createAdminRouter } from './routes/admin/admin.ts';
 import { addApiKeyRoutes } from './routes/api-keys.ts';
 import { addDocsRoutes } from './routes/docs.ts';
+import { addChatRoutes } from './routes/chat.ts';
 import { addFileRoutes } from './routes/files.ts';
 import { addHealthRoutes, type Readiness } from './routes/health.ts';
 import { addHookRoutes } from './routes/hooks.ts';
@@ -97,6 +98,12 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
   );
   addModelRoutes(keyed, services.chatCatalog);
   addJobRoutes(keyed, { cancel, reads, admission, view });
+  addChatRoutes(keyed, {
+    chat: services.chat,
+    catalog: services.chatCatalog,
+    outbound: services.outbound,
+    stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
+  });
   addStudioRoutes(keyed, { config, admission, idempotency, inputs: services.inputs, view });
   addUploadUrlRoute(keyed, {
     storage,

@@ -110,6 +110,9 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       workers?.shutdown();
       await workers?.done.catch(() => {});
       await stopListening();
+      // Every chat has ended with its connection; what it cost must be written before the pool closes.
+      await services.chat.drained();
+      await services.chat.close();
       await services.pool.end();
       await connection.close();
     },

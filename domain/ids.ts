@@ -3,6 +3,7 @@ import { randomUUIDv7 } from 'node:crypto';
 
 const prefixes = {
   job: 'job',
+  chat: 'chat',
   organization: 'org',
   member: 'usr',
   key: 'key',

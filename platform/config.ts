@@ -3,6 +3,7 @@
  * wrong value stops the process with one line that names the variable, never its value.
  */
 import { z } from 'zod';
+import { ChatUpstreamError, readChatUpstreams, type ChatUpstream } from './chat-upstreams.ts';
 
 /** Values that stand in example files: a process refuses to run with one of them. */
 const sampleSecrets = new Set(['change-me', 'changeme', 'secret', 'example']);
@@ -109,6 +110,21 @@ const variables = z.object({
   AUDIO_DEADLINE_MS: count(1000, 86_400_000).default(900_000),
   /** How long to wait for a provider's word once an outcome is unknown. */
   OUTCOME_WAIT_MS: count(1000, 86_400_000).default(300_000),
+  /** Serves the chat models of providers that have no key (platform/chat-upstreams.ts). */
+  SANDBOX_CHAT_OPENAI_URL: z.url().optional(),
+  SANDBOX_CHAT_ANTHROPIC_URL: z.url().optional(),
+  SANDBOX_CHAT_KEY: z.string().min(8).optional(),
+  /** How long an upstream may take to begin its answer (a whole one when it is not streamed). */
+  CHAT_ANSWER_TIMEOUT_MS: count(1000, 3_600_000).default(600_000),
+  /** How long a stream may be silent. */
+  CHAT_SILENCE_TIMEOUT_MS: count(1000, 3_600_000).default(120_000),
+  /** A caller who takes nothing of a stream for this long is dropped. */
+  CHAT_STALL_TIMEOUT_MS: count(100, 600_000).default(30_000),
+  /** How often running chats are recorded, and how long a chat without a record is believed to run. */
+  CHAT_CHECKPOINT_MS: count(50, 600_000).default(5000),
+  CHAT_RESERVATION_TTL_MS: count(200, 86_400_000).default(300_000),
+  /** Connections to one provider. */
+  CHAT_CONNECTIONS_MAX: count(1, 65_000).default(1024),
   /** How often the sweeper asks whether an open reservation still has a running workflow. */
   RESERVATION_TTL_MS: count(1000, 86_400_000).default(120_000),
   SWEEP_INTERVAL_MS: count(100, 3_600_000).default(10_000),
@@ -124,7 +140,10 @@ const environment = variables.superRefine((config, context) => {
 });
 
 /** The configuration of a process: durations in milliseconds, sizes in bytes, as named. */
-export type Config = z.infer<typeof environment>;
+export type Config = z.infer<typeof environment> & {
+  /** Chat providers that have a key, by name. */
+  CHAT_UPSTREAMS: Readonly<Record<string, ChatUpstream>>;
+};
 
 /** A configuration that cannot be used; its message is one line naming the variable. */
 export class ConfigError extends Error {
@@ -138,7 +157,7 @@ export class ConfigError extends Error {
 export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value));
   const parsed = environment.safeParse(present);
-  if (parsed.success) return parsed.data;
+  if (parsed.success) return { ...parsed.data, CHAT_UPSTREAMS: chatUpstreams(present) };
   const faults = new Map<string, string>();
   for (const issue of parsed.error.issues) {
     const name = issue.path.map(String).join('.');
@@ -148,6 +167,17 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   }
   const told = [...faults].map(([name, fault]) => `${name} ${fault}`);
   throw new ConfigError(`configuration: ${told.join('; ')}`);
+}
+
+function chatUpstreams(env: Record<string, string | undefined>): Config['CHAT_UPSTREAMS'] {
+  try {
+    return readChatUpstreams(env);
+  } catch (error) {
+    if (error instanceof ChatUpstreamError) {
+      throw new ConfigError(`configuration: ${error.message}`, { cause: error });
+    }
+    throw error;
+  }
 }
 
 /** Loads the configuration of a process, or prints the fault on one line and exits with status 78. */

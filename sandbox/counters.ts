@@ -11,6 +11,11 @@ export interface Counters {
   webhooksSent: number;
   /** Delivery tries that were not. */
   webhooksFailed: number;
+  /** Chat requests that were answered, also in part. */
+  chatCalls: number;
+  chatCallsRefused: number;
+  /** Of the answered, those whose caller hung up first. */
+  chatCallsLeft: number;
 }
 
 /** All zero. */
@@ -25,5 +30,8 @@ export function createCounters(): Counters {
     fileFetches: 0,
     webhooksSent: 0,
     webhooksFailed: 0,
+    chatCalls: 0,
+    chatCallsRefused: 0,
+    chatCallsLeft: 0,
   };
 }

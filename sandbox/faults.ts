@@ -36,6 +36,13 @@ const faultNames = [
   'truncated-media', // breaks off at half; truncated-media:silent claims half to be all
   'empty-media',
   'wrong-type-media', // HTML called a picture
+  // Chat.
+  'words', // words:500;size=20 answers with that many words, each of that length
+  'stream-cut', // stream-cut:5 cuts the connection after five chunks
+  'stream-error', // stream-error:3 sends an error event after three chunks
+  'slow-chunks', // slow-chunks:200ms before each chunk
+  'no-usage',
+  'lying-usage', // ten times the truth
 ] as const;
 
 /** The name of a fault. */

@@ -7,6 +7,7 @@ import { createServer } from 'node:http';
 import { assert } from '../domain/assert.ts';
 import { adminRoutes } from './admin.ts';
 import { CallLog } from './calls/call-log.ts';
+import { chatRoutes } from './chat/chat.ts';
 import { createCounters } from './counters.ts';
 import { elevenLabsRoutes } from './elevenlabs/elevenlabs.ts';
 import { createFal } from './fal/fal.ts';
@@ -27,6 +28,8 @@ export interface SandboxOptions {
   elevenLabsKey: string;
   /** The key that callers of OpenAI's images must send. */
   openAiKey: string;
+  /** The key of both chat protocols. */
+  chatKey: string;
   /** Time to generate an image, in milliseconds. */
   latencyMs: number;
   /** Every picture is one cached 64×64 PNG. */
@@ -65,6 +68,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
     ...fal.routes,
     ...elevenLabsRoutes({ ...shared, apiKey: options.elevenLabsKey }),
     ...openAiRoutes({ ...shared, apiKey: options.openAiKey }),
+    ...chatRoutes({ apiKey: options.chatKey, faults, counters }),
     ...adminRoutes({ fal, calls, faults, counters }),
   ]);
   const server = createServer({ keepAliveTimeout: keepAliveTimeoutMs }, listener);

@@ -13,6 +13,8 @@ const schema = z.object({
   adminKey: text,
   /** What the bundled provider sandbox accepts in place of a fal key. */
   sandboxFalKey: text,
+  /** The same for the chat providers. */
+  sandboxChatKey: text,
   /** The demo organization's API key, once that organization exists. */
   demoApiKey: text.optional(),
 });
@@ -34,6 +36,7 @@ export function loadSecrets(dataDir: string): Secrets {
     storageSecret: randomSecret(),
     adminKey: `admin_${randomSecret()}`,
     sandboxFalKey: `sandbox_${randomSecret()}`,
+    sandboxChatKey: `sandbox_${randomSecret()}`,
   };
   const secrets = schema.parse({ ...fresh, ...readStored(path) });
   saveSecrets(dataDir, secrets);

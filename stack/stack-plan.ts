@@ -60,6 +60,7 @@ export function planStack(inputs: PlanInputs): StackPlan {
   const serviceEnv = {
     ...env,
     ...gatewayEnvironment(inputs, wiring),
+    ...chatEnvironment(inputs, wiring),
     ...(sandboxMode ? sandboxEnvironment(inputs, wiring) : {}),
   };
   const program = (name: keyof Programs, programEnv: NodeJS.ProcessEnv): NodeProgram => ({
@@ -93,6 +94,7 @@ export function planStack(inputs: PlanInputs): StackPlan {
       SANDBOX_PORT: String(ports.sandbox),
       SANDBOX_DATA_DIR: join(dataDir, 'sandbox'),
       SANDBOX_FAL_KEY: secrets.sandboxFalKey,
+      SANDBOX_CHAT_KEY: secrets.sandboxChatKey,
     }),
     migrate: program('migrate', serviceEnv),
     api: program('api', serviceEnv),
@@ -140,6 +142,15 @@ function sandboxEnvironment(
     FAL_QUEUE_URL: `${sandboxUrl}/fal/queue`,
     FAL_JWKS_URL: `${sandboxUrl}/fal/.well-known/jwks.json`,
     ALLOW_PRIVATE_NETWORK_ORIGINS: admitted.filter(Boolean).join(','),
+  };
+}
+
+/** The sandbox serves the chat models of every provider without a key, whatever else is configured. */
+function chatEnvironment({ secrets }: PlanInputs, { sandboxUrl }: Wiring): NodeJS.ProcessEnv {
+  return {
+    SANDBOX_CHAT_OPENAI_URL: `${sandboxUrl}/chat-openai/v1`,
+    SANDBOX_CHAT_ANTHROPIC_URL: `${sandboxUrl}/chat-anthropic`,
+    SANDBOX_CHAT_KEY: secrets.sandboxChatKey,
   };
 }
 

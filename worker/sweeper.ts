@@ -25,6 +25,8 @@ export interface SweepReport {
   missing: number;
   released: number;
   redelivered: number;
+  /** Chats whose API is gone, settled by their last checkpoint. */
+  chats: number;
 }
 
 /** The sweeper of a worker process. */
@@ -49,8 +51,9 @@ const missingGraceMs = 30_000;
 export function createSweeper(deps: SweeperDeps): Sweeper {
   const { services, config } = deps;
   async function sweep(): Promise<SweepReport> {
-    const report: SweepReport = { extended: 0, missing: 0, released: 0, redelivered: 0 };
+    const report: SweepReport = { extended: 0, missing: 0, released: 0, redelivered: 0, chats: 0 };
     report.redelivered = await deps.relay.redeliver();
+    report.chats = await sweepChats(services);
     const entries = await services.pool.any(sql.type(due)`
       SELECT id, organization_id,
         (extract(epoch FROM clock_timestamp() - owner_missing_at) * 1000)::float8 AS missing_for_ms
@@ -85,6 +88,14 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
       };
     },
   };
+}
+
+async function sweepChats({ chatLedger, logger }: Services): Promise<number> {
+  const swept = await chatLedger.sweep();
+  for (const { id, state, charged } of swept) {
+    logger.warn({ chatId: id, state, charged }, 'sweeper.chat_settled');
+  }
+  return swept.length;
 }
 
 /** Waits, or until told to stop. */

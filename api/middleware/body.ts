@@ -47,11 +47,15 @@ export async function readBody(ctx: Context, bytesMax: number): Promise<Buffer> 
  * Reads a JSON object and parses it by a schema.
  * @throws GatewayError INVALID_REQUEST naming each field, PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE
  */
-export async function parseBody<Body>(ctx: Context, schema: z.ZodType<Body>): Promise<Body> {
+export async function parseBody<Body>(
+  ctx: Context,
+  schema: z.ZodType<Body>,
+  bytesMax = jsonBytesMax,
+): Promise<Body> {
   if (!ctx.is('json', '+json')) {
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json.');
   }
-  return parseWith(schema, parseJson(await readBody(ctx, jsonBytesMax)));
+  return parseWith(schema, parseJson(await readBody(ctx, bytesMax)));
 }
 
 /**

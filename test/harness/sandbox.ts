@@ -17,8 +17,12 @@ export interface AcceptedSubmit {
 export interface TestSandbox {
   url: string;
   falKey: string;
+  chatKey: string;
   /** The independent witness: what was accepted for a job, or with these words in it. */
   submits: (query: { jobId?: string; match?: string }) => Promise<AcceptedSubmit[]>;
+  /** Chat requests as they came, newest last. */
+  chatRequests: (match: string) => Promise<{ protocol: string; body: Record<string, unknown> }[]>;
+  counters: () => Promise<Record<string, number>>;
   /** Injects faults (the grammar of sandbox/faults.ts) into matching requests. */
   inject: (fault: { match?: string; faults: string; times?: number }) => Promise<void>;
   clearFaults: () => Promise<void>;
@@ -37,6 +41,7 @@ interface SandboxOptions {
 /** Starts a sandbox on a free port. */
 export async function startSandbox(options: SandboxOptions): Promise<TestSandbox> {
   const falKey = 'sandbox-fal-key-of-tests';
+  const chatKey = 'sandbox-chat-key-of-tests';
   const child = fork(script, {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     env: {
@@ -44,6 +49,7 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
       SANDBOX_PORT: '0',
       SANDBOX_DATA_DIR: options.dataDir,
       SANDBOX_FAL_KEY: falKey,
+      SANDBOX_CHAT_KEY: chatKey,
       SANDBOX_LATENCY_MS: String(options.latencyMs ?? 100),
       SANDBOX_FSYNC: '0',
       ...options.env,
@@ -64,11 +70,17 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
   return {
     url,
     falKey,
+    chatKey,
     async submits(query) {
       const answer = await ask(`submits?${new URLSearchParams(query).toString()}`);
       const found = (await answer.json()) as AcceptedSubmit[] | { submits: AcceptedSubmit[] };
       return Array.isArray(found) ? found : found.submits;
     },
+    async chatRequests(match) {
+      const answer = await ask(`chat-requests?match=${encodeURIComponent(match)}`);
+      return (await answer.json()) as Awaited<ReturnType<TestSandbox['chatRequests']>>;
+    },
+    counters: async () => (await (await ask('counters')).json()) as Record<string, number>,
     inject: async (fault) => void (await post('faults', fault)),
     clearFaults: async () => void (await ask('faults', { method: 'DELETE' })),
     async resend(requestId, wanted) {

@@ -1,0 +1,260 @@
+/** A chat whose credits are reserved: one upstream call, read once, then settled once. */
+import { createParser } from 'eventsource-parser';
+import { creditsFromMicro } from '../../domain/credits.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import type { ChatModel } from '../../catalog/chat-model.ts';
+import type { Logger } from '../../platform/logger.ts';
+import { billOf, type Billing, type ChatAccount, type ChatEnd } from './bill.ts';
+import type { ChatProgress } from './chat-ledger.ts';
+import { chatPriceMicro, type TokenUsage } from './chat-price.ts';
+import type { ChatAnswer, StreamReader, StreamStep } from './protocols/protocol.ts';
+import type { RunningChat, RunningChats } from './running-chats.ts';
+import { TextMeter } from './token-count.ts';
+import { upstreamBroke, upstreamUnreached } from './upstream-failures.ts';
+import type { Upstream, UpstreamBody } from './upstreams.ts';
+
+interface Parts {
+  id: string;
+  organizationId: string;
+  model: ChatModel;
+  reservedMicro: number;
+  inputEstimate: number;
+  /** JSON. */
+  request: string;
+  stream: boolean;
+  upstream: Upstream;
+  usdPerCredit: number;
+  running: RunningChats;
+  /** Whole answers that are awaited although their callers have left, in this process. */
+  drains: { underWay: number };
+  logger: Logger;
+}
+
+/** What a chat cost. */
+export interface ChatBill {
+  usage: TokenUsage;
+  creditsConsumed: number;
+}
+
+/** How long, and for how many at once, a whole answer is awaited whose caller has left. */
+const drainMs = 10_000;
+const drainsMax = 50;
+/** No event of an honest upstream is longer. */
+const eventLengthMax = 32 * 1024 * 1024;
+
+/** See the file's head. Exactly one of `answer` and `events` is called, once. */
+export class OpenChat implements RunningChat {
+  readonly id: string;
+  readonly startedAtMs = performance.now();
+  readonly #parts: Parts;
+  readonly #abort = new AbortController();
+  readonly #meter = new TextMeter();
+  #reader: StreamReader | null = null;
+  #said: ChatAccount['said'] = { final: false };
+  #delivered = false;
+  #left = false;
+  #bill: (Billing & { amountMicro: number }) | null = null;
+  #drainTimer: NodeJS.Timeout | undefined;
+
+  constructor(parts: Parts) {
+    this.id = parts.id;
+    this.#parts = parts;
+    parts.running.add(this);
+  }
+
+  /** What the chat cost, once it has ended. */
+  get bill(): ChatBill | null {
+    if (!this.#bill) return null;
+    const { inputTokens, outputTokens, amountMicro } = this.#bill;
+    return {
+      usage: { inputTokens, outputTokens },
+      creditsConsumed: creditsFromMicro(amountMicro),
+    };
+  }
+
+  /** Names and end of the stream, for chunks of our own. */
+  get outline(): { head: StreamReader['head']; finishReason: string | null } {
+    const head = this.#reader?.head ?? { id: '', created: 0, model: '' };
+    return { head, finishReason: this.#reader?.finishReason ?? null };
+  }
+
+  progress(): ChatProgress {
+    const usage = this.#counted();
+    return {
+      id: this.id,
+      ...usage,
+      amountMicro: this.#delivered ? this.#priceOf(usage) : 0,
+    };
+  }
+
+  /**
+   * The whole answer.
+   * @throws GatewayError; nothing is charged then
+   */
+  async answer(): Promise<ChatAnswer> {
+    try {
+      const body = await this.#post();
+      const answer = this.#parts.upstream.protocol.decode(await readJson(body));
+      if (!answer) throw upstreamBroke(null);
+      this.#meter.add(answer.written);
+      this.#said = { ...answer.usage, final: answer.usage !== null };
+      this.#end('complete');
+      return answer;
+    } catch (error) {
+      this.#end('refused');
+      throw this.#left ? callerLeft(error) : error;
+    } finally {
+      if (this.#drainTimer) {
+        clearTimeout(this.#drainTimer);
+        this.#parts.drains.underWay -= 1;
+      }
+    }
+  }
+
+  /**
+   * The answer as it comes: the steps of each packet. Ends when the upstream is through; a consumer that
+   * stops earlier ends the chat.
+   * @throws GatewayError when the upstream fails or breaks off; what was delivered is charged
+   */
+  async *events(): AsyncGenerator<StreamStep[], void, void> {
+    let end: ChatEnd = 'left';
+    try {
+      const body = await this.#post();
+      yield* this.#read(body);
+      if (!this.#reader?.complete) throw upstreamBroke(null);
+      this.#end('complete');
+    } catch (error) {
+      end = this.#left ? 'left' : 'broken';
+      throw this.#left ? callerLeft(error) : error;
+    } finally {
+      if (!this.#bill) {
+        this.#end(end);
+        this.#abort.abort();
+      }
+    }
+  }
+
+  /** The caller is gone: a stream is given up at once, a whole answer is awaited a little longer. */
+  callerLeft(): void {
+    if (this.#bill || this.#left) return;
+    this.#left = true;
+    const { stream, drains } = this.#parts;
+    if (stream || drains.underWay >= drainsMax) {
+      this.#abort.abort();
+      return;
+    }
+    // The provider bills a whole answer whether it is taken or not.
+    drains.underWay += 1;
+    this.#drainTimer = setTimeout(() => this.#abort.abort(), drainMs);
+  }
+
+  async #post(): Promise<UpstreamBody> {
+    const { upstream, request, stream } = this.#parts;
+    return upstream.post(request, { signal: this.#abort.signal, stream });
+  }
+
+  async *#read(body: UpstreamBody): AsyncGenerator<StreamStep[], void, void> {
+    const reader = this.#parts.upstream.protocol.createReader();
+    this.#reader = reader;
+    let steps: StreamStep[] = [];
+    const parser = createParser({
+      maxBufferSize: eventLengthMax,
+      onEvent: (event) => {
+        const step = reader.read(event);
+        if (step) steps.push(step);
+      },
+    });
+    const decoder = new TextDecoder();
+    let failure: unknown = null;
+    try {
+      for await (const bytes of body as AsyncIterable<Buffer>) {
+        try {
+          parser.feed(decoder.decode(bytes, { stream: true }));
+        } catch (error) {
+          failure = error instanceof GatewayError ? error : upstreamBroke(error);
+        }
+        if (steps.length > 0) {
+          this.#note(steps);
+          yield steps;
+          steps = [];
+        }
+        if (failure) break;
+      }
+    } catch (error) {
+      // What breaks after the last word broke nothing.
+      if (!reader.complete) failure ??= upstreamUnreached(error);
+    }
+    if (failure) throw failure;
+  }
+
+  #note(steps: StreamStep[]): void {
+    for (const { written } of steps) {
+      if (written === '') continue;
+      this.#delivered = true;
+      this.#meter.add(written);
+    }
+  }
+
+  get #usage(): ChatAccount['said'] {
+    return this.#reader?.usage ?? this.#said;
+  }
+
+  #counted(): TokenUsage {
+    return {
+      inputTokens: this.#usage.inputTokens ?? this.#parts.inputEstimate,
+      outputTokens: this.#meter.tokens,
+    };
+  }
+
+  /** Never more than was reserved: what an upstream counts beyond that is our loss, and an alarm. */
+  #priceOf(usage: TokenUsage): number {
+    const { model, usdPerCredit, reservedMicro } = this.#parts;
+    return Math.min(chatPriceMicro(model, usage, usdPerCredit), reservedMicro);
+  }
+
+  /** The first end settles. */
+  #end(end: ChatEnd): void {
+    if (this.#bill) return;
+    const { id, organizationId, running } = this.#parts;
+    const billing = billOf({
+      end,
+      delivered: this.#delivered,
+      said: this.#usage,
+      counted: this.#counted(),
+    });
+    const amountMicro = billing.to === 'charged' ? this.#priceOf(billing) : 0;
+    this.#bill = { ...billing, amountMicro };
+    this.#alarm(billing, end);
+    running.settle(this, { organizationId, id, amountMicro, reason: `chat ${end}`, ...billing });
+  }
+
+  #alarm(billing: Billing, end: ChatEnd): void {
+    const { id, model, usdPerCredit, reservedMicro, logger } = this.#parts;
+    if (end === 'broken') logger.warn({ chatId: id, model: model.id, ...billing }, 'chat.broken');
+    if (billing.to === 'released') return;
+    const priceMicro = chatPriceMicro(model, billing, usdPerCredit);
+    if (priceMicro <= reservedMicro) return;
+    logger.error(
+      { chatId: id, model: model.id, priceMicro, reservedMicro },
+      'chat.above_reservation',
+    );
+  }
+}
+
+function callerLeft(cause: unknown): GatewayError {
+  return new GatewayError('CANCELED', 'The caller went away.', { cause });
+}
+
+async function readJson(body: UpstreamBody): Promise<unknown> {
+  let text: string;
+  try {
+    text = await body.text();
+  } catch (error) {
+    throw upstreamUnreached(error);
+  }
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw upstreamBroke(error);
+  }
+}

@@ -1,0 +1,242 @@
+/**
+ * Chat requests as callers send them. Fields are OpenAI's; whatever is not known here is refused, and so
+ * is what the price list does not cover (sound out, web search, paid service tiers).
+ *
+ * Sources: spec §2.2, §2.3; the types of the `openai` client (`ChatCompletionCreateParams`).
+ */
+import { z } from 'zod';
+import type { ChatBody, ChatMessage } from '../../activities/chat/chat-body.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import { audioPart, filePart, imagePart, textPart } from './content-parts.ts';
+
+/** A request, ready for the chat activity. */
+export interface ChatRequest {
+  model: string;
+  body: ChatBody;
+  maxTokens: number | null;
+  stream: boolean;
+  /** `stream_options.include_usage` */
+  includeUsage: boolean;
+}
+
+const messagesMax = 4096;
+const name = z.string().min(1).max(256);
+const json = z.custom<JsonObject>(
+  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  'must be an object',
+);
+const textContent = z.union(
+  [z.string(), z.array(textPart).min(1)],
+  'must be a string or an array of text parts',
+);
+const userContent = z.union(
+  [
+    z.string(),
+    z.array(z.discriminatedUnion('type', [textPart, imagePart, audioPart, filePart])).min(1),
+  ],
+  'must be a string or a non-empty array of parts: text, image_url, input_audio, file',
+);
+const refusalPart = z.strictObject({ type: z.literal('refusal'), refusal: z.string() });
+const assistantContent = z.union(
+  [z.string(), z.array(z.discriminatedUnion('type', [textPart, refusalPart])).min(1)],
+  'must be a string or a non-empty array of text parts',
+);
+const toolCall = z.strictObject({
+  id: name,
+  type: z.literal('function'),
+  function: z.strictObject({ name, arguments: z.string() }),
+  // Streamed calls carry their index; clients send back what they collected.
+  index: z.int().optional(),
+});
+
+const system = { content: textContent, name: name.nullish() };
+const systemMessage = z.strictObject({ role: z.literal('system'), ...system });
+const developerMessage = z.strictObject({ role: z.literal('developer'), ...system });
+const userMessage = z.strictObject({
+  role: z.literal('user'),
+  content: userContent,
+  name: name.nullish(),
+});
+const assistantMessage = z
+  .strictObject({
+    role: z.literal('assistant'),
+    content: assistantContent.nullish(),
+    name: name.nullish(),
+    refusal: z.string().nullish(),
+    tool_calls: z.array(toolCall).min(1).nullish(),
+    // What answers carry beside what requests take: a caller may send an answer back as it came.
+    audio: z.null().optional(),
+    function_call: z.null().optional(),
+    annotations: z.array(z.unknown()).nullish(),
+    reasoning_content: z.string().nullish(),
+    parsed: z.unknown().optional(),
+  })
+  .refine((message) => message.content != null || message.refusal != null || message.tool_calls, {
+    path: ['content'],
+    message: 'is required unless there are tool_calls',
+  });
+const toolMessage = z.strictObject({
+  role: z.literal('tool'),
+  content: textContent,
+  tool_call_id: name,
+});
+
+const serviceRoles = 'must be one of system, user, assistant';
+const allRoles = 'must be one of system, developer, user, assistant, tool';
+const serviceMessage = z.discriminatedUnion(
+  'role',
+  [systemMessage, userMessage, assistantMessage],
+  { error: serviceRoles },
+);
+const anyMessage = z.discriminatedUnion(
+  'role',
+  [systemMessage, developerMessage, userMessage, assistantMessage, toolMessage],
+  { error: allRoles },
+);
+
+const tokens = z.int().min(1).max(100_000_000);
+const penalty = z.number().min(-2).max(2);
+/** Fields of both paths; `null` says as much as absence. */
+const common = {
+  model: z.string().min(1).max(256),
+  stream: z.boolean().nullish(),
+  temperature: z.number().min(0).max(2).nullish(),
+  max_tokens: tokens.nullish(),
+  max_completion_tokens: tokens.nullish(),
+  top_p: z.number().min(0).max(1).nullish(),
+  stop: z.union([z.string(), z.array(z.string()).max(4)], 'must be up to 4 strings').nullish(),
+  seed: z.int().nullish(),
+  presence_penalty: penalty.nullish(),
+  frequency_penalty: penalty.nullish(),
+  reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
+  user: z.string().max(512).nullish(),
+};
+
+const tool = z.strictObject({
+  type: z.literal('function'),
+  function: z.strictObject({
+    name: z.string().regex(/^[\w.-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 _ . -'),
+    description: z.string().optional(),
+    parameters: json.optional(),
+    strict: z.boolean().nullish(),
+  }),
+});
+const toolChoice = z.union(
+  [
+    z.enum(['none', 'auto', 'required']),
+    z.strictObject({ type: z.literal('function'), function: z.strictObject({ name }) }),
+  ],
+  'must be none, auto, required or {type: "function", function: {name}}',
+);
+const responseFormat = z.discriminatedUnion(
+  'type',
+  [
+    z.strictObject({ type: z.literal('text') }),
+    z.strictObject({ type: z.literal('json_object') }),
+    z.strictObject({ type: z.literal('json_schema'), json_schema: json }),
+  ],
+  { error: 'must be one of text, json_object, json_schema' },
+);
+/** Every answer is paid for, so there is no asking for hundreds. */
+const answersMax = 8;
+const openaiOnly = {
+  n: z.int().min(1).max(answersMax).nullish(),
+  tools: z.array(tool).max(512).nullish(),
+  tool_choice: toolChoice.nullish(),
+  parallel_tool_calls: z.boolean().nullish(),
+  response_format: responseFormat.nullish(),
+  logprobs: z.boolean().nullish(),
+  top_logprobs: z.int().min(0).max(20).nullish(),
+  logit_bias: z.record(z.string(), z.number().min(-100).max(100)).nullish(),
+  metadata: z.record(z.string().max(64), z.string().max(512)).nullish(),
+  prediction: json.nullish(),
+  prompt_cache_key: z.string().max(1024).nullish(),
+  prompt_cache_retention: z.enum(['in_memory', '24h']).nullish(),
+  safety_identifier: z.string().max(512).nullish(),
+  store: z.boolean().nullish(),
+  verbosity: z.enum(['low', 'medium', 'high']).nullish(),
+  // Taken when they ask for what happens anyway.
+  modalities: z.array(z.literal('text')).nullish(),
+  service_tier: z.enum(['auto', 'default']).nullish(),
+  stream_options: z
+    .strictObject({
+      include_usage: z.boolean().nullish(),
+      include_obfuscation: z.boolean().nullish(),
+    })
+    .nullish(),
+};
+
+interface Wire {
+  model: string;
+  messages: { role: string }[];
+  stream?: boolean | null | undefined;
+  max_tokens?: number | null | undefined;
+  max_completion_tokens?: number | null | undefined;
+  stream_options?: { include_usage?: boolean | null | undefined } | null | undefined;
+}
+
+/** What the gateway decides itself, or what changes nothing. */
+const decidedHere: ReadonlySet<string> = new Set([
+  'model',
+  'messages',
+  'stream',
+  'stream_options',
+  'max_tokens',
+  'max_completion_tokens',
+  'modalities',
+  'service_tier',
+]);
+
+function toRequest(wire: Wire): ChatRequest {
+  const options = Object.entries(wire).filter(
+    ([field, value]) => value != null && !decidedHere.has(field),
+  );
+  return {
+    model: wire.model,
+    maxTokens: wire.max_completion_tokens ?? wire.max_tokens ?? null,
+    stream: wire.stream ?? false,
+    includeUsage: wire.stream_options?.include_usage ?? false,
+    body: { messages: wire.messages.map(toMessage), ...Object.fromEntries(options) },
+  };
+}
+
+/** Fields of answers that no upstream takes back. */
+const answerOnly = new Set([
+  'audio',
+  'function_call',
+  'annotations',
+  'reasoning_content',
+  'parsed',
+]);
+
+/** Names the type of what the schemas above have checked. */
+const checkedMessage = z.custom<ChatMessage>();
+
+function toMessage(wire: { role: string }): ChatMessage {
+  const fields = Object.entries(wire).filter(
+    ([field, value]) => value != null && !answerOnly.has(field),
+  );
+  const role = wire.role === 'developer' ? 'system' : wire.role;
+  return checkedMessage.parse({ ...Object.fromEntries(fields), role });
+}
+
+const messages = <Message extends z.ZodType>(message: Message) =>
+  z.array(message).min(1, 'must hold at least one message').max(messagesMax);
+
+/** POST /api/v1/chat (spec §2.3, and OpenAI's sampling fields). */
+export const chatRequest = z
+  .strictObject({ messages: messages(serviceMessage), ...common })
+  .transform(toRequest);
+
+/** POST /api/v1/chat/completions: the same, and the rest of OpenAI's fields. */
+export const completionsRequest = z
+  .strictObject({ messages: messages(anyMessage), ...common, ...openaiOnly })
+  .refine((wire) => wire.stream_options == null || wire.stream === true, {
+    path: ['stream_options'],
+    message: 'may only stand with stream: true',
+  })
+  .refine((wire) => wire.top_logprobs == null || wire.logprobs === true, {
+    path: ['top_logprobs'],
+    message: 'may only stand with logprobs: true',
+  })
+  .transform(toRequest);

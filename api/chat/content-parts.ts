@@ -1,0 +1,97 @@
+/** Multimodal parts of a message (spec §2.2), and what a model must be able to see or hear for them. */
+import { z } from 'zod';
+import type { ContentPart } from '../../activities/chat/chat-body.ts';
+import type { ChatModel } from '../../catalog/chat-model.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { OutboundError, type Outbound } from '../../platform/outbound.ts';
+import type { ChatRequest } from './chat-schema.ts';
+
+const imageUrl = z.strictObject({
+  url: z.string().min(1),
+  detail: z.enum(['auto', 'low', 'high', 'original']).optional(),
+});
+
+/** Plain text. */
+export const textPart = z.strictObject({ type: z.literal('text'), text: z.string() });
+/** A picture: an https URL or a base64 data URI. */
+export const imagePart = z.strictObject({
+  type: z.literal('image_url'),
+  image_url: z.union([
+    imageUrl,
+    z
+      .string()
+      .min(1)
+      .transform((url) => ({ url })),
+  ]),
+});
+/** Sound. */
+export const audioPart = z.strictObject({
+  type: z.literal('input_audio'),
+  input_audio: z.strictObject({ data: z.string().min(1), format: z.enum(['wav', 'mp3']) }),
+});
+/** A document in the request. Ids of files at a provider are not taken: they are the operator's. */
+export const filePart = z.strictObject({
+  type: z.literal('file'),
+  file: z.strictObject({
+    file_data: z.string().startsWith('data:', 'must be a data URI'),
+    filename: z.string().max(255).optional(),
+  }),
+});
+
+const imageData = /^data:image\/(?:png|jpeg|webp|gif);base64,[\w+/]/;
+
+/**
+ * Checks the parts of a request against the model. URLs are read by the provider, not by us; those that
+ * no provider could or should read are refused here.
+ * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_INPUT_URL
+ */
+export function checkParts(request: ChatRequest, model: ChatModel, outbound: Outbound): void {
+  for (const [index, { content }] of request.body.messages.entries()) {
+    if (!Array.isArray(content)) continue;
+    for (const [position, part] of content.entries()) {
+      checkPart(part, { path: `messages.${index}.content.${position}`, model, outbound });
+    }
+  }
+}
+
+interface Check {
+  path: string;
+  model: ChatModel;
+  outbound: Outbound;
+}
+
+function checkPart(part: ContentPart, { path, model, outbound }: Check): void {
+  const refuse = (message: string): GatewayError =>
+    new GatewayError('UNSUPPORTED_PARAMETER', `${path}: ${message}`, {
+      details: [{ path, message }],
+    });
+  switch (part.type) {
+    case 'image_url':
+      if (!model.supportsImages) throw refuse(`${model.id} does not take images`);
+      return checkImageUrl(part.image_url.url, `${path}.image_url.url`, outbound);
+    case 'file':
+      if (!model.supportsImages) throw refuse(`${model.id} does not take documents`);
+      return undefined;
+    case 'input_audio':
+      if (!model.supportsAudio) throw refuse(`${model.id} does not take sound`);
+      return undefined;
+    case 'text':
+    case 'refusal':
+      return undefined;
+  }
+}
+
+function checkImageUrl(url: string, path: string, outbound: Outbound): void {
+  const refuse = (message: string): GatewayError =>
+    new GatewayError('INVALID_INPUT_URL', `${path}: ${message}`, { details: [{ path, message }] });
+  if (url.startsWith('data:')) {
+    if (imageData.test(url.slice(0, 64))) return;
+    throw refuse('data URIs must be base64 of a PNG, JPEG, WebP or GIF');
+  }
+  try {
+    outbound.check(url);
+  } catch (error) {
+    if (error instanceof OutboundError) throw refuse(error.message);
+    throw error;
+  }
+}

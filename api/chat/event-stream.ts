@@ -1,0 +1,92 @@
+/**
+ * The server's side of an event stream: the head goes out with the first event, comments keep silent
+ * streams alive, and a reader who takes nothing is waited for only so long.
+ */
+import type { ServerResponse } from 'node:http';
+
+/** The reader is gone, or has not read for too long. */
+export class ReaderGone extends Error {
+  override readonly name = 'ReaderGone';
+}
+
+/** An event stream over a response. */
+export interface EventStream {
+  /** Whether the head has left: from then on failures are events. */
+  readonly opened: boolean;
+  /** Null when more can be written at once; otherwise wait. @throws ReaderGone (also from the wait) */
+  write: (text: string) => Promise<void> | null;
+  end: (text: string) => void;
+  /** Stops the keepalive; a stream that has not begun stays unopened. */
+  stop: () => void;
+}
+
+interface Options {
+  stallTimeoutMs: number;
+  /** Called once, before the head leaves. */
+  onOpen: () => void;
+}
+
+/** Proxies cut silent connections, many after 30 s; design §6 promises 15 s at most. */
+const keepaliveMs = 10_000;
+
+/** See the file's head. */
+export function createEventStream(response: ServerResponse, options: Options): EventStream {
+  let opened = false;
+  const keepalive = setTimeout(() => {
+    // Behind what is waiting to be read, a comment would only wait as well.
+    if (!response.writableNeedDrain && !response.destroyed) send(': keepalive\n\n');
+    keepalive.refresh();
+  }, keepaliveMs);
+
+  function send(text: string): boolean {
+    if (!opened) {
+      opened = true;
+      options.onOpen();
+      response.writeHead(200, {
+        'Content-Type': 'text/event-stream; charset=utf-8',
+        'Cache-Control': 'no-cache, no-transform',
+        'X-Accel-Buffering': 'no',
+      });
+    }
+    return response.write(text);
+  }
+
+  async function drained(): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      const settle = (outcome: () => void): void => {
+        clearTimeout(timer);
+        response.off('drain', onDrain).off('close', onClose);
+        outcome();
+      };
+      const onDrain = (): void => settle(resolve);
+      const onClose = (): void => settle(() => reject(new ReaderGone('the reader is gone')));
+      const timer = setTimeout(
+        () => settle(() => reject(new ReaderGone('the reader does not read'))),
+        options.stallTimeoutMs,
+      );
+      response.once('drain', onDrain).once('close', onClose);
+    });
+  }
+
+  return {
+    get opened() {
+      return opened;
+    },
+    write(text) {
+      if (response.destroyed) throw new ReaderGone('the reader is gone');
+      keepalive.refresh();
+      return send(text) ? null : drained();
+    },
+    end(text) {
+      clearTimeout(keepalive);
+      if (response.destroyed) return;
+      send(text);
+      response.end();
+      if (response.writableFinished) return;
+      // What a stalled reader never takes must not hold its socket forever.
+      const late = setTimeout(() => response.destroy(), options.stallTimeoutMs);
+      response.once('close', () => clearTimeout(late));
+    },
+    stop: () => clearTimeout(keepalive),
+  };
+}

@@ -1,0 +1,71 @@
+/** Where chat goes: keys and addresses of the providers, from the environment. */
+import { z } from 'zod';
+
+/** The providers that have settings of their own: `<NAME>_API_KEY` and `<NAME>_BASE_URL`. */
+export const chatProviderNames = [
+  'openai',
+  'anthropic',
+  'google',
+  'xai',
+  'mistral',
+  'deepseek',
+  'meta',
+  'moonshotai',
+  'zai',
+  'minimax',
+  'xiaomi',
+  'groq',
+  'cerebras',
+  'together',
+] as const;
+
+/** A provider that this process has a key for; without a base URL, the provider's own is used. */
+export interface ChatUpstream {
+  apiKey: string;
+  baseUrl?: string;
+}
+
+const upstream = z.strictObject({
+  apiKey: z.string().min(1),
+  baseUrl: z.url({ protocol: /^https?$/ }).exactOptional(),
+});
+/** `CHAT_UPSTREAMS`: further providers, e.g. of the operator's own models. */
+const further = z.record(z.string().regex(/^[a-z][a-z0-9-]{0,31}$/), upstream);
+
+/** A setting that cannot be used, by the name of its variable. */
+export class ChatUpstreamError extends Error {
+  override readonly name = 'ChatUpstreamError';
+}
+
+/**
+ * Provider name → key and address, for the providers that have a key.
+ * @throws ChatUpstreamError
+ */
+export function readChatUpstreams(
+  env: Readonly<Record<string, string | undefined>>,
+): Readonly<Record<string, ChatUpstream>> {
+  const found: Record<string, ChatUpstream> = { ...readFurther(env['CHAT_UPSTREAMS']) };
+  for (const name of chatProviderNames) {
+    const prefix = name.toUpperCase();
+    const apiKey = env[`${prefix}_API_KEY`];
+    if (!apiKey) continue;
+    const baseUrl = env[`${prefix}_BASE_URL`];
+    const parsed = upstream.safeParse({ apiKey, ...(baseUrl && { baseUrl }) });
+    if (!parsed.success) {
+      throw new ChatUpstreamError(`${prefix}_BASE_URL is wrong: must be a URL`);
+    }
+    found[name] = parsed.data;
+  }
+  return found;
+}
+
+function readFurther(text: string | undefined): Record<string, ChatUpstream> {
+  if (!text) return {};
+  try {
+    return further.parse(JSON.parse(text));
+  } catch {
+    throw new ChatUpstreamError(
+      'CHAT_UPSTREAMS is wrong: must be JSON, {"name": {"apiKey": …, "baseUrl": …}}',
+    );
+  }
+}

@@ -1,0 +1,49 @@
+/** What the database knows of chats, asked by tests. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { TestCaller, TestGateway } from '../harness/gateway.ts';
+
+/** A chat and its reservation; amounts in micro-credits. */
+export interface ChatRow {
+  id: string;
+  state: 'reserved' | 'charged' | 'released';
+  amount: number;
+  charged: number;
+  reason: string;
+  input_tokens: number;
+  output_tokens: number;
+  counted_by: 'provider' | 'gateway' | null;
+  checkpoint_micro: number;
+}
+
+/** The chats of a caller's organization, oldest first. */
+export async function chatsOf(gateway: TestGateway, caller: TestCaller): Promise<ChatRow[]> {
+  return gateway.database.query<ChatRow>(
+    `SELECT c.id, r.state, r.amount::float8, coalesce(r.charged, 0)::float8 AS charged, r.reason,
+      c.input_tokens::float8, c.output_tokens::float8, c.counted_by, c.checkpoint_micro::float8
+     FROM chat_request c JOIN reservation r USING (id)
+     WHERE c.organization_id = $1 ORDER BY c.created_at, c.id`,
+    [caller.organizationId],
+  );
+}
+
+/** The chats of a caller once none is open any more. */
+export async function settledChatsOf(
+  gateway: TestGateway,
+  caller: TestCaller,
+  withinMs = 10_000,
+): Promise<ChatRow[]> {
+  const deadline = Date.now() + withinMs;
+  for (;;) {
+    const rows = await chatsOf(gateway, caller);
+    if (rows.length > 0 && rows.every((row) => row.state !== 'reserved')) return rows;
+    if (Date.now() > deadline) throw new Error(`still open: ${JSON.stringify(rows)}`);
+    await sleep(20);
+  }
+}
+
+/** The one chat of a caller, settled. */
+export async function settledChatOf(gateway: TestGateway, caller: TestCaller): Promise<ChatRow> {
+  const [row, ...more] = await settledChatsOf(gateway, caller);
+  if (!row || more.length > 0) throw new Error(`${more.length + 1} chats, not one`);
+  return row;
+}

@@ -1,0 +1,335 @@
+/**
+ * How chats end when something goes wrong: callers who leave, readers who do not read, upstreams that
+ * break off, keep silent about usage or lie, and an API that dies. Each ends in exactly one settlement.
+ */
+import { once } from 'node:events';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createChatLedger } from '../../activities/chat/chat-ledger.ts';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({
+    worker: false,
+    env: {
+      CHAT_CHECKPOINT_MS: '200',
+      CHAT_RESERVATION_TTL_MS: '1000',
+      CHAT_STALL_TIMEOUT_MS: '700',
+      CHAT_SILENCE_TIMEOUT_MS: '1500',
+    },
+  });
+});
+afterEach(async () => {
+  await gateway.api.services.chat.drained();
+  await gateway.expectSettled();
+});
+afterAll(() => gateway.close());
+
+/** Micro-credits per token of the models used here. */
+const prices = {
+  'gpt-4o': { input: 250, output: 1000 },
+  'claude-sonnet-5': { input: 200, output: 1000 },
+};
+type Model = keyof typeof prices;
+const models: Model[] = ['gpt-4o', 'claude-sonnet-5'];
+
+interface Wanted {
+  caller: TestCaller;
+  content: string;
+  model?: Model;
+  stream?: boolean;
+  maxTokens?: number;
+  base?: string;
+}
+
+/** Sends a chat over a socket of its own, and hands over the raw answer. */
+async function open(wanted: Wanted): Promise<{ answer: IncomingMessage; hangUp: () => void }> {
+  const call = httpRequest(`${wanted.base ?? gateway.url}/api/v1/chat`, {
+    method: 'POST',
+    agent: false,
+    headers: {
+      authorization: `Bearer ${wanted.caller.key}`,
+      'content-type': 'application/json',
+    },
+  });
+  call.on('error', () => {});
+  call.end(
+    JSON.stringify({
+      model: wanted.model ?? 'gpt-4o',
+      messages: [{ role: 'user', content: wanted.content }],
+      stream: wanted.stream ?? true,
+      max_tokens: wanted.maxTokens ?? 2000,
+    }),
+  );
+  const [answer] = (await once(call, 'response')) as [IncomingMessage];
+  answer.on('error', () => {});
+  return { answer, hangUp: () => call.destroy() };
+}
+
+/** Reads until this many deltas have come. */
+async function readDeltas(answer: IncomingMessage, count: number): Promise<string> {
+  let text = '';
+  for await (const chunk of answer.iterator({ destroyOnReturn: false })) {
+    text += String(chunk);
+    if (text.split('"type":"delta"').length > count) break;
+  }
+  return text;
+}
+
+async function readAll(answer: IncomingMessage): Promise<string> {
+  let text = '';
+  for await (const chunk of answer) text += String(chunk);
+  return text;
+}
+
+/** Hangs up once the credits are reserved. */
+async function leaveEarly(
+  caller: TestCaller,
+  wanted: { content: string; stream: boolean },
+): Promise<void> {
+  const controller = new AbortController();
+  const asked = fetch(`${gateway.url}/api/v1/chat`, {
+    method: 'POST',
+    signal: controller.signal,
+    headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model: 'gpt-4o',
+      messages: [{ role: 'user', content: wanted.content }],
+      stream: wanted.stream,
+    }),
+  }).catch(() => null);
+  while ((await chatsOf(gateway, caller)).length === 0) await sleep(10);
+  controller.abort();
+  await asked;
+}
+
+const newCaller = (): Promise<TestCaller> => gateway.newCaller({ credits: 100 });
+const left = async (): Promise<number> => (await gateway.sandbox.counters())['chatCallsLeft'] ?? 0;
+
+describe('a caller who leaves', () => {
+  it.each(models)('pays for what was delivered; the upstream is aborted (%s)', async (model) => {
+    const caller = await newCaller();
+    const before = await left();
+    const { answer, hangUp } = await open({
+      caller,
+      model,
+      content: '[[words:500]] [[slow-chunks:20ms]] tell me a lot',
+    });
+    await readDeltas(answer, 10);
+    hangUp();
+    const row = await settledChatOf(gateway, caller);
+    expect(row).toMatchObject({ state: 'charged', counted_by: 'gateway', reason: 'chat left' });
+    expect(row.charged).toBeGreaterThan(0);
+    expect(row.charged).toBeLessThanOrEqual(row.amount);
+    // Ten words of five characters, and what was on its way.
+    expect(row.output_tokens).toBeGreaterThanOrEqual(12);
+    expect(row.output_tokens).toBeLessThan(60);
+    const { input, output } = prices[model];
+    expect(row.charged).toBe(row.input_tokens * input + row.output_tokens * output);
+    await sleep(100);
+    expect(await left()).toBe(before + 1);
+  });
+
+  it('pays nothing before the first token', async () => {
+    const caller = await newCaller();
+    await leaveEarly(caller, { content: '[[slow:5s]] tell me', stream: true });
+    expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
+  });
+
+  it('of a whole answer pays for it: the provider bills it whether it is taken or not', async () => {
+    const caller = await newCaller();
+    await leaveEarly(caller, { content: '[[slow:600ms]] [[words:30]]', stream: false });
+    expect(await settledChatOf(gateway, caller)).toMatchObject({
+      state: 'charged',
+      counted_by: 'provider',
+      output_tokens: 30,
+    });
+  });
+
+  it('at any moment: 60 chats hung up at random end in 60 settlements', async () => {
+    const caller = await newCaller();
+    await Promise.all(
+      Array.from({ length: 60 }, async (_, index) => {
+        const { answer, hangUp } = await open({
+          caller,
+          content: '[[words:100]] [[slow-chunks:5ms]]',
+          maxTokens: 100,
+          model: models[index % 2] ?? 'gpt-4o',
+        });
+        await readDeltas(answer, 1);
+        await sleep(Math.random() * 600);
+        hangUp();
+      }),
+    );
+    const rows = await settledChatsOf(gateway, caller, 15_000);
+    expect(rows).toHaveLength(60);
+    for (const row of rows) {
+      expect(row.state).toBe('charged');
+      expect(row.charged).toBeGreaterThan(0);
+      expect(row.charged).toBeLessThanOrEqual(row.amount);
+    }
+  });
+});
+
+describe('an upstream', () => {
+  it.each(models)('that breaks off is paid for what it delivered (%s)', async (model) => {
+    const caller = await newCaller();
+    const { answer } = await open({ caller, model, content: '[[words:40]] [[stream-cut:20]]' });
+    const text = await readAll(answer);
+    expect(text).toContain('"type":"error"');
+    expect(text).not.toContain('[DONE]');
+    const row = await settledChatOf(gateway, caller);
+    // 20 words of 5 characters.
+    expect(row).toMatchObject({
+      state: 'charged',
+      counted_by: 'gateway',
+      output_tokens: 25,
+      reason: 'chat broken',
+    });
+    expect(text).toContain(`"creditsConsumed":${row.charged / 1e6}`);
+  });
+
+  it.each(models)('that says nothing of usage is counted by us (%s)', async (model) => {
+    for (const stream of [true, false]) {
+      const caller = await newCaller();
+      const { answer } = await open({
+        caller,
+        model,
+        stream,
+        content: '[[words:40]] [[no-usage]]',
+      });
+      const text = await readAll(answer);
+      const row = await settledChatOf(gateway, caller);
+      expect(row).toMatchObject({ state: 'charged', counted_by: 'gateway', output_tokens: 50 });
+      expect(row.input_tokens).toBeGreaterThan(0);
+      expect(text).toContain(`"creditsConsumed":${row.charged / 1e6}`);
+    }
+  });
+
+  it.each(models)('that lies is paid no more than was reserved (%s)', async (model) => {
+    const caller = await newCaller();
+    const { answer } = await open({
+      caller,
+      model,
+      content: '[[words:40]] [[lying-usage]]',
+      maxTokens: 50,
+    });
+    const text = await readAll(answer);
+    const row = await settledChatOf(gateway, caller);
+    expect(row).toMatchObject({ state: 'charged', output_tokens: 400, counted_by: 'provider' });
+    expect(row.charged).toBe(row.amount);
+    expect(text).toContain(`"creditsConsumed":${row.amount / 1e6}`);
+  });
+
+  it('that falls silent is given up', async () => {
+    const caller = await newCaller();
+    const { answer } = await open({ caller, content: '[[words:9]] [[slow-chunks:10s]]' });
+    const text = await readAll(answer);
+    expect(text).toContain('"error":"DEADLINE_EXCEEDED"');
+    expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
+  });
+});
+
+describe('a reader who does not read', () => {
+  it('is dropped, and charged for what left', async () => {
+    const caller = await newCaller();
+    const readers = await Promise.all(
+      Array.from({ length: 20 }, async () => {
+        const reader = await open({ caller, content: '[[words:1000;size=5000]]', maxTokens: 1000 });
+        reader.answer.pause();
+        return reader;
+      }),
+    );
+    const rows = await settledChatsOf(gateway, caller, 20_000);
+    expect(rows).toHaveLength(20);
+    for (const row of rows) {
+      expect(row).toMatchObject({ state: 'charged', reason: 'chat left' });
+      // 5 MB were on offer; what the sockets held is all that was paid for.
+      expect(row.charged).toBeLessThanOrEqual(row.amount);
+    }
+    for (const reader of readers) reader.hangUp();
+  });
+
+  it('but reads slowly gets everything', async () => {
+    const caller = await newCaller();
+    const { answer } = await open({ caller, content: '[[words:300;size=5000]]', maxTokens: 1000 });
+    let size = 0;
+    for await (const chunk of answer) {
+      size += (chunk as Buffer).length;
+      await sleep(5);
+    }
+    expect(size).toBeGreaterThan(1_500_000);
+    const row = await settledChatOf(gateway, caller);
+    expect(row).toMatchObject({ state: 'charged', counted_by: 'provider', output_tokens: 300 });
+  });
+});
+
+describe('a long chat', () => {
+  it('is recorded while it runs, and so kept from the sweeper', async () => {
+    const caller = await newCaller();
+    const { answer } = await open({ caller, content: '[[words:60]] [[slow-chunks:40ms]]' });
+    const reading = readAll(answer);
+    await sleep(1600);
+    const [running] = await chatsOf(gateway, caller);
+    expect(running?.state).toBe('reserved');
+    expect(running?.checkpoint_micro).toBeGreaterThan(0);
+    // Longer than the reservation's time to live: without checkpoints it would be swept now.
+    expect(await gateway.api.services.chatLedger.sweep()).toEqual([]);
+    expect(await reading).toContain('[DONE]');
+    const row = await settledChatOf(gateway, caller);
+    expect(row).toMatchObject({ output_tokens: 60, counted_by: 'provider' });
+  });
+});
+
+describe('an API that is killed', () => {
+  it('leaves chats that the sweeper charges by their last checkpoint, or releases', async () => {
+    const { child, port } = await gateway.spawn('api', { API_PORT: '0', API_WORKER: 'false' });
+    const base = `http://127.0.0.1:${port}`;
+    const started = await newCaller();
+    const silent = await newCaller();
+    const { answer } = await open({
+      base,
+      caller: started,
+      content: '[[words:500]] [[slow-chunks:20ms]]',
+    });
+    const waiting = open({ base, caller: silent, content: '[[slow:20s]]', stream: false });
+    waiting.catch(() => {});
+    const deltas = await readDeltas(answer, 40);
+    expect(deltas).toContain('"type":"delta"');
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+
+    const [lost] = await chatsOf(gateway, started);
+    expect(lost?.state).toBe('reserved');
+    const sweep = createChatLedger(gateway.api.services.pool).sweep;
+    // Not before its time.
+    expect(await sweep()).toEqual([]);
+    await sleep(1200);
+    const swept = (await Promise.all([sweep(), sweep()])).flat();
+    expect(swept).toHaveLength(2);
+
+    const charged = await settledChatOf(gateway, started);
+    expect(charged).toMatchObject({ state: 'charged', reason: 'CHAT_LOST', counted_by: 'gateway' });
+    expect(charged.charged).toBe(lost?.checkpoint_micro);
+    expect(charged.charged).toBeGreaterThan(0);
+    expect(await settledChatOf(gateway, silent)).toMatchObject({ state: 'released', charged: 0 });
+  });
+
+  it('in good order first ends its chats', async () => {
+    const { child, port } = await gateway.spawn('api', { API_PORT: '0', API_WORKER: 'false' });
+    const caller = await newCaller();
+    const { answer } = await open({
+      base: `http://127.0.0.1:${port}`,
+      caller,
+      content: '[[words:20]] [[slow-chunks:40ms]]',
+    });
+    await readDeltas(answer, 3);
+    child.kill('SIGTERM');
+    expect(await readAll(answer)).toContain('[DONE]');
+    await once(child, 'exit');
+    expect(await chatsOf(gateway, caller)).toMatchObject([{ state: 'charged', output_tokens: 20 }]);
+  });
+});

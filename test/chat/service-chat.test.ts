@@ -1,0 +1,355 @@
+/** POST /api/v1/chat: the service's own style (spec §2.2–2.4), what is refused, and what is reserved. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { chatProviders } from '../../catalog/chat-providers.ts';
+import { chatProviderNames, readChatUpstreams } from '../../platform/chat-upstreams.ts';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ worker: false });
+});
+afterEach(async () => {
+  await gateway.api.services.chat.drained();
+  await gateway.expectSettled();
+});
+afterAll(() => gateway.close());
+
+interface ChatResponse {
+  id: string;
+  model: string;
+  content: string;
+  usage: { inputTokens: number; outputTokens: number; totalTokens: number };
+  creditsConsumed: number;
+  error: string;
+  message: string;
+  details: { path: string; message: string }[];
+  required: number;
+  available: number;
+}
+
+const path = '/api/v1/chat';
+const say = (content: unknown) => [{ role: 'user', content }];
+const chat = (body: unknown, caller: TestCaller = gateway.caller, at = path) =>
+  gateway.call<ChatResponse>(at, { body, key: caller.key });
+
+async function stream(body: object): Promise<{ type: string | null; events: string[] }> {
+  const answer = await fetch(gateway.url + path, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${gateway.caller.key}`,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify({ ...body, stream: true }),
+  });
+  const events = (await answer.text()).split('\n\n').filter(Boolean);
+  return { type: answer.headers.get('content-type'), events };
+}
+
+const dataOf = (event: string | undefined): Record<string, unknown> =>
+  JSON.parse((event ?? '').replace(/^data: /, ''));
+
+describe('a whole answer', () => {
+  it('has the fields of the spec, and its price is the catalog’s', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const answer = await chat({ model: 'gpt-4o', messages: say('one two three') }, caller);
+    expect(answer.status).toBe(200);
+    expect(answer.body).toEqual({
+      id: expect.stringMatching(/^chat_[0-9a-f]{32}$/),
+      model: 'gpt-4o',
+      content: 'You said: one two three',
+      finishReason: 'stop',
+      usage: { inputTokens: 3, outputTokens: 5, totalTokens: 8 },
+      // 3 × 2.5 + 5 × 10 USD per million tokens, at 0.01 USD a credit.
+      creditsConsumed: 0.00575,
+    });
+    expect(answer.headers.get('x-ratelimit-limit')).toBe('100000');
+    expect(answer.headers.get('x-request-id')).toMatch(/./);
+    const row = await settledChatOf(gateway, caller);
+    expect(row).toMatchObject({ id: answer.body.id, state: 'charged', charged: 5750 });
+    const balance = await gateway.api.services.ledger.balance(caller.organizationId);
+    expect(balance).toEqual({ posted: 99_994_250, reserved: 0, available: 99_994_250 });
+  });
+
+  it('is not counted in the six-hour window', async () => {
+    const caller = await gateway.newCaller({ credits: 100, windowCredits: 0.000001 });
+    const answer = await chat({ model: 'gpt-4o', messages: say('x'), max_tokens: 5 }, caller);
+    expect(answer.status).toBe(200);
+  });
+
+  it('rounds a price up once', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    // 1 × 0.05 + 3 × 0.4 USD per million = 1.25e-6 USD = 125 micro-credits: no rounding at all;
+    // 1 × 0.075 + 3 × 0.3 = 0.975e-6 USD = 97.5 micro-credits.
+    await chat({ model: 'groq/openai/gpt-oss-20b', messages: say('x'), max_tokens: 9 }, caller);
+    expect(await settledChatOf(gateway, caller)).toMatchObject({ charged: 98 });
+  });
+});
+
+describe('a stream', () => {
+  it('is deltas, then done, then [DONE]', async () => {
+    const { type, events } = await stream({ model: 'claude-sonnet-5', messages: say('a b') });
+    expect(type).toBe('text/event-stream; charset=utf-8');
+    expect(events.at(-1)).toBe('data: [DONE]');
+    const done = dataOf(events.at(-2));
+    expect(done).toEqual({
+      id: expect.stringMatching(/^chat_/),
+      model: 'claude-sonnet-5',
+      type: 'done',
+      finishReason: 'stop',
+      usage: { inputTokens: 2, outputTokens: 4, totalTokens: 6 },
+      creditsConsumed: expect.any(Number),
+    });
+    const deltas = events.slice(0, -2).map(dataOf);
+    expect(deltas.every((delta) => delta['type'] === 'delta')).toBe(true);
+    expect(new Set(deltas.map((delta) => delta['id']))).toEqual(new Set([done['id']]));
+    expect(deltas.map((delta) => delta['delta']).join('')).toBe('You said: a b');
+  });
+
+  it('that breaks ends in an error event and never in [DONE]', async () => {
+    const { events } = await stream({
+      model: 'gpt-4o',
+      messages: say('[[words:20]] [[stream-cut:3]]'),
+    });
+    expect(dataOf(events.at(-1))).toEqual({
+      id: expect.stringMatching(/^chat_/),
+      model: 'gpt-4o',
+      type: 'error',
+      error: 'PROVIDER_ERROR',
+      message: 'The provider broke off its answer.',
+      requestId: expect.any(String),
+      // Our own count: the upstream never said. 31 and 15 characters were 12 and 4 tokens.
+      usage: { inputTokens: 12, outputTokens: 4, totalTokens: 16 },
+      creditsConsumed: expect.any(Number),
+    });
+    expect(events.join()).not.toContain('[DONE]');
+  });
+
+  it('that fails before its first token is an ordinary error', async () => {
+    for (const marker of ['[[fail:500]]', '[[stream-error:0]] [[words:3]]', '[[stream-cut:0]]']) {
+      const answer = await chat({ model: 'gpt-4o', messages: say(marker), stream: true });
+      expect([answer.status, answer.body.error], marker).toEqual([500, 'PROVIDER_ERROR']);
+    }
+  });
+});
+
+describe('a request that is not valid', () => {
+  const valid = { model: 'gpt-4o', messages: say('x') };
+  it.each([
+    ['no model', { messages: say('x') }, 'model'],
+    ['an empty model', { ...valid, model: '' }, 'model'],
+    ['no messages', { model: 'gpt-4o' }, 'messages'],
+    ['empty messages', { ...valid, messages: [] }, 'messages'],
+    ['messages that are none', { ...valid, messages: 'hello' }, 'messages'],
+    [
+      'an unknown role',
+      { ...valid, messages: [{ role: 'robot', content: 'x' }] },
+      'messages.0.role',
+    ],
+    [
+      'a role of the other path',
+      { ...valid, messages: [{ role: 'tool', content: 'x' }] },
+      'messages.0.role',
+    ],
+    ['no content', { ...valid, messages: [{ role: 'user' }] }, 'messages.0.content'],
+    ['null content', { ...valid, messages: say(null) }, 'messages.0.content'],
+    ['no parts', { ...valid, messages: say([]) }, 'messages.0.content'],
+    ['an unknown part', { ...valid, messages: say([{ type: 'smell' }]) }, 'messages.0.content'],
+    ['a temperature above 2', { ...valid, temperature: 2.1 }, 'temperature'],
+    ['a temperature below 0', { ...valid, temperature: -0.1 }, 'temperature'],
+    ['a temperature in words', { ...valid, temperature: 'hot' }, 'temperature'],
+    ['max_tokens of 0', { ...valid, max_tokens: 0 }, 'max_tokens'],
+    ['negative max_tokens', { ...valid, max_tokens: -5 }, 'max_tokens'],
+    ['a fraction of tokens', { ...valid, max_tokens: 1.5 }, 'max_tokens'],
+    ['a stream in words', { ...valid, stream: 'yes' }, 'stream'],
+    ['an unknown field', { ...valid, temperatur: 1 }, 'temperatur'],
+    ['a list', [valid], '(body)'],
+    ['no JSON', '{"model":', '(body)'],
+  ])('%s is a 400 that names the field', async (_name, body, field) => {
+    const answer = await chat(body);
+    expect(answer.status).toBe(400);
+    expect(answer.body.error).toBe('INVALID_REQUEST');
+    expect(`${answer.body.message} ${JSON.stringify(answer.body.details)}`).toContain(field);
+  });
+
+  it.each([
+    ['web search', { web_search_options: {} }, 'web_search_options'],
+    ['sound out', { modalities: ['text', 'audio'] }, 'modalities'],
+    ['a paid tier', { service_tier: 'priority' }, 'service_tier'],
+    [
+      'stream options without a stream',
+      { stream_options: { include_usage: true } },
+      'stream_options',
+    ],
+    [
+      'a file of the provider’s',
+      { messages: say([{ type: 'file', file: { file_id: 'x' } }]) },
+      'content',
+    ],
+  ])('%s is refused by name: the price list does not cover it', async (_name, extra, field) => {
+    const answer = await chat({ ...valid, ...extra }, gateway.caller, `${path}/completions`);
+    expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
+    expect(answer.body.message).toContain(field);
+  });
+
+  it('says which models are near an unknown one', async () => {
+    const answer = await chat({ ...valid, model: 'gpt-4-o' });
+    expect([answer.status, answer.body.error]).toEqual([400, 'UNKNOWN_MODEL']);
+    expect(answer.body.message).toContain('gpt-4o');
+  });
+
+  it('takes nothing that the model cannot see', async () => {
+    const image = { type: 'image_url', image_url: { url: 'https://example.com/a.png' } };
+    const answer = await chat({ model: 'codestral-latest', messages: say([image]) });
+    expect([answer.status, answer.body.error]).toEqual([400, 'UNSUPPORTED_PARAMETER']);
+    expect(answer.body.message).toContain('messages.0.content.0');
+  });
+
+  it('reserves nothing, and the provider hears nothing', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    await chat({ ...valid, messages: say('unheard'), temperature: 9 }, caller);
+    expect(await chatsOf(gateway, caller)).toEqual([]);
+    expect(await gateway.sandbox.chatRequests('unheard')).toEqual([]);
+  });
+
+  it('may have 20 MB, and no more', async () => {
+    const large = await chat({ ...valid, messages: say(`[[words:2]]${'x'.repeat(8_000_000)}`) });
+    expect(large.status).toBe(200);
+    const answer = await chat({ ...valid, messages: say('x'.repeat(21 * 1024 * 1024)) });
+    expect([answer.status, answer.body.error]).toEqual([413, 'PAYLOAD_TOO_LARGE']);
+  });
+});
+
+describe('access', () => {
+  const body = { model: 'gpt-4o', messages: say('x') };
+  it('needs the scope chat', async () => {
+    const caller = await gateway.newCaller({ credits: 100, scopes: ['models:read'] });
+    expect((await chat(body, caller)).status).toBe(403);
+  });
+  it('keeps to the models of the key', async () => {
+    const caller = await gateway.newCaller({ credits: 100, allowedModels: ['gpt-4o-mini'] });
+    expect((await chat(body, caller)).status).toBe(403);
+    expect((await chat({ ...body, model: 'gpt-4o-mini' }, caller)).status).toBe(200);
+  });
+  it('is refused without a key, before the body is looked at', async () => {
+    const answer = await gateway.call(path, { key: null, body: '{{{' });
+    expect([answer.status, answer.body]).toEqual([401, { error: 'Unauthorized' }]);
+  });
+});
+
+describe('the reservation', () => {
+  it('is 402 before any byte when the caller’s bound is not affordable', async () => {
+    const caller = await gateway.newCaller({ credits: 0.1 });
+    const answer = await chat(
+      { model: 'gpt-4o', messages: say('unaffordable'), max_tokens: 1000, stream: true },
+      caller,
+    );
+    expect(answer.status).toBe(402);
+    // The bound of the input: 12 bytes and 8 for the message, at 250; 1,000 tokens at 1,000.
+    expect(answer.body).toMatchObject({
+      error: 'INSUFFICIENT_CREDITS',
+      required: 1.005,
+      available: 0.1,
+      reserved: 0,
+    });
+    expect(await chatsOf(gateway, caller)).toEqual([]);
+    expect(await gateway.sandbox.chatRequests('unaffordable')).toEqual([]);
+  });
+
+  it('without a bound is as long as the balance can pay, and the upstream is told so', async () => {
+    const caller = await gateway.newCaller({ credits: 0.105 });
+    const answer = await chat({ model: 'gpt-4o', messages: say('[[words:500]] poor') }, caller);
+    expect(answer.status).toBe(200);
+    const [witness] = await gateway.sandbox.chatRequests('[[words:500]] poor');
+    // 105,000 micro-credits less 26 × 250 for the input, at 1,000 a token.
+    expect(witness?.body['max_completion_tokens']).toBe(98);
+    expect(answer.body.usage.outputTokens).toBe(98);
+    expect(await settledChatOf(gateway, caller)).toMatchObject({ amount: 105_000 });
+  });
+
+  it('is refused when not even a short answer is affordable', async () => {
+    const caller = await gateway.newCaller({ credits: 0.01 });
+    expect((await chat({ model: 'gpt-4o', messages: say('x') }, caller)).status).toBe(402);
+  });
+
+  it('of a huge bound is the model’s', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    await chat({ model: 'gpt-4o', messages: say('huge'), max_tokens: 9_999_999 }, caller);
+    expect(await settledChatOf(gateway, caller)).toMatchObject({
+      amount: 16_384 * 1000 + (4 + 8) * 250,
+    });
+  });
+
+  it('of several answers is for all of them', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const answer = await chat(
+      { model: 'gpt-4o', messages: say('many'), max_tokens: 10, n: 3 },
+      caller,
+      `${path}/completions`,
+    );
+    expect(answer.body.usage.outputTokens).toBe(9);
+    expect(await settledChatOf(gateway, caller)).toMatchObject({
+      amount: 30 * 1000 + (4 + 8) * 250,
+    });
+  });
+});
+
+describe('a balance for 10', () => {
+  it.each([
+    ['whole', false],
+    ['streamed', true],
+  ])('is paid for 10 of 200 %s chats at once, never for more', async (_name, streamed) => {
+    // 1 byte and 8 for the message at 250, 10 tokens at 1,000; held while the answers take their time.
+    const price = 9 * 250 + 10 * 1000;
+    const caller = await gateway.newCaller({ credits: (price * 10) / 1e6 });
+    await gateway.sandbox.inject({ match: `"crowd ${streamed}"`, faults: 'slow:2s words:10' });
+    const answers = await Promise.all(
+      Array.from({ length: 200 }, () =>
+        chat(
+          {
+            model: 'gpt-4o',
+            messages: [{ role: 'user', content: 'x' }],
+            user: `crowd ${streamed}`,
+            max_tokens: 10,
+            stream: streamed,
+          },
+          caller,
+        ),
+      ),
+    );
+    await gateway.sandbox.clearFaults();
+    const served = answers.filter(({ status }) => status === 200);
+    expect(served).toHaveLength(10);
+    expect(answers.filter(({ status }) => status === 402)).toHaveLength(190);
+    const rows = await settledChatsOf(gateway, caller);
+    expect(rows).toHaveLength(10);
+    expect(rows.every((row) => row.state === 'charged' && row.charged <= price)).toBe(true);
+  });
+});
+
+describe('the settings of providers', () => {
+  it('exist for every provider of the catalog', () => {
+    expect([...chatProviderNames].toSorted()).toEqual(
+      chatProviders.map(({ name }) => name).toSorted(),
+    );
+  });
+
+  it('are read from the environment, keys first', () => {
+    const read = readChatUpstreams({
+      XAI_API_KEY: 'k1',
+      OPENAI_API_KEY: 'k2',
+      OPENAI_BASE_URL: 'https://proxy.example/v1',
+      GROQ_BASE_URL: 'https://ignored.example',
+      CHAT_UPSTREAMS: '{"mine":{"apiKey":"k3","baseUrl":"http://gpu.example:8000/v1"}}',
+    });
+    expect(read).toEqual({
+      xai: { apiKey: 'k1' },
+      openai: { apiKey: 'k2', baseUrl: 'https://proxy.example/v1' },
+      mine: { apiKey: 'k3', baseUrl: 'http://gpu.example:8000/v1' },
+    });
+    expect(() => readChatUpstreams({ CHAT_UPSTREAMS: '{' })).toThrow('CHAT_UPSTREAMS');
+    expect(() => readChatUpstreams({ XAI_API_KEY: 'k', XAI_BASE_URL: 'x' })).toThrow(
+      'XAI_BASE_URL',
+    );
+  });
+});
