@@ -21,10 +21,12 @@ export interface ChatRequest {
 
 const messagesMax = 4096;
 const name = z.string().min(1).max(256);
-const json = z.custom<JsonObject>(
-  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-  'must be an object',
-);
+const json = z
+  .custom<JsonObject>(
+    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+    'must be an object',
+  )
+  .meta({ override: { type: 'object' } });
 const textContent = z.union(
   [z.string(), z.array(textPart).min(1)],
   'must be a string or an array of text parts',

@@ -2,6 +2,7 @@
 import { stringify } from 'yaml';
 import { createDocument, type ZodOpenApiObject } from 'zod-openapi';
 import { accountOperations } from './account-operations.ts';
+import { chatOperations } from './chat-operations.ts';
 import { jobOperations } from './job-operations.ts';
 import { describeOperation, type Operation } from './operation.ts';
 import { storageOperations } from './storage-operations.ts';
@@ -9,6 +10,7 @@ import { studioOperations } from './studio-operations.ts';
 
 /** Every operation, in the order of the reference page. */
 export const operations: readonly Operation[] = [
+  ...chatOperations,
   ...studioOperations,
   ...jobOperations,
   ...storageOperations,

@@ -13,7 +13,7 @@ import { authorize } from '../middleware/authenticate.ts';
 import { parseWith } from '../middleware/body.ts';
 
 /** Anthropic's pagination; whatever else a client sends is none of our business. */
-const paging = z.object({
+export const paging = z.object({
   limit: z.coerce.number().int().min(1).max(1000).optional(),
   after_id: z.string().min(1).max(256).optional(),
   before_id: z.string().min(1).max(256).optional(),
