@@ -21,6 +21,7 @@ import { addHealthRoutes, type Readiness } from './routes/health.ts';
 import { addHookRoutes } from './routes/hooks.ts';
 import { addJobRoutes } from './routes/jobs.ts';
 import { addModelRoutes } from './routes/models.ts';
+import { addStudioModelRoutes } from './routes/studio-models.ts';
 import { addStudioRoutes } from './routes/studio.ts';
 import { addUploadRoute, addUploadUrlRoute } from './routes/uploads.ts';
 import { createAdmission } from './studio/admission.ts';
@@ -36,9 +37,6 @@ export interface AppDeps {
   eager: boolean;
   readiness: Readiness;
 }
-
-/** How long a result URL reads; every answer signs anew. */
-const resultUrlTtlMs = 24 * 3_600_000;
 
 /** Makes the application; it listens nowhere yet. */
 export function createApp(deps: AppDeps): Koa<RequestState> {
@@ -57,7 +55,7 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
   const idempotency = createIdempotency(pool);
   const view = createJobView({
     publicBaseUrl: publicBaseUrl(config),
-    urlOf: (artifact) => storage.urlOf(artifact.storageKey, resultUrlTtlMs),
+    urlOf: (artifact, ttlMs) => storage.urlOf(artifact.storageKey, ttlMs),
   });
 
   const open = new Router<RequestState>();
@@ -82,7 +80,15 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
   );
   addModelRoutes(keyed, services.chatCatalog);
   addJobRoutes(keyed, { client, reads, admission, view });
-  addStudioRoutes(keyed, { config, admission, idempotency, inputs: services.inputs, view });
+  addStudioModelRoutes(keyed);
+  addStudioRoutes(keyed, {
+    config,
+    admission,
+    idempotency,
+    inputs: services.inputs,
+    meter: services.meter,
+    view,
+  });
   addUploadUrlRoute(keyed, {
     storage,
     uploads: services.uploads,

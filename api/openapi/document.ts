@@ -4,11 +4,13 @@ import { createDocument, type ZodOpenApiObject } from 'zod-openapi';
 import { jobOperations } from './job-operations.ts';
 import { describeOperation, type Operation } from './operation.ts';
 import { storageOperations } from './storage-operations.ts';
+import { studioModelOperations } from './studio-model-operations.ts';
 import { studioOperations } from './studio-operations.ts';
 
 /** Every operation, in the order of the reference page. */
 export const operations: readonly Operation[] = [
   ...studioOperations,
+  ...studioModelOperations,
   ...jobOperations,
   ...storageOperations,
 ];

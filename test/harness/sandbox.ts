@@ -17,6 +17,7 @@ export interface AcceptedSubmit {
 export interface TestSandbox {
   url: string;
   falKey: string;
+  openaiKey: string;
   /** The independent witness: what was accepted for a job, or with these words in it. */
   submits: (query: { jobId?: string; match?: string }) => Promise<AcceptedSubmit[]>;
   /** Injects faults (the grammar of sandbox/faults.ts) into matching requests. */
@@ -37,6 +38,7 @@ interface SandboxOptions {
 /** Starts a sandbox on a free port. */
 export async function startSandbox(options: SandboxOptions): Promise<TestSandbox> {
   const falKey = 'sandbox-fal-key-of-tests';
+  const openaiKey = 'sandbox-openai-key-of-tests';
   const child = fork(script, {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     env: {
@@ -44,6 +46,7 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
       SANDBOX_PORT: '0',
       SANDBOX_DATA_DIR: options.dataDir,
       SANDBOX_FAL_KEY: falKey,
+      SANDBOX_OPENAI_KEY: openaiKey,
       SANDBOX_LATENCY_MS: String(options.latencyMs ?? 100),
       SANDBOX_FSYNC: '0',
       ...options.env,
@@ -64,6 +67,7 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
   return {
     url,
     falKey,
+    openaiKey,
     async submits(query) {
       const answer = await ask(`submits?${new URLSearchParams(query).toString()}`);
       const found = (await answer.json()) as AcceptedSubmit[] | { submits: AcceptedSubmit[] };
