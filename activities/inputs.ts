@@ -40,6 +40,17 @@ const providerReadTtlMs = 24 * 3_600_000;
 /** The same words whether a file is unknown or somebody else's. */
 const noFile = 'is not a file of this organization';
 
+/** How a plan names an object of our storage; `sign` turns it into a URL. */
+export function storageReference(key: string): string {
+  return scheme + key;
+}
+
+/** The storage key of a reference; null for anything else, a URL for example. */
+export function referencedKey(word: string): string | null {
+  const key = word.startsWith(scheme) ? word.slice(scheme.length) : '';
+  return isStorageKey(key) ? key : null;
+}
+
 /** Why an input cannot be used, in words for its field. */
 class Unusable extends Error {}
 
@@ -91,10 +102,10 @@ function createResolver(deps: InputsDeps): ResolveOne {
   }
 
   return async (given, wanted) => {
-    if (isId('upload', given)) return scheme + (await uploadKey(given, wanted));
+    if (isId('upload', given)) return storageReference(await uploadKey(given, wanted));
     const url = URL.canParse(given) ? new URL(given) : null;
     const key = url && deps.storage.keyOf(url);
-    if (key) return scheme + (await ownKey(key, wanted));
+    if (key) return storageReference(await ownKey(key, wanted));
     if (!url || url.origin === ownOrigin) throw new Unusable(url ? noFile : 'is not a URL');
     try {
       // What was checked is passed on, not its spelling: another parser may read that differently.
@@ -144,17 +155,23 @@ export function createInputs(deps: InputsDeps): Inputs {
           ...route,
           input: await mapStrings(route.input, substitute),
         }));
-        return { ...call, routes: await Promise.all(routes) };
+        const { unitPriceUsd: price } = call;
+        const unitPriceUsd =
+          typeof price === 'number'
+            ? price
+            : { ...price, input: { ...price.input, url: await substitute(price.input.url) } };
+        return { ...call, unitPriceUsd, routes: await Promise.all(routes) };
       });
       return { ...draft, calls: await Promise.all(calls) };
     },
 
     sign: (input, organizationId) =>
       mapStrings(input, async (word) => {
-        const key = word.startsWith(scheme) ? word.slice(scheme.length) : '';
+        const key = referencedKey(word);
         // A prompt may look like a reference; it never opens what is not the caller's.
-        const own = isStorageKey(key) && key.startsWith(`${organizationId}/`);
-        return own ? deps.storage.urlOf(key, providerReadTtlMs) : word;
+        return key?.startsWith(`${organizationId}/`)
+          ? deps.storage.urlOf(key, providerReadTtlMs)
+          : word;
       }),
   };
 }

@@ -6,7 +6,7 @@ import type { Logger } from '../platform/logger.ts';
 import type { CallOutputs, CallRoute, OutputSpec } from '../studio/job-plan.ts';
 import { storeResult } from './call-results.ts';
 import { toApplicationFailure } from './failures.ts';
-import type { Inputs } from './inputs.ts';
+import { storageReference, type Inputs } from './inputs.ts';
 import type { CallName, CallRecords } from './ledger/call-records.ts';
 import type { NotificationUrls } from './providers/notification-url.ts';
 import {
@@ -14,6 +14,7 @@ import {
   type Canceled,
   type Operation,
   type Provider,
+  type ProviderQueue,
   type Submitted,
 } from './providers/provider.ts';
 import type { ArtifactStore } from './storage/artifacts.ts';
@@ -27,6 +28,8 @@ export interface CallTask {
   route: CallRoute;
   output: OutputSpec;
   quantity: number;
+  /** The earlier result that the call works on, and the input field that is to name it. */
+  source: { field: string; storageKey: string } | null;
 }
 
 /** A call that was taken. */
@@ -76,7 +79,7 @@ export function createProviderCalls(deps: ProviderCallsDeps): ProviderCalls {
     collectCall: (task) => attempt(() => collect(deps, task)),
     cancelCall: (task) =>
       attempt(async () =>
-        providerOf(deps, task).cancel(
+        queueOf(deps, task).cancel(
           await operationOf(deps, task),
           AbortSignal.timeout(lookTimeoutMs),
         ),
@@ -86,8 +89,10 @@ export function createProviderCalls(deps: ProviderCallsDeps): ProviderCalls {
 
 /** URLs of own files are signed for the attempt: what the plan carries is no URL. */
 async function withReadableInputs(deps: ProviderCallsDeps, task: CallTask): Promise<CallTask> {
-  const input = await deps.inputs.sign(task.route.input, task.organizationId);
-  return { ...task, route: { ...task.route, input } };
+  const { source, route } = task;
+  const named = source ? { [source.field]: storageReference(source.storageKey) } : {};
+  const input = await deps.inputs.sign({ ...route.input, ...named }, task.organizationId);
+  return { ...task, route: { ...route, input } };
 }
 
 async function submit(deps: ProviderCallsDeps, task: CallTask): Promise<SubmitOutcome> {
@@ -140,7 +145,7 @@ async function send(deps: ProviderCallsDeps, task: CallTask): Promise<Submitted>
 }
 
 async function collect(deps: ProviderCallsDeps, task: CollectTask): Promise<CollectOutcome> {
-  const checked = await providerOf(deps, task).check(await operationOf(deps, task), {
+  const checked = await queueOf(deps, task).check(await operationOf(deps, task), {
     signal: AbortSignal.timeout(lookTimeoutMs),
     expectDone: task.expectDone,
   });
@@ -163,9 +168,15 @@ function providerOf(deps: ProviderCallsDeps, task: CallTask): Provider {
   return provider;
 }
 
+function queueOf(deps: ProviderCallsDeps, task: CallTask): ProviderQueue {
+  const { queue } = providerOf(deps, task);
+  assert(queue, `the provider ${task.route.provider} queues work`);
+  return queue;
+}
+
 async function operationOf(deps: ProviderCallsDeps, task: CollectTask): Promise<Operation> {
   if (!task.adopted) return task.operation;
-  const operation = providerOf(deps, task).adopt(task.route.operation, task.operation.id);
+  const operation = queueOf(deps, task).adopt(task.route.operation, task.operation.id);
   await deps.records.accepted({ ...callOf(task), operation });
   return operation;
 }

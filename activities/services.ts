@@ -15,6 +15,7 @@ import { createNotificationUrls, type NotificationUrls } from './providers/notif
 import type { Provider } from './providers/provider.ts';
 import { createProviders } from './providers/registry.ts';
 import { createArtifactStore, type ArtifactStore } from './storage/artifacts.ts';
+import { createInputMeter, type InputMeter } from './storage/input-meter.ts';
 import type { SignedUrls } from './storage/local-disk.ts';
 import { openStorage } from './storage/open-storage.ts';
 import type { Storage } from './storage/storage.ts';
@@ -37,6 +38,7 @@ export interface Services {
   inputs: Inputs;
   outbound: Outbound;
   artifacts: ArtifactStore;
+  meter: InputMeter;
   urls: NotificationUrls;
   logger: Logger;
 }
@@ -66,7 +68,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     chat: createChat({ config, ledger: chatLedger, logger }),
     records: createCallRecords(pool),
     news: createJobNews(),
-    providers: createProviders(config),
+    providers: createProviders(config, { outbound }),
     chatCatalog: await openChatCatalog(config),
     storage,
     signedUrls,
@@ -74,6 +76,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     inputs: createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl }),
     outbound,
     artifacts: createArtifactStore({ storage, outbound }),
+    meter: createInputMeter({ outbound, storage }),
     urls: createNotificationUrls({
       publicBaseUrl: ownUrl,
       secret: config.WEBHOOK_SECRET,

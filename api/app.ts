@@ -1,4 +1,4 @@
-/** The HTTP application on one screen: the order of the middleware is the order of refusals. */
+/** The HTTP application: the order of the middleware is the order of refusals. */
 import Router, { type RouterMiddleware } from '@koa/router';
 import type { Client } from '@temporalio/client';
 import Koa from 'koa';
@@ -25,6 +25,7 @@ import { addHealthRoutes, type Readiness } from './routes/health.ts';
 import { addHookRoutes } from './routes/hooks.ts';
 import { addJobRoutes } from './routes/jobs.ts';
 import { addModelRoutes } from './routes/models.ts';
+import { addStudioModelRoutes } from './routes/studio-models.ts';
 import { addStudioRoutes } from './routes/studio.ts';
 import { addUploadRoute, addUploadUrlRoute } from './routes/uploads.ts';
 import { addUsageRoutes } from './routes/usage.ts';
@@ -43,14 +44,46 @@ export interface AppDeps {
   readiness: Readiness;
 }
 
-/** How long a result URL reads; every answer signs anew. */
-const resultUrlTtlMs = 24 * 3_600_000;
-
 /** Makes the application; it listens nowhere yet. */
 export function createApp(deps: AppDeps): Koa<RequestState> {
-  const { config, services, client } = deps;
-  const { pool, news, storage, logger } = services;
+  const parts = createParts(deps);
+  const app = new Koa<RequestState>();
+  app.use(requestLog(deps.services.logger));
+  app.use(errorAnswers(deps.services.logger));
+  // A gateway behind plain http (development) must not send its own pages to https.
+  app.use(helmet({ contentSecurityPolicy: { directives: { upgradeInsecureRequests: null } } }));
+  app.use(openRoutes(deps).routes());
+  app.use(adminRoutes(deps, parts).routes());
+  app.use(keyedRoutes(deps, parts).routes());
+  app.silent = true;
+  return app;
+}
+
+type Parts = ReturnType<typeof createParts>;
+
+/** What several routes share. */
+function createParts({ config, services, client, eager }: AppDeps) {
+  const { pool, news, storage } = services;
   const reads = createJobReads(pool);
+  const admission = createAdmission({ client, news, reads, config, eager });
+  const view = createJobView({
+    publicBaseUrl: publicBaseUrl(config),
+    urlOf: (artifact, ttlMs) => storage.urlOf(artifact.storageKey, ttlMs),
+  });
+  return { reads, admission, view, cancel: createCancelJob({ client, admission }) };
+}
+
+/** Routes that need no key: their own signatures, or nothing to hide. */
+function openRoutes({ config, services, client, readiness }: AppDeps): Router<RequestState> {
+  const { pool, storage, signedUrls, uploads, providers, urls, logger } = services;
+  const router = new Router<RequestState>();
+  router.use(rememberRoute);
+  addHealthRoutes(router, readiness);
+  addDocsRoutes(router, publicBaseUrl(config));
+  if (signedUrls) {
+    addFileRoutes(router, { storage, signedUrls });
+    addUploadRoute(router, { storage, signedUrls, uploads });
+  }
   const inbox = createInbox(pool);
   const relay = createNotificationRelay({
     client,
@@ -59,71 +92,49 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
     signalName: notificationSignalName,
     workflowIdOf,
   });
-  const admission = createAdmission({ client, news, reads, config, eager: deps.eager });
-  const idempotency = createIdempotency(pool);
-  const view = createJobView({
-    publicBaseUrl: publicBaseUrl(config),
-    urlOf: (artifact) => storage.urlOf(artifact.storageKey, resultUrlTtlMs),
-  });
+  addHookRoutes(router, { providers, urls, inbox, relay, logger });
+  return router;
+}
 
-  const open = new Router<RequestState>();
-  open.use(rememberRoute);
-  addHealthRoutes(open, deps.readiness);
-  addDocsRoutes(open, publicBaseUrl(config));
-  if (services.signedUrls) {
-    const { signedUrls, uploads } = services;
-    addFileRoutes(open, { storage, signedUrls });
-    addUploadRoute(open, { storage, signedUrls, uploads });
-  }
-  addHookRoutes(open, { providers: services.providers, urls: services.urls, inbox, relay, logger });
-
-  const cancel = createCancelJob({ client, admission });
-  const admin = createAdminRouter({
+/** Routes of operators, behind the admin key. */
+function adminRoutes({ config, services }: AppDeps, parts: Parts): Router<RequestState> {
+  const { pool, ledger } = services;
+  return createAdminRouter({
     adminKey: config.ADMIN_API_KEY,
     keyPepper: config.KEY_PEPPER,
     pool,
-    ledger: services.ledger,
-    reads,
-    view,
-    cancel,
+    ledger,
+    ...parts,
   });
+}
 
-  const keyed = new Router<RequestState>({ prefix: '/api/v1' });
-  keyed.use(
+/** Routes of callers, behind an API key and its rate limit. */
+function keyedRoutes({ config, services }: AppDeps, parts: Parts): Router<RequestState> {
+  const { pool, storage, uploads, inputs, meter, chat, chatCatalog, outbound } = services;
+  const router = new Router<RequestState>({ prefix: '/api/v1' });
+  router.use(
     rememberRoute,
     authenticate(createAccess(pool, config.KEY_PEPPER), {
       requestsPerMinute: config.RATE_LIMIT_PER_MINUTE,
       pollsPerMinute: config.POLL_RATE_LIMIT_PER_MINUTE,
     }),
   );
-  addModelRoutes(keyed, services.chatCatalog);
-  addJobRoutes(keyed, { cancel, reads, admission, view });
-  addChatRoutes(keyed, {
-    chat: services.chat,
-    catalog: services.chatCatalog,
-    outbound: services.outbound,
-    stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
-  });
-  addStudioRoutes(keyed, { config, admission, idempotency, inputs: services.inputs, view });
-  addUploadUrlRoute(keyed, {
+  const stallTimeoutMs = config.CHAT_STALL_TIMEOUT_MS;
+  addChatRoutes(router, { chat, catalog: chatCatalog, outbound, stallTimeoutMs });
+  addModelRoutes(router, chatCatalog);
+  addJobRoutes(router, parts);
+  addStudioModelRoutes(router);
+  const idempotency = createIdempotency(pool);
+  addStudioRoutes(router, { config, idempotency, inputs, meter, ...parts });
+  addUploadUrlRoute(router, {
     storage,
-    uploads: services.uploads,
+    uploads,
     uploadTtlMs: config.UPLOAD_URL_TTL_MS,
     readTtlMs: config.UPLOAD_READ_TTL_MS,
   });
-  addApiKeyRoutes(keyed, createKeys(pool, config.KEY_PEPPER));
-  addUsageRoutes(keyed, createUsageReads(pool));
-
-  const app = new Koa<RequestState>();
-  app.use(requestLog(logger));
-  app.use(errorAnswers(logger));
-  // A gateway behind plain http (development) must not send its own pages to https.
-  app.use(helmet({ contentSecurityPolicy: { directives: { upgradeInsecureRequests: null } } }));
-  app.use(open.routes());
-  app.use(admin.routes());
-  app.use(keyed.routes());
-  app.silent = true;
-  return app;
+  addApiKeyRoutes(router, createKeys(pool, config.KEY_PEPPER));
+  addUsageRoutes(router, createUsageReads(pool));
+  return router;
 }
 
 /** Keeps the pattern of the matched route for the log. */

@@ -1,57 +1,30 @@
 /** The shape of a row of the image model table, and look-ups over it. */
 import { GatewayError } from '../domain/errors.ts';
+import type { FieldMap } from './field-map.ts';
+import type { ParameterRules } from './model-parameters.ts';
 import type { ProviderName } from './providers.ts';
 
-type Words = readonly string[];
-
-/** What a model accepts. A parameter that is absent here is refused with UNSUPPORTED_PARAMETER. */
-export interface ImageParameters {
-  numImages: { max: number };
-  aspectRatio?: Words;
-  outputFormat: Words;
-  resolution?: Words;
-  /** `width` and `height`, each within these pixels. */
-  size?: { minPixels: number; maxPixels: number };
-  /** Named sizes, or {width, height} in multiples of 16 within these bounds. */
-  imageSize?: {
-    edgeMaxPixels: number;
-    areaMinPixels: number;
-    areaMaxPixels: number;
-    ratioMax: number;
-  };
-  seed?: true;
-  negativePrompt?: true;
-  quality?: Words;
-  background?: Words;
-  imageUrls?: { max: number };
-}
-
 /** How a provider serves the model. */
-export interface ImageRoute {
+export interface ImageRoute extends FieldMap {
   provider: ProviderName;
   /** Operation that draws from a prompt. */
   generate: string;
-  /** Operation that draws from a prompt and reference images. */
+  /** Operation that draws from a prompt and pictures. */
   edit?: string;
   imagesPerCallMax: number;
   /** Formats the upstream can make; another one is converted while it is stored. */
-  nativeFormats: Words;
-  /** Our field → the provider's field; a field not named here keeps its name. */
-  rename: Readonly<Record<string, string>>;
-  /** Our value → the provider's value, by field. */
-  values?: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** Values that are said by leaving the field out, by field. */
-  omit?: Readonly<Record<string, Words>>;
-  /** Fields that the spec allows on every model and this upstream does not know: `seed`. */
-  drop?: Words;
+  nativeFormats: readonly string[];
   /** `sentence`: the negative prompt is added to the prompt as a sentence. */
   negativePrompt?: 'sentence';
 }
 
-/** USD of one image; `by` overrides it by the value of one request field. */
+/** USD of one image. */
 export interface ImagePrice {
   usd: number;
+  /** Overrides `usd` by the value of one request field. */
   by?: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  /** A larger picture costs in proportion to its pixels; this many are in the price. */
+  includedPixels?: number;
 }
 
 /** A row of the table. */
@@ -60,34 +33,43 @@ export interface ImageModel {
   displayName: string;
   /** The upstream model behind the public id, told to callers. */
   servedBy: string;
-  parameters: ImageParameters;
+  /** What image/generate takes. */
+  generate: ParameterRules;
+  /** What image/edit takes; absent: the model does not edit. */
+  edit?: ParameterRules;
   /** In order of preference. */
   routes: readonly ImageRoute[];
   price: ImagePrice;
 }
 
 /**
- * Finds a model by its public id.
+ * Finds a row by its public id.
  * @throws GatewayError UNKNOWN_MODEL listing what exists.
  */
-export function findImageModel(models: readonly ImageModel[], id: string): ImageModel {
-  const model = models.find((row) => row.id === id);
-  if (model) return model;
-  const known = models.map((row) => row.id).join(', ');
-  throw new GatewayError('UNKNOWN_MODEL', `model "${id}" does not exist here`, {
-    details: [{ path: 'model', message: `one of: ${known}` }],
+export function findModel<Row extends { id: string }>(
+  rows: readonly Row[],
+  id: string,
+  field = 'model',
+): Row {
+  const found = rows.find((row) => row.id === id);
+  if (found) return found;
+  const known = rows.map((row) => row.id).join(', ');
+  throw new GatewayError('UNKNOWN_MODEL', `${field} "${id}" does not exist here`, {
+    details: [{ path: field, message: `one of: ${known}` }],
   });
 }
 
-/** USD of one image of this request. */
+/** USD of one image of this request; `pixels` is its size where the request decides it. */
 export function imagePriceUsd(
   price: ImagePrice,
   request: Readonly<Record<string, unknown>>,
+  pixels = 0,
 ): number {
+  const share = price.includedPixels ? Math.max(1, pixels / price.includedPixels) : 1;
   for (const [field, table] of Object.entries(price.by ?? {})) {
     const value = request[field];
     const usd = typeof value === 'string' ? table[value] : undefined;
-    if (usd !== undefined) return usd;
+    if (usd !== undefined) return usd * share;
   }
-  return price.usd;
+  return price.usd * share;
 }

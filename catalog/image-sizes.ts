@@ -27,20 +27,15 @@ export const gptImageSizes = {
   '2:3': '1024x1536',
 } as const;
 
-/** Bounds of a custom size of GPT Image 2 and later: multiples of 16 within these. */
-export const gptCustomSize = {
-  edgeMaxPixels: 3840,
-  areaMinPixels: 655_360,
-  areaMaxPixels: 8_294_400,
-  ratioMax: 3,
+/** Pixels of the named sizes of `imageSize` (spec §4.7; fal's `image_size`). */
+export const imageSizes = {
+  square_hd: { width: 1024, height: 1024 },
+  square: { width: 512, height: 512 },
+  portrait_4_3: { width: 768, height: 1024 },
+  portrait_16_9: { width: 576, height: 1024 },
+  landscape_4_3: { width: 1024, height: 768 },
+  landscape_16_9: { width: 1024, height: 576 },
 } as const;
 
-/** Named sizes of `imageSize` (spec §4.7); the default is `landscape_4_3`. */
-export const imageSizeNames = [
-  'square_hd',
-  'square',
-  'portrait_4_3',
-  'portrait_16_9',
-  'landscape_4_3',
-  'landscape_16_9',
-] as const;
+/** A name of `imageSize`. */
+export type ImageSizeName = keyof typeof imageSizes;

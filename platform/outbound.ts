@@ -34,6 +34,8 @@ export interface FetchLimits {
   /** Milliseconds for the whole exchange, body included. */
   timeoutMs: number;
   signal?: AbortSignal;
+  /** Bytes asked for, both ends included; a server may answer with the whole file all the same. */
+  range?: { first: number; last: number };
 }
 
 /** An open answer: the stream fails with `too_large` beyond the limit. */
@@ -41,6 +43,8 @@ export interface FetchedBody {
   body: Readable;
   contentType: string | null;
   finalUrl: string;
+  /** Where the answer is the range asked for: the size of the whole file; else null. */
+  rangeOfBytes: number | null;
 }
 
 /** Fetches foreign URLs. */
@@ -192,13 +196,20 @@ export function createOutbound(options: OutboundOptions): Outbound {
     connect: { timeout: 5000 },
   });
 
-  async function openHop(url: URL, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
+  async function openHop(
+    url: URL,
+    { signal, range }: { signal: AbortSignal; range: FetchLimits['range'] },
+  ): Promise<Dispatcher.ResponseData> {
     try {
       return await request(url, {
         dispatcher: admitted.has(url.origin) ? open : guarded,
         method: 'GET',
         // No compression: a small answer must not become a large one.
-        headers: { 'accept-encoding': 'identity', 'user-agent': 'studio-gateway' },
+        headers: {
+          'accept-encoding': 'identity',
+          'user-agent': 'studio-gateway',
+          ...(range && { range: `bytes=${range.first}-${range.last}` }),
+        },
         signal,
       });
     } catch (error) {
@@ -215,10 +226,14 @@ export function createOutbound(options: OutboundOptions): Outbound {
       let url = check(spelled);
       for (let hop = 0; hop <= redirectsMax; hop += 1) {
         // oxlint-disable-next-line no-await-in-loop -- the next hop is known only from this one
-        const answer = await openHop(url, signal);
+        const answer = await openHop(url, { signal, range: limits.range });
         const location = answer.headers['location'];
         if (!redirectStatuses.has(answer.statusCode) || typeof location !== 'string') {
-          return admit(answer, { url, bytesMax: limits.bytesMax });
+          return admit(answer, {
+            url,
+            bytesMax: limits.bytesMax,
+            inPart: limits.range !== undefined,
+          });
         }
         discard(answer);
         if (!URL.canParse(location, url.href)) refuse('not a URL');
@@ -257,13 +272,14 @@ function discard(answer: Dispatcher.ResponseData): void {
 
 function admit(
   answer: Dispatcher.ResponseData,
-  limits: { url: URL; bytesMax: number },
+  limits: { url: URL; bytesMax: number; inPart: boolean },
 ): FetchedBody {
   const fail = (error: OutboundError): never => {
     discard(answer);
     throw error;
   };
-  if (answer.statusCode !== 200) {
+  const rangeOfBytes = limits.inPart ? partOf(answer) : null;
+  if (answer.statusCode !== 200 && rangeOfBytes === null) {
     fail(new OutboundError('status', `the URL answered ${answer.statusCode}`, answer.statusCode));
   }
   const encoding = answer.headers['content-encoding'];
@@ -279,7 +295,16 @@ function admit(
     body: Readable.from(capped(answer.body, limits.bytesMax), { objectMode: false }),
     contentType: typeof type === 'string' ? type : null,
     finalUrl: limits.url.href,
+    rangeOfBytes,
   };
+}
+
+/** The size of the file that a partial answer is a part of; null for other answers. */
+function partOf(answer: Dispatcher.ResponseData): number | null {
+  const header = answer.headers['content-range'];
+  if (answer.statusCode !== 206 || typeof header !== 'string') return null;
+  const [, total] = /^bytes \d+-\d+\/(\d{1,15})$/.exec(header) ?? [];
+  return total === undefined ? null : Number(total);
 }
 
 async function* capped(source: Readable, bytesMax: number): AsyncGenerator<Buffer> {

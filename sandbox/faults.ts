@@ -35,6 +35,7 @@ const faultNames = [
   'private-url', // the result points to 169.254.169.254
   'truncated-media', // breaks off at half; truncated-media:silent claims half to be all
   'empty-media',
+  'big', // big:200mb = a film followed by so much padding that a player skips
   'wrong-type-media', // HTML called a picture
   // Chat.
   'words', // words:500;size=20 answers with that many words, each of that length

@@ -95,6 +95,7 @@ export function planStack(inputs: PlanInputs): StackPlan {
       SANDBOX_DATA_DIR: join(dataDir, 'sandbox'),
       SANDBOX_FAL_KEY: secrets.sandboxFalKey,
       SANDBOX_CHAT_KEY: secrets.sandboxChatKey,
+      SANDBOX_OPENAI_KEY: secrets.sandboxFalKey,
     }),
     migrate: program('migrate', serviceEnv),
     api: program('api', serviceEnv),
@@ -141,6 +142,8 @@ function sandboxEnvironment(
     FAL_KEY: secrets.sandboxFalKey,
     FAL_QUEUE_URL: `${sandboxUrl}/fal/queue`,
     FAL_JWKS_URL: `${sandboxUrl}/fal/.well-known/jwks.json`,
+    OPENAI_IMAGES_API_KEY: secrets.sandboxFalKey,
+    OPENAI_IMAGES_BASE_URL: `${sandboxUrl}/openai/v1`,
     ALLOW_PRIVATE_NETWORK_ORIGINS: admitted.filter(Boolean).join(','),
   };
 }

@@ -6,23 +6,13 @@ import type { z } from 'zod';
 import type { ProviderName } from '../catalog/providers.ts';
 import type { JsonObject } from '../domain/json.ts';
 import type { CallOutputs, OutputSpec, StoredArtifact } from './job-plan.ts';
+import type { PublishedModel } from './published-models.ts';
 
 /** A route before the API adds the task queue of its provider. */
 export interface DraftRoute {
   provider: ProviderName;
   operation: string;
   input: JsonObject;
-}
-
-/** A call before it is priced in micro-credits. */
-export interface DraftCall {
-  routes: DraftRoute[];
-  output: OutputSpec;
-  quantity: number;
-  /** USD of one delivered artifact, from the catalog. */
-  unitPriceUsd: number;
-  /** Without this call's result the others are worth nothing. */
-  required: boolean;
 }
 
 /** A URL, or the id of an uploaded file, that a request asks a provider to read. */
@@ -33,6 +23,40 @@ export interface PlanInput {
   url: string;
   /** What the field takes, where it takes one medium only. */
   medium?: 'image' | 'audio' | 'video';
+}
+
+/** What an input turned out to be. */
+export interface InputFacts {
+  /** Pixels. */
+  width: number;
+  height: number;
+  /** Null for pictures. */
+  durationSeconds: number | null;
+}
+
+/** A price that depends on an input, which is measured before anything is reserved. */
+export interface MeasuredPrice {
+  input: PlanInput & { medium: 'image' | 'video' };
+  /**
+   * USD of one delivered artifact.
+   * @throws GatewayError INVALID_REQUEST when the input is beyond the limits.
+   */
+  usdOf: (facts: InputFacts) => number;
+  /** USD when the input cannot be measured; absent: such an input is refused. */
+  usdOfUnknown?: number;
+}
+
+/** A call before it is priced in micro-credits. */
+export interface DraftCall {
+  routes: DraftRoute[];
+  output: OutputSpec;
+  quantity: number;
+  /** USD of one delivered artifact, from the catalog. */
+  unitPriceUsd: number | MeasuredPrice;
+  /** Without this call's result the others are worth nothing. */
+  required: boolean;
+  /** The call works on the result of an earlier one, named in this field of every route's input. */
+  inputFrom?: { callIndex: number; field: string };
 }
 
 /** What a request comes to: decided by the capability, completed by the API. */
@@ -52,6 +76,10 @@ export interface FinishedJob {
   outputs: CallOutputs[];
   /** A readable URL of a stored artifact, signed anew for this answer. */
   urlOf: (artifact: StoredArtifact) => string;
+  /** When the URLs of this answer end, Unix ms. */
+  urlsEndAtMs: number;
+  /** The result was not to be kept, and its time is over: there are no URLs any more. */
+  urlsHaveEnded: boolean;
 }
 
 /** One Studio endpoint; `Request` is the parsed body. */
@@ -70,11 +98,15 @@ interface Definition<Request> {
   example: Record<string, unknown>;
   /** The `data` that `present` makes, described. */
   data: z.ZodType;
+  /** What a request may name as its model or service, the default first. */
+  models?: readonly PublishedModel[];
   /**
    * Decides provider, calls and prices.
    * @throws GatewayError UNKNOWN_MODEL, UNSUPPORTED_PARAMETER, CONFLICTING_FIELDS, INVALID_REQUEST
    */
   plan: (request: Request) => DraftPlan;
+  /** Whether the result is to be kept; absent: always. One that is not can be read for an hour. */
+  keeps?: (request: JsonObject) => boolean;
   /** The `data` of the answer (spec §4.6). */
   present: (job: FinishedJob) => Record<string, unknown>;
 }

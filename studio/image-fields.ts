@@ -1,4 +1,4 @@
-/** Request fields that several image capabilities share (spec §4.7, §8). */
+/** Request fields that several capabilities share (spec §4.7, §8). */
 import { z } from 'zod';
 
 /** Formats a caller may ask for. */
@@ -10,10 +10,17 @@ export const promptText = z.string().min(3).max(2000);
 /** 0–2147483647. */
 export const seedNumber = z.int().min(0).max(2_147_483_647);
 
-/** An http(s) URL that the provider is to read; the network guard decides when it is fetched. */
-export const pictureUrl = z
-  .url({ protocol: /^https?$/, error: 'must be an http(s) URL' })
-  .max(4096);
+/** An http(s) URL, or the id of an uploaded file, that a provider is to read. */
+export const mediaUrl = z.union(
+  [z.url({ protocol: /^https?$/ }).max(4096), z.string().regex(/^file_[0-9a-f]{32}$/)],
+  { error: 'must be an http(s) URL, or the id of an uploaded file' },
+);
+
+/** 1–10 URLs (spec §8). */
+export const mediaUrls = z.array(mediaUrl).min(1).max(10);
+
+/** 1–10. */
+export const imageCount = z.int().min(1).max(10);
 
 /** The public id of a model; which ones exist is checked, and told, when the request is planned. */
 export function modelId(models: readonly { id: string }[], standard: string) {

@@ -37,6 +37,8 @@ export interface PlannedCall {
   unitPriceMicro: number;
   /** Without this call's result the others are worth nothing: its failure fails the job. */
   required: boolean;
+  /** The call works on the first artifact of an earlier call, named in this field of its input. */
+  inputFrom: { callIndex: number; field: string } | null;
 }
 
 /** A complete Studio job. */
@@ -74,6 +76,8 @@ export interface StoredArtifact {
   width: number | null;
   height: number | null;
   durationSeconds: number | null;
+  /** Whether a video can be heard; null for other media. */
+  hasAudio: boolean | null;
 }
 
 /** What a call left behind, as kept in `job.outputs`. */

@@ -1,9 +1,25 @@
 /** All Studio capabilities. Adding one is one import and one line. */
 import type { Capability } from './capability.ts';
+import { imageBatch } from './image-batch.ts';
+import { imageEdit } from './image-edit.ts';
 import { imageGenerate } from './image-generate.ts';
+import { imageRemoveBackground } from './image-remove-background.ts';
+import { imageUpscale } from './image-upscale.ts';
+import { videoGenerate } from './video-generate.ts';
+import { videoRemoveBackground } from './video-remove-background.ts';
+import { videoUpscale } from './video-upscale.ts';
 
 /** In the order of the spec. */
-export const capabilities: readonly Capability[] = [imageGenerate];
+export const capabilities: readonly Capability[] = [
+  imageGenerate,
+  imageEdit,
+  imageUpscale,
+  imageRemoveBackground,
+  imageBatch,
+  videoGenerate,
+  videoUpscale,
+  videoRemoveBackground,
+];
 
 /** The capability behind a job's `type`. */
 export function findCapability(type: string): Capability | undefined {

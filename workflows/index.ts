@@ -2,4 +2,13 @@
  * Workflow types. Each capability has a type of its own, so that operators can filter by it; all run
  * the same body over their plan. This file is the entry of the workflow bundle.
  */
-export { studioJob as imageGenerate } from './studio-job.ts';
+export {
+  studioJob as imageBatch,
+  studioJob as imageEdit,
+  studioJob as imageGenerate,
+  studioJob as imageRemoveBackground,
+  studioJob as imageUpscale,
+  studioJob as videoGenerate,
+  studioJob as videoRemoveBackground,
+  studioJob as videoUpscale,
+} from './studio-job.ts';

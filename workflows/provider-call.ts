@@ -16,6 +16,8 @@ export interface CallContext {
   progress: JobProgress;
   /** Workflow time at which the job's deadline passes. */
   deadlineAtMs: number;
+  /** Storage key of the earlier result that the call works on, if it does. */
+  inputKey?: string;
 }
 
 /** The handle of a call, and whether it was learnt from a notification alone. */
@@ -186,5 +188,9 @@ function taskOf(running: RunningCall) {
     route,
     output: call.output,
     quantity: call.quantity,
+    source:
+      call.inputFrom && running.inputKey !== undefined
+        ? { field: call.inputFrom.field, storageKey: running.inputKey }
+        : null,
   };
 }

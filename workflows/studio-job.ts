@@ -11,11 +11,11 @@ import {
   upsertSearchAttributes,
 } from '@temporalio/workflow';
 import type { ErrorCode } from '../domain/errors.ts';
-import type { CallOutputs, JobPlan } from '../studio/job-plan.ts';
+import type { CallOutputs, JobPlan, PlannedCall } from '../studio/job-plan.ts';
 import { openCallDesk, type CallDesk } from './call-desk.ts';
 import { searchAttributes, type JobOutcome } from './contract.ts';
 import { createJobProgress, type JobProgress } from './job-progress.ts';
-import { runCall } from './provider-call.ts';
+import { runCall, type CallContext } from './provider-call.ts';
 import { admission, failureOf, settlement } from './studio-activities.ts';
 
 /** Runs a Studio job to its settlement. Fails with the code that the caller sees. */
@@ -55,10 +55,14 @@ interface Running {
 /** Runs all calls; one that fails leaves the others' results standing, unless none delivered. */
 async function runCalls(plan: JobPlan, running: Running): Promise<CallOutputs[]> {
   const deadlineAtMs = Date.now() + plan.deadlineMs;
-  const ended = await Promise.allSettled(
-    plan.calls.map((call) => runCall({ plan, deadlineAtMs, ...running }, call)),
-  );
-  const delivered = ended.some((end) => end.status === 'fulfilled');
+  const started: Promise<CallOutputs>[] = [];
+  for (const call of plan.calls) {
+    const context = { plan, deadlineAtMs, ...running };
+    const source = call.inputFrom ? started[call.inputFrom.callIndex] : undefined;
+    started.push(source ? runAfter(source, context, call) : runCall(context, call));
+  }
+  const ended = await Promise.allSettled(started);
+  const delivered = ended.some((end, index) => end.status === 'fulfilled' && !isStep(plan, index));
   for (const [index, end] of ended.entries()) {
     if (end.status === 'rejected' && (!delivered || plan.calls[index]?.required)) throw end.reason;
   }
@@ -69,8 +73,32 @@ async function runCalls(plan: JobPlan, running: Running): Promise<CallOutputs[]>
   });
 }
 
+/** Runs a call on the result of an earlier one; without that it fails as the earlier one did. */
+async function runAfter(
+  source: Promise<CallOutputs>,
+  context: CallContext,
+  call: PlannedCall,
+): Promise<CallOutputs> {
+  const [artifact] = (await source).artifacts;
+  if (!artifact) throw ApplicationFailure.nonRetryable('nothing to work on', 'PROVIDER_ERROR');
+  return runCall({ ...context, inputKey: artifact.storageKey }, call);
+}
+
+/** Whether another call works on the result of this one: then it is not what the caller gets. */
+function isStep(plan: JobPlan, callIndex: number): boolean {
+  return plan.calls.some((call) => call.inputFrom?.callIndex === callIndex);
+}
+
+/** A step is paid for together with what was made from it. */
+function wasOfUse(plan: JobPlan, outputs: CallOutputs[], callIndex: number): boolean {
+  return plan.calls
+    .filter((call) => call.inputFrom?.callIndex === callIndex)
+    .every((call) => (outputs[call.index]?.artifacts.length ?? 0) > 0);
+}
+
 async function charge(plan: JobPlan, outputs: CallOutputs[]): Promise<JobOutcome> {
   const chargeMicro = plan.calls.reduce((sum, call) => {
+    if (!wasOfUse(plan, outputs, call.index)) return sum;
     const delivered = outputs[call.index];
     const count = delivered?.data === null ? delivered.artifacts.length : call.quantity;
     return sum + Math.min(count, call.quantity) * call.unitPriceMicro;

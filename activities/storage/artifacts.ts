@@ -102,9 +102,8 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
       const storageKey = `${organizationId}/${jobId}/${callIndex}-${outputIndex}.${extension}`;
       const digest = await digestOf(kept);
       await put(storageKey, kept, retryable);
-      const { width, height, durationSeconds } = probe;
-      const contentType = contentTypeOf(storageKey);
-      return { storageKey, contentType, ...digest, width, height, durationSeconds };
+      const { extension: _, ...facts } = probe;
+      return { storageKey, contentType: contentTypeOf(storageKey), ...digest, ...facts };
     } finally {
       await rm(kept, { force: true });
     }

@@ -11,6 +11,8 @@ export interface Probe {
   width: number | null;
   height: number | null;
   durationSeconds: number | null;
+  /** Whether a video has a sound track; null for other media. */
+  hasAudio: boolean | null;
 }
 
 /** No picture of ours has more; a decompression bomb claims to. */
@@ -46,7 +48,7 @@ async function probePicture(path: string): Promise<Probe | null> {
       .resize(8, 8, { fit: 'fill', kernel: 'nearest', fastShrinkOnLoad: false })
       .raw()
       .toBuffer();
-    return { extension, width, height, durationSeconds: null };
+    return { extension, width, height, durationSeconds: null, hasAudio: null };
   } catch {
     return null;
   }
@@ -64,6 +66,7 @@ async function probeRecording(path: string, medium: OutputSpec['medium']): Promi
       width: video?.displayWidth ?? null,
       height: video?.displayHeight ?? null,
       durationSeconds: await input.computeDuration(),
+      hasAudio: medium === 'video' ? (await input.getPrimaryAudioTrack()) !== null : null,
     };
   } catch {
     return null;

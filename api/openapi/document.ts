@@ -6,12 +6,14 @@ import { chatOperations } from './chat-operations.ts';
 import { jobOperations } from './job-operations.ts';
 import { describeOperation, type Operation } from './operation.ts';
 import { storageOperations } from './storage-operations.ts';
+import { studioModelOperations } from './studio-model-operations.ts';
 import { studioOperations } from './studio-operations.ts';
 
 /** Every operation, in the order of the reference page. */
 export const operations: readonly Operation[] = [
   ...chatOperations,
   ...studioOperations,
+  ...studioModelOperations,
   ...jobOperations,
   ...storageOperations,
   ...accountOperations,

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Inputs } from '../../activities/inputs.ts';
+import type { InputMeter } from '../../activities/storage/input-meter.ts';
 import type { JobRecord } from '../../activities/job-reads.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Capability } from '../../studio/capability.ts';
@@ -14,7 +15,8 @@ import { parseBody, parseWith } from '../middleware/body.ts';
 import type { Admission } from '../studio/admission.ts';
 import type { Claim, Idempotency } from '../studio/idempotency.ts';
 import type { JobView } from '../studio/job-view.ts';
-import { completePlan } from '../studio/planner.ts';
+import { measurePrices } from '../studio/measured-prices.ts';
+import { completePlan, type Planned } from '../studio/planner.ts';
 import { preferredWaitMs } from '../studio/waiting.ts';
 
 interface StudioRoutesDeps {
@@ -22,6 +24,7 @@ interface StudioRoutesDeps {
   admission: Admission;
   idempotency: Idempotency;
   inputs: Inputs;
+  meter: InputMeter;
   view: JobView;
 }
 
@@ -69,15 +72,7 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     const { jobId, replayed } = await claim(ctx, capability, request);
     if (replayed) ctx.set('Idempotent-Replayed', 'true');
     else {
-      const plan = completePlan(deps.config, {
-        jobId,
-        requestId,
-        caller,
-        capability,
-        request,
-        draft: ready,
-      });
-      await admit(plan, ctx);
+      await admit({ jobId, requestId, caller, capability, request, draft: ready }, ctx);
     }
     const job = await awaitEnd({ organizationId: caller.organizationId, jobId }, waitMs);
     if (!job) {
@@ -88,13 +83,14 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     await answer(ctx, job, deps.view);
   }
 
-  async function admit(plan: Parameters<Admission['admit']>[0], ctx: Context): Promise<void> {
+  async function admit(planned: Planned, ctx: Context): Promise<void> {
     try {
-      await deps.admission.admit(plan);
+      const draft = await measurePrices(deps.meter, planned.draft);
+      await deps.admission.admit(completePlan(deps.config, { ...planned, draft }));
     } catch (error) {
       const refused = error instanceof GatewayError && error.code !== 'SERVICE_UNAVAILABLE';
       if (refused && ctx.headers['idempotency-key'] !== undefined) {
-        await deps.idempotency.giveBack(plan.organizationId, plan.jobId);
+        await deps.idempotency.giveBack(planned.caller.organizationId, planned.jobId);
       }
       throw error;
     }

@@ -3,6 +3,7 @@ import type { JobRecord } from '../../activities/job-reads.ts';
 import { assert } from '../../domain/assert.ts';
 import { creditsFromMicro, type CreditsBlock } from '../../domain/credits.ts';
 import { errorTable } from '../../domain/errors.ts';
+import type { Capability } from '../../studio/capability.ts';
 import type { CallOutputs, StoredArtifact } from '../../studio/job-plan.ts';
 import { findCapability } from '../../studio/registry.ts';
 
@@ -17,10 +18,15 @@ export interface JobView {
   credits: (job: JobRecord) => CreditsBlock;
 }
 
-/** `urlOf` signs a readable URL of an artifact, anew for every answer. */
+/** How long the URL of a kept result reads; every answer signs anew. */
+const keptUrlTtlMs = 24 * 3_600_000;
+/** How long after its end a job shows a result that is not kept. */
+const passingUrlTtlMs = 3_600_000;
+
+/** `urlOf` signs a readable URL of an artifact. */
 export function createJobView(deps: {
   publicBaseUrl: string;
-  urlOf: (artifact: StoredArtifact) => Promise<string>;
+  urlOf: (artifact: StoredArtifact, ttlMs: number) => Promise<string>;
 }): JobView {
   const links = (job: JobRecord): { statusUrl: string; cancelUrl: string } => {
     const statusUrl = `${deps.publicBaseUrl}/api/v1/studio/jobs/${job.id}`;
@@ -28,9 +34,12 @@ export function createJobView(deps: {
   };
 
   /** Signs all URLs of a job first, so that its presentation need not wait. */
-  async function signedUrls(outputs: CallOutputs[]): Promise<(artifact: StoredArtifact) => string> {
+  async function signedUrls(
+    outputs: CallOutputs[],
+    ttlMs: number,
+  ): Promise<(artifact: StoredArtifact) => string> {
     const artifacts = outputs.flatMap((output) => output.artifacts);
-    const urls = await Promise.all(artifacts.map(deps.urlOf));
+    const urls = await Promise.all(artifacts.map((artifact) => deps.urlOf(artifact, ttlMs)));
     const byKey = new Map(artifacts.map(({ storageKey }, index) => [storageKey, urls[index]]));
     return ({ storageKey }) => {
       const url = byKey.get(storageKey);
@@ -42,11 +51,13 @@ export function createJobView(deps: {
   async function result(job: JobRecord): Promise<Record<string, unknown> | null> {
     const capability = findCapability(job.type);
     if (!capability || job.status !== 'completed' || !job.outputs) return null;
+    const { urlTtlMs, ...ends } = urlEndsOf(job, capability);
     return capability.present({
       request: job.request,
       model: job.model,
       outputs: job.outputs,
-      urlOf: await signedUrls(job.outputs),
+      ...ends,
+      urlOf: await signedUrls(ends.urlsHaveEnded ? [] : job.outputs, urlTtlMs),
     });
   }
 
@@ -73,11 +84,7 @@ export function createJobView(deps: {
       deadlineAt: isoTime(job.deadline_at),
       result: await result(job),
       error: job.error && { ...job.error, retryable: errorTable[job.error.code].retryable },
-      billing: {
-        state: job.billing_state,
-        reserved: creditsFromMicro(job.reserved),
-        charged: creditsFromMicro(job.charged ?? 0),
-      },
+      billing: billingOf(job),
       requestId: job.request_id,
       ...links(job),
     }),
@@ -87,6 +94,23 @@ export function createJobView(deps: {
       remaining: creditsFromMicro(job.available),
     }),
   };
+}
+
+function billingOf(job: JobRecord): Record<string, unknown> {
+  return {
+    state: job.billing_state,
+    reserved: creditsFromMicro(job.reserved),
+    charged: creditsFromMicro(job.charged ?? 0),
+  };
+}
+
+/** How long the URLs of a job's result live now. */
+function urlEndsOf(job: JobRecord, capability: Capability) {
+  const nowMs = Date.now();
+  const isKept = capability.keeps?.(job.request) ?? true;
+  const urlsEndAtMs = isKept ? nowMs + keptUrlTtlMs : (job.completed_at ?? nowMs) + passingUrlTtlMs;
+  const urlTtlMs = urlsEndAtMs - nowMs;
+  return { urlsEndAtMs, urlTtlMs, urlsHaveEnded: urlTtlMs <= 0 };
 }
 
 function isoTime(timeMs: number | null): string | null {

@@ -1,14 +1,17 @@
 /** Draft → complete job plan: ids, money, deadlines and task queues, decided once (design §3.1). */
+import { isConfigured } from '../../activities/providers/registry.ts';
 import { providerTraits } from '../../catalog/providers.ts';
+import { assert } from '../../domain/assert.ts';
 import { microFromCredits } from '../../domain/credits.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Config } from '../../platform/config.ts';
-import type { Capability, DraftPlan } from '../../studio/capability.ts';
+import type { Capability, DraftCall, DraftPlan } from '../../studio/capability.ts';
 import type { JobPlan, PlannedCall } from '../../studio/job-plan.ts';
 import { providerTaskQueue } from '../../workflows/contract.ts';
 import type { Caller } from '../identity/access.ts';
 
-interface Planned {
+/** A request that is about to become a job. */
+export interface Planned {
   jobId: string;
   requestId: string;
   caller: Caller;
@@ -22,14 +25,17 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
   const calls = planned.draft.calls.map((call, index): PlannedCall => ({
     index,
     quantity: call.quantity,
-    unitPriceMicro: microFromCredits(call.unitPriceUsd / config.USD_PER_CREDIT),
+    unitPriceMicro: microFromCredits(usdOf(call) / config.USD_PER_CREDIT),
     output: call.output,
     required: call.required,
-    routes: call.routes.map((route) => ({
-      ...route,
-      ...providerTraits[route.provider],
-      taskQueue: providerTaskQueue(config.TASK_QUEUE_PREFIX, route.provider),
-    })),
+    inputFrom: call.inputFrom ?? null,
+    routes: call.routes
+      .filter((route) => isConfigured(config, route.provider))
+      .map((route) => ({
+        ...route,
+        ...providerTraits[route.provider],
+        taskQueue: providerTaskQueue(config.TASK_QUEUE_PREFIX, route.provider),
+      })),
   }));
   const deadlineMs = deadlineOf(config, planned.capability.medium);
   return {
@@ -49,6 +55,11 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     outcomeWaitMs: config.OUTCOME_WAIT_MS,
     reservationTtlMs: config.RESERVATION_TTL_MS,
   };
+}
+
+function usdOf({ unitPriceUsd }: DraftCall): number {
+  assert(typeof unitPriceUsd === 'number', 'prices are measured before a plan is completed');
+  return unitPriceUsd;
 }
 
 /** How long work of this kind may take before it is given up. */

@@ -1,5 +1,7 @@
 /** The CDN: media of finished requests, regenerated from the request when no longer cached. */
 import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { answerJson, type Exchange } from '../http.ts';
 import { findFault, type Fault } from '../faults.ts';
 import type { Media } from '../media/media.ts';
@@ -96,7 +98,32 @@ function send(exchange: Exchange, bytes: Buffer, contentType: string): void {
   exchange.response.end(exchange.request.method === 'HEAD' ? undefined : bytes);
 }
 
+const paddingChunk = Buffer.alloc(1024 * 1024);
+
+/** `[[big:200mb]]`: the film, then a `free` box (ISO/IEC 14496-12), which players skip. */
+function sendPadded(exchange: Exchange, media: Media, big: Fault): void {
+  const paddingBytes = Number.parseInt(big.argument, 10) * paddingChunk.length;
+  const header = Buffer.alloc(8);
+  header.writeUInt32BE(paddingBytes + header.length);
+  header.write('free', 4, 'latin1');
+  function* parts(): Generator<Buffer> {
+    yield media.bytes;
+    yield header;
+    for (let sent = 0; sent < paddingBytes; sent += paddingChunk.length) yield paddingChunk;
+  }
+  const { response } = exchange;
+  const length = media.bytes.length + header.length + paddingBytes;
+  response.writeHead(200, { 'Content-Type': media.contentType, 'Content-Length': length });
+  // A reader that breaks off is its own affair.
+  pipeline(Readable.from(parts()), response).catch(() => {});
+}
+
 function sendMedia(exchange: Exchange, media: Media, faults: readonly Fault[]): void {
+  const big = findFault(faults, 'big');
+  if (big && exchange.request.method !== 'HEAD') {
+    sendPadded(exchange, media, big);
+    return;
+  }
   const truncated = findFault(faults, 'truncated-media');
   if (findFault(faults, 'empty-media')) {
     send(exchange, Buffer.alloc(0), media.contentType);

@@ -58,6 +58,7 @@ interface JobData {
   phase: string;
   statusUrl: string;
   model: string;
+  url: string;
   images: { url: string; contentType: string; width: number; height: number }[];
   result: JobData;
   error: { code: string; message: string; retryable: boolean };
@@ -116,6 +117,8 @@ interface GatewayOptions {
   /** False: no worker in this process (the test spawns its own). */
   worker?: boolean;
   credits?: number;
+  /** Further origins that inputs may be read from although they are private. */
+  admittedOrigins?: readonly string[];
 }
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -137,6 +140,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
   const url = `http://127.0.0.1:${apiPort}`;
   const env = {
     ...environment({ database, sandbox, directory, url, apiPort }),
+    ALLOW_PRIVATE_NETWORK_ORIGINS: [sandbox.url, url, ...(options.admittedOrigins ?? [])].join(),
     ...options.env,
   };
   const config = loadConfig(env);
@@ -276,7 +280,8 @@ function environment(parts: Parts): Record<string, string> {
     SANDBOX_CHAT_OPENAI_URL: `${parts.sandbox.url}/chat-openai/v1`,
     SANDBOX_CHAT_ANTHROPIC_URL: `${parts.sandbox.url}/chat-anthropic`,
     SANDBOX_CHAT_KEY: parts.sandbox.chatKey,
-    ALLOW_PRIVATE_NETWORK_ORIGINS: parts.sandbox.url,
+    OPENAI_IMAGES_API_KEY: parts.sandbox.openaiKey,
+    OPENAI_IMAGES_BASE_URL: `${parts.sandbox.url}/openai/v1`,
     RATE_LIMIT_PER_MINUTE: '100000',
     POLL_RATE_LIMIT_PER_MINUTE: '100000',
     CHECK_INTERVAL_MS: '1000',

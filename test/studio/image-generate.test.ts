@@ -49,12 +49,8 @@ describe('the models of spec §4.7', () => {
         imageSize: 'square_hd',
         imageUrls: 'https://example.com/a.png',
       };
-      const names: Record<string, keyof typeof model.parameters> = {
-        width: 'size',
-        height: 'size',
-      };
       for (const [field, value] of Object.entries(parameters)) {
-        const allowed = model.parameters[names[field] ?? (field as 'seed')] !== undefined;
+        const allowed = model.generate[field] !== undefined;
         if (allowed) expect(plan({ prompt: 'a tree', model: id, [field]: value }).model).toBe(id);
         else {
           const refused = refusal({ model: id, [field]: value });
@@ -63,7 +59,7 @@ describe('the models of spec §4.7', () => {
         }
       }
       expect(plan({ prompt: 'a tree', model: id, seed: 5 }).model).toBe(id);
-      const most = model.parameters.numImages.max;
+      const most = model.generate['numImages']?.max ?? 0;
       const calls = plan({ prompt: 'a tree', model: id, numImages: most }).calls;
       expect(calls.reduce((sum, call) => sum + call.quantity, 0)).toBe(most);
       if (most < 10) {

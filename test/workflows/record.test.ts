@@ -1,16 +1,31 @@
 /** `npm run record-histories`: runs each way a job can end and writes its history down. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { recordHistory } from '../harness/histories.ts';
+import { discPicture, download } from '../harness/media.ts';
+import { startMediaServer, type MediaServer } from '../harness/media-server.ts';
 
 let gateway: TestGateway;
+let media: MediaServer;
+/** Inputs that scenarios name by these words. */
+const inputs: Record<string, string> = {};
 beforeAll(async () => {
+  media = await startMediaServer();
   gateway = await startGateway({
+    admittedOrigins: [media.origin],
     sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
     env: { IMAGE_DEADLINE_MS: '6000', OUTCOME_WAIT_MS: '1500', CHECK_INTERVAL_MS: '500' },
   });
+  inputs['picture'] = media.put('/picture.png', await discPicture(64, 64));
+  const film = await gateway.call('/api/v1/studio/video/generate', { body: { prompt: 'a tree' } });
+  const made = await gateway.untilDone(film.body.data.jobId);
+  inputs['film'] = media.put('/film.mp4', await download(made.body.data.result.url));
 });
-afterAll(() => gateway.close());
+afterEach(() => gateway.sandbox.clearFaults());
+afterAll(async () => {
+  await gateway.close();
+  media.close();
+});
 
 interface Scenario {
   /** `<workflow type>.<how it ended>` */
@@ -19,6 +34,18 @@ interface Scenario {
   body: Record<string, unknown>;
   status: string;
   cancel?: true;
+  /** Injected where no prompt can carry a marker. */
+  faults?: { match?: string; faults: string; times?: number }[];
+}
+
+/** The three endings that every type has. */
+function endings(type: string, path: string, body: Record<string, unknown>): Scenario[] {
+  const slow = [{ faults: 'slow:60s', times: 1 }];
+  return [
+    { name: `${type}.completed`, path, body, status: 'completed' },
+    { name: `${type}.failed`, path, body, status: 'failed', faults: [{ faults: 'fail:422' }] },
+    { name: `${type}.canceled`, path, body, status: 'canceled', cancel: true, faults: slow },
+  ];
 }
 
 const image = '/api/v1/studio/image/generate';
@@ -79,14 +106,57 @@ const scenarios: Scenario[] = [
     status: 'canceled',
     cancel: true,
   },
+  {
+    name: 'imageGenerate.completed-second-route',
+    path: image,
+    body: { prompt: 'a tree', model: 'alpha-image-2' },
+    status: 'completed',
+    faults: [{ match: 'openai/gpt-image-2', faults: 'submit:503x99' }],
+  },
+  ...endings('imageEdit', '/api/v1/studio/image/edit', {
+    prompt: 'a tree',
+    imageUrls: ['<picture>'],
+  }),
+  ...endings('imageUpscale', '/api/v1/studio/image/upscale', { imageUrl: '<picture>' }),
+  {
+    name: 'imageUpscale.completed-in-steps',
+    path: '/api/v1/studio/image/upscale',
+    body: { imageUrl: '<picture>', scaleFactor: 6 },
+    status: 'completed',
+  },
+  ...endings('imageRemoveBackground', '/api/v1/studio/image/remove-background', {
+    imageUrl: '<picture>',
+  }),
+  ...endings('imageBatch', '/api/v1/studio/image/batch', {
+    operation: 'remove-background',
+    imageUrls: ['<picture>'],
+  }),
+  {
+    name: 'imageBatch.completed-partly',
+    path: '/api/v1/studio/image/batch',
+    body: { operation: 'upscale', imageUrls: ['<picture>', '<picture>'], scaleFactor: 6 },
+    status: 'completed',
+    faults: [{ match: '"upscale_factor":2', faults: 'fail:422', times: 1 }],
+  },
+  ...endings('videoGenerate', '/api/v1/studio/video/generate', { prompt: 'a tree' }),
+  ...endings('videoUpscale', '/api/v1/studio/video/upscale', { videoUrl: '<film>' }),
+  ...endings('videoRemoveBackground', '/api/v1/studio/video/remove-background', {
+    videoUrl: '<film>',
+  }),
 ];
+
+function withInputs(body: Record<string, unknown>): Record<string, unknown> {
+  const text = JSON.stringify(body).replaceAll(/<(\w+)>/g, (_, name: string) => inputs[name] ?? '');
+  return JSON.parse(text) as Record<string, unknown>;
+}
 
 describe('each way a job can end', () => {
   it.each(scenarios.map((scenario) => [scenario.name, scenario] as const))(
     '%s',
     async (name, scenario) => {
+      for (const fault of scenario.faults ?? []) await gateway.sandbox.inject(fault);
       const accepted = await gateway.call(scenario.path, {
-        body: { ...scenario.body, async: true },
+        body: { ...withInputs(scenario.body), async: true },
       });
       expect(accepted.status).toBe(202);
       const { jobId } = accepted.body.data;

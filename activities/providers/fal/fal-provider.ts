@@ -16,7 +16,8 @@ import {
   type Submitted,
 } from '../provider.ts';
 import { parseRetryAfter } from '../retry-after.ts';
-import { failureOfResult, failureOfSubmit, failureOfTransport } from './fal-failures.ts';
+import { failureOfTransport } from '../transport-failures.ts';
+import { failureOfResult, failureOfSubmit } from './fal-failures.ts';
 import { createFalHttp, type FalAnswer, type FalRequest } from './fal-http.ts';
 import { createFalVerifier } from './fal-notifications.ts';
 import { outputsOf } from './fal-outputs.ts';
@@ -44,14 +45,16 @@ export function createFalProvider(options: FalOptions): Provider {
   return {
     name: 'fal',
     submit: (submission) => submit(exchange, base, submission),
-    check: (operation, looking) => check(exchange, requestUrl(base, operation), looking),
-    async cancel(operation, signal): Promise<Canceled> {
-      const url = `${requestUrl(base, operation)}/cancel`;
-      const answer = await asked(exchange({ method: 'PUT', url, signal }));
-      return answer.status === 202 || answer.status === 200 ? 'requested' : 'already_done';
+    queue: {
+      check: (operation, looking) => check(exchange, requestUrl(base, operation), looking),
+      async cancel(operation, signal): Promise<Canceled> {
+        const url = `${requestUrl(base, operation)}/cancel`;
+        const answer = await asked(exchange({ method: 'PUT', url, signal }));
+        return answer.status === 202 || answer.status === 200 ? 'requested' : 'already_done';
+      },
+      adopt: (endpoint, id) => ({ endpoint, id }),
+      verify: createFalVerifier({ jwksUrl: options.jwksUrl, agent }),
     },
-    adopt: (endpoint, id) => ({ endpoint, id }),
-    verify: createFalVerifier({ jwksUrl: options.jwksUrl, agent }),
   };
 }
 

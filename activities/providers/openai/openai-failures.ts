@@ -1,0 +1,35 @@
+/** What OpenAI's errors mean for a call: `{error: {message, type, param, code}}`. */
+import { z } from 'zod';
+import { ProviderFailure } from '../provider.ts';
+import { parseRetryAfter } from '../retry-after.ts';
+
+interface Answer {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  body: unknown;
+}
+
+const errorBody = z.object({
+  error: z.object({ code: z.string().nullish(), param: z.string().nullish() }),
+});
+const policyCodes = new Set(['moderation_blocked', 'content_policy_violation']);
+
+/** A call that was answered with an error status. */
+export function failureOfAnswer({ status, headers, body }: Answer): ProviderFailure {
+  const parsed = errorBody.safeParse(body);
+  const error = parsed.success ? parsed.data.error : undefined;
+  if (error?.code && policyCodes.has(error.code)) {
+    return new ProviderFailure('content_policy', 'the input is against the content policy');
+  }
+  if ([400, 413, 415, 422].includes(status)) {
+    const where = error?.param ? ` (${error.param})` : '';
+    return new ProviderFailure('rejected', `the provider did not accept the input${where}`);
+  }
+  // Refused before any work: no right to it, no such model, too many calls, overloaded.
+  if ([401, 402, 403, 404, 429, 503].includes(status)) {
+    return new ProviderFailure('not_accepted', `the provider refused the call (${status})`, {
+      retryAfterMs: parseRetryAfter(headers['retry-after']),
+    });
+  }
+  return new ProviderFailure('unknown', `the provider answered the call with ${status}`);
+}

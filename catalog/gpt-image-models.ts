@@ -1,0 +1,155 @@
+/**
+ * GPT Image 2 and 2.5, each with two real routes: fal, whose words the spec speaks, and OpenAI itself,
+ * which is asked only when fal certainly did not take the call.
+ */
+import type { ImageModel, ImagePrice, ImageRoute } from './image-model.ts';
+import { seedRule, type ParameterRules, type SizeRule } from './model-parameters.ts';
+
+const anyFormat = ['png', 'jpeg', 'webp'] as const;
+const numImages = { min: 1, max: 10, default: 1 } as const;
+const outputFormat = { oneOf: anyFormat } as const;
+const background = { oneOf: ['auto', 'transparent', 'opaque'] } as const;
+const imageUrls = { itemsMax: 10 } as const;
+
+/** Bounds of a free size, the same at both providers. */
+const freeSize: SizeRule = {
+  multipleOf: 16,
+  edgeMax: 3840,
+  pixelsMin: 655_360,
+  pixelsMax: 8_294_400,
+  ratioMax: 3,
+};
+
+const generate: ParameterRules = {
+  numImages,
+  outputFormat,
+  quality: { oneOf: ['auto', 'low', 'medium', 'high'], default: 'medium' },
+  background,
+  seed: seedRule,
+  imageSize: { size: freeSize, default: 'landscape_4_3' },
+  imageUrls,
+};
+
+const edit: ParameterRules = {
+  imageUrls,
+  numImages,
+  outputFormat,
+  seed: seedRule,
+  quality: { oneOf: ['low', 'medium', 'high'], default: 'medium' },
+  background,
+  maskUrl: {},
+};
+
+/** OpenAI draws no picture below 655,360 pixels: such a named size becomes the next one it draws. */
+const openaiSizes = {
+  square_hd: '1024x1024',
+  square: '1024x1024',
+  portrait_4_3: '768x1024',
+  portrait_16_9: '720x1280',
+  landscape_4_3: '1024x768',
+  landscape_16_9: '1280x720',
+} as const;
+
+function falRoute(operations: { generate: string; edit: string }, perCall: number): ImageRoute {
+  return {
+    provider: 'fal',
+    ...operations,
+    drop: ['seed'],
+    imagesPerCallMax: perCall,
+    nativeFormats: anyFormat,
+    rename: {
+      numImages: 'num_images',
+      imageSize: 'image_size',
+      outputFormat: 'output_format',
+      imageUrls: 'image_urls',
+      maskUrl: 'mask_url',
+    },
+  };
+}
+
+/** The Images API; `image_urls` and `mask_url` are fetched and sent as files by the adapter. */
+function openaiRoute(model: string): ImageRoute {
+  return {
+    provider: 'openai',
+    generate: 'images/generations',
+    edit: 'images/edits',
+    drop: ['seed'],
+    imagesPerCallMax: 10,
+    nativeFormats: anyFormat,
+    rename: {
+      numImages: 'n',
+      imageSize: 'size',
+      outputFormat: 'output_format',
+      imageUrls: 'image_urls',
+      maskUrl: 'mask_url',
+    },
+    values: { imageSize: openaiSizes },
+    sizeAsText: true,
+    fixed: { model },
+  };
+}
+
+interface GptImage {
+  id: string;
+  displayName: string;
+  servedBy: string;
+  upstream: string;
+  fal: { generate: string; edit: string };
+  perCall: number;
+  usdByQuality: { low: number; medium: number; high: number };
+}
+
+function rowOf(gpt: GptImage): ImageModel {
+  const price: ImagePrice = {
+    // `auto` leaves the choice to the upstream, which may take the dearest.
+    usd: gpt.usdByQuality.high,
+    by: { quality: gpt.usdByQuality },
+    includedPixels: 1024 * 1024,
+  };
+  return {
+    id: gpt.id,
+    displayName: gpt.displayName,
+    servedBy: gpt.servedBy,
+    generate,
+    edit,
+    routes: [falRoute(gpt.fal, gpt.perCall), openaiRoute(gpt.upstream)],
+    price,
+  };
+}
+
+/** In the order of the spec. */
+export const gptImageModels: readonly ImageModel[] = [
+  rowOf({
+    id: 'alpha-image-2',
+    displayName: 'Alpha Image 2',
+    servedBy: 'GPT Image 2',
+    upstream: 'gpt-image-2',
+    fal: { generate: 'openai/gpt-image-2', edit: 'openai/gpt-image-2/edit' },
+    perCall: 4,
+    usdByQuality: { low: 0.01, medium: 0.06, high: 0.22 },
+  }),
+  rowOf({
+    id: 'alpha-image-2.5-flare',
+    displayName: 'Alpha Image 2.5 Flare',
+    servedBy: 'GPT Image 2.5 Flare',
+    upstream: 'gpt-image-2.5-flare',
+    fal: {
+      generate: 'openai/gpt-image-2.5/flare/text-to-image',
+      edit: 'openai/gpt-image-2.5/flare/edit',
+    },
+    perCall: 10,
+    usdByQuality: { low: 0.008, medium: 0.04, high: 0.15 },
+  }),
+  rowOf({
+    id: 'alpha-image-2.5-sunburst',
+    displayName: 'Alpha Image 2.5 Sunburst',
+    servedBy: 'GPT Image 2.5 Sunburst',
+    upstream: 'gpt-image-2.5-sunburst',
+    fal: {
+      generate: 'openai/gpt-image-2.5/sunburst/text-to-image',
+      edit: 'openai/gpt-image-2.5/sunburst/edit',
+    },
+    perCall: 10,
+    usdByQuality: { low: 0.015, medium: 0.08, high: 0.25 },
+  }),
+];

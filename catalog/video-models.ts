@@ -1,0 +1,208 @@
+/**
+ * Video models and video tools: public id → limits, price and routes. Adding a model is one row.
+ *
+ * Public ids and lengths: spec §4.10. Upstream endpoints, enums and prices: the providers' own
+ * documentation, as gathered in docs/providers.md.
+ */
+import type { FieldMap } from './field-map.ts';
+import { seedRule, type ParameterRules } from './model-parameters.ts';
+import type { ProviderName } from './providers.ts';
+
+/** How a provider serves the model; what is given besides the prompt decides the operation. */
+export interface VideoRoute extends FieldMap {
+  provider: ProviderName;
+  fromText: string;
+  fromImage: string;
+  fromReferences?: string;
+}
+
+/** A row of the table. */
+export interface VideoModel {
+  id: string;
+  displayName: string;
+  servedBy: string;
+  parameters: ParameterRules;
+  /** Fields that a picture to begin with makes meaningless. */
+  decidedByImage?: readonly string[];
+  routes: readonly VideoRoute[];
+  /** USD of a second; the first rule whose values all match the request. */
+  usdPerSecond: readonly { when: Readonly<Record<string, string | boolean>>; usd: number }[];
+}
+
+const names = {
+  durationSeconds: 'duration',
+  aspectRatio: 'aspect_ratio',
+  generateAudio: 'generate_audio',
+  negativePrompt: 'negative_prompt',
+  imageUrl: 'image_url',
+  referenceUrls: 'image_urls',
+} as const;
+const generateAudio = { oneOf: [true, false], default: true } as const;
+const negativePrompt = { charactersMax: 2000 } as const;
+const seedanceRatios = ['21:9', '16:9', '4:3', '1:1', '3:4', '9:16'] as const;
+
+interface Seedance {
+  version: string;
+  secondsMax: number;
+  referencesMax: number;
+  /** Version 2.5 takes no seed. */
+  takesSeed: boolean;
+  usd: { '480p': number; '720p': number };
+}
+
+function seedance(row: Seedance): VideoModel {
+  const root = `bytedance/seedance-${row.version}`;
+  return {
+    id: `seedance-${row.version}`,
+    displayName: `Seedance ${row.version}`,
+    servedBy: `Seedance ${row.version}`,
+    parameters: {
+      imageUrl: {},
+      referenceUrls: { itemsMax: row.referencesMax },
+      durationSeconds: { min: 4, max: row.secondsMax, default: 5 },
+      aspectRatio: { oneOf: seedanceRatios },
+      resolution: { oneOf: ['480p', '720p'], default: '720p' },
+      generateAudio,
+      ...(row.takesSeed && { seed: seedRule }),
+    },
+    routes: [
+      {
+        provider: 'fal',
+        fromText: `${root}/text-to-video`,
+        fromImage: `${root}/image-to-video`,
+        fromReferences: `${root}/reference-to-video`,
+        rename: names,
+        asText: { durationSeconds: '' },
+      },
+    ],
+    usdPerSecond: [
+      { when: { resolution: '480p' }, usd: row.usd['480p'] },
+      { when: { resolution: '720p' }, usd: row.usd['720p'] },
+    ],
+  };
+}
+
+/** Ids in the order of the spec; the first is the default. */
+export const videoModels: readonly VideoModel[] = [
+  {
+    id: 'veo',
+    displayName: 'Veo',
+    servedBy: 'Veo 3.1',
+    parameters: {
+      imageUrl: {},
+      durationSeconds: { oneOf: [4, 6, 8], default: 8 },
+      aspectRatio: { oneOf: ['16:9', '9:16'] },
+      resolution: { oneOf: ['720p', '1080p'], default: '720p' },
+      generateAudio,
+      negativePrompt,
+      seed: seedRule,
+    },
+    routes: [
+      {
+        provider: 'fal',
+        fromText: 'fal-ai/veo3.1',
+        fromImage: 'fal-ai/veo3.1/image-to-video',
+        rename: names,
+        asText: { durationSeconds: 's' },
+      },
+    ],
+    usdPerSecond: [
+      { when: { generateAudio: true }, usd: 0.4 },
+      { when: { generateAudio: false }, usd: 0.2 },
+    ],
+  },
+  {
+    id: 'kling-3.0-pro',
+    displayName: 'Kling 3.0 Pro',
+    servedBy: 'Kling 3.0 Pro',
+    parameters: {
+      prompt: { charactersMax: 2500 },
+      imageUrl: {},
+      durationSeconds: { min: 3, max: 15, default: 5 },
+      aspectRatio: { oneOf: ['16:9', '9:16', '1:1'] },
+      generateAudio,
+      negativePrompt,
+    },
+    decidedByImage: ['aspectRatio'],
+    routes: [
+      {
+        provider: 'fal',
+        fromText: 'fal-ai/kling-video/v3/pro/text-to-video',
+        fromImage: 'fal-ai/kling-video/v3/pro/image-to-video',
+        rename: { ...names, imageUrl: 'start_image_url' },
+        asText: { durationSeconds: '' },
+      },
+    ],
+    usdPerSecond: [
+      { when: { generateAudio: true }, usd: 0.168 },
+      { when: { generateAudio: false }, usd: 0.112 },
+    ],
+  },
+  seedance({
+    version: '2.5',
+    secondsMax: 30,
+    referencesMax: 30,
+    takesSeed: false,
+    usd: { '480p': 0.2205, '720p': 0.473 },
+  }),
+  seedance({
+    version: '2.0',
+    secondsMax: 15,
+    referencesMax: 9,
+    takesSeed: true,
+    usd: { '480p': 0.1346, '720p': 0.3034 },
+  }),
+];
+
+/** A tool that works on a finished video, priced by the seconds of its input. */
+export interface VideoTool {
+  id: string;
+  displayName: string;
+  servedBy: string;
+  route: FieldMap & { provider: ProviderName; operation: string };
+  /** The result's edges are the input's times this. */
+  scale: number;
+  inputSecondsMax: number;
+  /** Longer edge of the result, pixels. */
+  outputEdgeMax: number;
+  /** USD of an input second, by pixels of the result's frame: the first step that holds it. */
+  usdPerSecond: readonly { pixelsMax: number; usd: number }[];
+}
+
+/** video/upscale. */
+export const videoUpscaler: VideoTool = {
+  id: 'video-upscale',
+  displayName: 'Video upscale',
+  servedBy: 'Topaz Video',
+  route: {
+    provider: 'fal',
+    operation: 'fal-ai/topaz/upscale/video',
+    rename: { videoUrl: 'video_url' },
+    fixed: { upscale_factor: 2, H264_output: true },
+  },
+  scale: 2,
+  inputSecondsMax: 120,
+  outputEdgeMax: 4096,
+  usdPerSecond: [
+    { pixelsMax: 1280 * 720, usd: 0.01 },
+    { pixelsMax: 1920 * 1080, usd: 0.02 },
+    { pixelsMax: 4096 * 4096, usd: 0.06 },
+  ],
+};
+
+/** video/remove-background; the price is ours: none is published by the second. */
+export const videoBackgroundRemover: VideoTool = {
+  id: 'video-remove-background',
+  displayName: 'Video background removal',
+  servedBy: 'BiRefNet v2 video',
+  route: {
+    provider: 'fal',
+    operation: 'fal-ai/birefnet/v2/video',
+    rename: { videoUrl: 'video_url' },
+    fixed: { video_output_type: 'X264 (.mp4)' },
+  },
+  scale: 1,
+  inputSecondsMax: 120,
+  outputEdgeMax: 4096,
+  usdPerSecond: [{ pixelsMax: 4096 * 4096, usd: 0.02 }],
+};

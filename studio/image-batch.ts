@@ -1,0 +1,147 @@
+/** POST /studio/image/batch (spec §4.7): one call per picture, each settled on its own. */
+import { z } from 'zod';
+import { findModel } from '../catalog/image-model.ts';
+import { backgroundRemovers, upscalers } from '../catalog/image-tools.ts';
+import { assert } from '../domain/assert.ts';
+import { GatewayError } from '../domain/errors.ts';
+import { defineCapability, type DraftPlan, type FinishedJob } from './capability.ts';
+import { pictureInputs } from './image-calls.ts';
+import { mediaUrl, mediaUrls } from './image-fields.ts';
+import type { CallOutputs } from './job-plan.ts';
+import { refuseUnsupported } from './model-parameters.ts';
+import { planRemoval, planUpscale } from './picture-tools.ts';
+
+const upscaleOnly = ['scaleFactor', 'service'] as const;
+
+const fields = z.strictObject({
+  operation: z.enum(['remove-background', 'upscale']),
+  imageUrls: mediaUrls.optional(),
+  /** The older name of `imageUrls`: taken when every item is a URL (design §7). */
+  prompts: z.array(z.string().max(4096)).min(1).max(10).optional(),
+  scaleFactor: z.union([z.literal(2), z.literal(4), z.literal(6)]).optional(),
+  service: z.string().optional(),
+  async: z.boolean().optional(),
+});
+
+type BatchRequest = z.infer<typeof fields>;
+
+/** `data`, described: the results are in the order of the request. */
+const batchData = z.object({
+  total: z.int(),
+  successful: z.int(),
+  failed: z.int(),
+  results: z.array(
+    z.union([
+      z.object({ success: z.literal(true), index: z.int(), data: z.url() }),
+      z.object({
+        success: z.literal(false),
+        index: z.int(),
+        error: z.object({ code: z.string(), message: z.string() }),
+      }),
+    ]),
+  ),
+});
+
+/** Works on several pictures at once. */
+export const imageBatch = defineCapability({
+  type: 'imageBatch',
+  path: '/studio/image/batch',
+  scope: 'studio:image',
+  medium: 'image',
+  summary: 'Enlarge or cut out several pictures, each settled on its own',
+  request: fields,
+  example: {
+    operation: 'remove-background',
+    imageUrls: ['https://example.com/1.png', 'https://example.com/2.png'],
+  },
+  data: batchData,
+  plan: (body) => (body.operation === 'upscale' ? planUpscales(body) : planRemovals(body)),
+  present: presentBatch,
+});
+
+function planUpscales(body: BatchRequest): DraftPlan {
+  const { service: id = 'service_a', scaleFactor } = body;
+  const service = findModel(upscalers, id, 'service');
+  refuseUnsupported(service, { scaleFactor });
+  const inputs = pictureInputs(...urlsOf(body));
+  // A batch is about each picture alone: no step of one item may fail the job.
+  const calls = inputs.flatMap((source, index) => {
+    const options = { fields: { scaleFactor }, source, lenient: true };
+    const count = service.steps[scaleFactor ?? 2]?.length ?? 1;
+    return planUpscale(service, { ...options, firstCall: index * count }).map((call) => ({
+      ...call,
+      required: false,
+    }));
+  });
+  return { model: service.id, calls, inputs, async: body.async ?? false };
+}
+
+function planRemovals(body: BatchRequest): DraftPlan {
+  const foreign = upscaleOnly.filter((field) => body[field] !== undefined);
+  if (foreign.length > 0) {
+    const message = 'only with operation "upscale"';
+    throw new GatewayError('UNSUPPORTED_PARAMETER', `${foreign.join(', ')}: ${message}`, {
+      details: foreign.map((path) => ({ path, message })),
+    });
+  }
+  const [model] = backgroundRemovers;
+  assert(model, 'there is a default background remover');
+  const inputs = pictureInputs(...urlsOf(body));
+  return {
+    model: model.id,
+    calls: inputs.map((source) => planRemoval(model, {}, source)),
+    inputs,
+    async: body.async ?? false,
+  };
+}
+
+/**
+ * The pictures, and the field that named them.
+ * @throws GatewayError CONFLICTING_FIELDS, INVALID_REQUEST
+ */
+function urlsOf({ imageUrls, prompts }: BatchRequest): [string, string[]] {
+  if (imageUrls && prompts && !sameList(imageUrls, prompts)) {
+    const message = 'prompts is another name of imageUrls: give one, or both alike';
+    throw new GatewayError('CONFLICTING_FIELDS', message, {
+      details: ['imageUrls', 'prompts'].map((path) => ({ path, message })),
+    });
+  }
+  if (imageUrls) return ['imageUrls', imageUrls];
+  if (!prompts) throw invalid('imageUrls', 'is required');
+  const wrong = prompts.findIndex((item) => !mediaUrl.safeParse(item).success);
+  if (wrong >= 0) throw invalid(`prompts.${wrong}`, 'must be an http(s) URL of a picture');
+  return ['prompts', prompts];
+}
+
+function sameList(some: readonly string[], others: readonly string[]): boolean {
+  return some.length === others.length && some.every((item, index) => item === others[index]);
+}
+
+function invalid(path: string, message: string): GatewayError {
+  return new GatewayError('INVALID_REQUEST', `${path}: ${message}`, {
+    details: [{ path, message }],
+  });
+}
+
+function presentBatch(job: FinishedJob): Record<string, unknown> {
+  const given = job.request['imageUrls'] ?? job.request['prompts'];
+  const total = Array.isArray(given) ? given.length : 0;
+  const steps = job.outputs.length / total;
+  const results = Array.from({ length: total }, (_, index) =>
+    presentItem(job, index, job.outputs.slice(index * steps, (index + 1) * steps)),
+  );
+  const successful = results.filter((result) => result.success).length;
+  return { total, successful, failed: total - successful, results };
+}
+
+/** The result of one picture: that of its last step, or the first error of any. */
+function presentItem(job: FinishedJob, index: number, outputs: CallOutputs[]) {
+  const [artifact] = outputs.at(-1)?.artifacts ?? [];
+  if (artifact) return { success: true, index, data: job.urlOf(artifact) };
+  const error = outputs.find((call) => call.error)?.error;
+  return {
+    success: false,
+    index,
+    error: error ?? { code: 'PROVIDER_ERROR', message: 'nothing was delivered' },
+  };
+}

@@ -1,0 +1,105 @@
+/** What image generate and edit share: the split into calls, and the provider's words. */
+import { imagePriceUsd, type ImageModel, type ImageRoute } from '../catalog/image-model.ts';
+import { imageSizes, type ImageSizeName } from '../catalog/image-sizes.ts';
+import { defaultsFor, type ParameterRules } from '../catalog/model-parameters.ts';
+import { GatewayError } from '../domain/errors.ts';
+import type { Json } from '../domain/json.ts';
+import type { DraftCall, PlanInput } from './capability.ts';
+import { providerInput } from './provider-input.ts';
+
+/** The fields of a request that decide how its calls are cut. */
+export interface ImageRequest {
+  prompt: string;
+  numImages?: number | undefined;
+  outputFormat?: 'jpeg' | 'png' | 'webp' | undefined;
+  background?: string | undefined;
+  seed?: number | undefined;
+  negativePrompt?: string | undefined;
+  width?: number | undefined;
+  height?: number | undefined;
+  imageSize?: ImageSizeName | { width: number; height: number } | undefined;
+  imageUrls?: string[] | undefined;
+  [field: string]: Json | undefined;
+}
+
+/** A picture that a request names. */
+export type PictureInput = PlanInput & { medium: 'image' };
+
+type Fields = Readonly<Record<string, Json | undefined>>;
+
+/** Splits the wanted images into calls that every route takes, with distinct seeds. */
+export function planImageCalls(
+  model: ImageModel,
+  rules: ParameterRules,
+  body: ImageRequest,
+): DraftCall[] {
+  const fields = fieldsOf(rules, body);
+  const wanted = body.numImages ?? 1;
+  const routes = body.imageUrls ? model.routes.filter((route) => route.edit) : model.routes;
+  const perCall = Math.min(...routes.map((route) => route.imagesPerCallMax));
+  const unitPriceUsd = imagePriceUsd(model.price, fields, pixelsOf(fields));
+  const calls: DraftCall[] = [];
+  for (let first = 0; first < wanted; first += perCall) {
+    const quantity = Math.min(perCall, wanted - first);
+    // Calls of one request draw different images, repeatably.
+    const seed = body.seed === undefined ? undefined : (body.seed + first) % 2_147_483_648;
+    const ofCall = { ...fields, numImages: quantity, seed };
+    calls.push({
+      quantity,
+      unitPriceUsd,
+      required: false,
+      output: { medium: 'image', format: body.outputFormat ?? null },
+      routes: routes.map((route) => ({
+        provider: route.provider,
+        operation: (body.imageUrls && route.edit) || route.generate,
+        input: imageInput(route, ofCall),
+      })),
+    });
+  }
+  return calls;
+}
+
+function fieldsOf(rules: ParameterRules, body: ImageRequest): Fields {
+  const { width, height, ...others } = body;
+  const size =
+    width === undefined && height === undefined
+      ? undefined
+      : { width: width ?? height ?? 0, height: height ?? width ?? 0 };
+  return { ...others, ...defaultsFor(rules, body), size };
+}
+
+function pixelsOf({ imageSize }: Fields): number {
+  const named = Object.entries(imageSizes).find(([name]) => name === imageSize)?.[1];
+  const size = named ?? imageSize;
+  if (typeof size !== 'object' || size === null || !('width' in size)) return 0;
+  return Number(size['width']) * Number(size['height']);
+}
+
+function imageInput(route: ImageRoute, fields: Fields) {
+  const { outputFormat, negativePrompt, ...others } = fields;
+  const { prompt } = others;
+  const native = typeof outputFormat === 'string' && route.nativeFormats.includes(outputFormat);
+  const input = providerInput(route, native ? { ...others, outputFormat } : others);
+  if (typeof negativePrompt !== 'string' || typeof prompt !== 'string') return input;
+  if (route.negativePrompt !== 'sentence') return { ...input, negative_prompt: negativePrompt };
+  return { ...input, prompt: `${prompt}\n\nDo not show: ${negativePrompt}` };
+}
+
+/**
+ * A transparent background needs a format that can hold one.
+ * @throws GatewayError CONFLICTING_FIELDS
+ */
+export function refuseTransparentJpeg(body: ImageRequest): void {
+  if (body.background !== 'transparent' || body.outputFormat !== 'jpeg') return;
+  throw new GatewayError('CONFLICTING_FIELDS', 'JPEG cannot hold a transparent background', {
+    details: [
+      { path: 'background', message: 'transparent needs outputFormat png or webp' },
+      { path: 'outputFormat', message: 'png or webp with a transparent background' },
+    ],
+  });
+}
+
+/** The pictures of a list, each named by its place. */
+export function pictureInputs(field: string, urls: readonly string[] | undefined): PictureInput[] {
+  return (urls ?? []).map((url, index) => ({ field: `${field}.${index}`, url, medium: 'image' }));
+}

@@ -1,0 +1,61 @@
+/** POST /studio/image/edit (spec §4.7). */
+import { z } from 'zod';
+import { findModel } from '../catalog/image-model.ts';
+import { editModels } from '../catalog/image-models.ts';
+import { defineCapability } from './capability.ts';
+import { pictureInputs, planImageCalls, refuseTransparentJpeg } from './image-calls.ts';
+import {
+  imageCount,
+  imageFormats,
+  mediaUrl,
+  mediaUrls,
+  modelId,
+  promptText,
+  seedNumber,
+} from './image-fields.ts';
+import { imagesData, presentImages } from './image-presentation.ts';
+import { refuseUnsupported } from './model-parameters.ts';
+import { publishModels } from './published-models.ts';
+
+const request = z.strictObject({
+  prompt: promptText,
+  imageUrls: mediaUrls,
+  model: modelId(editModels, 'nano-banana'),
+  numImages: imageCount.optional(),
+  outputFormat: z.enum(imageFormats).optional(),
+  seed: seedNumber.optional(),
+  quality: z.enum(['low', 'medium', 'high']).optional(),
+  background: z.enum(['auto', 'transparent', 'opaque']).optional(),
+  maskUrl: mediaUrl.optional(),
+  async: z.boolean().optional(),
+});
+
+/** Redraws pictures by a prompt, within a mask if there is one. */
+export const imageEdit = defineCapability({
+  type: 'imageEdit',
+  path: '/studio/image/edit',
+  scope: 'studio:image',
+  medium: 'image',
+  summary: 'Redraw pictures by a prompt',
+  request,
+  example: { prompt: 'add a red hat', imageUrls: ['https://example.com/portrait.png'] },
+  data: imagesData,
+  models: publishModels(editModels, (model) => model.edit ?? {}),
+  plan(body) {
+    const model = findModel(editModels, body.model);
+    const parameters = model.edit ?? {};
+    refuseUnsupported({ id: model.id, parameters }, body);
+    refuseTransparentJpeg(body);
+    const mask =
+      body.maskUrl === undefined
+        ? []
+        : [{ field: 'maskUrl', url: body.maskUrl, medium: 'image' as const }];
+    return {
+      model: model.id,
+      calls: planImageCalls(model, parameters, body),
+      inputs: [...pictureInputs('imageUrls', body.imageUrls), ...mask],
+      async: body.async ?? false,
+    };
+  },
+  present: presentImages,
+});

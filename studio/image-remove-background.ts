@@ -1,0 +1,62 @@
+/** POST /studio/image/remove-background (spec §4.7). */
+import { z } from 'zod';
+import { findModel } from '../catalog/image-model.ts';
+import { backgroundRemovers } from '../catalog/image-tools.ts';
+import { defineCapability, type FinishedJob } from './capability.ts';
+import { mediaUrl, modelId } from './image-fields.ts';
+import { refuseUnsupported } from './model-parameters.ts';
+import { planRemoval } from './picture-tools.ts';
+import { publishModels } from './published-models.ts';
+import { isPersisted, showPicture, shownPictureData } from './stored-picture.ts';
+
+const request = z.strictObject({
+  imageUrl: mediaUrl,
+  model: modelId(backgroundRemovers, 'General Use (Light)'),
+  operatingResolution: z.string().max(16).default('1024x1024'),
+  refineForeground: z.boolean().default(true),
+  persistToStorage: z.boolean().default(false),
+  async: z.boolean().optional(),
+});
+
+/** Makes the background of a picture transparent. */
+export const imageRemoveBackground = defineCapability({
+  type: 'imageRemoveBackground',
+  path: '/studio/image/remove-background',
+  scope: 'studio:image',
+  medium: 'image',
+  summary: 'Make the background of a picture transparent',
+  request,
+  example: { imageUrl: 'https://example.com/portrait.png' },
+  data: shownPictureData.extend({ operatingResolution: z.string() }),
+  models: publishModels(backgroundRemovers, (model) => model.parameters),
+  plan(body) {
+    const model = findModel(backgroundRemovers, body.model);
+    refuseUnsupported(model, body);
+    const source = { field: 'imageUrl', url: body.imageUrl, medium: 'image' } as const;
+    const { imageUrl: _, ...fields } = body;
+    return {
+      model: model.id,
+      calls: [planRemoval(model, fields, source)],
+      inputs: [source],
+      async: body.async ?? false,
+    };
+  },
+  keeps: isPersisted,
+  present: presentCutOut,
+});
+
+function presentCutOut(job: FinishedJob): Record<string, unknown> {
+  const [artifact] = job.outputs.at(-1)?.artifacts ?? [];
+  if (!artifact) return {};
+  const { url, ...shown } = showPicture(job, artifact);
+  return {
+    url,
+    imageUrl: url,
+    contentType: artifact.contentType,
+    width: artifact.width,
+    height: artifact.height,
+    model: job.model,
+    operatingResolution: job.request['operatingResolution'],
+    ...shown,
+  };
+}

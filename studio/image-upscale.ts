@@ -1,0 +1,69 @@
+/** POST /studio/image/upscale (spec §4.7). */
+import { z } from 'zod';
+import { findModel } from '../catalog/image-model.ts';
+import { upscalers } from '../catalog/image-tools.ts';
+import { defaultsFor } from '../catalog/model-parameters.ts';
+import { defineCapability, type FinishedJob } from './capability.ts';
+import { mediaUrl, modelId } from './image-fields.ts';
+import { refuseUnsupported } from './model-parameters.ts';
+import { planUpscale } from './picture-tools.ts';
+import { publishModels } from './published-models.ts';
+import { isPersisted, showPicture, shownPictureData } from './stored-picture.ts';
+
+const request = z.strictObject({
+  imageUrl: mediaUrl,
+  scaleFactor: z.union([z.literal(2), z.literal(4), z.literal(6)]).optional(),
+  service: modelId(upscalers, 'service_a'),
+  model: z.string().max(64).optional(),
+  faceEnhancement: z.boolean().optional(),
+  persistToStorage: z.boolean().default(false),
+  async: z.boolean().optional(),
+});
+
+/** Enlarges a picture. */
+export const imageUpscale = defineCapability({
+  type: 'imageUpscale',
+  path: '/studio/image/upscale',
+  scope: 'studio:image',
+  medium: 'image',
+  summary: 'Enlarge a picture',
+  request,
+  example: { imageUrl: 'https://example.com/small.png', scaleFactor: 4 },
+  data: shownPictureData.extend({ service: z.string(), scaleFactor: z.int() }),
+  models: publishModels(upscalers, (service) => service.parameters),
+  plan(body) {
+    const service = findModel(upscalers, body.service, 'service');
+    const { id, parameters } = service;
+    refuseUnsupported({ id, parameters, modelled: ['model'] }, body);
+    const source = { field: 'imageUrl', url: body.imageUrl, medium: 'image' } as const;
+    const { imageUrl: _, ...fields } = body;
+    return {
+      model: id,
+      calls: planUpscale(service, { fields, source }),
+      inputs: [source],
+      async: body.async ?? false,
+    };
+  },
+  keeps: isPersisted,
+  present: presentUpscaled,
+});
+
+function presentUpscaled(job: FinishedJob): Record<string, unknown> {
+  // Steps before the last are not what was asked for.
+  const [artifact] = job.outputs.at(-1)?.artifacts ?? [];
+  if (!artifact) return {};
+  const service = findModel(upscalers, job.model ?? '', 'service');
+  const fields = { ...defaultsFor(service.parameters, job.request), ...job.request };
+  const { url, ...shown } = showPicture(job, artifact);
+  return {
+    url,
+    imageUrl: url,
+    contentType: artifact.contentType,
+    width: artifact.width,
+    height: artifact.height,
+    service: service.id,
+    model: fields['model'] ?? null,
+    scaleFactor: fields['scaleFactor'],
+    ...shown,
+  };
+}

@@ -1,0 +1,124 @@
+/** Calls of the tools that work on one finished picture; batch plans one per item. */
+import {
+  largestResolution,
+  upscaledPixelsMax,
+  type BackgroundRemover,
+  type Upscaler,
+} from '../catalog/image-tools.ts';
+import { defaultsFor } from '../catalog/model-parameters.ts';
+import { assert } from '../domain/assert.ts';
+import { GatewayError } from '../domain/errors.ts';
+import type { Json } from '../domain/json.ts';
+import type { DraftCall, InputFacts } from './capability.ts';
+import type { PictureInput } from './image-calls.ts';
+import { providerInput } from './provider-input.ts';
+
+type Fields = Readonly<Record<string, Json | undefined>>;
+
+const picture = { medium: 'image', format: 'png' } as const;
+
+interface UpscaleOptions {
+  fields: Fields;
+  source: PictureInput;
+  /** A picture that cannot be measured fails alone, at the price of the largest. */
+  lenient?: boolean;
+  /** Index of the first planned call. */
+  firstCall?: number;
+}
+
+/** The calls of one enlargement: one, or as many steps as the service needs. */
+export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCall[] {
+  const { source, firstCall = 0 } = options;
+  const fields: Fields = { ...defaultsFor(service.parameters, options.fields), ...options.fields };
+  const wanted = Number(fields['scaleFactor']);
+  const steps = service.steps[wanted] ?? [wanted];
+  return steps.map((factor, index): DraftCall => {
+    const enlargement = steps.slice(0, index + 1).reduce((product, step) => product * step, 1);
+    return {
+      quantity: 1,
+      required: steps.length > 1,
+      output: picture,
+      unitPriceUsd: {
+        input: source,
+        usdOf: (facts) => upscaleUsd(service, { facts, source, wanted, enlargement }),
+        ...(options.lenient && { usdOfUnknown: usdOfPixels(service, upscaledPixelsMax) }),
+      },
+      routes: service.routes.map((route) => ({
+        provider: route.provider,
+        operation: route.operation,
+        input: {
+          ...providerInput(route, { model: undefined, ...fields, scaleFactor: factor }),
+          ...modelOf(fields),
+          [fieldOf(route, 'imageUrl')]: source.url,
+        },
+      })),
+      ...(index > 0 && {
+        inputFrom: { callIndex: firstCall + index - 1, field: 'image_url' },
+      }),
+    };
+  });
+}
+
+function fieldOf(route: { rename?: Readonly<Record<string, string>> }, field: string): string {
+  return route.rename?.[field] ?? field;
+}
+
+/** `model` of these tools is the upstream's own name. */
+function modelOf({ model }: Fields): { model?: Json } {
+  return model === undefined ? {} : { model };
+}
+
+interface Enlargement {
+  facts: InputFacts;
+  source: PictureInput;
+  wanted: number;
+  /** Result of this step: its edges are the input's times this. */
+  enlargement: number;
+}
+
+function upscaleUsd(
+  service: Upscaler,
+  { facts, source, wanted, enlargement }: Enlargement,
+): number {
+  const inputPixels = facts.width * facts.height;
+  if (inputPixels * wanted ** 2 > upscaledPixelsMax) {
+    const message = `${facts.width}×${facts.height} pixels enlarged ${wanted} times are more than ${upscaledPixelsMax}`;
+    throw new GatewayError('INVALID_REQUEST', `${source.field}: ${message}`, {
+      details: [{ path: source.field, message }],
+    });
+  }
+  return usdOfPixels(service, inputPixels * enlargement ** 2);
+}
+
+function usdOfPixels({ price }: Upscaler, pixels: number): number {
+  return price.usd * Math.max(1, Math.ceil(pixels / price.stepPixels));
+}
+
+/** The call of one background removal. */
+export function planRemoval(
+  model: BackgroundRemover,
+  fields: Fields,
+  source: PictureInput,
+): DraftCall {
+  const filled: Fields = { ...defaultsFor(model.parameters, fields), ...fields };
+  const { operatingResolution: resolution } = filled;
+  assert(typeof resolution === 'string', 'the resolution has a default');
+  const unitPriceUsd = model.usdByResolution[resolution];
+  assert(unitPriceUsd !== undefined, 'every resolution has a price');
+  const largest = resolution === largestResolution.operatingResolution;
+  return {
+    quantity: 1,
+    required: false,
+    output: picture,
+    unitPriceUsd,
+    routes: model.routes.map((route) => ({
+      provider: route.provider,
+      operation: route.operation,
+      input: {
+        ...providerInput(route, filled),
+        model: largest ? largestResolution.model : model.id,
+        [fieldOf(route, 'imageUrl')]: source.url,
+      },
+    })),
+  };
+}

@@ -1,0 +1,24 @@
+/** Models as GET /studio/models tells them: the very rules that requests are checked by. */
+import type { ParameterRules } from '../catalog/model-parameters.ts';
+
+/** A model, or service, that a request may name. */
+export interface PublishedModel {
+  id: string;
+  displayName: string;
+  /** The upstream model behind the public id. */
+  servedBy: string;
+  parameters: ParameterRules;
+}
+
+/** The rows of a table, each with the parameters of one kind of request. */
+export function publishModels<Row extends Omit<PublishedModel, 'parameters'>>(
+  rows: readonly Row[],
+  parametersOf: (row: Row) => ParameterRules,
+): PublishedModel[] {
+  return rows.map((row) => ({
+    id: row.id,
+    displayName: row.displayName,
+    servedBy: row.servedBy,
+    parameters: parametersOf(row),
+  }));
+}

@@ -1,0 +1,107 @@
+/** POST /studio/video/generate (spec §4.10, design §7). Always answered 202: films take minutes. */
+import { z } from 'zod';
+import { findModel } from '../catalog/image-model.ts';
+import { defaultsFor } from '../catalog/model-parameters.ts';
+import { videoModels, type VideoModel, type VideoRoute } from '../catalog/video-models.ts';
+import { assert } from '../domain/assert.ts';
+import type { Json } from '../domain/json.ts';
+import { defineCapability, type DraftCall, type FinishedJob } from './capability.ts';
+import { pictureInputs } from './image-calls.ts';
+import { mediaUrl, modelId, seedNumber } from './image-fields.ts';
+import { refuseTogether, refuseUnsupported } from './model-parameters.ts';
+import { providerInput } from './provider-input.ts';
+import { publishModels } from './published-models.ts';
+import { presentVideo, videoData } from './video-presentation.ts';
+
+const request = z.strictObject({
+  prompt: z.string().min(1).max(5000),
+  model: modelId(videoModels, 'veo'),
+  imageUrl: mediaUrl.optional(),
+  referenceUrls: z.array(mediaUrl).min(1).max(30).optional(),
+  durationSeconds: z.int().min(1).max(60).optional(),
+  aspectRatio: z.string().max(10).optional(),
+  resolution: z.string().max(10).optional(),
+  generateAudio: z.boolean().optional(),
+  seed: seedNumber.optional(),
+  negativePrompt: z.string().min(1).max(2000).optional(),
+  async: z.boolean().optional(),
+});
+
+type VideoRequest = z.infer<typeof request>;
+type Fields = Readonly<Record<string, Json | undefined>>;
+
+/** Makes a film from a prompt, from a picture to begin with, or after reference pictures. */
+export const videoGenerate = defineCapability({
+  type: 'videoGenerate',
+  path: '/studio/video/generate',
+  scope: 'studio:video',
+  medium: 'video',
+  summary: 'Make a film from a prompt, a picture or references',
+  request,
+  example: { prompt: 'waves at night', model: 'seedance-2.0', durationSeconds: 5 },
+  data: videoData,
+  models: publishModels(videoModels, (model) => model.parameters),
+  plan(body) {
+    const model = findModel(videoModels, body.model);
+    const { id, parameters, decidedByImage = [] } = model;
+    refuseUnsupported({ id, parameters, modelled: ['imageUrl'] }, body);
+    refuseTogether(body, ['imageUrl', 'referenceUrls'], 'give one or the other');
+    for (const field of decidedByImage) {
+      refuseTogether(body, ['imageUrl', field], 'the picture decides it');
+    }
+    const image =
+      body.imageUrl === undefined
+        ? []
+        : [{ field: 'imageUrl', url: body.imageUrl, medium: 'image' as const }];
+    return {
+      model: id,
+      calls: [planFilm(model, body)],
+      inputs: [...image, ...pictureInputs('referenceUrls', body.referenceUrls)],
+      async: true,
+    };
+  },
+  present: presentGenerated,
+});
+
+function planFilm(model: VideoModel, body: VideoRequest): DraftCall {
+  const fields: Fields = { ...body, ...defaultsFor(model.parameters, body) };
+  return {
+    quantity: 1,
+    required: true,
+    output: { medium: 'video', format: null },
+    unitPriceUsd: filmUsd(model, fields),
+    routes: model.routes.map((route) => ({
+      provider: route.provider,
+      operation: operationOf(route, body),
+      input: providerInput(route, fields),
+    })),
+  };
+}
+
+function operationOf(route: VideoRoute, body: VideoRequest): string {
+  if (body.imageUrl !== undefined) return route.fromImage;
+  if (!body.referenceUrls) return route.fromText;
+  assert(route.fromReferences, 'a model that takes references has a route from them');
+  return route.fromReferences;
+}
+
+function filmUsd({ usdPerSecond, id }: VideoModel, fields: Fields): number {
+  const rule = usdPerSecond.find(({ when }) =>
+    Object.entries(when).every(([field, value]) => fields[field] === value),
+  );
+  assert(rule, `${id} has a price for every request`);
+  return rule.usd * Number(fields['durationSeconds']);
+}
+
+function presentGenerated(job: FinishedJob): Record<string, unknown> {
+  const model = findModel(videoModels, job.model ?? '');
+  const fields = { ...job.request, ...defaultsFor(model.parameters, job.request) };
+  return presentVideo(job, {
+    prompt: fields['prompt'] ?? null,
+    durationSeconds: fields['durationSeconds'] ?? null,
+    aspectRatio: fields['aspectRatio'] ?? null,
+    resolution: fields['resolution'] ?? null,
+    generateAudio: fields['generateAudio'] ?? null,
+    seed: fields['seed'] ?? null,
+  });
+}

@@ -1,0 +1,87 @@
+/** What the tools that work on a finished video share: one call, priced by the input's seconds. */
+import { z } from 'zod';
+import type { VideoTool } from '../catalog/video-models.ts';
+import { assert } from '../domain/assert.ts';
+import { GatewayError } from '../domain/errors.ts';
+import { defineCapability, type Capability, type InputFacts } from './capability.ts';
+import { mediaUrl } from './image-fields.ts';
+import { providerInput } from './provider-input.ts';
+import { presentVideo, videoData } from './video-presentation.ts';
+
+interface VideoToolNames {
+  type: string;
+  path: `/studio/video/${string}`;
+  summary: string;
+}
+
+const request = z.strictObject({ videoUrl: mediaUrl, async: z.boolean().optional() });
+
+/** Declares a video tool; always answered 202. */
+export function defineVideoTool(
+  { type, path, summary }: VideoToolNames,
+  tool: VideoTool,
+): Capability {
+  const { id, displayName, servedBy, route } = tool;
+  return defineCapability({
+    type,
+    path,
+    scope: 'studio:video',
+    medium: 'video',
+    summary,
+    request,
+    example: { videoUrl: 'https://example.com/film.mp4' },
+    data: videoData,
+    models: [{ id, displayName, servedBy, parameters: {} }],
+    plan(body) {
+      const source = { field: 'videoUrl', url: body.videoUrl, medium: 'video' } as const;
+      return {
+        model: id,
+        calls: [
+          {
+            quantity: 1,
+            required: true,
+            output: { medium: 'video', format: null },
+            unitPriceUsd: {
+              input: source,
+              usdOf: (facts) => toolUsd(tool, facts),
+            },
+            routes: [
+              {
+                provider: route.provider,
+                operation: route.operation,
+                input: providerInput(route, { videoUrl: body.videoUrl }),
+              },
+            ],
+          },
+        ],
+        inputs: [source],
+        async: true,
+      };
+    },
+    present: (job) => presentVideo(job, { videoUrl: job.request['videoUrl'] ?? null }),
+  });
+}
+
+function toolUsd(tool: VideoTool, { width, height, durationSeconds }: InputFacts): number {
+  assert(durationSeconds !== null, 'a video has a length');
+  const longerEdge = Math.max(width, height) * tool.scale;
+  if (durationSeconds > tool.inputSecondsMax) {
+    throw beyond(`lasts ${Math.ceil(durationSeconds)} s; at most ${tool.inputSecondsMax} s`);
+  }
+  if (longerEdge > tool.outputEdgeMax) {
+    throw beyond(
+      `is ${width}×${height} pixels; edges of at most ${tool.outputEdgeMax / tool.scale}`,
+    );
+  }
+  const pixels = width * height * tool.scale ** 2;
+  const step = tool.usdPerSecond.find(({ pixelsMax }) => pixels <= pixelsMax);
+  assert(step, `${tool.id} has a price for every size`);
+  // A started second counts.
+  return step.usd * Math.max(1, Math.ceil(durationSeconds));
+}
+
+function beyond(message: string): GatewayError {
+  return new GatewayError('INVALID_REQUEST', `videoUrl: the video ${message}`, {
+    details: [{ path: 'videoUrl', message: `the video ${message}` }],
+  });
+}

@@ -1,0 +1,84 @@
+import { randomBytes } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
+import { array, assert, asyncProperty, integer } from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { streamPictures } from '../../activities/providers/openai/picture-stream.ts';
+import type { ProviderOutput } from '../../activities/providers/provider.ts';
+
+const pictures = [randomBytes(1), randomBytes(4098), Buffer.alloc(0), randomBytes(70_001)];
+const answer = (extra: object = {}): string =>
+  JSON.stringify({
+    created: 1,
+    note: 'a "b64_json": "AAAA" that is only text \\',
+    data: pictures.map((bytes) => ({
+      revised_prompt: 'b64_json',
+      b64_json: bytes.toString('base64'),
+    })),
+    usage: { b64_json: null, total_tokens: 3 },
+    ...extra,
+  });
+
+function inPieces(text: string, sizes: readonly number[]): Readable {
+  function* pieces(): Generator<Buffer> {
+    const bytes = Buffer.from(text);
+    for (let at = 0, turn = 0; at < bytes.length; turn += 1) {
+      const size = sizes[turn % sizes.length] ?? 1;
+      yield bytes.subarray(at, at + size);
+      at += size;
+    }
+  }
+  return Readable.from(pieces(), { objectMode: false });
+}
+
+const read = async (output: ProviderOutput | undefined): Promise<Buffer> => {
+  if (output?.kind !== 'stream') throw new Error('pictures come as streams');
+  return buffer(output.stream);
+};
+
+/** Reads all outputs at the same time, as storing them does; null for one that fails. */
+const readAll = (outputs: ProviderOutput[]): Promise<(Buffer | null)[]> =>
+  Promise.all(outputs.map((output) => read(output).catch(() => null)));
+
+describe('the pictures of an Images API answer', () => {
+  // One that is empty is none.
+  const expected = [pictures[0], pictures[1], null, pictures[3]];
+
+  it('come out whole, wherever the answer is cut', async () => {
+    await assert(
+      asyncProperty(
+        array(integer({ min: 1, max: 9000 }), { minLength: 1, maxLength: 6 }),
+        async (sizes) => {
+          expect(await readAll(streamPictures(inPieces(answer(), sizes), 4))).toEqual(expected);
+        },
+      ),
+      { numRuns: 30 },
+    );
+  });
+
+  it('may escape their slashes', async () => {
+    const escaped = answer().replaceAll('/', '\\/');
+    expect(await readAll(streamPictures(inPieces(escaped, [333]), 4))).toEqual(expected);
+  });
+
+  it('do not wait for one whose reader gave up', async () => {
+    const [first, second] = streamPictures(inPieces(answer(), [1000]), 2);
+    if (first?.kind === 'stream') first.stream.destroy();
+    expect(await read(second)).toEqual(pictures[1]);
+  });
+
+  it('fail from where the answer breaks off', async () => {
+    const outputs = streamPictures(inPieces(answer().slice(0, 3000), [512]), 3);
+    const reads = outputs.map(read);
+    await Promise.all([
+      expect(reads[0]).resolves.toEqual(pictures[0]),
+      expect(reads[1]).rejects.toThrow('broke off'),
+      expect(reads[2]).rejects.toThrow('fewer'),
+    ]);
+  });
+
+  it('fail where the answer holds fewer', async () => {
+    const read5 = await readAll(streamPictures(inPieces(answer(), [512]), 5));
+    expect(read5).toEqual([...expected, null]);
+  });
+});

@@ -1,0 +1,374 @@
+/** /studio/image/edit, /studio/image/upscale, /studio/image/remove-background and /studio/image/batch. */
+import sharp from 'sharp';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { discPicture, download, pixelsOf } from '../harness/media.ts';
+import { startMediaServer, type MediaServer } from '../harness/media-server.ts';
+
+interface ToolBody {
+  success: boolean;
+  data: Picture & Batch;
+  credits: { used: number; cost: number; remaining: number };
+  error: string;
+  details: { path: string; message: string }[];
+  jobId: string;
+}
+interface Picture {
+  url: string;
+  imageUrl: string;
+  images: { url: string; contentType: string; width: number; height: number }[];
+  jobId: string;
+  storagePath: string | null;
+  expiresAt: string;
+}
+interface Batch {
+  total: number;
+  successful: number;
+  failed: number;
+  results: { success: boolean; index: number; data?: string; error?: { code: string } }[];
+}
+
+let gateway: TestGateway;
+let media: MediaServer;
+let disc: string;
+beforeAll(async () => {
+  media = await startMediaServer();
+  gateway = await startGateway({ admittedOrigins: [media.origin] });
+  disc = media.put('/disc.png', await discPicture(320, 200));
+});
+afterEach(async () => {
+  await gateway.sandbox.clearFaults();
+  await gateway.expectSettled();
+});
+afterAll(async () => {
+  await gateway.close();
+  media.close();
+});
+
+const image = (tool: string, body: object) =>
+  gateway.call<ToolBody>(`/api/v1/studio/image/${tool}`, { body });
+const available = async (): Promise<number> =>
+  (await gateway.api.services.ledger.balance(gateway.caller.organizationId))?.available ?? 0;
+
+describe('POST /studio/image/edit', () => {
+  it('answers with edited pictures that decode, paid for one by one', async () => {
+    const answer = await image('edit', {
+      prompt: 'paint it blue',
+      imageUrls: [disc],
+      numImages: 2,
+      outputFormat: 'webp',
+    });
+    expect(answer.status).toBe(200);
+    expect(answer.body.data).toMatchObject({
+      model: 'nano-banana',
+      metadata: { outputImages: 2, prompt: 'paint it blue', aspectRatio: null },
+    });
+    expect(answer.body.credits).toMatchObject({ used: 7.8, cost: 7.8 });
+    const original = await pixelsOf(await download(disc));
+    for (const shown of answer.body.data.images) {
+      const bytes = await download(shown.url);
+      const { format, width, height } = await sharp(bytes).metadata();
+      expect({ format, width, height }).toEqual({
+        format: 'webp',
+        width: shown.width,
+        height: shown.height,
+      });
+      expect(shown.contentType).toBe('image/webp');
+      // The shape follows the input.
+      expect(width / height).toBeCloseTo(original.width / original.height, 1);
+    }
+  });
+
+  it('changes what is white in the mask and leaves what is black', async () => {
+    const white = { create: { width: 160, height: 200, channels: 3, background: '#fff' } } as const;
+    const black = { create: { width: 320, height: 200, channels: 3, background: '#000' } } as const;
+    const half = await sharp(white).png().toBuffer();
+    const mask = await sharp(black)
+      .composite([{ input: half, left: 160, top: 0 }])
+      .png()
+      .toBuffer();
+    const answer = await image('edit', {
+      prompt: 'a garden on the right',
+      model: 'alpha-image-2',
+      imageUrls: [disc],
+      maskUrl: media.put('/mask.png', mask),
+    });
+    expect(answer.status).toBe(200);
+    const [shown] = answer.body.data.images;
+    const edited = await pixelsOf(await download(shown?.url ?? ''));
+    expect(differsFromWhite(edited, 0)).toBe(0);
+    expect(differsFromWhite(edited, 0.9)).toBeGreaterThan(0);
+  });
+
+  it('needs an input that can be read', async () => {
+    const before = await available();
+    const answer = await image('edit', {
+      prompt: 'add a hat',
+      imageUrls: [`${media.origin}/missing.png`],
+    });
+    expect(answer.status).toBe(400);
+    expect(answer.body.error).toBe('PROVIDER_REJECTED_INPUT');
+    expect(await available()).toBe(before);
+  });
+});
+
+/** How many of the rightmost pixels, from this share of the width to a tenth more, are not white. */
+function differsFromWhite(picture: Awaited<ReturnType<typeof pixelsOf>>, from: number): number {
+  let count = 0;
+  const start = Math.floor(picture.width * from);
+  const end = Math.floor(picture.width * (from + 0.1));
+  for (let y = 0; y < picture.height; y += 2) {
+    for (let x = start; x < end; x += 2) {
+      const [red, green, blue] = picture.at(x, y);
+      if (red < 250 || green < 250 || blue < 250) count += 1;
+    }
+  }
+  return count;
+}
+
+describe('POST /studio/image/upscale', () => {
+  it.each([
+    ['service_a', 2, 1, 8],
+    ['service_a', 4, 1, 8],
+    ['service_a', 6, 2, 16],
+    ['service_b', 6, 1, 2],
+  ])('%s × %d really is so much larger', async (service, scaleFactor, submits, credits) => {
+    const answer = await image('upscale', { imageUrl: disc, service, scaleFactor });
+    expect(answer.status).toBe(200);
+    const [width, height] = [320 * scaleFactor, 200 * scaleFactor];
+    expect(answer.body.data).toEqual({
+      url: expect.stringContaining(gateway.url),
+      imageUrl: answer.body.data.url,
+      contentType: 'image/png',
+      width,
+      height,
+      service,
+      model: service === 'service_a' ? 'Standard V2' : null,
+      scaleFactor,
+      persisted: false,
+      storagePath: null,
+      expiresAt: expect.any(String),
+    });
+    expect(answer.body.credits).toMatchObject({ used: credits, cost: credits });
+    const large = await pixelsOf(await download(answer.body.data.url));
+    expect([large.width, large.height]).toEqual([width, height]);
+    expect(large.at(width / 2, height / 2)).toEqual([192, 32, 32, 255]);
+    expect(large.at(2, 2)).toEqual([255, 255, 255, 255]);
+    const [job] = await gateway.database.query<{ id: string }>(
+      'SELECT id FROM job ORDER BY created_at DESC LIMIT 1',
+    );
+    expect(await gateway.sandbox.submits({ jobId: job?.id ?? '' })).toHaveLength(submits);
+  });
+
+  it('pays for no step when the second one fails', async () => {
+    const before = await available();
+    await gateway.sandbox.inject({ match: '"upscale_factor":2', faults: 'fail-result:500' });
+    const answer = await image('upscale', { imageUrl: disc, scaleFactor: 6 });
+    expect(answer.body.error).toBe('PROVIDER_ERROR');
+    expect(await available()).toBe(before);
+  });
+
+  it('keeps a result that is to be kept, and lets another end within the hour', async () => {
+    const kept = await image('upscale', { imageUrl: disc, persistToStorage: true });
+    expect(kept.body.data).toMatchObject({
+      persisted: true,
+      storagePath: expect.stringContaining(gateway.caller.organizationId),
+    });
+    const passing = await image('upscale', { imageUrl: disc });
+    const untilMs = (answer: typeof kept) => Date.parse(answer.body.data.expiresAt) - Date.now();
+    expect(untilMs(kept)).toBeGreaterThan(23 * 3_600_000);
+    expect(untilMs(passing)).toBeLessThanOrEqual(3_600_000);
+    expect(Number(new URL(passing.body.data.url).searchParams.get('expires')) * 1000).toBeLessThan(
+      Date.now() + 3_601_000,
+    );
+  });
+
+  it.each([
+    ['is not there', '/gone.png', undefined],
+    ['is no picture', '/text.png', Buffer.from('hello')],
+  ])('refuses an input that %s before anything is reserved', async (_name, path, bytes) => {
+    if (bytes) media.put(path, bytes);
+    const imageUrl = `${media.origin}${path}`;
+    const answer = await image('upscale', { imageUrl });
+    expect(answer.status).toBe(400);
+    expect(answer.body.error).toBe('INVALID_INPUT_URL');
+    expect(answer.body.details[0]?.path).toBe('imageUrl');
+    expect(await gateway.sandbox.submits({ match: imageUrl })).toEqual([]);
+  });
+
+  it('refuses a private address, and a result beyond the pixel limit', async () => {
+    const inside = await image('upscale', { imageUrl: 'https://127.0.0.1/a.png' });
+    expect(inside.body).toMatchObject({
+      error: 'INVALID_INPUT_URL',
+      details: [{ path: 'imageUrl' }],
+    });
+    const large = media.put('/large.png', await discPicture(2500, 2000));
+    const answer = await image('upscale', { imageUrl: large, scaleFactor: 4 });
+    expect(answer.body).toMatchObject({
+      error: 'INVALID_REQUEST',
+      details: [{ path: 'imageUrl', message: expect.stringContaining('64000000') }],
+    });
+  });
+
+  it('finds its result although no webhook ever comes', async () => {
+    await gateway.sandbox.inject({ match: 'topaz', faults: 'no-webhook', times: 1 });
+    const answer = await image('upscale', { imageUrl: disc });
+    expect(answer.status).toBe(200);
+  });
+});
+
+describe('POST /studio/image/remove-background', () => {
+  it('makes the background really transparent and keeps the rest', async () => {
+    const answer = await image('remove-background', { imageUrl: disc });
+    expect(answer.status).toBe(200);
+    expect(answer.body.data).toMatchObject({
+      contentType: 'image/png',
+      width: 320,
+      height: 200,
+      model: 'General Use (Light)',
+      operatingResolution: '1024x1024',
+      persisted: false,
+    });
+    expect(answer.body.credits.used).toBe(0.5);
+    const cut = await pixelsOf(await download(answer.body.data.url));
+    for (const [x, y] of [
+      [0, 0],
+      [319, 0],
+      [0, 199],
+      [319, 199],
+    ] as const) {
+      expect(cut.at(x, y)[3]).toBe(0);
+    }
+    expect(cut.at(160, 100)).toEqual([192, 32, 32, 255]);
+  });
+
+  it.each([
+    ['[the provider fails]', 'fail-result:500', 500, 'PROVIDER_ERROR'],
+    ['[the input is refused]', 'fail:422', 400, 'PROVIDER_REJECTED_INPUT'],
+  ])('%s: released', async (_name, faults, status, code) => {
+    const before = await available();
+    await gateway.sandbox.inject({ match: 'birefnet', faults });
+    const answer = await image('remove-background', { imageUrl: disc });
+    expect([answer.status, answer.body.error]).toEqual([status, code]);
+    expect(await available()).toBe(before);
+  });
+
+  it('is answered later when asked to be', async () => {
+    const ticket = await image('remove-background', { imageUrl: disc, async: true });
+    expect(ticket.status).toBe(202);
+    const done = await gateway.untilDone(ticket.body.data.jobId);
+    expect(done.body.data).toMatchObject({
+      status: 'completed',
+      billing: { state: 'charged', charged: 0.5 },
+      result: { width: 320, height: 200 },
+    });
+  });
+});
+
+describe('POST /studio/image/batch', () => {
+  const pictures = async (count: number, name: string): Promise<string[]> => {
+    const bytes = await discPicture(64, 64);
+    return Array.from({ length: count }, (_, index) => media.put(`/${name}-${index}.png`, bytes));
+  };
+
+  it('works on every picture, in order', async () => {
+    const imageUrls = await pictures(4, 'all');
+    const answer = await image('batch', { operation: 'remove-background', imageUrls });
+    expect(answer.status).toBe(200);
+    expect(answer.body.data).toEqual({
+      total: 4,
+      successful: 4,
+      failed: 0,
+      results: imageUrls.map((_, index) => ({ success: true, index, data: expect.any(String) })),
+    });
+    expect(answer.body.credits.used).toBeCloseTo(2);
+    for (const result of answer.body.data.results) {
+      const cut = await pixelsOf(await download(result.data ?? ''));
+      expect([cut.at(0, 0)[3], cut.at(32, 32)[3]]).toEqual([0, 255]);
+    }
+  });
+
+  it('charges what succeeded and says in place what did not', async () => {
+    const imageUrls = await pictures(5, 'some');
+    for (const index of [1, 3]) {
+      await gateway.sandbox.inject({ match: `some-${index}.png`, faults: 'fail-result:500' });
+    }
+    const before = await available();
+    const answer = await image('batch', { operation: 'remove-background', imageUrls });
+    expect(answer.status).toBe(200);
+    expect(answer.body.data).toMatchObject({ total: 5, successful: 3, failed: 2 });
+    expect(answer.body.data.results.map((result) => [result.index, result.success])).toEqual([
+      [0, true],
+      [1, false],
+      [2, true],
+      [3, false],
+      [4, true],
+    ]);
+    expect(answer.body.data.results[1]?.error?.code).toBe('PROVIDER_ERROR');
+    expect(answer.body.credits).toMatchObject({ used: 1.5, cost: 1.5 });
+    expect(before - (await available())).toBe(1_500_000);
+  });
+
+  it('enlarges, alone failing what cannot be read; a failed second step is not paid for', async () => {
+    const [good = '', broken = ''] = await pictures(2, 'steps');
+    const missing = `${media.origin}/steps-missing.png`;
+    await gateway.sandbox.inject({ match: '"upscale_factor":2', faults: 'fail:422', times: 1 });
+    const before = await available();
+    const answer = await image('batch', {
+      operation: 'upscale',
+      prompts: [good, missing, broken],
+      scaleFactor: 6,
+    });
+    expect(answer.status).toBe(200);
+    expect(answer.body.data).toMatchObject({ total: 3, successful: 1, failed: 2 });
+    expect(answer.body.data.results[1]).toMatchObject({ success: false, index: 1 });
+    const enlarged = answer.body.data.results.find((result) => result.success);
+    const large = await pixelsOf(await download(enlarged?.data ?? ''));
+    expect([large.width, large.height]).toEqual([384, 384]);
+    expect(before - (await available())).toBe(16_000_000);
+  });
+
+  it('fails as a whole, released, when nothing succeeded', async () => {
+    const before = await available();
+    const imageUrls = [`${media.origin}/none-1.png`, `${media.origin}/none-2.png`];
+    const answer = await image('batch', { operation: 'remove-background', imageUrls });
+    expect(answer.body.error).toBe('PROVIDER_REJECTED_INPUT');
+    expect(await available()).toBe(before);
+  });
+});
+
+describe('inputs that are files of ours', () => {
+  it('are measured and used by URL and by file id, and nobody else can use them', async () => {
+    const bytes = await discPicture(100, 60);
+    const granted = await gateway.call<{ fileId: string; uploadUrl: string; publicUrl: string }>(
+      '/api/v1/storage/upload-url',
+      { body: { contentType: 'image/png', size: bytes.length } },
+    );
+    const { fileId, uploadUrl, publicUrl } = granted.body;
+    const put = await fetch(uploadUrl, {
+      method: 'PUT',
+      body: new Uint8Array(bytes),
+      headers: { 'content-type': 'image/png' },
+    });
+    expect(put.ok).toBe(true);
+    for (const imageUrl of [fileId, publicUrl]) {
+      const answer = await image('upscale', { imageUrl });
+      expect(answer.body.data).toMatchObject({ width: 200, height: 120 });
+    }
+    const stranger = await gateway.newCaller({ credits: 100 });
+    for (const imageUrl of [fileId, publicUrl]) {
+      const answer = await gateway.call<ToolBody>('/api/v1/studio/image/upscale', {
+        key: stranger.key,
+        body: { imageUrl },
+      });
+      expect(answer.body).toMatchObject({
+        error: 'INVALID_INPUT_URL',
+        details: [{ path: 'imageUrl' }],
+      });
+    }
+    const film = await gateway.call<ToolBody>('/api/v1/studio/video/upscale', {
+      body: { videoUrl: fileId },
+    });
+    expect(film.body.details[0]?.path).toBe('videoUrl');
+  });
+});

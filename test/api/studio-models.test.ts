@@ -1,0 +1,102 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { imageModels } from '../../catalog/image-models.ts';
+import { capabilities } from '../../studio/registry.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { takes } from '../harness/capability.ts';
+
+interface Rule {
+  oneOf?: unknown[];
+  min?: number;
+  max?: number;
+}
+interface Published {
+  data: {
+    type: string;
+    endpoint: string;
+    defaultModel: string | null;
+    models: { id: string; parameters: Record<string, Rule> }[];
+    request: { properties: Record<string, object>; required?: string[] };
+  }[];
+}
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ worker: false });
+});
+afterAll(() => gateway.close());
+
+describe('GET /studio/models', () => {
+  it('tells every endpoint, its fields and its models', async () => {
+    const { status, body } = await gateway.call<Published>('/api/v1/studio/models');
+    expect(status).toBe(200);
+    expect(body.data.map((entry) => entry.endpoint)).toEqual(
+      capabilities.map(({ path }) => `POST /api/v1${path}`),
+    );
+    const generate = body.data.find((entry) => entry.type === 'imageGenerate');
+    expect(generate?.defaultModel).toBe('nano-banana');
+    expect(generate?.models.map((model) => model.id)).toEqual(imageModels.map((row) => row.id));
+    expect(generate?.request.required).toEqual(['prompt']);
+    expect(generate?.request.properties['prompt']).toMatchObject({ minLength: 3, maxLength: 2000 });
+  });
+
+  it('publishes limits that are in force', async () => {
+    const { body } = await gateway.call<Published>('/api/v1/studio/models');
+    const bodies: Record<string, object> = {
+      imageGenerate: { prompt: 'a tree' },
+      imageEdit: { prompt: 'a tree', imageUrls: ['https://example.com/a.png'] },
+      imageUpscale: { imageUrl: 'https://example.com/a.png' },
+      imageRemoveBackground: { imageUrl: 'https://example.com/a.png' },
+      videoGenerate: { prompt: 'a tree' },
+    };
+    let checked = 0;
+    for (const { type, models } of body.data) {
+      const capability = capabilities.find((entry) => entry.type === type);
+      const base = bodies[type];
+      if (!capability || !base) continue;
+      for (const { id, parameters } of models) {
+        const model = type === 'imageUpscale' ? { service: id } : { model: id };
+        const accepts = (field: string, value: unknown) =>
+          takes(capability, { ...base, ...model, [field]: value });
+        for (const [field, rule] of Object.entries(parameters)) {
+          for (const value of rule.oneOf ?? []) {
+            checked += 1;
+            expect(accepts(field, value), `${type} ${id} ${field}=${String(value)}`).toBe(true);
+          }
+          if (rule.oneOf) expect(accepts(field, 'something else')).toBe(false);
+          if (rule.min !== undefined) {
+            expect(accepts(field, rule.min), `${id} ${field}`).toBe(true);
+            expect(accepts(field, rule.min - 1), `${id} ${field}`).toBe(false);
+          }
+          if (rule.max !== undefined) {
+            expect(accepts(field, rule.max), `${id} ${field}`).toBe(true);
+            expect(accepts(field, rule.max + 1), `${id} ${field}`).toBe(false);
+          }
+        }
+      }
+    }
+    expect(checked).toBeGreaterThan(100);
+  });
+
+  it.each(['models', 'voices'])('%s need a key with the scope studio:read', async (what) => {
+    const path = `/api/v1/studio/${what}`;
+    expect((await gateway.call(path, { key: null })).status).toBe(401);
+    const { key } = await gateway.newCaller({ credits: 0, scopes: ['studio:image'] });
+    expect((await gateway.call(path, { key })).status).toBe(403);
+    expect((await gateway.call(path)).status).toBe(200);
+  });
+});
+
+describe('GET /studio/voices', () => {
+  it('tells 23 lowercase first names, one of them the default, and nothing of the provider', async () => {
+    const { body } = await gateway.call<{ data: { name: string; default: boolean }[] }>(
+      '/api/v1/studio/voices',
+    );
+    expect(body.data).toHaveLength(23);
+    expect(new Set(body.data.map(({ name }) => name)).size).toBe(23);
+    for (const voice of body.data) {
+      expect(voice.name).toMatch(/^[a-z]+$/);
+      expect(Object.keys(voice)).toEqual(['name', 'gender', 'default']);
+    }
+    expect(body.data.filter((voice) => voice.default)).toHaveLength(1);
+  });
+});

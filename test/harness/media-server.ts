@@ -1,0 +1,55 @@
+/** A stranger's web server with pictures and films on it, for inputs by URL. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** A running media server. */
+export interface MediaServer {
+  origin: string;
+  /** Puts bytes under a path; `ranges: false`: the server answers every range with the whole file. */
+  put: (path: string, bytes: Buffer, options?: { ranges?: boolean }) => string;
+  /** Bytes sent so far for a path. */
+  sentBytes: (path: string) => number;
+  close: () => void;
+}
+
+/** Starts it on a free port. */
+export async function startMediaServer(): Promise<MediaServer> {
+  const files = new Map<string, { bytes: Buffer; ranges: boolean; sentBytes: number }>();
+  const server = createServer((request, response) => {
+    const file = files.get(request.url ?? '');
+    if (!file) {
+      response.writeHead(404).end();
+      return;
+    }
+    const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? [];
+    if (!file.ranges || first === undefined) {
+      file.sentBytes += file.bytes.length;
+      response.writeHead(200, { 'content-length': file.bytes.length }).end(file.bytes);
+      return;
+    }
+    const end = Math.min(Number(last), file.bytes.length - 1);
+    const part = file.bytes.subarray(Number(first), end + 1);
+    file.sentBytes += part.length;
+    response.writeHead(206, {
+      'content-length': part.length,
+      'content-range': `bytes ${first}-${end}/${file.bytes.length}`,
+    });
+    response.end(part);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    origin,
+    put(path, bytes, { ranges = true } = {}) {
+      files.set(path, { bytes, ranges, sentBytes: 0 });
+      return `${origin}${path}`;
+    },
+    sentBytes: (path) => files.get(path)?.sentBytes ?? 0,
+    close() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}

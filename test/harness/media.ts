@@ -1,0 +1,64 @@
+/** Looks at media with decoders, as a customer would. */
+import { BufferSource, Input, ALL_FORMATS } from 'mediabunny';
+import sharp from 'sharp';
+
+/** The bytes behind a URL. @throws when it does not answer 200 */
+export async function download(url: string): Promise<Buffer> {
+  const answer = await fetch(url);
+  if (answer.status !== 200) throw new Error(`${url} answered ${answer.status}`);
+  return Buffer.from(await answer.arrayBuffer());
+}
+
+/** A picture's pixels as RGBA. */
+export async function pixelsOf(bytes: Buffer): Promise<{
+  width: number;
+  height: number;
+  at: (x: number, y: number) => [number, number, number, number];
+}> {
+  const { data, info } = await sharp(bytes)
+    .ensureAlpha()
+    .raw()
+    .toBuffer({ resolveWithObject: true });
+  return {
+    width: info.width,
+    height: info.height,
+    at(x, y) {
+      const start = (y * info.width + x) * 4;
+      const [red = 0, green = 0, blue = 0, alpha = 0] = data.subarray(start, start + 4);
+      return [red, green, blue, alpha];
+    },
+  };
+}
+
+/** What a film is, and that every frame's packet can be read. */
+export async function filmFacts(bytes: Buffer): Promise<{
+  mimeType: string;
+  codec: string | null;
+  width: number;
+  height: number;
+  durationSeconds: number;
+  frames: number;
+}> {
+  const input = new Input({ source: new BufferSource(bytes), formats: ALL_FORMATS });
+  const track = await input.getPrimaryVideoTrack();
+  if (!track) throw new Error('there is no video track');
+  const { packetCount } = await track.computePacketStats();
+  return {
+    mimeType: await input.getMimeType(),
+    codec: track.codec,
+    width: track.displayWidth,
+    height: track.displayHeight,
+    durationSeconds: await input.computeDuration(),
+    frames: packetCount,
+  };
+}
+
+/** A plain picture with a disc in its middle, as PNG. */
+export async function discPicture(width: number, height: number): Promise<Buffer> {
+  const radius = Math.floor(Math.min(width, height) / 4);
+  const disc = Buffer.from(
+    `<svg width="${width}" height="${height}"><rect width="100%" height="100%" fill="#ffffff"/>` +
+      `<circle cx="${width / 2}" cy="${height / 2}" r="${radius}" fill="#c02020"/></svg>`,
+  );
+  return sharp(disc).png().toBuffer();
+}

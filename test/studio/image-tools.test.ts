@@ -1,0 +1,171 @@
+import { describe, expect, it } from 'vitest';
+import type { DraftCall, InputFacts } from '../../studio/capability.ts';
+import { imageBatch } from '../../studio/image-batch.ts';
+import { imageRemoveBackground } from '../../studio/image-remove-background.ts';
+import { imageUpscale } from '../../studio/image-upscale.ts';
+import { planOf, refusalOf, takes } from '../harness/capability.ts';
+
+const imageUrl = 'https://example.com/a.png';
+const urls = (count: number) =>
+  Array.from({ length: count }, (_, index) => `https://example.com/${index}.png`);
+const facts = (width: number, height: number): InputFacts => ({
+  width,
+  height,
+  durationSeconds: null,
+});
+const usdOf = (call: DraftCall | undefined, measured: InputFacts): number => {
+  const price = call?.unitPriceUsd;
+  if (typeof price !== 'object') throw new Error('the price does not depend on the input');
+  return price.usdOf(measured);
+};
+
+describe('POST /studio/image/upscale: limits of spec §4.7', () => {
+  it.each([
+    [{}, true],
+    [{ imageUrl: undefined }, false],
+    [{ imageUrl: 'a.png' }, false],
+    [{ scaleFactor: 2 }, true],
+    [{ scaleFactor: 4 }, true],
+    [{ scaleFactor: 6 }, true],
+    [{ scaleFactor: 1 }, false],
+    [{ scaleFactor: 3 }, false],
+    [{ scaleFactor: 8 }, false],
+    [{ service: 'service_b' }, true],
+    [{ service: 'service_b', scaleFactor: 6 }, true],
+    [{ model: 'Standard V2' }, true],
+    [{ model: 'High Fidelity V2' }, true],
+    [{ model: 'CGI' }, true],
+    [{ model: 'Low Resolution V2' }, true],
+    [{ model: 'Redefine' }, false],
+    [{ faceEnhancement: false }, true],
+    [{ faceEnhancement: 'no' }, false],
+    [{ persistToStorage: true }, true],
+    [{ surprise: 1 }, false],
+  ])('%j → %s', (body, taken) => {
+    expect(takes(imageUpscale, { imageUrl, ...body })).toBe(taken);
+  });
+
+  it('refuses parameters of service_a on service_b, and unknown services', () => {
+    const service = 'service_b';
+    const refused = refusalOf(imageUpscale, {
+      imageUrl,
+      service,
+      model: 'CGI',
+      faceEnhancement: true,
+    });
+    expect(refused.code).toBe('UNSUPPORTED_PARAMETER');
+    expect(refused.details?.map((detail) => detail.path)).toEqual(['model', 'faceEnhancement']);
+    const unknown = refusalOf(imageUpscale, { imageUrl, service: 'service_c' });
+    expect(unknown.code).toBe('UNKNOWN_MODEL');
+    expect(unknown.details).toEqual([{ path: 'service', message: 'one of: service_a, service_b' }]);
+  });
+
+  it('does six times in two steps where the service does four at most', () => {
+    const [first, second, ...more] = planOf(imageUpscale, { imageUrl, scaleFactor: 6 }).calls;
+    expect(more).toEqual([]);
+    expect(first?.routes[0]?.input).toMatchObject({
+      image_url: imageUrl,
+      upscale_factor: 3,
+      model: 'Standard V2',
+      face_enhancement: true,
+    });
+    expect(second?.routes[0]?.input).toMatchObject({ upscale_factor: 2 });
+    expect(second?.inputFrom).toEqual({ callIndex: 0, field: 'image_url' });
+  });
+
+  it('is priced by the pixels of the result, and refuses what would be too large', () => {
+    const [call] = planOf(imageUpscale, { imageUrl, scaleFactor: 4 }).calls;
+    expect(usdOf(call, facts(1000, 1000))).toBe(0.08);
+    expect(usdOf(call, facts(1225, 1225))).toBeCloseTo(0.16);
+    expect(usdOf(call, facts(2000, 2000))).toBeCloseTo(0.24);
+    expect(() => usdOf(call, facts(2001, 2000))).toThrow(/64000000/);
+  });
+});
+
+describe('POST /studio/image/remove-background: limits of spec §4.7', () => {
+  it.each([
+    [{}, true],
+    [{ imageUrl: undefined }, false],
+    [{ model: 'General Use (Light)' }, true],
+    [{ model: 'General Use (Heavy)' }, true],
+    [{ model: 'Portrait' }, true],
+    [{ model: 'Matting' }, false],
+    [{ operatingResolution: '2048x2048' }, true],
+    [{ operatingResolution: '2304x2304' }, true],
+    [{ operatingResolution: '4096x4096' }, false],
+    [{ refineForeground: false }, true],
+    [{ persistToStorage: 'yes' }, false],
+    [{ scaleFactor: 2 }, false],
+  ])('%j → %s', (body, taken) => {
+    expect(takes(imageRemoveBackground, { imageUrl, ...body })).toBe(taken);
+  });
+
+  it('says its defaults to the provider, and takes the one model of the largest resolution', () => {
+    const input = (body: object) =>
+      planOf(imageRemoveBackground, { imageUrl, ...body }).calls[0]?.routes[0]?.input;
+    expect(input({})).toEqual({
+      image_url: imageUrl,
+      model: 'General Use (Light)',
+      operating_resolution: '1024x1024',
+      refine_foreground: true,
+      output_format: 'png',
+    });
+    expect(input({ operatingResolution: '2304x2304' })).toMatchObject({
+      model: 'General Use (Dynamic)',
+      operating_resolution: '2304x2304',
+    });
+  });
+});
+
+describe('POST /studio/image/batch: limits of spec §4.7', () => {
+  const remove = { operation: 'remove-background' };
+  const upscale = { operation: 'upscale' };
+  it.each([
+    [{ ...remove, imageUrls: urls(1) }, true],
+    [{ ...remove, imageUrls: urls(10) }, true],
+    [{ ...remove, imageUrls: urls(11) }, false],
+    [{ ...remove, imageUrls: [] }, false],
+    [{ ...remove }, false],
+    [{ imageUrls: urls(1) }, false],
+    [{ operation: 'rotate', imageUrls: urls(1) }, false],
+    [{ ...remove, prompts: urls(2) }, true],
+    [{ ...remove, prompts: ['a cat'] }, false],
+    [{ ...remove, prompts: urls(11) }, false],
+    [{ ...remove, prompts: urls(2), imageUrls: urls(2) }, true],
+    [{ ...remove, prompts: urls(2), imageUrls: urls(3) }, false],
+    [{ ...upscale, imageUrls: urls(2), scaleFactor: 4 }, true],
+    [{ ...upscale, imageUrls: urls(2), scaleFactor: 5 }, false],
+    [{ ...upscale, imageUrls: urls(2), service: 'service_b' }, true],
+    [{ ...upscale, imageUrls: urls(2), service: 'service_x' }, false],
+  ])('%j → %s', (body, taken) => {
+    expect(takes(imageBatch, body)).toBe(taken);
+  });
+
+  it('names what contradicts, and what belongs to the other operation', () => {
+    const conflict = refusalOf(imageBatch, { ...remove, prompts: urls(1), imageUrls: urls(2) });
+    expect(conflict.code).toBe('CONFLICTING_FIELDS');
+    expect(conflict.details?.map((detail) => detail.path)).toEqual(['imageUrls', 'prompts']);
+    const foreign = refusalOf(imageBatch, { ...remove, imageUrls: urls(1), scaleFactor: 2 });
+    expect(foreign.code).toBe('UNSUPPORTED_PARAMETER');
+    expect(foreign.details?.[0]?.path).toBe('scaleFactor');
+    const wrong = refusalOf(imageBatch, { ...remove, prompts: [...urls(1), 'a cat'] });
+    expect(wrong.details?.[0]?.path).toBe('prompts.1');
+  });
+
+  it('plans a call of its own for every picture, none required', () => {
+    const plan = planOf(imageBatch, { ...upscale, imageUrls: urls(3), scaleFactor: 6 });
+    expect(plan.calls.map((call) => [call.required, call.inputFrom?.callIndex])).toEqual([
+      [false, undefined],
+      [false, 0],
+      [false, undefined],
+      [false, 2],
+      [false, undefined],
+      [false, 4],
+    ]);
+    expect(plan.inputs?.map((input) => input.field)).toEqual([
+      'imageUrls.0',
+      'imageUrls.1',
+      'imageUrls.2',
+    ]);
+  });
+});

@@ -1,0 +1,139 @@
+import { describe, expect, it } from 'vitest';
+import { imageModels } from '../../catalog/image-models.ts';
+import { imageSizes } from '../../catalog/image-sizes.ts';
+import { backgroundRemovers, upscalers } from '../../catalog/image-tools.ts';
+import type { ParameterRules } from '../../catalog/model-parameters.ts';
+import { videoModels } from '../../catalog/video-models.ts';
+import { microFromCredits } from '../../domain/credits.ts';
+import type { Capability, DraftCall } from '../../studio/capability.ts';
+import { imageEdit } from '../../studio/image-edit.ts';
+import { imageGenerate } from '../../studio/image-generate.ts';
+import { imageRemoveBackground } from '../../studio/image-remove-background.ts';
+import { imageUpscale } from '../../studio/image-upscale.ts';
+import { videoGenerate } from '../../studio/video-generate.ts';
+import { videoRemoveBackground } from '../../studio/video-remove-background.ts';
+import { videoUpscale } from '../../studio/video-upscale.ts';
+import { planOf } from '../harness/capability.ts';
+
+const usdPerCredit = 0.01;
+const imageUrl = 'https://example.com/a.png';
+
+/** Every combination of the fields a price can depend on. */
+function combinations(rules: ParameterRules): Record<string, unknown>[] {
+  const values: Record<string, readonly unknown[]> = {
+    imageSize: Object.keys(imageSizes),
+    durationSeconds: [rules['durationSeconds']?.min, rules['durationSeconds']?.max],
+  };
+  const priced = [
+    'quality',
+    'resolution',
+    'imageSize',
+    'durationSeconds',
+    'generateAudio',
+    'scaleFactor',
+    'operatingResolution',
+  ];
+  return priced
+    .filter((field) => rules[field] !== undefined)
+    .reduce<Record<string, unknown>[]>(
+      (found, field) =>
+        found.flatMap((body) =>
+          [undefined, ...(rules[field]?.oneOf ?? values[field] ?? [])].map((value) => ({
+            ...body,
+            ...(value !== undefined && { [field]: value }),
+          })),
+        ),
+      [{}],
+    );
+}
+
+type Row = [string, Capability, Record<string, unknown>];
+const rows: Row[] = [
+  ...imageModels.flatMap((model) =>
+    combinations(model.generate).map((body): Row => [
+      model.id,
+      imageGenerate,
+      { prompt: 'a tree', model: model.id, ...body },
+    ]),
+  ),
+  ...imageModels.flatMap((model) =>
+    model.edit
+      ? combinations(model.edit).map((body): Row => [
+          model.id,
+          imageEdit,
+          { prompt: 'a tree', imageUrls: [imageUrl], model: model.id, ...body },
+        ])
+      : [],
+  ),
+  ...upscalers.flatMap((service) =>
+    combinations(service.parameters).map((body): Row => [
+      service.id,
+      imageUpscale,
+      { imageUrl, service: service.id, ...body },
+    ]),
+  ),
+  ...backgroundRemovers.flatMap((model) =>
+    combinations(model.parameters).map((body): Row => [
+      model.id,
+      imageRemoveBackground,
+      { imageUrl, model: model.id, ...body },
+    ]),
+  ),
+  ...videoModels.flatMap((model) =>
+    combinations(model.parameters).map((body): Row => [
+      model.id,
+      videoGenerate,
+      { prompt: 'a tree', model: model.id, ...body },
+    ]),
+  ),
+  ['video-upscale', videoUpscale, { videoUrl: imageUrl }],
+  ['video-remove-background', videoRemoveBackground, { videoUrl: imageUrl }],
+];
+
+const inputs = [
+  { width: 64, height: 64, durationSeconds: 0.3 },
+  { width: 1280, height: 720, durationSeconds: 12.5 },
+];
+const usdOf = ({ unitPriceUsd }: DraftCall): number[] =>
+  typeof unitPriceUsd === 'number'
+    ? [unitPriceUsd]
+    : inputs.map((facts) => unitPriceUsd.usdOf(facts));
+
+describe('the price of every row', () => {
+  it('is a positive whole number of micro-credits, never below its USD', () => {
+    expect(rows.length).toBeGreaterThan(150);
+    for (const [id, capability, body] of rows) {
+      for (const call of planOf(capability, body).calls) {
+        for (const usd of usdOf(call)) {
+          const micro = microFromCredits(usd / usdPerCredit);
+          const what = `${capability.type} ${id} ${JSON.stringify(body)}`;
+          expect(usd, what).toBeGreaterThan(0);
+          expect(Number.isSafeInteger(micro) && micro > 0, what).toBe(true);
+          expect(micro * usdPerCredit, what).toBeGreaterThanOrEqual(usd * 1e6 - 1e-3);
+          // One rounding rule: up, by less than one micro-credit.
+          expect(micro - (usd / usdPerCredit) * 1e6, what).toBeLessThan(1);
+        }
+      }
+    }
+  });
+
+  it('is told in the currency of the catalog for a few that can be checked by hand', () => {
+    const credits = (capability: Capability, body: object) =>
+      planOf(capability, body).calls.reduce(
+        (sum, call) => sum + call.quantity * ((usdOf(call)[0] ?? 0) / usdPerCredit),
+        0,
+      );
+    const tree = { prompt: 'a tree' };
+    expect(credits(imageGenerate, tree)).toBeCloseTo(3.9);
+    expect(credits(imageGenerate, { ...tree, numImages: 10 })).toBeCloseTo(39);
+    expect(credits(imageGenerate, { ...tree, model: 'nano-banana-pro', resolution: '4K' })).toBe(
+      30,
+    );
+    const gpt = { ...tree, model: 'alpha-image-2' };
+    expect(credits(imageGenerate, gpt)).toBeCloseTo(6);
+    expect(credits(imageGenerate, { ...gpt, quality: 'auto' })).toBeCloseTo(22);
+    const wide = { width: 2048, height: 2048 };
+    expect(credits(imageGenerate, { ...gpt, imageSize: wide, quality: 'low' })).toBeCloseTo(4);
+    expect(credits(videoGenerate, tree)).toBeCloseTo(320);
+  });
+});

@@ -1,0 +1,141 @@
+import { describe, expect, it } from 'vitest';
+import { videoModels } from '../../catalog/video-models.ts';
+import { videoGenerate } from '../../studio/video-generate.ts';
+import { videoRemoveBackground } from '../../studio/video-remove-background.ts';
+import { videoUpscale } from '../../studio/video-upscale.ts';
+import { planOf, refusalOf, takes } from '../harness/capability.ts';
+
+const prompt = 'waves at night';
+const imageUrl = 'https://example.com/a.png';
+const urls = (count: number) =>
+  Array.from({ length: count }, (_, index) => `https://example.com/${index}.png`);
+const route = (body: object) => planOf(videoGenerate, { prompt, ...body }).calls[0]?.routes[0];
+
+describe('POST /studio/video/generate: limits of spec §4.10', () => {
+  it.each([
+    // [fields, taken by veo, kling-3.0-pro, seedance-2.5, seedance-2.0]
+    [{ durationSeconds: 2 }, [false, false, false, false]],
+    [{ durationSeconds: 3 }, [false, true, false, false]],
+    [{ durationSeconds: 4 }, [true, true, true, true]],
+    [{ durationSeconds: 5 }, [false, true, true, true]],
+    [{ durationSeconds: 8 }, [true, true, true, true]],
+    [{ durationSeconds: 9 }, [false, true, true, true]],
+    [{ durationSeconds: 15 }, [false, true, true, true]],
+    [{ durationSeconds: 16 }, [false, false, true, false]],
+    [{ durationSeconds: 30 }, [false, false, true, false]],
+    [{ durationSeconds: 31 }, [false, false, false, false]],
+    [{ durationSeconds: 4.5 }, [false, false, false, false]],
+    [{ aspectRatio: '16:9' }, [true, true, true, true]],
+    [{ aspectRatio: '1:1' }, [false, true, true, true]],
+    [{ aspectRatio: '21:9' }, [false, false, true, true]],
+    [{ aspectRatio: '5:4' }, [false, false, false, false]],
+    [{ resolution: '480p' }, [false, false, true, true]],
+    [{ resolution: '720p' }, [true, false, true, true]],
+    [{ resolution: '1080p' }, [true, false, false, false]],
+    [{ generateAudio: false }, [true, true, true, true]],
+    [{ seed: 0 }, [true, false, false, true]],
+    [{ seed: 2_147_483_648 }, [false, false, false, false]],
+    [{ negativePrompt: 'rain' }, [true, true, false, false]],
+    [{ negativePrompt: '' }, [false, false, false, false]],
+    [{ imageUrl }, [true, true, true, true]],
+    [{ imageUrl: 'a.png' }, [false, false, false, false]],
+    [{ referenceUrls: urls(1) }, [false, false, true, true]],
+    [{ referenceUrls: urls(9) }, [false, false, true, true]],
+    [{ referenceUrls: urls(10) }, [false, false, true, false]],
+    [{ referenceUrls: urls(30) }, [false, false, true, false]],
+    [{ referenceUrls: urls(31) }, [false, false, false, false]],
+    [{ prompt: '' }, [false, false, false, false]],
+    [{ prompt: 'a'.repeat(2500) }, [true, true, true, true]],
+    [{ prompt: 'a'.repeat(2501) }, [true, false, true, true]],
+    [{ prompt: 'a'.repeat(5001) }, [false, false, false, false]],
+    [{ surprise: 1 }, [false, false, false, false]],
+    [{ async: false }, [true, true, true, true]],
+  ])('%j → %j', (fields, expected) => {
+    const taken = videoModels.map(({ id }) =>
+      takes(videoGenerate, { prompt, model: id, ...fields }),
+    );
+    expect(taken).toEqual(expected);
+  });
+
+  it('names the field of another model, and the models there are', () => {
+    const foreign = refusalOf(videoGenerate, { prompt, model: 'kling-3.0-pro', seed: 3 });
+    expect(foreign.code).toBe('UNSUPPORTED_PARAMETER');
+    expect(foreign.details?.[0]?.path).toBe('seed');
+    const unknown = refusalOf(videoGenerate, { prompt, model: 'sora' });
+    expect(unknown.code).toBe('UNKNOWN_MODEL');
+    expect(unknown.details?.[0]?.message).toBe(
+      'one of: veo, kling-3.0-pro, seedance-2.5, seedance-2.0',
+    );
+  });
+
+  it('refuses a first picture beside references, and a shape beside a picture that decides it', () => {
+    const both = { prompt, model: 'seedance-2.5', imageUrl, referenceUrls: urls(2) };
+    expect(refusalOf(videoGenerate, both).code).toBe('CONFLICTING_FIELDS');
+    const shaped = { prompt, model: 'kling-3.0-pro', imageUrl, aspectRatio: '1:1' };
+    expect(refusalOf(videoGenerate, shaped).details?.map((detail) => detail.path)).toEqual([
+      'imageUrl',
+      'aspectRatio',
+    ]);
+  });
+
+  it('always answers later', () => {
+    expect(planOf(videoGenerate, { prompt, async: false }).async).toBe(true);
+  });
+
+  it('speaks each provider model’s own words: lengths as text, pictures by their field', () => {
+    expect(route({ durationSeconds: 6 })).toEqual({
+      provider: 'fal',
+      operation: 'fal-ai/veo3.1',
+      input: { prompt, duration: '6s', resolution: '720p', generate_audio: true },
+    });
+    expect(route({ model: 'kling-3.0-pro', imageUrl })).toEqual({
+      provider: 'fal',
+      operation: 'fal-ai/kling-video/v3/pro/image-to-video',
+      input: { prompt, duration: '5', generate_audio: true, start_image_url: imageUrl },
+    });
+    expect(route({ model: 'seedance-2.0', referenceUrls: urls(2), seed: 7 })).toEqual({
+      provider: 'fal',
+      operation: 'bytedance/seedance-2.0/reference-to-video',
+      input: {
+        prompt,
+        duration: '5',
+        resolution: '720p',
+        generate_audio: true,
+        image_urls: urls(2),
+        seed: 7,
+      },
+    });
+  });
+
+  it('is priced by the second, by sound and by resolution', () => {
+    const usd = (body: object) => planOf(videoGenerate, { prompt, ...body }).calls[0]?.unitPriceUsd;
+    expect(usd({})).toBeCloseTo(8 * 0.4);
+    expect(usd({ durationSeconds: 4, generateAudio: false })).toBeCloseTo(4 * 0.2);
+    expect(usd({ model: 'seedance-2.5', resolution: '480p' })).toBeCloseTo(5 * 0.2205);
+  });
+});
+
+describe.each([videoUpscale, videoRemoveBackground])('POST $path', (capability) => {
+  const videoUrl = 'https://example.com/a.mp4';
+  it.each([
+    [{ videoUrl }, true],
+    [{ videoUrl, async: true }, true],
+    [{}, false],
+    [{ videoUrl: 'a.mp4' }, false],
+    [{ videoUrl, model: 'x' }, false],
+  ])('%j → %s', (body, taken) => {
+    expect(takes(capability, body)).toBe(taken);
+  });
+
+  it('is priced by started seconds, within its limits', () => {
+    const price = planOf(capability, { videoUrl }).calls[0]?.unitPriceUsd;
+    if (typeof price !== 'object') throw new Error('the price depends on the input');
+    const usd = (durationSeconds: number, width = 640, height = 360) =>
+      price.usdOf({ width, height, durationSeconds });
+    expect(usd(3.2)).toBeCloseTo(4 * usd(1));
+    expect(usd(120)).toBeCloseTo(120 * usd(1));
+    expect(() => usd(120.1)).toThrow(/120/);
+    expect(() => usd(1, 4098, 2)).toThrow(/pixels/);
+    expect(price.input.field).toBe('videoUrl');
+  });
+});
