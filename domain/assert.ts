@@ -1,5 +1,5 @@
 /** A broken promise between our own parts: always a programmer's error, always a 500. */
-export class AssertionError extends Error {
+class AssertionError extends Error {
   override readonly name = 'AssertionError';
 }
 

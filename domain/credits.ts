@@ -5,7 +5,7 @@
 import { assert } from './assert.ts';
 
 /** Micro-credits in one credit. */
-export const microPerCredit = 1_000_000;
+const microPerCredit = 1_000_000;
 
 /**
  * Micro-credits of an amount in credits, rounded up: a price is never lost to rounding.

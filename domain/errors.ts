@@ -169,8 +169,3 @@ export class GatewayError extends Error {
     return errorTable[this.code].retryable;
   }
 }
-
-/** Tells whether a word is a code of the table (e.g. a Temporal failure type). */
-export function isErrorCode(word: unknown): word is ErrorCode {
-  return typeof word === 'string' && Object.hasOwn(errorTable, word);
-}
