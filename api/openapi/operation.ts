@@ -38,7 +38,7 @@ export interface Operation {
 const errorDetail = z.object({ path: z.string(), message: z.string() });
 
 /** The error object (spec §2.1, design §7). */
-export const errorSchema = z
+const errorSchema = z
   .looseObject({
     error: z.string(),
     message: z.string().optional(),
@@ -48,7 +48,7 @@ export const errorSchema = z
   .meta({ id: 'Error', description: 'Machine-readable code, detail for people, fields at fault.' });
 
 /** Headers of every answer behind a key (spec §8). */
-export const rateHeaders = z.object({
+const rateHeaders = z.object({
   'X-RateLimit-Limit': z.int().meta({ description: 'Requests per minute of this key.' }),
   'X-RateLimit-Remaining': z.int(),
   'X-RateLimit-Reset': z.int().meta({ description: 'Unix seconds when the minute ends.' }),
