@@ -14,6 +14,7 @@ import {
   type Canceled,
   type Operation,
   type Provider,
+  type ProviderQueue,
   type Submitted,
 } from './providers/provider.ts';
 import type { ArtifactStore } from './storage/artifacts.ts';
@@ -76,7 +77,7 @@ export function createProviderCalls(deps: ProviderCallsDeps): ProviderCalls {
     collectCall: (task) => attempt(() => collect(deps, task)),
     cancelCall: (task) =>
       attempt(async () =>
-        providerOf(deps, task).cancel(
+        queueOf(deps, task).cancel(
           await operationOf(deps, task),
           AbortSignal.timeout(lookTimeoutMs),
         ),
@@ -140,7 +141,7 @@ async function send(deps: ProviderCallsDeps, task: CallTask): Promise<Submitted>
 }
 
 async function collect(deps: ProviderCallsDeps, task: CollectTask): Promise<CollectOutcome> {
-  const checked = await providerOf(deps, task).check(await operationOf(deps, task), {
+  const checked = await queueOf(deps, task).check(await operationOf(deps, task), {
     signal: AbortSignal.timeout(lookTimeoutMs),
     expectDone: task.expectDone,
   });
@@ -163,9 +164,15 @@ function providerOf(deps: ProviderCallsDeps, task: CallTask): Provider {
   return provider;
 }
 
+function queueOf(deps: ProviderCallsDeps, task: CallTask): ProviderQueue {
+  const { queue } = providerOf(deps, task);
+  assert(queue, `the provider ${task.route.provider} queues work`);
+  return queue;
+}
+
 async function operationOf(deps: ProviderCallsDeps, task: CollectTask): Promise<Operation> {
   if (!task.adopted) return task.operation;
-  const operation = providerOf(deps, task).adopt(task.route.operation, task.operation.id);
+  const operation = queueOf(deps, task).adopt(task.route.operation, task.operation.id);
   await deps.records.accepted({ ...callOf(task), operation });
   return operation;
 }

@@ -24,8 +24,10 @@ export interface Submission {
 /** What a provider made of a call. */
 export interface ProviderResult {
   outputs: ProviderOutput[];
-  /** A result that is data, e.g. a transcription; null for media. */
+  /** What is told beside the outputs, or a result that is data: small, it travels to Temporal. */
   data: Json;
+  /** Seconds that the provider worked on or made, where it tells and the outputs do not. */
+  seconds?: number;
 }
 
 /** The handle of queued work: the provider's id, and whatever else the adapter needs to find it. */
@@ -71,6 +73,12 @@ export interface Provider {
   name: string;
   /** @throws ProviderFailure */
   submit: (submission: Submission) => Promise<Submitted>;
+  /** How queued work is found again; null for a provider that answers a submit with the result. */
+  queue: ProviderQueue | null;
+}
+
+/** The half of a provider that queues work: looks, cancels and webhooks. */
+export interface ProviderQueue {
   /** @throws ProviderFailure `unreachable` when nothing was learnt */
   check: (operation: Operation, looking: Looking) => Promise<Checked>;
   cancel: (operation: Operation, signal: AbortSignal) => Promise<Canceled>;

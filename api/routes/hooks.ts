@@ -27,10 +27,10 @@ const notificationBytesMax = 1024 * 1024;
 export function addHookRoutes(router: Router<RequestState>, deps: HookRoutesDeps): void {
   router.post('/hooks/:provider/:jobId/:callIndex/:mac', async (ctx) => {
     const { provider: name = '', jobId = '', callIndex = '', mac = '' } = ctx.params;
-    const provider = deps.providers.get(name);
+    const queue = deps.providers.get(name)?.queue;
     const address = { provider: name, jobId, callIndex: Number(callIndex) };
     const ours =
-      provider &&
+      queue &&
       isId('job', jobId) &&
       /^\d{1,3}$/.test(callIndex) &&
       deps.urls.holds(address, mac);
@@ -41,7 +41,7 @@ export function addHookRoutes(router: Router<RequestState>, deps: HookRoutesDeps
     );
     let operationId: string;
     try {
-      ({ operationId } = await provider.verify({ headers, body }));
+      ({ operationId } = await queue.verify({ headers, body }));
     } catch (error) {
       if (!(error instanceof NotificationRefused)) throw error;
       deps.logger.warn({ jobId, provider: name, reason: error.message }, 'notification.refused');

@@ -23,7 +23,7 @@ const jwks = z.object({
 const notificationBody = z.object({ request_id: z.string().min(1) });
 const signatureForm = /^[0-9a-f]{128}$/i;
 
-/** Makes the check of a notification; see `Provider.verify`. */
+/** Makes the check of a notification; see `ProviderQueue.verify`. */
 export function createFalVerifier(
   options: VerifierOptions,
 ): (raw: RawNotification) => Promise<Notification> {

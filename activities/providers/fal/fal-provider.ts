@@ -44,14 +44,16 @@ export function createFalProvider(options: FalOptions): Provider {
   return {
     name: 'fal',
     submit: (submission) => submit(exchange, base, submission),
-    check: (operation, looking) => check(exchange, requestUrl(base, operation), looking),
-    async cancel(operation, signal): Promise<Canceled> {
-      const url = `${requestUrl(base, operation)}/cancel`;
-      const answer = await asked(exchange({ method: 'PUT', url, signal }));
-      return answer.status === 202 || answer.status === 200 ? 'requested' : 'already_done';
+    queue: {
+      check: (operation, looking) => check(exchange, requestUrl(base, operation), looking),
+      async cancel(operation, signal): Promise<Canceled> {
+        const url = `${requestUrl(base, operation)}/cancel`;
+        const answer = await asked(exchange({ method: 'PUT', url, signal }));
+        return answer.status === 202 || answer.status === 200 ? 'requested' : 'already_done';
+      },
+      adopt: (endpoint, id) => ({ endpoint, id }),
+      verify: createFalVerifier({ jwksUrl: options.jwksUrl, agent }),
     },
-    adopt: (endpoint, id) => ({ endpoint, id }),
-    verify: createFalVerifier({ jwksUrl: options.jwksUrl, agent }),
   };
 }
 
