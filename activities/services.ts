@@ -66,7 +66,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     chat: createChat({ config, ledger: chatLedger, logger }),
     records: createCallRecords(pool),
     news: createJobNews(),
-    providers: createProviders(config),
+    providers: createProviders(config, { storage }),
     chatCatalog: await openChatCatalog(config),
     storage,
     signedUrls,

@@ -13,6 +13,7 @@ interface ProviderTraits {
 /** Traits by provider name; the adapters are in activities/providers/. */
 export const providerTraits = {
   fal: { notifies: true, submitTimeoutMs: 45_000 },
+  elevenlabs: { notifies: false, submitTimeoutMs: 300_000 },
 } as const satisfies Record<string, ProviderTraits>;
 
 /** A provider that we have an adapter for. */

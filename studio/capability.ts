@@ -5,7 +5,7 @@
 import type { z } from 'zod';
 import type { ProviderName } from '../catalog/providers.ts';
 import type { JsonObject } from '../domain/json.ts';
-import type { CallOutputs, OutputSpec, StoredArtifact } from './job-plan.ts';
+import type { CallOutputs, JobPlan, Meter, OutputSpec, StoredArtifact } from './job-plan.ts';
 
 /** A route before the API adds the task queue of its provider. */
 export interface DraftRoute {
@@ -18,8 +18,10 @@ export interface DraftRoute {
 export interface DraftCall {
   routes: DraftRoute[];
   output: OutputSpec;
+  /** What `quantity` counts; artifacts when absent. */
+  meter?: Meter;
   quantity: number;
-  /** USD of one delivered artifact, from the catalog. */
+  /** USD of one delivered unit, from the catalog. */
   unitPriceUsd: number;
   /** Without this call's result the others are worth nothing. */
   required: boolean;
@@ -41,6 +43,7 @@ export interface DraftPlan {
   calls: DraftCall[];
   /** Everything that is to be read: checked before anything is reserved. */
   inputs?: PlanInput[];
+  assembly?: JobPlan['assembly'];
   /** The caller asked for 202, or the model always answers later. */
   async: boolean;
 }

@@ -185,6 +185,7 @@ function taskOf(running: RunningCall) {
     routeIndex,
     route,
     output: call.output,
+    meter: call.meter,
     quantity: call.quantity,
   };
 }

@@ -1,5 +1,7 @@
 /** All providers by name. Adding one is a folder, an import and a line. */
 import type { Config } from '../../platform/config.ts';
+import type { Storage } from '../storage/storage.ts';
+import { createElevenlabsProvider } from './elevenlabs/elevenlabs-provider.ts';
 import { createFalProvider } from './fal/fal-provider.ts';
 import type { Provider } from './provider.ts';
 
@@ -7,12 +9,20 @@ import type { Provider } from './provider.ts';
 export type ProviderConcurrency = Record<string, number>;
 
 /** The providers that this configuration reaches. */
-export function createProviders(config: Config): Map<string, Provider> {
+export function createProviders(
+  config: Config,
+  { storage }: { storage: Storage },
+): Map<string, Provider> {
   const providers = [
     createFalProvider({
       apiKey: config.FAL_KEY,
       queueUrl: config.FAL_QUEUE_URL,
       jwksUrl: config.FAL_JWKS_URL,
+    }),
+    createElevenlabsProvider({
+      apiKey: config.ELEVENLABS_API_KEY,
+      baseUrl: config.ELEVENLABS_BASE_URL,
+      openFile: (storageKey) => storage.open(storageKey),
     }),
   ];
   return new Map(providers.map((provider) => [provider.name, provider]));
@@ -20,5 +30,5 @@ export function createProviders(config: Config): Map<string, Provider> {
 
 /** Calls at the same time per worker process, by provider. */
 export function providerConcurrency(config: Config): ProviderConcurrency {
-  return { fal: config.FAL_CONCURRENCY };
+  return { fal: config.FAL_CONCURRENCY, elevenlabs: config.ELEVENLABS_CONCURRENCY };
 }

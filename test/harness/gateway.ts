@@ -276,6 +276,8 @@ function environment(parts: Parts): Record<string, string> {
     SANDBOX_CHAT_OPENAI_URL: `${parts.sandbox.url}/chat-openai/v1`,
     SANDBOX_CHAT_ANTHROPIC_URL: `${parts.sandbox.url}/chat-anthropic`,
     SANDBOX_CHAT_KEY: parts.sandbox.chatKey,
+    ELEVENLABS_API_KEY: parts.sandbox.elevenlabsKey,
+    ELEVENLABS_BASE_URL: `${parts.sandbox.url}/elevenlabs`,
     ALLOW_PRIVATE_NETWORK_ORIGINS: parts.sandbox.url,
     RATE_LIMIT_PER_MINUTE: '100000',
     POLL_RATE_LIMIT_PER_MINUTE: '100000',

@@ -18,6 +18,7 @@ export interface TestSandbox {
   url: string;
   falKey: string;
   chatKey: string;
+  elevenlabsKey: string;
   /** The independent witness: what was accepted for a job, or with these words in it. */
   submits: (query: { jobId?: string; match?: string }) => Promise<AcceptedSubmit[]>;
   /** Chat requests as they came, newest last. */
@@ -42,6 +43,7 @@ interface SandboxOptions {
 export async function startSandbox(options: SandboxOptions): Promise<TestSandbox> {
   const falKey = 'sandbox-fal-key-of-tests';
   const chatKey = 'sandbox-chat-key-of-tests';
+  const elevenlabsKey = 'sandbox-elevenlabs-key-of-tests';
   const child = fork(script, {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     env: {
@@ -50,6 +52,7 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
       SANDBOX_DATA_DIR: options.dataDir,
       SANDBOX_FAL_KEY: falKey,
       SANDBOX_CHAT_KEY: chatKey,
+      SANDBOX_ELEVENLABS_KEY: elevenlabsKey,
       SANDBOX_LATENCY_MS: String(options.latencyMs ?? 100),
       SANDBOX_FSYNC: '0',
       ...options.env,
@@ -71,6 +74,7 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
     url,
     falKey,
     chatKey,
+    elevenlabsKey,
     async submits(query) {
       const answer = await ask(`submits?${new URLSearchParams(query).toString()}`);
       const found = (await answer.json()) as AcceptedSubmit[] | { submits: AcceptedSubmit[] };

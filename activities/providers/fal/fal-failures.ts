@@ -14,32 +14,6 @@ const modelError = z.object({
 });
 const platformError = z.object({ detail: z.string(), error_type: z.string().nullish() });
 
-/** Errors of the connection that come before any byte of the request has left. */
-const beforeSending = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'UND_ERR_CONNECT_TIMEOUT',
-  'CERT_HAS_EXPIRED',
-  'DEPTH_ZERO_SELF_SIGNED_CERT',
-  'ERR_TLS_CERT_ALTNAME_INVALID',
-  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-]);
-
-/** A submit that got no answer: only what failed before sending is certainly not accepted. */
-export function failureOfTransport(error: unknown): ProviderFailure {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  return beforeSending.has(code)
-    ? new ProviderFailure('not_accepted', `the provider cannot be reached (${code})`, {
-        cause: error,
-      })
-    : new ProviderFailure('unknown', 'the provider broke off while the call was sent', {
-        cause: error,
-      });
-}
-
 /** A submit that was answered with an error status. */
 export function failureOfSubmit(answer: Answer): ProviderFailure {
   const retryAfterMs = parseRetryAfter(answer.headers['retry-after']);

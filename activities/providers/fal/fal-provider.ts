@@ -16,7 +16,8 @@ import {
   type Submitted,
 } from '../provider.ts';
 import { parseRetryAfter } from '../retry-after.ts';
-import { failureOfResult, failureOfSubmit, failureOfTransport } from './fal-failures.ts';
+import { failureOfTransport } from '../transport-failures.ts';
+import { failureOfResult, failureOfSubmit } from './fal-failures.ts';
 import { createFalHttp, type FalAnswer, type FalRequest } from './fal-http.ts';
 import { createFalVerifier } from './fal-notifications.ts';
 import { outputsOf } from './fal-outputs.ts';
