@@ -14,6 +14,7 @@ import { createLedger, type Ledger } from './ledger/ledger.ts';
 import { createNotificationUrls, type NotificationUrls } from './providers/notification-url.ts';
 import type { Provider } from './providers/provider.ts';
 import { createProviders } from './providers/registry.ts';
+import { createRecordings, type Recordings } from './recordings.ts';
 import { createArtifactStore, type ArtifactStore } from './storage/artifacts.ts';
 import type { SignedUrls } from './storage/local-disk.ts';
 import { openStorage } from './storage/open-storage.ts';
@@ -37,6 +38,7 @@ export interface Services {
   inputs: Inputs;
   outbound: Outbound;
   artifacts: ArtifactStore;
+  recordings: Recordings;
   urls: NotificationUrls;
   logger: Logger;
 }
@@ -74,6 +76,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     inputs: createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl }),
     outbound,
     artifacts: createArtifactStore({ storage, outbound }),
+    recordings: createRecordings({ storage, outbound }),
     urls: createNotificationUrls({
       publicBaseUrl: ownUrl,
       secret: config.WEBHOOK_SECRET,

@@ -3,6 +3,7 @@ import Router, { type RouterMiddleware } from '@koa/router';
 import type { Client } from '@temporalio/client';
 import Koa from 'koa';
 import helmet from 'koa-helmet';
+import { loadDocuments } from '../activities/documents.ts';
 import { createInbox } from '../activities/notifications.ts';
 import { createNotificationRelay } from '../activities/notification-relay.ts';
 import { createJobReads } from '../activities/job-reads.ts';
@@ -50,7 +51,7 @@ const resultUrlTtlMs = 24 * 3_600_000;
 export function createApp(deps: AppDeps): Koa<RequestState> {
   const { config, services, client } = deps;
   const { pool, news, storage, logger } = services;
-  const reads = createJobReads(pool);
+  const reads = createJobReads(pool, (outputs) => loadDocuments(storage, outputs));
   const inbox = createInbox(pool);
   const relay = createNotificationRelay({
     client,
@@ -104,7 +105,14 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
     outbound: services.outbound,
     stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
   });
-  addStudioRoutes(keyed, { config, admission, idempotency, inputs: services.inputs, view });
+  addStudioRoutes(keyed, {
+    config,
+    admission,
+    idempotency,
+    inputs: services.inputs,
+    recordings: services.recordings,
+    view,
+  });
   addUploadUrlRoute(keyed, {
     storage,
     uploads: services.uploads,

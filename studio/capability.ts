@@ -4,7 +4,7 @@
  */
 import type { z } from 'zod';
 import type { ProviderName } from '../catalog/providers.ts';
-import type { JsonObject } from '../domain/json.ts';
+import type { Json, JsonObject } from '../domain/json.ts';
 import type { CallOutputs, JobPlan, Meter, OutputSpec, StoredArtifact } from './job-plan.ts';
 
 /** A route before the API adds the task queue of its provider. */
@@ -55,7 +55,22 @@ export interface FinishedJob {
   outputs: CallOutputs[];
   /** A readable URL of a stored artifact, signed anew for this answer. */
   urlOf: (artifact: StoredArtifact) => string;
+  /** The content of a JSON artifact; null where a job is one of many, and a document too much. */
+  documentOf: (artifact: StoredArtifact) => Json;
 }
+
+/** A recording that a request names by URL or file id, or brings along. */
+export interface RecordingSource {
+  /** The request field, for errors. */
+  field: string;
+  source: string;
+}
+
+/** A recording that was looked at before its request is priced. */
+export type Recording =
+  | { kind: 'file'; storageKey: string; durationSeconds: number }
+  /** Read by the provider; its length is known when it is done. */
+  | { kind: 'url'; url: string };
 
 /** One Studio endpoint; `Request` is the parsed body. */
 interface Definition<Request> {
@@ -68,7 +83,13 @@ interface Definition<Request> {
   medium: 'image' | 'video' | 'audio';
   /** One line of the API reference. */
   summary: string;
+  /** `bare`: the data is the whole answer, and the credits are told in headers. */
+  envelope?: 'bare';
   request: z.ZodType<Request>;
+  /** A file that may come as multipart/form-data; its id is given to the request as `fileId`. */
+  upload?: { field: string; bytesMax: number };
+  /** The recording that the request is about; its length decides the price. */
+  recording?: (request: Request) => RecordingSource;
   /** A request that works, shown in the API reference. */
   example: Record<string, unknown>;
   /** The `data` that `present` makes, described. */
@@ -77,7 +98,7 @@ interface Definition<Request> {
    * Decides provider, calls and prices.
    * @throws GatewayError UNKNOWN_MODEL, UNSUPPORTED_PARAMETER, CONFLICTING_FIELDS, INVALID_REQUEST
    */
-  plan: (request: Request) => DraftPlan;
+  plan: (request: Request, recording?: Recording) => DraftPlan;
   /** The `data` of the answer (spec §4.6). */
   present: (job: FinishedJob) => Record<string, unknown>;
 }

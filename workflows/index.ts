@@ -3,3 +3,9 @@
  * the same body over their plan. This file is the entry of the workflow bundle.
  */
 export { studioJob as imageGenerate } from './studio-job.ts';
+export { studioJob as voiceoverGenerate } from './studio-job.ts';
+export { studioJob as dialogueGenerate } from './studio-job.ts';
+export { studioJob as musicPlan } from './studio-job.ts';
+export { studioJob as musicGenerate } from './studio-job.ts';
+export { studioJob as sfxGenerate } from './studio-job.ts';
+export { studioJob as audioTranscribe } from './studio-job.ts';

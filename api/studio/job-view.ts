@@ -47,6 +47,7 @@ export function createJobView(deps: {
       model: job.model,
       outputs: job.outputs,
       urlOf: await signedUrls(job.outputs),
+      documentOf: ({ storageKey }) => job.documents?.get(storageKey) ?? null,
     });
   }
 
