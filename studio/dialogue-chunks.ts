@@ -45,7 +45,9 @@ function cutLine({ text, voice_id }: SpokenLine): SpokenLine[] {
 function cutPoint(text: string): number {
   const head = text.slice(0, chunkCharactersMax);
   const sentence = Math.max(
-    ...[...head.matchAll(/[.!?…。！？]["'”’)]*\s*/gu)].map((match) => match.index + match[0].length),
+    ...[...head.matchAll(/[.!?…。！？]["'”’)]*\s*/gu)].map(
+      (match) => match.index + match[0].length,
+    ),
     0,
   );
   if (sentence > 0) return sentence;

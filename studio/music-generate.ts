@@ -36,7 +36,11 @@ const fields = z.strictObject({
 
 /** One name for the plan from here on, so that a job holds it once. */
 const request = fields.transform(({ plan, ...body }) => {
-  if (plan && body.composition_plan && JSON.stringify(plan) !== JSON.stringify(body.composition_plan)) {
+  if (
+    plan &&
+    body.composition_plan &&
+    JSON.stringify(plan) !== JSON.stringify(body.composition_plan)
+  ) {
     throw conflict('composition_plan and plan are two names of one field, and differ', [
       'composition_plan',
       'plan',

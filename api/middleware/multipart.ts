@@ -37,7 +37,7 @@ function refuse(path: string, message: string): GatewayError {
 }
 
 /**
- * Reads a form; the file is gone when this throws.
+ * Reads a form.
  * @throws GatewayError INVALID_REQUEST naming the part, FILE_TOO_LARGE, or what `keep` throws
  */
 export async function receiveForm<Kept>(
@@ -70,28 +70,33 @@ async function read<Kept>(ctx: Context, rules: FormRules<Kept>): Promise<Receive
   const parser = openParser(ctx, rules.bytesMax);
   const texts = new Map<string, string>();
   const { promise: parsed, resolve, reject } = Promise.withResolvers<void>();
-  let keeping: Promise<{ kept: Kept; name: string }> | null = null;
+  const keeping: Promise<{ kept: Kept; name: string }>[] = [];
 
-  parser.on('field', (name, value, nameCut, valueCut) => {
-    if (nameCut || valueCut) reject(refuse(name, 'is too long'));
+  parser.on('field', (name, value) => {
+    // The parser cuts at these sizes: what has them may have had more.
+    const cut = name.length >= limits.fieldNameSize || value.length >= limits.fieldSize;
+    if (cut) reject(refuse(name, 'is too long'));
     else if (texts.has(name)) reject(refuse(name, 'is there twice'));
     else if (value.includes('\0') || !value.isWellFormed()) {
       reject(refuse(name, 'must not hold NUL characters or lone surrogates'));
     } else texts.set(name, value);
   });
   parser.on('file', (name, stream, fileName) => {
+    // A form that breaks off tells its file late, when nobody may be reading it any more.
+    stream.on('error', () => {});
     if (name !== rules.field) {
       stream.resume();
       reject(refuse(name, `the file is expected in the part \`${rules.field}\``));
       return;
     }
-    keeping = rules.keep(stream).then((kept) => ({ kept, name: fileName ?? '' }));
-    keeping.catch(reject);
+    const kept = rules.keep(stream).then((file) => ({ kept: file, name: fileName ?? '' }));
+    kept.catch(reject);
+    keeping.push(kept);
   });
   parser.once('filesLimit', () => reject(refuse(rules.field, 'there may be one file only')));
   parser.once('fieldsLimit', () => reject(refuse('(body)', 'has too many parts')));
   parser.once('partsLimit', () => reject(refuse('(body)', 'has too many parts')));
-  parser.once('error', () => reject(refuse('(body)', 'is not a form that can be read')));
+  parser.on('error', () => reject(refuse('(body)', 'is not a form that can be read')));
   parser.once('finish', () => resolve());
   ctx.req.once('close', () => {
     if (!ctx.req.complete) parser.destroy();
@@ -100,7 +105,7 @@ async function read<Kept>(ctx: Context, rules: FormRules<Kept>): Promise<Receive
   ctx.req.pipe(parser);
   try {
     await parsed;
-    const file: { kept: Kept; name: string } | null = await keeping;
+    const [file = null] = await Promise.all(keeping);
     return { texts: Object.fromEntries(texts), file };
   } finally {
     ctx.req.unpipe(parser);

@@ -30,10 +30,7 @@ export function addHookRoutes(router: Router<RequestState>, deps: HookRoutesDeps
     const queue = deps.providers.get(name)?.queue;
     const address = { provider: name, jobId, callIndex: Number(callIndex) };
     const ours =
-      queue &&
-      isId('job', jobId) &&
-      /^\d{1,3}$/.test(callIndex) &&
-      deps.urls.holds(address, mac);
+      queue && isId('job', jobId) && /^\d{1,3}$/.test(callIndex) && deps.urls.holds(address, mac);
     if (!ours) throw new GatewayError('NOT_FOUND');
     const body = await readBody(ctx, notificationBytesMax);
     const headers = Object.fromEntries(

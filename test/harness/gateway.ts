@@ -116,6 +116,8 @@ interface GatewayOptions {
   /** False: no worker in this process (the test spawns its own). */
   worker?: boolean;
   credits?: number;
+  /** Servers of the test that inputs may be read from. */
+  extraOrigins?: readonly string[];
 }
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -137,6 +139,9 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
   const url = `http://127.0.0.1:${apiPort}`;
   const env = {
     ...environment({ database, sandbox, directory, url, apiPort }),
+    ...(options.extraOrigins && {
+      ALLOW_PRIVATE_NETWORK_ORIGINS: [sandbox.url, ...options.extraOrigins].join(','),
+    }),
     ...options.env,
   };
   const config = loadConfig(env);

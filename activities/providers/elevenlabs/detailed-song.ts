@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import { Dicer } from '@fastify/busboy';
 import { z } from 'zod';
 import { ProviderFailure } from '../provider.ts';
-import type { ElevenlabsAnswer } from './elevenlabs-http.ts';
+import { readJson, type ElevenlabsAnswer } from './elevenlabs-http.ts';
 
 /** A song whose audio is still coming. */
 export interface DetailedSong {
@@ -22,7 +22,7 @@ const detailsBytesMax = 1024 * 1024;
 const lyricsCharactersMax = 12_000;
 const titleCharactersMax = 255;
 
-const details = z.object({
+const detailsShape = z.object({
   composition_plan: z
     .object({
       sections: z.array(z.object({ section_name: z.string(), lines: z.array(z.string()) })),
@@ -51,34 +51,38 @@ function split(body: Readable, boundary: string): Promise<DetailedSong> {
   const { promise, resolve, reject } = Promise.withResolvers<DetailedSong>();
   const audio = new PassThrough();
   const parser = new Dicer({ boundary });
-  const held: Buffer[] = [];
-  let heldBytes = 0;
+  let told: Promise<Omit<DetailedSong, 'audio'>> | undefined;
+  let hasAudio = false;
 
   parser.on('part', (part) => {
     part.on('error', (error: Error) => audio.destroy(error));
     part.on('header', (header: object) => {
       if (/^audio\//i.test(typeOf(header))) {
-        const told = parseDetails(Buffer.concat(held));
-        if (told) resolve({ ...told, audio });
-        else audio.destroy(new Error('the details are not what they should be'));
+        hasAudio = true;
+        const details = told ?? Promise.reject(new Error('the details come first'));
+        details.then(
+          (song) => resolve({ ...song, audio }),
+          (error: Error) => audio.destroy(error),
+        );
         part.pipe(audio);
       } else {
-        part.on('data', (chunk: Buffer) => {
-          if ((heldBytes += chunk.length) <= detailsBytesMax) held.push(chunk);
-        });
+        told = parseDetails(part);
+        // Heard of with the audio; without audio there is nothing to tell.
+        told.catch(() => {});
       }
     });
   });
+  parser.on('error', () => {});
+  // The parser is done before the last of the audio has been read: only its absence is told here.
   pipeline(body, parser).then(
-    () => audio.end(),
+    () => hasAudio || audio.destroy(new Error('the song has no audio')),
     (error: Error) => audio.destroy(error),
   );
   audio.once('close', () => body.destroy());
   // Whoever reads the audio hears of an error there; before that, the caller is waiting here.
   audio.once('error', (cause) =>
-    reject(new ProviderFailure('failed', 'the provider broke off', { cause })),
+    reject(new ProviderFailure('failed', 'the provider sent no whole song', { cause })),
   );
-  audio.once('finish', () => reject(new ProviderFailure('failed', 'the song has no audio')));
   return promise;
 }
 
@@ -87,18 +91,15 @@ function typeOf(header: object): string {
   return parsed.success ? (parsed.data['content-type'][0] ?? '') : '';
 }
 
-function parseDetails(bytes: Buffer): Omit<DetailedSong, 'audio'> | null {
-  try {
-    const { composition_plan: plan, song_metadata: about } = details.parse(
-      JSON.parse(bytes.toString('utf8')),
-    );
-    return {
-      title: about?.title?.slice(0, titleCharactersMax) || null,
-      lyrics: lyricsOf(plan?.sections ?? []),
-    };
-  } catch {
-    return null;
-  }
+/** The parser runs ahead of its parts, so the end of this one may come after the head of the next. */
+async function parseDetails(part: Readable): Promise<Omit<DetailedSong, 'audio'>> {
+  const { composition_plan: plan, song_metadata: about } = detailsShape.parse(
+    await readJson(part, detailsBytesMax),
+  );
+  return {
+    title: about?.title?.slice(0, titleCharactersMax) || null,
+    lyrics: lyricsOf(plan?.sections ?? []),
+  };
 }
 
 function lyricsOf(sections: { section_name: string; lines: string[] }[]): string | null {

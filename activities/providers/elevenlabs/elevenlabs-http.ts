@@ -104,11 +104,7 @@ function encode(body: ElevenlabsBody): Encoded {
   };
 }
 
-async function* form(
-  before: Buffer,
-  file: Readable | null,
-  after: Buffer,
-): AsyncGenerator<Buffer> {
+async function* form(before: Buffer, file: Readable | null, after: Buffer): AsyncGenerator<Buffer> {
   yield before;
   if (file) yield* file as AsyncIterable<Buffer>;
   yield after;

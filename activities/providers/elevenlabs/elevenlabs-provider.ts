@@ -113,6 +113,7 @@ function jsonBody(input: JsonObject): ElevenlabsBody {
   return { kind: 'json', json };
 }
 
+const formTexts = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()]));
 const fileShape = z.object({ storageKey: z.string(), name: z.string() });
 
 /** Texts become fields; `file` names a stored file, which is streamed. */
@@ -122,7 +123,7 @@ async function formOf(
 ): Promise<ElevenlabsBody> {
   const { file: wanted, ...texts } = input;
   const fields = Object.fromEntries(
-    Object.entries(texts).map(([name, value]) => [name, String(value)]),
+    Object.entries(formTexts.parse(texts)).map(([name, value]) => [name, String(value)]),
   );
   if (wanted === undefined) return { kind: 'form', fields, file: null };
   const { storageKey, name } = fileShape.parse(wanted);
