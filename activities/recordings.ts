@@ -6,16 +6,17 @@ import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { Transform, type Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
-import { ALL_FORMATS, FilePathSource, Input, type Source } from 'mediabunny';
+import { ALL_FORMATS, CustomSource, FilePathSource, Input, type Source } from 'mediabunny';
 import { GatewayError } from '../domain/errors.ts';
-import { OutboundError, type Outbound } from '../platform/outbound.ts';
 import type { Recording, RecordingSource } from '../studio/capability.ts';
+import type { Inputs } from './inputs.ts';
 import type { Storage } from './storage/storage.ts';
 
 interface RecordingsDeps {
   storage: Storage;
-  outbound: Outbound;
+  inputs: Inputs;
 }
 
 /** A recording that came with its request. */
@@ -60,7 +61,7 @@ const extensions: Readonly<Record<string, string>> = {
 
 /** See `Recordings`. */
 export function createRecordings(deps: RecordingsDeps): Recordings {
-  const { storage, outbound } = deps;
+  const { storage, inputs } = deps;
   return {
     async keep({ field, stream }, organizationId) {
       const path = await storage.spoolPath();
@@ -81,17 +82,12 @@ export function createRecordings(deps: RecordingsDeps): Recordings {
       }
     },
 
-    async find({ field, source }, _organizationId) {
-      try {
-        outbound.check(source);
-        return { kind: 'url', url: source };
-      } catch (error) {
-        if (!(error instanceof OutboundError)) throw error;
-        const message = `cannot be read: ${error.message}`;
-        throw new GatewayError('INVALID_INPUT_URL', `${field}: ${message}`, {
-          details: [{ path: field, message }],
-        });
-      }
+    async find({ field, source }, organizationId) {
+      const input = await inputs.resolve({ field, url: source }, organizationId);
+      if (input.kind === 'url') return input;
+      const { storageKey } = input;
+      const { durationSeconds } = await measure(storedSource(storage, storageKey), field);
+      return { kind: 'file', storageKey, durationSeconds };
     },
   };
 }
@@ -107,6 +103,18 @@ async function spool(stream: Readable, path: string): Promise<string> {
   });
   await pipeline(stream, digest, createWriteStream(path, { flags: 'wx' }));
   return hash.digest('hex');
+}
+
+/** Reads of a container go to the storage range by range: a long file is not copied to be measured. */
+function storedSource(storage: Storage, storageKey: string): Source {
+  return new CustomSource({
+    getSize: async () => (await storage.size(storageKey)) ?? 0,
+    async read(start, end) {
+      const object = await storage.open(storageKey, { first: start, last: end - 1 });
+      return object ? new Uint8Array(await buffer(object.stream)) : new Uint8Array(0);
+    },
+    prefetchProfile: 'network',
+  });
 }
 
 /** What a recording is and how long. @throws GatewayError INVALID_REQUEST naming the field */

@@ -61,6 +61,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
   const outbound = createOutbound({ admittedOrigins: config.ALLOW_PRIVATE_NETWORK_ORIGINS });
   const uploads = createUploads({ pool, storage });
   const chatLedger = createChatLedger(pool);
+  const inputs = createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl });
   return {
     pool,
     ledger: createLedger(pool),
@@ -73,10 +74,10 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     storage,
     signedUrls,
     uploads,
-    inputs: createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl }),
+    inputs,
     outbound,
     artifacts: createArtifactStore({ storage, outbound }),
-    recordings: createRecordings({ storage, outbound }),
+    recordings: createRecordings({ storage, inputs }),
     urls: createNotificationUrls({
       publicBaseUrl: ownUrl,
       secret: config.WEBHOOK_SECRET,

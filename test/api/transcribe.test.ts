@@ -8,7 +8,7 @@ import { startGateway, type TestGateway } from '../harness/gateway.ts';
 let gateway: TestGateway;
 let files: Server;
 let filesUrl: string;
-let speech: Uint8Array;
+let speech: Uint8Array<ArrayBuffer>;
 beforeAll(async () => {
   speech = await mp3(12.3);
   files = createServer((_request, response) => {
@@ -69,7 +69,7 @@ async function upload({
   return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Body };
 }
 
-const uploadsKept = () =>
+const reservations = () =>
   gateway.database.query<{ count: string }>('SELECT count(*) FROM reservation');
 
 describe('a recording that comes with the request', () => {
@@ -175,11 +175,11 @@ describe('a recording that comes with the request', () => {
       '(body)',
     ],
   ])('is refused with %s, and nothing is reserved', async (_name, wanted, field) => {
-    const before = await uploadsKept();
+    const before = await reservations();
     const answer = await upload(wanted);
     expect(answer.status).toBe(400);
     expect(answer.body.details[0]?.path).toBe(field);
-    expect(await uploadsKept()).toEqual(before);
+    expect(await reservations()).toEqual(before);
   });
 
   it('is not kept for a key that may not use it', async () => {
@@ -198,6 +198,41 @@ describe('a recording that comes with the request', () => {
       body: '--x\r\nContent-Disposition: form-data; name="file"; filename="a.mp3"\r\n\r\nhalf',
     });
     expect(answer.status).toBe(400);
+  });
+});
+
+describe('a recording that was uploaded before', () => {
+  it.each(['fileId', 'audioUrl'])('is found by its %s and priced by its length', async (field) => {
+    const signed = await gateway.call<{
+      fileId: string;
+      uploadUrl: string;
+      publicUrl: string;
+      headers: Record<string, string>;
+    }>('/api/v1/storage/upload-url', { body: { contentType: 'audio/mpeg' } });
+    const { uploadUrl, headers, fileId, publicUrl } = signed.body;
+    const early = await gateway.call<Body>(path, { body: { fileId } });
+    expect(early.body.error).toBe('INVALID_INPUT_URL');
+    const put = await fetch(uploadUrl, { method: 'PUT', headers, body: speech });
+    expect(put.ok).toBe(true);
+    const source = { fileId, audioUrl: publicUrl }[field] ?? '';
+    const answer = await gateway.call<Body>(path, { body: { [field]: source } });
+    expect(answer.status).toBe(200);
+    expect(answer.body.data).toMatchObject({ source: field === 'fileId' ? 'file' : 'url' });
+    expect(answer.body.credits.used).toBeCloseTo(13 * secondCredits, 6);
+    const { key } = await gateway.newCaller({ credits: 10 });
+    const foreign = await gateway.call<Body>(path, { key, body: { [field]: source } });
+    expect(foreign.status).toBe(400);
+    expect(foreign.body.error).toBe('INVALID_INPUT_URL');
+  });
+
+  it('may be what another job made', async () => {
+    const spoken = await gateway.call<{ data: { url: string } }>(
+      '/api/v1/studio/voiceover/generate',
+      { body: { text: 'Say it again', title: 'Again' } },
+    );
+    const answer = await gateway.call<Body>(path, { body: { audioUrl: spoken.body.data.url } });
+    expect(answer.status).toBe(200);
+    expect(answer.body.data.words.length).toBeGreaterThan(0);
   });
 });
 
@@ -228,7 +263,7 @@ describe('a recording elsewhere', () => {
 });
 
 /** A tone that is so long. */
-async function mp3(seconds: number): Promise<Uint8Array> {
+async function mp3(seconds: number): Promise<Uint8Array<ArrayBuffer>> {
   const encoder = await createMp3Encoder();
   encoder.configure({ sampleRate: 44_100, channels: 1, bitrate: 64 });
   const samples = Float32Array.from({ length: seconds * 44_100 }, (_, index) =>

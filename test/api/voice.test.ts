@@ -124,7 +124,9 @@ describe('POST /studio/dialogue/generate', () => {
     expect(parts).toHaveLength(4);
     const whole = await hear(answer.body.data.url);
     const heard = await Promise.all(
-      parts.map((part) => hear(gateway.api.services.storage.urlOf(part.storage_key, 60_000))),
+      parts.map(async (part) =>
+        hear(await gateway.api.services.storage.urlOf(part.storage_key, 60_000)),
+      ),
     );
     const sum = heard.reduce((total, part) => total + part.packets, 0);
     // A part's file may count a frame that holds no sound; the joined file has none of these.
