@@ -105,14 +105,7 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
     outbound: services.outbound,
     stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
   });
-  addStudioRoutes(keyed, {
-    config,
-    admission,
-    idempotency,
-    inputs: services.inputs,
-    recordings: services.recordings,
-    view,
-  });
+  addStudioRoutes(keyed, { config, services, admission, idempotency, view });
   addUploadUrlRoute(keyed, {
     storage,
     uploads: services.uploads,

@@ -23,8 +23,7 @@ interface StudioRoutesDeps {
   config: Config;
   admission: Admission;
   idempotency: Idempotency;
-  inputs: Inputs;
-  recordings: Recordings;
+  services: { inputs: Inputs; recordings: Recordings };
   view: JobView;
 }
 
@@ -64,11 +63,11 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
 
   async function handle(ctx: Context, capability: Capability): Promise<void> {
     const { caller, requestId } = ctx.state;
-    const { request, recording } = await readRequest(ctx, capability, deps.recordings);
+    const { request, recording } = await readRequest(ctx, capability, deps.services.recordings);
     const draft = capability.plan(request, recording);
     authorize(caller, capability.scope, draft.model);
     const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
-    const ready = await deps.inputs.prepare(draft, caller.organizationId);
+    const ready = await deps.services.inputs.prepare(draft, caller.organizationId);
     const { jobId, replayed } = await claim(ctx, capability, request);
     if (replayed) ctx.set('Idempotent-Replayed', 'true');
     else {

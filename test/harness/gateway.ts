@@ -58,6 +58,7 @@ interface JobData {
   phase: string;
   statusUrl: string;
   model: string;
+  url: string;
   images: { url: string; contentType: string; width: number; height: number }[];
   result: JobData;
   error: { code: string; message: string; retryable: boolean };

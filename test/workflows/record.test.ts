@@ -4,11 +4,17 @@ import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { recordHistory } from '../harness/histories.ts';
 
 let gateway: TestGateway;
+/** What the transcriptions hear. */
+let spokenUrl = '';
 beforeAll(async () => {
   gateway = await startGateway({
     sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
     env: { IMAGE_DEADLINE_MS: '6000', OUTCOME_WAIT_MS: '1500', CHECK_INTERVAL_MS: '500' },
   });
+  const spoken = await gateway.call('/api/v1/studio/voiceover/generate', {
+    body: { text: 'Hear me', title: 'Title' },
+  });
+  spokenUrl = spoken.body.data.url;
 });
 afterAll(() => gateway.close());
 
@@ -16,9 +22,10 @@ interface Scenario {
   /** `<workflow type>.<how it ended>` */
   name: string;
   path: string;
-  body: Record<string, unknown>;
+  body: Record<string, unknown> | (() => Record<string, unknown>);
   status: string;
-  cancel?: true;
+  /** When: once the provider has taken the work, or while it takes nothing. */
+  cancel?: 'taken' | 'refused';
 }
 
 const image = '/api/v1/studio/image/generate';
@@ -77,21 +84,90 @@ const scenarios: Scenario[] = [
     path: image,
     body: { prompt: '[[slow:60s]] a tree' },
     status: 'canceled',
-    cancel: true,
+    cancel: 'taken',
   },
 ];
 
-describe('each way a job can end', () => {
+const prompt = 'a tune';
+const audio: { type: string; path: string; body: (words: string) => Record<string, unknown> }[] = [
+  {
+    type: 'voiceoverGenerate',
+    path: '/api/v1/studio/voiceover/generate',
+    body: (text) => ({ text, title: 'Title' }),
+  },
+  {
+    type: 'dialogueGenerate',
+    path: '/api/v1/studio/dialogue/generate',
+    body: (text) => ({ title: 'Title', inputs: [{ voiceId: 'adam', text }] }),
+  },
+  {
+    type: 'musicPlan',
+    path: '/api/v1/studio/music/plan',
+    body: (words) => ({ prompt: words, music_length_ms: 5000 }),
+  },
+  {
+    type: 'musicGenerate',
+    path: '/api/v1/studio/music/generate',
+    body: (words) => ({ prompt: words, durationSeconds: 5, coverPrompt: `${words} on a cover` }),
+  },
+  {
+    type: 'sfxGenerate',
+    path: '/api/v1/studio/sfx/generate',
+    body: (words) => ({ prompt: words, durationSeconds: 1 }),
+  },
+  {
+    type: 'audioTranscribe',
+    path: '/api/v1/studio/audio/transcribe',
+    body: (fileName) => ({ fileName, audioUrl: spokenUrl }),
+  },
+];
+for (const { type, path, body } of audio) {
+  const bodyOf = (marker: string) => () => body(`${marker} ${prompt}`);
+  scenarios.push(
+    { name: `${type}.completed`, path, body: bodyOf(''), status: 'completed' },
+    { name: `${type}.failed`, path, body: bodyOf('[[policy]]'), status: 'failed' },
+    {
+      name: `${type}.failed-outcome-unknown`,
+      path,
+      body: bodyOf('[[reset-after-accept]] [[no-webhook]]'),
+      status: 'failed',
+    },
+    {
+      name: `${type}.canceled`,
+      path,
+      body: bodyOf('[[submit:503x50]]'),
+      status: 'canceled',
+      cancel: 'refused',
+    },
+  );
+}
+scenarios.push({
+  name: 'dialogueGenerate.completed-several-calls',
+  path: '/api/v1/studio/dialogue/generate',
+  body: {
+    title: 'Title',
+    inputs: [
+      { voiceId: 'adam', text: 'word '.repeat(300) },
+      { voiceId: 'aria', text: 'word '.repeat(300) },
+    ],
+  },
+  status: 'completed',
+});
+
+// Most of a scenario is waiting: five wait together.
+describe.concurrent('each way a job can end', () => {
   it.each(scenarios.map((scenario) => [scenario.name, scenario] as const))(
     '%s',
     async (name, scenario) => {
       const accepted = await gateway.call(scenario.path, {
-        body: { ...scenario.body, async: true },
+        body: typeof scenario.body === 'function' ? scenario.body() : scenario.body,
+        headers: { prefer: 'respond-async' },
       });
       expect(accepted.status).toBe(202);
       const { jobId } = accepted.body.data;
       if (scenario.cancel) {
-        await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+        const taken = scenario.cancel === 'taken' ? 1 : 0;
+        await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(taken);
         await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
       }
       const done = await gateway.untilDone(jobId);
