@@ -21,8 +21,9 @@ export async function storeResult(
   options: StoreResultOptions,
 ): Promise<CallOutputs> {
   const { task } = options;
+  const wanted = task.meter === 'artifact' ? task.quantity : 1;
   const stored = await Promise.allSettled(
-    result.outputs.slice(0, task.quantity).map((output, outputIndex) =>
+    result.outputs.slice(0, wanted).map((output, outputIndex) =>
       options.artifacts.store(output, {
         output: task.output,
         place: {
@@ -36,15 +37,34 @@ export async function storeResult(
     ),
   );
   const artifacts = kept(stored);
-  const short = task.output.medium !== 'json' && artifacts.length < task.quantity;
+  const short = task.output.medium !== 'json' && artifacts.length < wanted;
   return {
     callIndex: task.callIndex,
     artifacts,
     data: result.data,
+    delivered: deliveredUnits(task, artifacts, result),
     error: short
       ? { code: 'PROVIDER_ERROR', message: 'the provider delivered fewer outputs than asked for' }
       : null,
   };
+}
+
+/** Seconds that an encoder's padding may add: nobody pays for a second begun by it. */
+const paddingSeconds = 0.1;
+
+/** What of the call's quantity is charged. */
+function deliveredUnits(
+  task: CallTask,
+  artifacts: readonly StoredArtifact[],
+  result: ProviderResult,
+): number {
+  const isData = task.output.medium === 'json';
+  if (artifacts.length === 0 && !isData) return 0;
+  if (task.meter === 'second') {
+    const seconds = result.seconds ?? artifacts[0]?.durationSeconds ?? task.quantity;
+    return Math.min(task.quantity, Math.max(1, Math.ceil(seconds - paddingSeconds)));
+  }
+  return task.meter === 'character' || isData ? task.quantity : artifacts.length;
 }
 
 function kept(stored: PromiseSettledResult<StoredArtifact>[]): StoredArtifact[] {

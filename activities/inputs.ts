@@ -23,6 +23,9 @@ interface InputsDeps {
   publicBaseUrl: string;
 }
 
+/** What an input turned out to be. */
+export type ResolvedInput = { kind: 'file'; storageKey: string } | { kind: 'url'; url: string };
+
 /** Checks and opens the inputs of requests. */
 export interface Inputs {
   /**
@@ -30,6 +33,11 @@ export interface Inputs {
    * @throws GatewayError INVALID_INPUT_URL naming each field
    */
   prepare: (draft: DraftPlan, organizationId: string) => Promise<DraftPlan>;
+  /**
+   * Checks one input: the key of an own file, or the foreign URL as it may be passed on.
+   * @throws GatewayError INVALID_INPUT_URL naming the field
+   */
+  resolve: (input: PlanInput, organizationId: string) => Promise<ResolvedInput>;
   /** Replaces the references in a provider's input by URLs that read now. */
   sign: (input: JsonObject, organizationId: string) => Promise<JsonObject>;
 }
@@ -146,6 +154,13 @@ export function createInputs(deps: InputsDeps): Inputs {
   }
 
   return {
+    async resolve(input, organizationId) {
+      const resolved = (await resolveAll([input], organizationId)).get(input.url) ?? '';
+      return resolved.startsWith(scheme)
+        ? { kind: 'file', storageKey: resolved.slice(scheme.length) }
+        : { kind: 'url', url: resolved };
+    },
+
     async prepare(draft, organizationId) {
       if (!draft.inputs?.length) return draft;
       const resolved = await resolveAll(draft.inputs, organizationId);

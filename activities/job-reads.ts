@@ -5,6 +5,7 @@ import type { ErrorCode } from '../domain/errors.ts';
 import type { Json, JsonObject } from '../domain/json.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import type { CallOutputs } from '../studio/job-plan.ts';
+import type { Documents } from './documents.ts';
 
 /** A job with its billing and the balance of its organization; times are Unix ms, amounts micro-credits. */
 export interface JobRecord {
@@ -28,6 +29,8 @@ export interface JobRecord {
   reserved: number;
   charged: number | null;
   available: number;
+  /** JSON artifacts of a finished job, loaded for a job that is looked at by itself. */
+  documents?: Documents;
 }
 
 /** Which jobs to list; newest first. */
@@ -64,15 +67,20 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
       FROM provider_call WHERE job_id = j.id) c ON true
   WHERE ${where}`;
 
-/** See `JobReads`. */
-export function createJobReads(pool: DatabasePool): JobReads {
+/** See `JobReads`; `load` reads the documents of a single job. */
+export function createJobReads(
+  pool: DatabasePool,
+  load?: (outputs: CallOutputs[]) => Promise<Documents>,
+): JobReads {
   return {
-    read: (organizationId, jobId) =>
-      pool.maybeOne(
+    async read(organizationId, jobId) {
+      const job = await pool.maybeOne(
         sql.type(row)`${select(
           sql.fragment`j.organization_id = ${organizationId} AND j.id = ${jobId}`,
         )}`,
-      ),
+      );
+      return job?.outputs && load ? { ...job, documents: await load(job.outputs) } : job;
+    },
     async list(organizationId, listing) {
       const where = sql.join(
         [sql.fragment`j.organization_id = ${organizationId}`, ...conditions(listing)],

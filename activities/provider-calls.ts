@@ -3,7 +3,7 @@ import { Context } from '@temporalio/activity';
 import { assert } from '../domain/assert.ts';
 import type { Json } from '../domain/json.ts';
 import type { Logger } from '../platform/logger.ts';
-import type { CallOutputs, CallRoute, OutputSpec } from '../studio/job-plan.ts';
+import type { CallOutputs, CallRoute, Meter, OutputSpec } from '../studio/job-plan.ts';
 import { storeResult } from './call-results.ts';
 import { toApplicationFailure } from './failures.ts';
 import { storageReference, type Inputs } from './inputs.ts';
@@ -27,6 +27,7 @@ export interface CallTask {
   routeIndex: number;
   route: CallRoute;
   output: OutputSpec;
+  meter: Meter;
   quantity: number;
   /** The earlier result that the call works on, and the input field that is to name it. */
   source: { field: string; storageKey: string } | null;

@@ -14,6 +14,7 @@ import { createLedger, type Ledger } from './ledger/ledger.ts';
 import { createNotificationUrls, type NotificationUrls } from './providers/notification-url.ts';
 import type { Provider } from './providers/provider.ts';
 import { createProviders } from './providers/registry.ts';
+import { createRecordings, type Recordings } from './recordings.ts';
 import { createArtifactStore, type ArtifactStore } from './storage/artifacts.ts';
 import { createInputMeter, type InputMeter } from './storage/input-meter.ts';
 import type { SignedUrls } from './storage/local-disk.ts';
@@ -39,6 +40,7 @@ export interface Services {
   outbound: Outbound;
   artifacts: ArtifactStore;
   meter: InputMeter;
+  recordings: Recordings;
   urls: NotificationUrls;
   logger: Logger;
 }
@@ -61,6 +63,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
   const outbound = createOutbound({ admittedOrigins: config.ALLOW_PRIVATE_NETWORK_ORIGINS });
   const uploads = createUploads({ pool, storage });
   const chatLedger = createChatLedger(pool);
+  const inputs = createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl });
   return {
     pool,
     ledger: createLedger(pool),
@@ -68,15 +71,16 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     chat: createChat({ config, ledger: chatLedger, logger }),
     records: createCallRecords(pool),
     news: createJobNews(),
-    providers: createProviders(config, { outbound }),
+    providers: createProviders(config, { outbound, storage }),
     chatCatalog: await openChatCatalog(config),
     storage,
     signedUrls,
     uploads,
-    inputs: createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl }),
+    inputs,
     outbound,
     artifacts: createArtifactStore({ storage, outbound }),
     meter: createInputMeter({ outbound, storage }),
+    recordings: createRecordings({ storage, inputs }),
     urls: createNotificationUrls({
       publicBaseUrl: ownUrl,
       secret: config.WEBHOOK_SECRET,

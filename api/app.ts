@@ -3,6 +3,7 @@ import Router, { type RouterMiddleware } from '@koa/router';
 import type { Client } from '@temporalio/client';
 import Koa from 'koa';
 import helmet from 'koa-helmet';
+import { loadDocuments } from '../activities/documents.ts';
 import { createInbox } from '../activities/notifications.ts';
 import { createNotificationRelay } from '../activities/notification-relay.ts';
 import { createJobReads } from '../activities/job-reads.ts';
@@ -64,7 +65,7 @@ type Parts = ReturnType<typeof createParts>;
 /** What several routes share. */
 function createParts({ config, services, client, eager }: AppDeps) {
   const { pool, news, storage } = services;
-  const reads = createJobReads(pool);
+  const reads = createJobReads(pool, (outputs) => loadDocuments(storage, outputs));
   const admission = createAdmission({ client, news, reads, config, eager });
   const view = createJobView({
     publicBaseUrl: publicBaseUrl(config),
@@ -110,7 +111,7 @@ function adminRoutes({ config, services }: AppDeps, parts: Parts): Router<Reques
 
 /** Routes of callers, behind an API key and its rate limit. */
 function keyedRoutes({ config, services }: AppDeps, parts: Parts): Router<RequestState> {
-  const { pool, storage, uploads, inputs, meter, chat, chatCatalog, outbound } = services;
+  const { pool, storage, uploads, chat, chatCatalog, outbound } = services;
   const router = new Router<RequestState>({ prefix: '/api/v1' });
   router.use(
     rememberRoute,
@@ -125,7 +126,7 @@ function keyedRoutes({ config, services }: AppDeps, parts: Parts): Router<Reques
   addJobRoutes(router, parts);
   addStudioModelRoutes(router);
   const idempotency = createIdempotency(pool);
-  addStudioRoutes(router, { config, idempotency, inputs, meter, ...parts });
+  addStudioRoutes(router, { config, idempotency, services, ...parts });
   addUploadUrlRoute(router, {
     storage,
     uploads,

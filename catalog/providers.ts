@@ -14,6 +14,7 @@ interface ProviderTraits {
 export const providerTraits = {
   fal: { notifies: true, submitTimeoutMs: 45_000 },
   openai: { notifies: false, submitTimeoutMs: 300_000 },
+  elevenlabs: { notifies: false, submitTimeoutMs: 300_000 },
 } as const satisfies Record<string, ProviderTraits>;
 
 /** A provider that we have an adapter for. */

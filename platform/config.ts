@@ -90,6 +90,10 @@ const variables = z.object({
   OPENAI_IMAGES_API_KEY: z.string().min(8).optional(),
   OPENAI_IMAGES_BASE_URL: z.url().default('https://api.openai.com/v1'),
   OPENAI_IMAGES_CONCURRENCY: count(1, 2000).default(20),
+  ELEVENLABS_API_KEY: z.string().min(8),
+  ELEVENLABS_BASE_URL: z.url().default('https://api.elevenlabs.io'),
+  /** Calls at the same time per worker process; the provider's plan allows few in all. */
+  ELEVENLABS_CONCURRENCY: count(1, 2000).default(5),
   /** How a call reaches its provider's code: on the provider's own queue, or in the workflow task. */
   CALL_DISPATCH: z.enum(['queued', 'inline']).default('queued'),
   /** Origins that the outbound guard admits although their address is private (sandbox, tests). */

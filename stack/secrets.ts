@@ -15,6 +15,8 @@ const schema = z.object({
   sandboxFalKey: text,
   /** The same for the chat providers. */
   sandboxChatKey: text,
+  /** And in place of an ElevenLabs key. */
+  sandboxElevenlabsKey: text,
   /** The demo organization's API key, once that organization exists. */
   demoApiKey: text.optional(),
 });
@@ -37,6 +39,7 @@ export function loadSecrets(dataDir: string): Secrets {
     adminKey: `admin_${randomSecret()}`,
     sandboxFalKey: `sandbox_${randomSecret()}`,
     sandboxChatKey: `sandbox_${randomSecret()}`,
+    sandboxElevenlabsKey: `sandbox_${randomSecret()}`,
   };
   const secrets = schema.parse({ ...fresh, ...readStored(path) });
   saveSecrets(dataDir, secrets);

@@ -49,7 +49,6 @@ export function planStack(inputs: PlanInputs): StackPlan {
   const { settings, ports, secrets, env, programs } = inputs;
   const { dataDir, temporalAddress } = settings;
   const logPath = (name: string) => join(dataDir, 'logs', `${name}.log`);
-  const sandboxMode = !env['FAL_KEY'];
   const wiring = {
     apiUrl: url(ports.api),
     sandboxUrl: url(ports.sandbox),
@@ -61,7 +60,7 @@ export function planStack(inputs: PlanInputs): StackPlan {
     ...env,
     ...gatewayEnvironment(inputs, wiring),
     ...chatEnvironment(inputs, wiring),
-    ...(sandboxMode ? sandboxEnvironment(inputs, wiring) : {}),
+    ...sandboxEnvironment(inputs, wiring),
   };
   const program = (name: keyof Programs, programEnv: NodeJS.ProcessEnv): NodeProgram => ({
     name,
@@ -96,6 +95,7 @@ export function planStack(inputs: PlanInputs): StackPlan {
       SANDBOX_FAL_KEY: secrets.sandboxFalKey,
       SANDBOX_CHAT_KEY: secrets.sandboxChatKey,
       SANDBOX_OPENAI_KEY: secrets.sandboxFalKey,
+      SANDBOX_ELEVENLABS_KEY: secrets.sandboxElevenlabsKey,
     }),
     migrate: program('migrate', serviceEnv),
     api: program('api', serviceEnv),
@@ -132,19 +132,31 @@ function gatewayEnvironment(
   };
 }
 
-/** Points the providers at the sandbox. */
+/** Points each provider without a key at the sandbox. */
 function sandboxEnvironment(
   { secrets, env }: PlanInputs,
   { sandboxUrl, apiUrl }: Wiring,
 ): NodeJS.ProcessEnv {
   const admitted = [env['ALLOW_PRIVATE_NETWORK_ORIGINS'], sandboxUrl, apiUrl];
+  const fal = !env['FAL_KEY'];
+  const elevenlabs = !env['ELEVENLABS_API_KEY'];
   return {
-    FAL_KEY: secrets.sandboxFalKey,
-    FAL_QUEUE_URL: `${sandboxUrl}/fal/queue`,
-    FAL_JWKS_URL: `${sandboxUrl}/fal/.well-known/jwks.json`,
-    OPENAI_IMAGES_API_KEY: secrets.sandboxFalKey,
-    OPENAI_IMAGES_BASE_URL: `${sandboxUrl}/openai/v1`,
-    ALLOW_PRIVATE_NETWORK_ORIGINS: admitted.filter(Boolean).join(','),
+    ...(fal && {
+      FAL_KEY: secrets.sandboxFalKey,
+      FAL_QUEUE_URL: `${sandboxUrl}/fal/queue`,
+      FAL_JWKS_URL: `${sandboxUrl}/fal/.well-known/jwks.json`,
+    }),
+    ...(!env['OPENAI_IMAGES_API_KEY'] && {
+      OPENAI_IMAGES_API_KEY: secrets.sandboxFalKey,
+      OPENAI_IMAGES_BASE_URL: `${sandboxUrl}/openai/v1`,
+    }),
+    ...(elevenlabs && {
+      ELEVENLABS_API_KEY: secrets.sandboxElevenlabsKey,
+      ELEVENLABS_BASE_URL: `${sandboxUrl}/elevenlabs`,
+    }),
+    ...((fal || elevenlabs) && {
+      ALLOW_PRIVATE_NETWORK_ORIGINS: admitted.filter(Boolean).join(','),
+    }),
   };
 }
 

@@ -4,8 +4,8 @@
  */
 import type { z } from 'zod';
 import type { ProviderName } from '../catalog/providers.ts';
-import type { JsonObject } from '../domain/json.ts';
-import type { CallOutputs, OutputSpec, StoredArtifact } from './job-plan.ts';
+import type { Json, JsonObject } from '../domain/json.ts';
+import type { CallOutputs, JobPlan, Meter, OutputSpec, StoredArtifact } from './job-plan.ts';
 import type { PublishedModel } from './published-models.ts';
 
 /** A route before the API adds the task queue of its provider. */
@@ -50,8 +50,10 @@ export interface MeasuredPrice {
 export interface DraftCall {
   routes: DraftRoute[];
   output: OutputSpec;
+  /** What `quantity` counts; artifacts when absent. */
+  meter?: Meter;
   quantity: number;
-  /** USD of one delivered artifact, from the catalog. */
+  /** USD of one delivered unit, from the catalog. */
   unitPriceUsd: number | MeasuredPrice;
   /** Without this call's result the others are worth nothing. */
   required: boolean;
@@ -65,6 +67,7 @@ export interface DraftPlan {
   calls: DraftCall[];
   /** Everything that is to be read: checked before anything is reserved. */
   inputs?: PlanInput[];
+  assembly?: JobPlan['assembly'];
   /** The caller asked for 202, or the model always answers later. */
   async: boolean;
 }
@@ -80,7 +83,22 @@ export interface FinishedJob {
   urlsEndAtMs: number;
   /** The result was not to be kept, and its time is over: there are no URLs any more. */
   urlsHaveEnded: boolean;
+  /** The content of a JSON artifact; null where a job is one of many, and a document too much. */
+  documentOf: (artifact: StoredArtifact) => Json;
 }
+
+/** A recording that a request names by URL or file id, or brings along. */
+export interface RecordingSource {
+  /** The request field, for errors. */
+  field: string;
+  source: string;
+}
+
+/** A recording that was looked at before its request is priced. */
+export type Recording =
+  | { kind: 'file'; storageKey: string; durationSeconds: number }
+  /** Read by the provider; its length is known when it is done. */
+  | { kind: 'url'; url: string };
 
 /** One Studio endpoint; `Request` is the parsed body. */
 interface Definition<Request> {
@@ -93,7 +111,13 @@ interface Definition<Request> {
   medium: 'image' | 'video' | 'audio';
   /** One line of the API reference. */
   summary: string;
+  /** `bare`: the data is the whole answer, and the credits are told in headers. */
+  envelope?: 'bare';
   request: z.ZodType<Request>;
+  /** A file that may come as multipart/form-data; its id is given to the request as `fileId`. */
+  upload?: { field: string; bytesMax: number };
+  /** The recording that the request is about; its length decides the price. */
+  recording?: (request: Request) => RecordingSource;
   /** A request that works, shown in the API reference. */
   example: Record<string, unknown>;
   /** The `data` that `present` makes, described. */
@@ -104,7 +128,7 @@ interface Definition<Request> {
    * Decides provider, calls and prices.
    * @throws GatewayError UNKNOWN_MODEL, UNSUPPORTED_PARAMETER, CONFLICTING_FIELDS, INVALID_REQUEST
    */
-  plan: (request: Request) => DraftPlan;
+  plan: (request: Request, recording?: Recording) => DraftPlan;
   /** Whether the result is to be kept; absent: always. One that is not can be read for an hour. */
   keeps?: (request: JsonObject) => boolean;
   /** The `data` of the answer (spec §4.6). */

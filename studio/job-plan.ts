@@ -19,6 +19,12 @@ export interface CallRoute {
   submitTimeoutMs: number;
 }
 
+/**
+ * What a call's quantity counts. `artifact`: outputs delivered; `second`: seconds of the one output,
+ * whole ones, rounded up; `character`: characters sent, all paid for once the one output is there.
+ */
+export type Meter = 'artifact' | 'second' | 'character';
+
 /** What is expected back from a call, and how it is kept. */
 export interface OutputSpec {
   medium: 'image' | 'video' | 'audio' | 'json';
@@ -31,9 +37,10 @@ export interface PlannedCall {
   index: number;
   routes: CallRoute[];
   output: OutputSpec;
-  /** Artifacts asked for; each that is delivered is charged. */
+  meter: Meter;
+  /** Units asked for, the most that are charged; artifacts, unless the meter says otherwise. */
   quantity: number;
-  /** Micro-credits of one delivered artifact. */
+  /** Micro-credits of one delivered unit. */
   unitPriceMicro: number;
   /** Without this call's result the others are worth nothing: its failure fails the job. */
   required: boolean;
@@ -55,6 +62,8 @@ export interface JobPlan {
   /** The validated request, kept for the answer; never shown in the Temporal UI's summaries. */
   request: JsonObject;
   calls: PlannedCall[];
+  /** What is made of the calls' artifacts before the charge; its result is one more output. */
+  assembly: 'concat_audio' | null;
   /** `queued`: calls run on the provider's task queue; `inline`: inside the workflow task. */
   dispatch: 'queued' | 'inline';
   /** ISO 8601; after it the job is canceled at the provider and its verdict awaited. */
@@ -84,8 +93,10 @@ export interface StoredArtifact {
 export interface CallOutputs {
   callIndex: number;
   artifacts: StoredArtifact[];
-  /** The answer of a call whose result is data, e.g. a transcription. */
+  /** What the provider told beside the artifacts, or the answer of a call whose result is data. */
   data: Json;
+  /** Units of the call's meter to charge, at most its quantity. */
+  delivered: number;
   /** Why this call delivered less than it was asked for; null when it delivered all. */
   error: { code: string; message: string } | null;
 }

@@ -1,4 +1,5 @@
 /** All Studio capabilities. Adding one is one import and one line. */
+import { audioTranscribe } from './audio-transcribe.ts';
 import type { Capability } from './capability.ts';
 import { imageBatch } from './image-batch.ts';
 import { imageEdit } from './image-edit.ts';
@@ -8,6 +9,11 @@ import { imageUpscale } from './image-upscale.ts';
 import { videoGenerate } from './video-generate.ts';
 import { videoRemoveBackground } from './video-remove-background.ts';
 import { videoUpscale } from './video-upscale.ts';
+import { dialogueGenerate } from './dialogue-generate.ts';
+import { musicGenerate } from './music-generate.ts';
+import { musicPlan } from './music-plan.ts';
+import { sfxGenerate } from './sfx-generate.ts';
+import { voiceoverGenerate } from './voiceover-generate.ts';
 
 /** In the order of the spec. */
 export const capabilities: readonly Capability[] = [
@@ -19,6 +25,12 @@ export const capabilities: readonly Capability[] = [
   videoGenerate,
   videoUpscale,
   videoRemoveBackground,
+  voiceoverGenerate,
+  dialogueGenerate,
+  musicPlan,
+  musicGenerate,
+  sfxGenerate,
+  audioTranscribe,
 ];
 
 /** The capability behind a job's `type`. */

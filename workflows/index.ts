@@ -3,12 +3,18 @@
  * the same body over their plan. This file is the entry of the workflow bundle.
  */
 export {
+  studioJob as audioTranscribe,
+  studioJob as dialogueGenerate,
   studioJob as imageBatch,
   studioJob as imageEdit,
   studioJob as imageGenerate,
   studioJob as imageRemoveBackground,
   studioJob as imageUpscale,
+  studioJob as musicGenerate,
+  studioJob as musicPlan,
+  studioJob as sfxGenerate,
   studioJob as videoGenerate,
   studioJob as videoRemoveBackground,
   studioJob as videoUpscale,
+  studioJob as voiceoverGenerate,
 } from './studio-job.ts';

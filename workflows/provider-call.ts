@@ -50,6 +50,8 @@ export async function runCall(context: CallContext, call: PlannedCall): Promise<
     if (submitted.kind === 'handle') return awaitOutputs(running, submitted.handle);
     refusal = submitted.message;
   }
+  // Nobody took it, and nobody wants it any more: that is a cancel, not a failure.
+  if (context.desk.cancelRequested) fail('CANCELED', 'canceled before a provider took it');
   return fail('PROVIDER_ERROR', refusal);
 }
 
@@ -187,6 +189,7 @@ function taskOf(running: RunningCall) {
     routeIndex,
     route,
     output: call.output,
+    meter: call.meter,
     quantity: call.quantity,
     source:
       call.inputFrom && running.inputKey !== undefined

@@ -26,6 +26,15 @@ export const settlement = proxyLocalActivities<Pick<JobMoves, 'settleJob' | 'mar
   retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '30s' },
 });
 
+/** Work on stored artifacts, on the Studio queue; after its last attempt the job is released. */
+export const assembly = proxyActivities<Pick<Activities, 'assembleOutputs'>>({
+  startToCloseTimeout: '5 minutes',
+  scheduleToCloseTimeout: '15 minutes',
+  heartbeatTimeout: '15s',
+  retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '30s' },
+  summary: 'assemble',
+});
+
 /** Attempts at a submit that was certainly not taken, before the next route is tried. */
 const submitAttemptsMax = 4;
 const collectAttemptsMax = 6;

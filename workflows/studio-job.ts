@@ -16,7 +16,7 @@ import { openCallDesk, type CallDesk } from './call-desk.ts';
 import { searchAttributes, type JobOutcome } from './contract.ts';
 import { createJobProgress, type JobProgress } from './job-progress.ts';
 import { runCall, type CallContext } from './provider-call.ts';
-import { admission, failureOf, settlement } from './studio-activities.ts';
+import { admission, assembly, failureOf, settlement } from './studio-activities.ts';
 
 /** Runs a Studio job to its settlement. Fails with the code that the caller sees. */
 export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
@@ -38,7 +38,7 @@ async function runJob(plan: JobPlan, desk: CallDesk): Promise<JobOutcome> {
         refusal: admitted,
       });
     }
-    outputs = await runCalls(plan, { desk, progress });
+    outputs = await assemble(plan, await runCalls(plan, { desk, progress }));
   } catch (error) {
     progress.show(null, 'releasing');
     return release(plan, error);
@@ -69,7 +69,7 @@ async function runCalls(plan: JobPlan, running: Running): Promise<CallOutputs[]>
   return ended.map((end, callIndex) => {
     if (end.status === 'fulfilled') return end.value;
     const { code, message } = errorOf(end.reason);
-    return { callIndex, artifacts: [], data: null, error: { code, message } };
+    return { callIndex, artifacts: [], data: null, delivered: 0, error: { code, message } };
   });
 }
 
@@ -96,12 +96,23 @@ function wasOfUse(plan: JobPlan, outputs: CallOutputs[], callIndex: number): boo
     .every((call) => (outputs[call.index]?.artifacts.length ?? 0) > 0);
 }
 
+/** Makes one artifact of the calls' artifacts where the plan says so; it follows them as an output. */
+async function assemble(plan: JobPlan, outputs: CallOutputs[]): Promise<CallOutputs[]> {
+  if (!plan.assembly) return outputs;
+  const assembled = await assembly.assembleOutputs({
+    ...nameOf(plan),
+    kind: plan.assembly,
+    callIndex: plan.calls.length,
+    parts: outputs.flatMap((call) => call.artifacts),
+  });
+  return [...outputs, assembled];
+}
+
 async function charge(plan: JobPlan, outputs: CallOutputs[]): Promise<JobOutcome> {
   const chargeMicro = plan.calls.reduce((sum, call) => {
     if (!wasOfUse(plan, outputs, call.index)) return sum;
-    const delivered = outputs[call.index];
-    const count = delivered?.data === null ? delivered.artifacts.length : call.quantity;
-    return sum + Math.min(count, call.quantity) * call.unitPriceMicro;
+    const delivered = outputs[call.index]?.delivered ?? 0;
+    return sum + Math.min(delivered, call.quantity) * call.unitPriceMicro;
   }, 0);
   const settled = await settlement.settleJob({
     ...nameOf(plan),

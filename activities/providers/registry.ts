@@ -1,6 +1,8 @@
 /** All providers by name. Adding one is a folder, an import and a line. */
 import type { Config } from '../../platform/config.ts';
 import type { Outbound } from '../../platform/outbound.ts';
+import type { Storage } from '../storage/storage.ts';
+import { createElevenlabsProvider } from './elevenlabs/elevenlabs-provider.ts';
 import { createFalProvider } from './fal/fal-provider.ts';
 import { createOpenaiProvider } from './openai/openai-provider.ts';
 import type { Provider } from './provider.ts';
@@ -11,7 +13,7 @@ export type ProviderConcurrency = Record<string, number>;
 /** The providers that this configuration reaches. */
 export function createProviders(
   config: Config,
-  { outbound }: { outbound: Outbound },
+  { outbound, storage }: { outbound: Outbound; storage: Storage },
 ): Map<string, Provider> {
   const providers = [
     createFalProvider({
@@ -28,6 +30,11 @@ export function createProviders(
             outbound,
           }),
         ]),
+    createElevenlabsProvider({
+      apiKey: config.ELEVENLABS_API_KEY,
+      baseUrl: config.ELEVENLABS_BASE_URL,
+      openFile: (storageKey) => storage.open(storageKey),
+    }),
   ];
   return new Map(providers.map((provider) => [provider.name, provider]));
 }
@@ -39,5 +46,9 @@ export function isConfigured(config: Config, provider: string): boolean {
 
 /** Calls at the same time per worker process, by provider. */
 export function providerConcurrency(config: Config): ProviderConcurrency {
-  return { fal: config.FAL_CONCURRENCY, openai: config.OPENAI_IMAGES_CONCURRENCY };
+  return {
+    fal: config.FAL_CONCURRENCY,
+    openai: config.OPENAI_IMAGES_CONCURRENCY,
+    elevenlabs: config.ELEVENLABS_CONCURRENCY,
+  };
 }

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import sharp from 'sharp';
@@ -112,7 +112,8 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
   return {
     async store(output, options) {
       const retryable = output.kind === 'url';
-      const path = await spool(await open(output, options), deps.storage, retryable);
+      const source = capped(await open(output, options), bytesMax[options.output.medium]);
+      const path = await spool(source, deps.storage, retryable);
       try {
         return await keep(path, options, retryable);
       } finally {
@@ -120,6 +121,22 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
       }
     },
   };
+}
+
+/** A provider's own bytes under a limit; those of a URL are capped by the guarded fetch as well. */
+function capped(source: Readable, limitBytes: number): Readable {
+  async function* counted(): AsyncGenerator<Buffer> {
+    let sizeBytes = 0;
+    const chunks: AsyncIterable<Buffer> = source;
+    for await (const chunk of chunks) {
+      sizeBytes += chunk.length;
+      if (sizeBytes > limitBytes) {
+        throw new ProviderFailure('failed', `the output has more than ${limitBytes} bytes`);
+      }
+      yield chunk;
+    }
+  }
+  return Readable.from(counted(), { objectMode: false });
 }
 
 async function spool(source: Readable, storage: Storage, retryable: boolean): Promise<string> {
@@ -135,6 +152,7 @@ async function spool(source: Readable, storage: Storage, retryable: boolean): Pr
   } catch (cause) {
     source.destroy();
     if (path !== undefined) await rm(path, { force: true });
+    if (broken instanceof ProviderFailure) throw broken;
     if (broken === undefined) {
       throw new StorageFailure('the spool file could not be written', { retryable, cause });
     }

@@ -1,4 +1,5 @@
 /** Looks at stored bytes: what they are, how large, how long. Never believes a content type. */
+import { readFile } from 'node:fs/promises';
 import { ALL_FORMATS, FilePathSource, Input } from 'mediabunny';
 import sharp from 'sharp';
 import type { OutputSpec } from '../../studio/job-plan.ts';
@@ -32,7 +33,11 @@ const recordings: Record<string, string> = {
  * @throws ProviderFailure `failed` when it is something else or cannot be opened
  */
 export async function probeMedia(path: string, medium: OutputSpec['medium']): Promise<Probe> {
-  const probe = medium === 'image' ? await probePicture(path) : await probeRecording(path, medium);
+  const probe = await (medium === 'image'
+    ? probePicture(path)
+    : medium === 'json'
+      ? probeDocument(path)
+      : probeRecording(path, medium));
   if (probe) return probe;
   throw new ProviderFailure('failed', `the provider delivered something that is no ${medium}`);
 }
@@ -49,6 +54,16 @@ async function probePicture(path: string): Promise<Probe | null> {
       .raw()
       .toBuffer();
     return { extension, width, height, durationSeconds: null, hasAudio: null };
+  } catch {
+    return null;
+  }
+}
+
+/** Documents are small (artifacts.ts caps them), so one may be read as a whole. */
+async function probeDocument(path: string): Promise<Probe | null> {
+  try {
+    JSON.parse(await readFile(path, 'utf8'));
+    return { extension: 'json', width: null, height: null, durationSeconds: null, hasAudio: null };
   } catch {
     return null;
   }

@@ -64,9 +64,11 @@ export const urlTtlMaxMs = 7 * 24 * 3_600_000;
 export const untypedExtension = 'bin';
 
 /** Every medium that is stored: extension of the key → content type. */
-const contentTypes: Readonly<Record<string, string>> = Object.fromEntries(
-  mediaTypes.map((type) => [type.extension, type.contentType]),
-);
+const contentTypes: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(mediaTypes.map((type) => [type.extension, type.contentType])),
+  // What providers answer with; not a type that callers may bring.
+  json: 'application/json',
+};
 
 /** The content type that a key's extension names. */
 export function contentTypeOf(key: string): string {

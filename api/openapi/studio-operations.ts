@@ -4,7 +4,7 @@ import type { ErrorCode } from '../../domain/errors.ts';
 import type { Capability } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { creditsSchema, ticketSchema } from './job-operations.ts';
-import type { Operation } from './operation.ts';
+import type { AnswerDescription, Operation } from './operation.ts';
 
 /** How a Studio request can be refused or fail (spec §7, design §4, §5). */
 const studioErrors: readonly ErrorCode[] = [
@@ -54,23 +54,9 @@ function describeCapability(capability: Capability): Operation {
     summary: capability.summary,
     scope: capability.scope,
     headers,
-    body: {
-      required: true,
-      content: { 'application/json': { schema: capability.request, example: capability.example } },
-    },
+    body: { required: true, content: contentOf(capability) },
     answers: {
-      200: {
-        description: 'Done, and charged.',
-        headers: z.object({ 'Idempotent-Replayed': z.literal('true').optional() }),
-        content: {
-          type: 'application/json',
-          schema: z.object({
-            success: z.literal(true),
-            data: capability.data,
-            credits: creditsSchema,
-          }),
-        },
-      },
+      200: doneAnswer(capability),
       202: {
         description: 'Accepted; the credits are reserved. Poll `statusUrl`.',
         headers: z.object({ Location: z.url(), 'Retry-After': z.int() }),
@@ -84,6 +70,48 @@ function describeCapability(capability: Capability): Operation {
         },
       },
     },
-    errors: studioErrors,
+    errors: [...studioErrors, ...(capability.upload ? (['FILE_TOO_LARGE'] as const) : [])],
+  };
+}
+
+function contentOf(capability: Capability): NonNullable<Operation['body']>['content'] {
+  const { request, example, upload } = capability;
+  if (!upload) return { 'application/json': { schema: request, example } };
+  const file = z.string().meta({
+    format: 'binary',
+    description: `At most ${upload.bytesMax} bytes. Texts of the form are fields of the JSON body.`,
+  });
+  return {
+    'application/json': { schema: request, example },
+    'multipart/form-data': { schema: z.looseObject({ [upload.field]: file }) },
+  };
+}
+
+function doneAnswer(capability: Capability): AnswerDescription {
+  const replayed = { 'Idempotent-Replayed': z.literal('true').optional() };
+  if (capability.envelope === 'bare') {
+    const credits = z.number().meta({ description: 'As in the `credits` of other answers.' });
+    return {
+      description: 'Done, and charged; without the common envelope.',
+      headers: z.object({
+        ...replayed,
+        'X-Credits-Used': credits,
+        'X-Credits-Cost': credits,
+        'X-Credits-Remaining': credits,
+      }),
+      content: { type: 'application/json', schema: capability.data },
+    };
+  }
+  return {
+    description: 'Done, and charged.',
+    headers: z.object(replayed),
+    content: {
+      type: 'application/json',
+      schema: z.object({
+        success: z.literal(true),
+        data: capability.data,
+        credits: creditsSchema,
+      }),
+    },
   };
 }

@@ -6,25 +6,26 @@ import { newId } from '../../domain/ids.ts';
 import type { Inputs } from '../../activities/inputs.ts';
 import type { InputMeter } from '../../activities/storage/input-meter.ts';
 import type { JobRecord } from '../../activities/job-reads.ts';
+import type { Recordings } from '../../activities/recordings.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Capability } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
 import type { Context, RequestState } from '../context.ts';
 import { authorize } from '../middleware/authenticate.ts';
-import { parseBody, parseWith } from '../middleware/body.ts';
+import { parseWith } from '../middleware/body.ts';
 import type { Admission } from '../studio/admission.ts';
 import type { Claim, Idempotency } from '../studio/idempotency.ts';
 import type { JobView } from '../studio/job-view.ts';
 import { measurePrices } from '../studio/measured-prices.ts';
 import { completePlan, type Planned } from '../studio/planner.ts';
+import { readRequest } from '../studio/request-reading.ts';
 import { preferredWaitMs } from '../studio/waiting.ts';
 
 interface StudioRoutesDeps {
   config: Config;
   admission: Admission;
   idempotency: Idempotency;
-  inputs: Inputs;
-  meter: InputMeter;
+  services: { inputs: Inputs; meter: InputMeter; recordings: Recordings };
   view: JobView;
 }
 
@@ -64,11 +65,11 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
 
   async function handle(ctx: Context, capability: Capability): Promise<void> {
     const { caller, requestId } = ctx.state;
-    const request = await parseBody(ctx, capability.request);
-    const draft = capability.plan(request);
+    const { request, recording } = await readRequest(ctx, capability, deps.services.recordings);
+    const draft = capability.plan(request, recording);
     authorize(caller, capability.scope, draft.model);
     const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
-    const ready = await deps.inputs.prepare(draft, caller.organizationId);
+    const ready = await deps.services.inputs.prepare(draft, caller.organizationId);
     const { jobId, replayed } = await claim(ctx, capability, request);
     if (replayed) ctx.set('Idempotent-Replayed', 'true');
     else {
@@ -80,12 +81,12 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
         retryAfterSeconds: 2,
       });
     }
-    await answer(ctx, job, deps.view);
+    await answer(ctx, { capability, job, view: deps.view });
   }
 
   async function admit(planned: Planned, ctx: Context): Promise<void> {
     try {
-      const draft = await measurePrices(deps.meter, planned.draft);
+      const draft = await measurePrices(deps.services.meter, planned.draft);
       await deps.admission.admit(completePlan(deps.config, { ...planned, draft }));
     } catch (error) {
       const refused = error instanceof GatewayError && error.code !== 'SERVICE_UNAVAILABLE';
@@ -101,15 +102,29 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
   }
 }
 
+interface Answer {
+  capability: Capability;
+  job: JobRecord;
+  view: JobView;
+}
+
 /** 200 with the result, the job's own failure, or 202 with where to look (design §4). */
-async function answer(ctx: Context, job: JobRecord, view: JobView): Promise<void> {
+async function answer(ctx: Context, { capability, job, view }: Answer): Promise<void> {
   if (job.error) {
     throw new GatewayError(job.error.code, job.error.message, { body: { jobId: job.id } });
   }
   const data = await view.result(job);
   if (data) {
+    const credits = view.credits(job);
     ctx.status = 200;
-    ctx.body = { success: true, data, credits: view.credits(job) };
+    if (capability.envelope === 'bare') {
+      ctx.set({
+        'X-Credits-Used': String(credits.used),
+        'X-Credits-Cost': String(credits.cost),
+        'X-Credits-Remaining': String(credits.remaining),
+      });
+      ctx.body = data;
+    } else ctx.body = { success: true, data, credits };
     return;
   }
   const ticket = view.ticket(job);

@@ -58,6 +58,7 @@ export function createJobView(deps: {
       outputs: job.outputs,
       ...ends,
       urlOf: await signedUrls(ends.urlsHaveEnded ? [] : job.outputs, urlTtlMs),
+      documentOf: ({ storageKey }) => job.documents?.get(storageKey) ?? null,
     });
   }
 

@@ -24,6 +24,7 @@ export interface Planned {
 export function completePlan(config: Config, planned: Planned): JobPlan {
   const calls = planned.draft.calls.map((call, index): PlannedCall => ({
     index,
+    meter: call.meter ?? 'artifact',
     quantity: call.quantity,
     unitPriceMicro: microFromCredits(usdOf(call) / config.USD_PER_CREDIT),
     output: call.output,
@@ -48,6 +49,7 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     priceMicro: calls.reduce((sum, call) => sum + call.quantity * call.unitPriceMicro, 0),
     request: planned.request,
     calls,
+    assembly: planned.draft.assembly ?? null,
     dispatch: config.CALL_DISPATCH,
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
     deadlineMs,

@@ -282,6 +282,8 @@ function environment(parts: Parts): Record<string, string> {
     SANDBOX_CHAT_KEY: parts.sandbox.chatKey,
     OPENAI_IMAGES_API_KEY: parts.sandbox.openaiKey,
     OPENAI_IMAGES_BASE_URL: `${parts.sandbox.url}/openai/v1`,
+    ELEVENLABS_API_KEY: parts.sandbox.elevenlabsKey,
+    ELEVENLABS_BASE_URL: `${parts.sandbox.url}/elevenlabs`,
     RATE_LIMIT_PER_MINUTE: '100000',
     POLL_RATE_LIMIT_PER_MINUTE: '100000',
     CHECK_INTERVAL_MS: '1000',

@@ -19,6 +19,7 @@ export interface TestSandbox {
   falKey: string;
   chatKey: string;
   openaiKey: string;
+  elevenlabsKey: string;
   /** The independent witness: what was accepted for a job, or with these words in it. */
   submits: (query: { jobId?: string; match?: string }) => Promise<AcceptedSubmit[]>;
   /** Chat requests as they came, newest last. */
@@ -44,6 +45,7 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
   const falKey = 'sandbox-fal-key-of-tests';
   const chatKey = 'sandbox-chat-key-of-tests';
   const openaiKey = 'sandbox-openai-key-of-tests';
+  const elevenlabsKey = 'sandbox-elevenlabs-key-of-tests';
   const child = fork(script, {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     env: {
@@ -53,6 +55,7 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
       SANDBOX_FAL_KEY: falKey,
       SANDBOX_CHAT_KEY: chatKey,
       SANDBOX_OPENAI_KEY: openaiKey,
+      SANDBOX_ELEVENLABS_KEY: elevenlabsKey,
       SANDBOX_LATENCY_MS: String(options.latencyMs ?? 100),
       SANDBOX_FSYNC: '0',
       ...options.env,
@@ -75,6 +78,7 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
     falKey,
     chatKey,
     openaiKey,
+    elevenlabsKey,
     async submits(query) {
       const answer = await ask(`submits?${new URLSearchParams(query).toString()}`);
       const found = (await answer.json()) as AcceptedSubmit[] | { submits: AcceptedSubmit[] };

@@ -14,6 +14,7 @@ const good = {
   WEBHOOK_SECRET: secret,
   ADMIN_API_KEY: secret,
   FAL_KEY: 'fal-key-of-tests',
+  ELEVENLABS_API_KEY: 'elevenlabs-key-of-tests',
 };
 
 describe('a configuration', () => {

@@ -170,10 +170,21 @@ describe('the environment of the programs', () => {
   });
 
   it("leaves the provider alone when the user's key is there", () => {
-    const { api } = plan({ FAL_KEY: 'mine' });
-    expect(api.env['FAL_KEY']).toBe('mine');
+    const { api } = plan({ FAL_KEY: 'mine', ELEVENLABS_API_KEY: 'mine too' });
+    expect(api.env).toMatchObject({ FAL_KEY: 'mine', ELEVENLABS_API_KEY: 'mine too' });
     expect(api.env['FAL_QUEUE_URL']).toBeUndefined();
+    expect(api.env['ELEVENLABS_BASE_URL']).toBeUndefined();
     expect(api.env['ALLOW_PRIVATE_NETWORK_ORIGINS']).toBeUndefined();
+  });
+
+  it('points only the provider without a key at the sandbox', () => {
+    const { api, sandbox } = plan({ FAL_KEY: 'mine' });
+    expect(api.env['FAL_QUEUE_URL']).toBeUndefined();
+    expect(api.env).toMatchObject({
+      ELEVENLABS_API_KEY: sandbox.env['SANDBOX_ELEVENLABS_KEY'],
+      ELEVENLABS_BASE_URL: 'http://127.0.0.1:4100/elevenlabs',
+      ALLOW_PRIVATE_NETWORK_ORIGINS: 'http://127.0.0.1:4100,http://127.0.0.1:4000',
+    });
   });
 });
 

@@ -9,6 +9,8 @@ let gateway: TestGateway;
 let media: MediaServer;
 /** Inputs that scenarios name by these words. */
 const inputs: Record<string, string> = {};
+/** What the transcriptions hear. */
+let spokenUrl = '';
 beforeAll(async () => {
   media = await startMediaServer();
   gateway = await startGateway({
@@ -20,6 +22,10 @@ beforeAll(async () => {
   const film = await gateway.call('/api/v1/studio/video/generate', { body: { prompt: 'a tree' } });
   const made = await gateway.untilDone(film.body.data.jobId);
   inputs['film'] = media.put('/film.mp4', await download(made.body.data.result.url));
+  const spoken = await gateway.call('/api/v1/studio/voiceover/generate', {
+    body: { text: 'Hear me', title: 'Title' },
+  });
+  spokenUrl = spoken.body.data.url;
 });
 afterEach(() => gateway.sandbox.clearFaults());
 afterAll(async () => {
@@ -31,9 +37,10 @@ interface Scenario {
   /** `<workflow type>.<how it ended>` */
   name: string;
   path: string;
-  body: Record<string, unknown>;
+  body: Record<string, unknown> | (() => Record<string, unknown>);
   status: string;
-  cancel?: true;
+  /** When: once the provider has taken the work, or while it takes nothing. */
+  cancel?: 'taken' | 'refused';
   /** Injected where no prompt can carry a marker. */
   faults?: { match?: string; faults: string; times?: number }[];
 }
@@ -44,7 +51,7 @@ function endings(type: string, path: string, body: Record<string, unknown>): Sce
   return [
     { name: `${type}.completed`, path, body, status: 'completed' },
     { name: `${type}.failed`, path, body, status: 'failed', faults: [{ faults: 'fail:422' }] },
-    { name: `${type}.canceled`, path, body, status: 'canceled', cancel: true, faults: slow },
+    { name: `${type}.canceled`, path, body, status: 'canceled', cancel: 'taken', faults: slow },
   ];
 }
 
@@ -104,7 +111,7 @@ const scenarios: Scenario[] = [
     path: image,
     body: { prompt: '[[slow:60s]] a tree' },
     status: 'canceled',
-    cancel: true,
+    cancel: 'taken',
   },
   {
     name: 'imageGenerate.completed-second-route',
@@ -150,18 +157,86 @@ function withInputs(body: Record<string, unknown>): Record<string, unknown> {
   return JSON.parse(text) as Record<string, unknown>;
 }
 
+const prompt = 'a tune';
+const audio: { type: string; path: string; body: (words: string) => Record<string, unknown> }[] = [
+  {
+    type: 'voiceoverGenerate',
+    path: '/api/v1/studio/voiceover/generate',
+    body: (text) => ({ text, title: 'Title' }),
+  },
+  {
+    type: 'dialogueGenerate',
+    path: '/api/v1/studio/dialogue/generate',
+    body: (text) => ({ title: 'Title', inputs: [{ voiceId: 'adam', text }] }),
+  },
+  {
+    type: 'musicPlan',
+    path: '/api/v1/studio/music/plan',
+    body: (words) => ({ prompt: words, music_length_ms: 5000 }),
+  },
+  {
+    type: 'musicGenerate',
+    path: '/api/v1/studio/music/generate',
+    body: (words) => ({ prompt: words, durationSeconds: 5, coverPrompt: `${words} on a cover` }),
+  },
+  {
+    type: 'sfxGenerate',
+    path: '/api/v1/studio/sfx/generate',
+    body: (words) => ({ prompt: words, durationSeconds: 1 }),
+  },
+  {
+    type: 'audioTranscribe',
+    path: '/api/v1/studio/audio/transcribe',
+    body: (fileName) => ({ fileName, audioUrl: spokenUrl }),
+  },
+];
+for (const { type, path, body } of audio) {
+  const bodyOf = (marker: string) => () => body(`${marker} ${prompt}`);
+  scenarios.push(
+    { name: `${type}.completed`, path, body: bodyOf(''), status: 'completed' },
+    { name: `${type}.failed`, path, body: bodyOf('[[policy]]'), status: 'failed' },
+    {
+      name: `${type}.failed-outcome-unknown`,
+      path,
+      body: bodyOf('[[reset-after-accept]] [[no-webhook]]'),
+      status: 'failed',
+    },
+    {
+      name: `${type}.canceled`,
+      path,
+      body: bodyOf('[[submit:503x50]]'),
+      status: 'canceled',
+      cancel: 'refused',
+    },
+  );
+}
+scenarios.push({
+  name: 'dialogueGenerate.completed-several-calls',
+  path: '/api/v1/studio/dialogue/generate',
+  body: {
+    title: 'Title',
+    inputs: [
+      { voiceId: 'adam', text: 'word '.repeat(300) },
+      { voiceId: 'aria', text: 'word '.repeat(300) },
+    ],
+  },
+  status: 'completed',
+});
+
 describe('each way a job can end', () => {
   it.each(scenarios.map((scenario) => [scenario.name, scenario] as const))(
     '%s',
     async (name, scenario) => {
       for (const fault of scenario.faults ?? []) await gateway.sandbox.inject(fault);
       const accepted = await gateway.call(scenario.path, {
-        body: { ...withInputs(scenario.body), async: true },
+        body: withInputs(typeof scenario.body === 'function' ? scenario.body() : scenario.body),
+        headers: { prefer: 'respond-async' },
       });
       expect(accepted.status).toBe(202);
       const { jobId } = accepted.body.data;
       if (scenario.cancel) {
-        await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+        const taken = scenario.cancel === 'taken' ? 1 : 0;
+        await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(taken);
         await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
       }
       const done = await gateway.untilDone(jobId);

@@ -1,0 +1,81 @@
+/** What a Studio request asks for: its body, as JSON or as a form with a file, and its recording. */
+import type { Recordings } from '../../activities/recordings.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import type { Capability, Recording } from '../../studio/capability.ts';
+import type { Context } from '../context.ts';
+import { authorize } from '../middleware/authenticate.ts';
+import { parseBody, parseWith } from '../middleware/body.ts';
+import { receiveForm } from '../middleware/multipart.ts';
+
+/** A request that was read. */
+export interface ReadRequest {
+  request: JsonObject;
+  recording: Recording | undefined;
+}
+
+/**
+ * Reads the body; a file in it is kept, and whatever recording is named is looked at.
+ * @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, INVALID_INPUT_URL, FILE_TOO_LARGE, …
+ */
+export async function readRequest(
+  ctx: Context,
+  capability: Capability,
+  recordings: Recordings,
+): Promise<ReadRequest> {
+  if (capability.upload && ctx.is('multipart/form-data')) {
+    return readForm(ctx, capability, recordings);
+  }
+  const request = await parseBody(ctx, capability.request);
+  return { request, recording: await findRecording(ctx, capability, { request, recordings }) };
+}
+
+async function findRecording(
+  ctx: Context,
+  capability: Capability,
+  { request, recordings }: { request: JsonObject; recordings: Recordings },
+): Promise<Recording | undefined> {
+  const wanted = capability.recording?.(request);
+  return wanted && recordings.find(wanted, ctx.state.caller.organizationId);
+}
+
+async function readForm(
+  ctx: Context,
+  capability: Capability,
+  recordings: Recordings,
+): Promise<ReadRequest> {
+  const { caller } = ctx.state;
+  const field = capability.upload?.field ?? '';
+  // A file is not kept for somebody who may not use it.
+  authorize(caller, capability.scope);
+  const { texts, file } = await receiveForm(ctx, {
+    field,
+    bytesMax: capability.upload?.bytesMax ?? 0,
+    keep: (stream) => recordings.keep({ field, stream }, caller.organizationId),
+  });
+  const { async: later, ...fields } = texts;
+  const told = { ...fields, ...(later !== undefined && { async: spelledFlag(later) }) };
+  if (!file) {
+    const request = parseWith(capability.request, told);
+    return { request, recording: await findRecording(ctx, capability, { request, recordings }) };
+  }
+  if (texts['fileId'] !== undefined) {
+    const message = `name one source: ${field} or fileId`;
+    throw new GatewayError('CONFLICTING_FIELDS', message, {
+      details: [field, 'fileId'].map((path) => ({ path, message })),
+    });
+  }
+  const request = parseWith(capability.request, {
+    ...(file.name !== '' && { fileName: file.name.slice(0, 255) }),
+    ...told,
+    fileId: file.kept.fileId,
+  });
+  // Refuses a second source beside the file.
+  capability.recording?.(request);
+  return { request, recording: file.kept.recording };
+}
+
+/** Forms know texts only; another spelling is left for the schema to refuse. */
+function spelledFlag(text: string): boolean | string {
+  return text === 'true' || (text === 'false' ? false : text);
+}

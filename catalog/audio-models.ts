@@ -1,0 +1,100 @@
+/**
+ * The models behind speech, dialogue, music, sound effects and transcription: provider's id, limits and
+ * price. Prices are the provider's list prices of 2026 in USD; operators change them here.
+ */
+import type { ProviderName } from './providers.ts';
+
+/** The bounds of a number or of a text's characters; `preset` where the caller says nothing. */
+export interface Limit {
+  min: number;
+  max: number;
+  preset?: number;
+}
+
+/** A row of the table. */
+export interface AudioModel {
+  /** As answered in `model`; the provider's own id. */
+  id: string;
+  displayName: string;
+  provider: ProviderName;
+  /** What the price is for. */
+  per: 'character' | 'second' | 'request';
+  usd: number;
+  limits: Readonly<Record<string, Limit>>;
+}
+
+const share = { min: 0, max: 1, preset: 0.5 };
+const title = { min: 1, max: 255 };
+
+/** By capability: each has one model today. */
+export const audioModels = {
+  voiceover: {
+    id: 'eleven_multilingual_v2',
+    displayName: 'Eleven Multilingual v2',
+    provider: 'elevenlabs',
+    per: 'character',
+    usd: 0.0001,
+    limits: { text: { min: 1, max: 5000 }, title, stability: share, similarityBoost: share },
+  },
+  dialogue: {
+    id: 'eleven_v3',
+    displayName: 'Eleven v3',
+    provider: 'elevenlabs',
+    per: 'character',
+    usd: 0.0001,
+    limits: {
+      inputs: { min: 1, max: 100 },
+      lineText: { min: 1, max: 5000 },
+      totalText: { min: 1, max: 10_000 },
+      title,
+      stability: share,
+      similarityBoost: share,
+    },
+  },
+  musicPlan: {
+    id: 'music_v1',
+    displayName: 'Eleven Music',
+    provider: 'elevenlabs',
+    per: 'request',
+    usd: 0.002,
+    limits: { prompt: { min: 1, max: 4100 }, music_length_ms: { min: 3000, max: 600_000 } },
+  },
+  music: {
+    id: 'music_v1',
+    displayName: 'Eleven Music',
+    provider: 'elevenlabs',
+    per: 'second',
+    usd: 0.0125,
+    limits: {
+      prompt: { min: 1, max: 4100 },
+      coverPrompt: { min: 3, max: 2000 },
+      durationSeconds: { min: 3, max: 600, preset: 30 },
+      sectionDurationMs: { min: 3000, max: 120_000 },
+    },
+  },
+  soundEffect: {
+    id: 'eleven_text_to_sound_v2',
+    displayName: 'Eleven Sound Effects v2',
+    provider: 'elevenlabs',
+    per: 'second',
+    usd: 0.006,
+    limits: {
+      prompt: { min: 1, max: 450 },
+      durationSeconds: { min: 0.5, max: 30 },
+      promptInfluence: { min: 0, max: 1, preset: 0.3 },
+    },
+  },
+  transcription: {
+    id: 'scribe_v2',
+    displayName: 'Scribe v2',
+    provider: 'elevenlabs',
+    per: 'second',
+    usd: 0.000_061_1,
+    limits: {
+      /** Ten hours, the provider's limit. */
+      durationSeconds: { min: 0.1, max: 36_000 },
+      /** Seconds that are reserved for a recording whose length only the provider will learn. */
+      unmeasuredSeconds: { min: 0.1, max: 14_400 },
+    },
+  },
+} as const satisfies Record<string, AudioModel>;

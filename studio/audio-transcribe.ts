@@ -1,0 +1,143 @@
+/** POST /studio/audio/transcribe (spec §4.10, design §7): speech to text with word timestamps. */
+import { z } from 'zod';
+import { audioModels } from '../catalog/audio-models.ts';
+import { GatewayError } from '../domain/errors.ts';
+import type { JsonObject } from '../domain/json.ts';
+import { asyncFlag } from './audio-fields.ts';
+import { defineCapability, type FinishedJob, type Recording } from './capability.ts';
+
+const model = audioModels.transcription;
+const { limits } = model;
+const uploadBytesMax = 4.5 * 1024 * 1024;
+
+const request = z.strictObject({
+  fileId: z.string().min(1).max(64).optional().meta({ description: 'Of an uploaded file.' }),
+  audioUrl: z
+    .url({ protocol: /^https?$/, error: 'must be an http(s) URL' })
+    .max(4096)
+    .optional(),
+  language: z
+    .string()
+    .regex(/^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/, 'must be a language code, e.g. en or deu')
+    .optional()
+    .meta({ description: 'Language of the speech; recognized when absent.' }),
+  fileName: z.string().min(1).max(255).optional(),
+  async: asyncFlag,
+});
+
+type TranscribeRequest = z.infer<typeof request>;
+
+const word = z.object({
+  text: z.string(),
+  start: z.number().meta({ description: 'Seconds from the start.' }),
+  end: z.number(),
+  type: z.enum(['word', 'spacing', 'audio_event']),
+  speakerId: z.string().optional(),
+});
+const transcript = z.object({
+  text: z.string(),
+  language: z.string(),
+  durationSeconds: z.number(),
+  words: z.array(word),
+});
+
+/** Writes down what is said in a recording. */
+export const audioTranscribe = defineCapability({
+  type: 'audioTranscribe',
+  path: '/studio/audio/transcribe',
+  scope: 'studio:audio',
+  medium: 'audio',
+  summary: 'Transcribe a recording, with the time of each word',
+  request,
+  example: { audioUrl: 'https://example.com/interview.mp3', language: 'en' },
+  data: z.object({
+    ...transcript.shape,
+    model: z.string(),
+    source: z.enum(['file', 'url']),
+    transcriptUrl: z.url().meta({ description: 'The transcript as a JSON file.' }),
+  }),
+  upload: { field: 'file', bytesMax: uploadBytesMax },
+  recording(body) {
+    const { fileId, audioUrl } = body;
+    if (fileId !== undefined && audioUrl !== undefined) {
+      const message = 'name one source: fileId or audioUrl';
+      throw new GatewayError('CONFLICTING_FIELDS', message, {
+        details: ['fileId', 'audioUrl'].map((path) => ({ path, message })),
+      });
+    }
+    if (fileId !== undefined) return { field: 'fileId', source: fileId };
+    if (audioUrl !== undefined) return { field: 'audioUrl', source: audioUrl };
+    const message = 'one of fileId, audioUrl and a multipart file is required';
+    throw new GatewayError('INVALID_REQUEST', message, {
+      details: ['fileId', 'audioUrl', 'file'].map((path) => ({ path, message })),
+    });
+  },
+  plan: (body, recording = { kind: 'url', url: body.audioUrl ?? '' }) => ({
+    model: model.id,
+    async: body.async ?? false,
+    calls: [
+      {
+        required: true,
+        output: { medium: 'json', format: null },
+        meter: 'second',
+        quantity: secondsOf(recording, body),
+        unitPriceUsd: model.usd,
+        routes: [
+          {
+            provider: model.provider,
+            operation: 'speech-to-text',
+            input: {
+              model_id: model.id,
+              diarize: true,
+              timestamps_granularity: 'word',
+              ...(body.language !== undefined && { language_code: languageCode(body.language) }),
+              ...sourceOf(recording, body),
+            },
+          },
+        ],
+      },
+    ],
+  }),
+  present: presentTranscript,
+});
+
+/** Seconds to reserve: those of the recording, or a bound where only the provider will learn them. */
+function secondsOf(recording: Recording, body: TranscribeRequest): number {
+  if (recording.kind === 'url') return limits.unmeasuredSeconds.max;
+  const { min, max } = limits.durationSeconds;
+  const seconds = recording.durationSeconds;
+  if (seconds < min || seconds > max) {
+    const path = body.fileId === undefined ? 'audioUrl' : 'fileId';
+    const message = `must last ${min} to ${max} seconds`;
+    throw new GatewayError('INVALID_REQUEST', `${path}: ${message}`, {
+      details: [{ path, message }],
+    });
+  }
+  return Math.ceil(seconds);
+}
+
+/** A file of ours is sent along: the provider need not reach us. */
+function sourceOf(recording: Recording, body: TranscribeRequest): JsonObject {
+  if (recording.kind === 'url') return { source_url: recording.url };
+  const { storageKey } = recording;
+  const name = body.fileName ?? storageKey.slice(storageKey.lastIndexOf('/') + 1);
+  return { file: { storageKey, name } };
+}
+
+/** The provider takes languages without regions. */
+function languageCode(language: string): string {
+  return (language.split('-')[0] ?? '').toLowerCase();
+}
+
+/** Where a job is one of many, the words stay in their document. */
+function presentTranscript(job: FinishedJob): Record<string, unknown> {
+  const [document] = job.outputs[0]?.artifacts ?? [];
+  const content = document ? job.documentOf(document) : null;
+  const told = content ?? job.outputs[0]?.data;
+  return {
+    ...transcript.partial().parse(told),
+    model: job.model,
+    source: job.request['audioUrl'] === undefined ? 'file' : 'url',
+    transcriptUrl: document ? job.urlOf(document) : null,
+  };
+}

@@ -1,0 +1,52 @@
+/** Fields of music plan and generate (spec §4.9). */
+import { z } from 'zod';
+import { audioModels } from '../catalog/audio-models.ts';
+import { GatewayError } from '../domain/errors.ts';
+import { fitsIntoPlan, numberOf } from './audio-fields.ts';
+
+const { limits } = audioModels.music;
+const styles = z.array(z.string().min(1).max(500)).max(50).default([]);
+
+const section = z.strictObject({
+  section_name: z.string().min(1).max(100),
+  positive_local_styles: styles,
+  negative_local_styles: styles,
+  duration_ms: numberOf(limits.sectionDurationMs).int(),
+  lines: z.array(z.string().max(200)).max(30).default([]),
+});
+
+/** A composition plan as music/plan answers it. */
+export const compositionPlan = z
+  .strictObject({
+    positive_global_styles: styles,
+    negative_global_styles: styles,
+    sections: z.array(section).min(1).max(100),
+  })
+  .refine(fitsIntoPlan, { error: 'is too long in bytes', abort: true })
+  .refine((plan) => durationMsOf(plan) <= limits.durationSeconds.max * 1000, {
+    error: `must last at most ${limits.durationSeconds.max} seconds in all`,
+  })
+  .meta({ id: 'CompositionPlan' });
+
+/** See `compositionPlan`. */
+export type CompositionPlan = z.infer<typeof compositionPlan>;
+
+/** The sum of the sections, in milliseconds. */
+export function durationMsOf(plan: { sections: readonly { duration_ms: number }[] }): number {
+  return plan.sections.reduce((sum, part) => sum + part.duration_ms, 0);
+}
+
+/** The music model; which ones exist is checked, and told, when the request is planned. */
+export const musicModelId = z
+  .string()
+  .max(100)
+  .default(audioModels.music.id)
+  .meta({ description: `One of: ${audioModels.music.id}`, example: audioModels.music.id });
+
+/** @throws GatewayError UNKNOWN_MODEL listing what exists */
+export function refuseOtherMusicModel(id: string): void {
+  if (id === audioModels.music.id) return;
+  throw new GatewayError('UNKNOWN_MODEL', `model "${id}" does not exist here`, {
+    details: [{ path: 'model_id', message: `one of: ${audioModels.music.id}` }],
+  });
+}

@@ -1,0 +1,207 @@
+/** POST /studio/music/generate (spec §4.9): a song, in full mode with cover art and lyrics. */
+import { z } from 'zod';
+import { audioModels } from '../catalog/audio-models.ts';
+import { findModel, imagePriceUsd } from '../catalog/image-model.ts';
+import { imageModels } from '../catalog/image-models.ts';
+import { assert } from '../domain/assert.ts';
+import { GatewayError } from '../domain/errors.ts';
+import type { JsonObject } from '../domain/json.ts';
+import { asyncFlag, numberOf, textOf } from './audio-fields.ts';
+import { presentRecording, recordingData, recordingOf } from './audio-presentation.ts';
+import { defineCapability, type DraftCall } from './capability.ts';
+import {
+  compositionPlan,
+  durationMsOf,
+  musicModelId,
+  refuseOtherMusicModel,
+  type CompositionPlan,
+} from './music-fields.ts';
+
+const model = audioModels.music;
+const { limits } = model;
+
+const fields = z.strictObject({
+  prompt: textOf(limits.prompt).optional(),
+  composition_plan: compositionPlan.optional(),
+  plan: compositionPlan.optional().meta({ description: 'Another name of `composition_plan`.' }),
+  durationSeconds: numberOf(limits.durationSeconds)
+    .optional()
+    .meta({ description: 'Of a song from a prompt; 30 when absent. A plan has its own length.' }),
+  coverPrompt: textOf(limits.coverPrompt).optional(),
+  force_instrumental: z.boolean().default(false),
+  model_id: musicModelId,
+  mode: z.enum(['full', 'audio-only']).default('full'),
+  async: asyncFlag,
+});
+
+/** One name for the plan from here on, so that a job holds it once. */
+const request = fields.transform(({ plan, ...body }) => {
+  if (
+    plan &&
+    body.composition_plan &&
+    JSON.stringify(plan) !== JSON.stringify(body.composition_plan)
+  ) {
+    throw conflict('composition_plan and plan are two names of one field, and differ', [
+      'composition_plan',
+      'plan',
+    ]);
+  }
+  const given = body.composition_plan ?? plan;
+  return { ...body, ...(given && { composition_plan: given }) };
+});
+
+type MusicRequest = z.output<typeof request>;
+
+/** What the provider tells beside the audio in full mode. */
+const songDetails = z
+  .object({ title: z.string().nullable(), lyrics: z.string().nullable() })
+  .nullable();
+
+/** Makes a song. */
+export const musicGenerate = defineCapability({
+  type: 'musicGenerate',
+  path: '/studio/music/generate',
+  scope: 'studio:audio',
+  medium: 'audio',
+  summary: 'Make a song from a prompt or a composition plan',
+  request,
+  example: { prompt: 'a calm song about the sea', durationSeconds: 20 },
+  data: z.object({
+    ...recordingData,
+    duration: z.int().meta({ description: 'Milliseconds.' }),
+    title: z.string().nullable(),
+    model: z.string(),
+    coverUrl: z.url().nullable().optional(),
+    coverError: z
+      .object({ code: z.string(), message: z.string() })
+      .optional()
+      .meta({ description: 'Why there is no cover; it was not charged.' }),
+    lyrics: z.string().nullable().optional(),
+  }),
+  plan(body) {
+    refuseOtherMusicModel(body.model_id);
+    refuseConflicts(body);
+    return {
+      model: body.model_id,
+      async: body.async ?? false,
+      calls: [songCall(body), ...(body.mode === 'full' ? [coverCall(body)] : [])],
+    };
+  },
+  present(job) {
+    const [song, cover] = job.outputs;
+    const recording = recordingOf(job, song);
+    const told = songDetails.parse(song?.data ?? null);
+    const [picture] = cover?.artifacts ?? [];
+    return {
+      ...presentRecording(job, recording),
+      duration: Math.round((recording.durationSeconds ?? 0) * 1000),
+      title: told?.title ?? null,
+      model: job.model,
+      ...(cover && {
+        coverUrl: picture ? job.urlOf(picture) : null,
+        ...(!picture && cover.error && { coverError: cover.error }),
+        lyrics: told?.lyrics ?? null,
+      }),
+    };
+  },
+});
+
+function conflict(message: string, paths: string[]): GatewayError {
+  return new GatewayError('CONFLICTING_FIELDS', message, {
+    details: paths.map((path) => ({ path, message })),
+  });
+}
+
+/** @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, UNSUPPORTED_PARAMETER naming the fields */
+function refuseConflicts(body: MusicRequest): void {
+  const plan = body.composition_plan;
+  if (!plan && body.prompt === undefined) {
+    const message = 'is required unless a composition_plan is given';
+    throw new GatewayError('INVALID_REQUEST', `prompt: ${message}`, {
+      details: [{ path: 'prompt', message }],
+    });
+  }
+  if (plan && body.force_instrumental) {
+    throw conflict('force_instrumental works with a prompt only: leave the lines of the plan out', [
+      'force_instrumental',
+      'composition_plan',
+    ]);
+  }
+  if (plan && body.durationSeconds !== undefined) {
+    if (Math.round(body.durationSeconds * 1000) !== durationMsOf(plan)) {
+      throw conflict('durationSeconds is not the length of the plan', [
+        'durationSeconds',
+        'composition_plan',
+      ]);
+    }
+  }
+  if (body.mode === 'audio-only' && body.coverPrompt !== undefined) {
+    throw new GatewayError('UNSUPPORTED_PARAMETER', 'audio-only makes no cover', {
+      details: [{ path: 'coverPrompt', message: 'taken in full mode only' }],
+    });
+  }
+}
+
+function songCall(body: MusicRequest): DraftCall {
+  const plan = body.composition_plan;
+  const askedMs = Math.round((body.durationSeconds ?? limits.durationSeconds.preset) * 1000);
+  const durationMs = plan ? durationMsOf(plan) : askedMs;
+  const what: JsonObject = plan
+    ? { composition_plan: plan }
+    : {
+        prompt: body.prompt ?? '',
+        music_length_ms: durationMs,
+        force_instrumental: body.force_instrumental,
+      };
+  return {
+    required: true,
+    output: { medium: 'audio', format: null },
+    meter: 'second',
+    quantity: Math.ceil(durationMs / 1000),
+    unitPriceUsd: model.usd,
+    routes: [
+      {
+        provider: model.provider,
+        operation: body.mode === 'full' ? 'music/detailed' : 'music',
+        input: { ...what, model_id: body.model_id },
+      },
+    ],
+  };
+}
+
+/** The cover is a picture of the default image model; without it the song is still a song. */
+function coverCall(body: MusicRequest): DraftCall {
+  const painter = findModel(imageModels, 'nano-banana');
+  const [route] = painter.routes;
+  assert(route, 'the default image model has a route');
+  return {
+    required: false,
+    output: { medium: 'image', format: 'jpeg' },
+    quantity: 1,
+    unitPriceUsd: imagePriceUsd(painter.price, {}),
+    routes: [
+      {
+        provider: route.provider,
+        operation: route.generate,
+        input: {
+          prompt: body.coverPrompt ?? coverPromptOf(body),
+          num_images: 1,
+          aspect_ratio: '1:1',
+          output_format: 'jpeg',
+        },
+      },
+    ],
+  };
+}
+
+const coverPromptMax = 2000;
+
+function coverPromptOf(body: MusicRequest): string {
+  const about = body.composition_plan ? stylesOf(body.composition_plan) : (body.prompt ?? '');
+  return `Square album cover, no lettering, for this music: ${about}`.slice(0, coverPromptMax);
+}
+
+function stylesOf(plan: CompositionPlan): string {
+  const words = plan.positive_global_styles.join(', ');
+  return words || plan.sections.map((part) => part.section_name).join(', ');
+}

@@ -1,0 +1,72 @@
+/** POST /studio/sfx/generate (spec §4.10, design §7). */
+import { z } from 'zod';
+import { audioModels } from '../catalog/audio-models.ts';
+import { asyncFlag, numberOf, presetNumberOf, textOf } from './audio-fields.ts';
+import { presentRecording, recordingData, recordingOf } from './audio-presentation.ts';
+import { defineCapability } from './capability.ts';
+
+const model = audioModels.soundEffect;
+const { limits } = model;
+
+const request = z.strictObject({
+  prompt: textOf(limits.prompt),
+  durationSeconds: numberOf(limits.durationSeconds)
+    .optional()
+    .meta({ description: 'The model chooses when it is absent.' }),
+  promptInfluence: presetNumberOf(limits.promptInfluence),
+  loop: z.boolean().optional(),
+  async: asyncFlag,
+});
+
+/** Makes a sound. */
+export const sfxGenerate = defineCapability({
+  type: 'sfxGenerate',
+  path: '/studio/sfx/generate',
+  scope: 'studio:audio',
+  medium: 'audio',
+  summary: 'Make a sound effect',
+  request,
+  example: { prompt: 'waves against a quay', durationSeconds: 5 },
+  data: z.object({
+    ...recordingData,
+    prompt: z.string(),
+    durationSeconds: z.number(),
+    model: z.string(),
+  }),
+  plan: (body) => ({
+    model: model.id,
+    async: body.async ?? false,
+    calls: [
+      {
+        required: true,
+        output: { medium: 'audio', format: null },
+        meter: 'second',
+        // A length that the model chooses is paid for when it is known.
+        quantity: Math.ceil(body.durationSeconds ?? limits.durationSeconds.max),
+        unitPriceUsd: model.usd,
+        routes: [
+          {
+            provider: model.provider,
+            operation: 'sound-generation',
+            input: {
+              text: body.prompt,
+              model_id: model.id,
+              prompt_influence: body.promptInfluence,
+              ...(body.durationSeconds !== undefined && { duration_seconds: body.durationSeconds }),
+              ...(body.loop !== undefined && { loop: body.loop }),
+            },
+          },
+        ],
+      },
+    ],
+  }),
+  present(job) {
+    const recording = recordingOf(job);
+    return {
+      ...presentRecording(job, recording),
+      prompt: job.request['prompt'],
+      durationSeconds: recording.durationSeconds,
+      model: job.model,
+    };
+  },
+});

@@ -1,0 +1,82 @@
+/** POST /studio/voiceover/generate (spec §4.8). */
+import { z } from 'zod';
+import { audioModels } from '../catalog/audio-models.ts';
+import { defaultVoiceName, findVoice } from '../catalog/voices.ts';
+import { assert } from '../domain/assert.ts';
+import { asyncFlag, presetNumberOf, textOf, voiceName } from './audio-fields.ts';
+import { presentRecording, recordingData, recordingOf } from './audio-presentation.ts';
+import { defineCapability } from './capability.ts';
+
+const model = audioModels.voiceover;
+const { limits } = model;
+
+const request = z.strictObject({
+  text: textOf(limits.text),
+  title: textOf(limits.title),
+  voice: voiceName.default(defaultVoiceName),
+  stability: presetNumberOf(limits.stability),
+  similarityBoost: presetNumberOf(limits.similarityBoost),
+  async: asyncFlag,
+});
+
+/** Speaks a text. */
+export const voiceoverGenerate = defineCapability({
+  type: 'voiceoverGenerate',
+  path: '/studio/voiceover/generate',
+  scope: 'studio:audio',
+  medium: 'audio',
+  summary: 'Speak a text',
+  request,
+  example: { text: 'Welcome to the harbour.', title: 'Welcome', voice: 'rachel' },
+  data: z.object({
+    ...recordingData,
+    title: z.string(),
+    voice: z.string(),
+    model: z.string(),
+    textLength: z.int(),
+    metadata: z.object({ stability: z.number(), similarityBoost: z.number() }),
+  }),
+  plan(body) {
+    const voice = findVoice(body.voice);
+    assert(voice, 'the schema admits only voices of the list');
+    return {
+      model: model.id,
+      async: body.async ?? false,
+      calls: [
+        {
+          required: true,
+          output: { medium: 'audio', format: null },
+          meter: 'character',
+          quantity: body.text.length,
+          unitPriceUsd: model.usd,
+          routes: [
+            {
+              provider: model.provider,
+              operation: 'text-to-speech',
+              input: {
+                voice_id: voice.providerVoiceId,
+                text: body.text,
+                model_id: model.id,
+                voice_settings: {
+                  stability: body.stability,
+                  similarity_boost: body.similarityBoost,
+                },
+              },
+            },
+          ],
+        },
+      ],
+    };
+  },
+  present(job) {
+    const { text, title, voice, stability, similarityBoost } = request.parse(job.request);
+    return {
+      ...presentRecording(job, recordingOf(job)),
+      title,
+      voice,
+      model: job.model,
+      textLength: text.length,
+      metadata: { stability, similarityBoost },
+    };
+  },
+});

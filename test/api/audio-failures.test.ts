@@ -1,0 +1,124 @@
+/** What a provider that answers at once can do wrong: per capability, who pays and how often it is asked. */
+import { randomUUID } from 'node:crypto';
+import { createMp3Encoder } from 'wasm-media-encoders';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type StudioBody, type TestGateway } from '../harness/gateway.ts';
+
+let gateway: TestGateway;
+let speech: Uint8Array<ArrayBuffer>;
+beforeAll(async () => {
+  const encoder = await createMp3Encoder();
+  encoder.configure({ sampleRate: 22_050, channels: 1, bitrate: 32 });
+  const sound = new Float32Array(22_050).map((_, index) => Math.sin(index * 0.1));
+  speech = Uint8Array.from([...Uint8Array.from(encoder.encode([sound])), ...encoder.finalize()]);
+  gateway = await startGateway({ latencyMs: 10 });
+});
+afterEach(async () => {
+  await gateway.sandbox.clearFaults();
+  await gateway.expectSettled();
+});
+afterAll(() => gateway.close());
+
+type Send = (words: string) => Promise<{ status: number; body: StudioBody }>;
+const post =
+  (path: string, bodyOf: (words: string) => object): Send =>
+  (words) =>
+    gateway.call(`/api/v1/studio/${path}`, { body: bodyOf(words) });
+
+const capabilities: [string, Send][] = [
+  ['voiceover', post('voiceover/generate', (text) => ({ text, title: 'T' }))],
+  [
+    'dialogue',
+    post('dialogue/generate', (text) => ({ title: 'T', inputs: [{ voiceId: 'adam', text }] })),
+  ],
+  ['music plan', post('music/plan', (prompt) => ({ prompt, music_length_ms: 3000 }))],
+  [
+    'music, audio only',
+    post('music/generate', (prompt) => ({ prompt, durationSeconds: 3, mode: 'audio-only' })),
+  ],
+  [
+    'music, full',
+    post('music/generate', (prompt) => ({ prompt, durationSeconds: 3, coverPrompt: 'a boat' })),
+  ],
+  ['sound effect', post('sfx/generate', (prompt) => ({ prompt, durationSeconds: 0.5 }))],
+  [
+    'transcription',
+    async (words) => {
+      const form = new FormData();
+      form.append('file', new Blob([speech]), words);
+      const answer = await fetch(`${gateway.url}/api/v1/studio/audio/transcribe`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${gateway.caller.key}` },
+        body: form,
+      });
+      return { status: answer.status, body: (await answer.json()) as StudioBody };
+    },
+  ],
+];
+
+interface Case {
+  fault: string;
+  status: number;
+  error: string;
+  /** Paid submits that the provider saw. */
+  accepted: number;
+}
+const cases: Case[] = [
+  { fault: 'policy', status: 400, error: 'CONTENT_POLICY', accepted: 1 },
+  { fault: 'submit:422', status: 400, error: 'PROVIDER_REJECTED_INPUT', accepted: 0 },
+  { fault: 'reset-after-accept', status: 500, error: 'OUTCOME_UNKNOWN', accepted: 1 },
+  { fault: 'reset-before-accept', status: 500, error: 'OUTCOME_UNKNOWN', accepted: 0 },
+  { fault: 'submit:500', status: 500, error: 'OUTCOME_UNKNOWN', accepted: 0 },
+  { fault: 'truncated-media', status: 500, error: 'PROVIDER_ERROR', accepted: 1 },
+];
+
+describe.each(capabilities)('%s', (_name, send) => {
+  it.each(cases)('$fault: $error, released', async ({ fault, status, error, accepted }) => {
+    const words = `calm ${randomUUID()}`;
+    await gateway.sandbox.inject({ match: words, faults: fault });
+    const before = await gateway.api.services.ledger.balance(gateway.caller.organizationId);
+    const answer = await send(words);
+    expect(answer.body.error).toBe(error);
+    expect(answer.status).toBe(status);
+    const seen = await gateway.sandbox.submits({ match: words });
+    expect(seen).toHaveLength(accepted);
+    const after = await gateway.api.services.ledger.balance(gateway.caller.organizationId);
+    expect(after).toEqual(before);
+  });
+
+  it('is tried again when it was certainly not taken, and paid for once', async () => {
+    const words = `again ${randomUUID()}`;
+    await gateway.sandbox.inject({ match: words, faults: 'submit:503x1', times: 1 });
+    const answer = await send(words);
+    expect(answer.status).toBe(200);
+    expect(await gateway.sandbox.submits({ match: words })).toHaveLength(1);
+  });
+});
+
+describe('a provider whose places are all taken', () => {
+  it('is asked again when it says so', async () => {
+    const startedAt = performance.now();
+    const answer = await gateway.call('/api/v1/studio/voiceover/generate', {
+      body: { text: '[[submit:429x1;retry-after=1]] a busy voice', title: 'T' },
+    });
+    expect(answer.status).toBe(200);
+    expect(performance.now() - startedAt).toBeGreaterThan(1000);
+    expect(await gateway.sandbox.submits({ match: 'a busy voice' })).toHaveLength(1);
+  });
+});
+
+describe.each([
+  ['voiceover', 'wrong-type-media'],
+  ['voiceover', 'empty-media'],
+  ['sound effect', 'wrong-type-media'],
+  ['music, full', 'empty-media'],
+])('%s with %s', (name, fault) => {
+  it('is a failure of the provider, released and not asked again', async () => {
+    const words = `spoiled ${randomUUID()}`;
+    await gateway.sandbox.inject({ match: words, faults: fault });
+    const send = capabilities.find(([capability]) => capability === name)?.[1];
+    const answer = await send?.(words);
+    expect(answer?.body.error).toBe('PROVIDER_ERROR');
+    expect(await gateway.sandbox.submits({ match: words })).toHaveLength(1);
+  });
+});

@@ -1,0 +1,204 @@
+import sharp from 'sharp';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { CreditsBlock } from '../../domain/credits.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { hear } from '../harness/recordings.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ latencyMs: 20 });
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+interface Song {
+  url: string;
+  duration: number;
+  title: string | null;
+  coverUrl: string | null;
+  lyrics: string | null;
+}
+interface Body {
+  data: Song;
+  credits: CreditsBlock;
+  error: string;
+  details: { path: string; message: string }[];
+}
+interface Plan {
+  sections: { duration_ms: number; lines: string[] }[];
+}
+
+const songPath = '/api/v1/studio/music/generate';
+const song = (body: object) => gateway.call<Body>(songPath, { body });
+const plan = (body: object) => gateway.call<Plan & Body>('/api/v1/studio/music/plan', { body });
+const secondCredits = 1.25;
+
+describe('POST /studio/music/plan', () => {
+  it('answers the plan itself and tells the credits in headers', async () => {
+    const answer = await plan({ prompt: 'a song about tides', music_length_ms: 45_000 });
+    expect(answer.status).toBe(200);
+    expect(Object.keys(answer.body).toSorted()).toEqual([
+      'negative_global_styles',
+      'positive_global_styles',
+      'sections',
+    ]);
+    expect(answer.body.sections[0]).toEqual({
+      section_name: expect.any(String),
+      positive_local_styles: expect.any(Array),
+      negative_local_styles: expect.any(Array),
+      duration_ms: expect.any(Number),
+      lines: expect.any(Array),
+    });
+    expect(lengthMs(answer.body)).toBe(45_000);
+    expect(answer.headers.get('x-credits-used')).toBe('0.2');
+    expect(answer.headers.get('x-credits-cost')).toBe('0.2');
+    expect(Number(answer.headers.get('x-credits-remaining'))).toBeGreaterThan(0);
+  });
+
+  it('changes a plan that it is given', async () => {
+    const first = await plan({ prompt: 'a song about tides', music_length_ms: 12_000 });
+    const second = await plan({ prompt: 'slower', source_composition_plan: first.body });
+    expect(second.status).toBe(200);
+    expect(lengthMs(second.body)).toBe(12_000);
+  });
+
+  it('is not offered asynchronously, and knows its model only', async () => {
+    expect((await plan({ prompt: 'a song', async: true })).body.details[0]?.path).toBe('(body)');
+    const other = await plan({ prompt: 'a song', model_id: 'music_v9' });
+    expect(other.status).toBe(400);
+    expect(other.body).toMatchObject({
+      error: 'UNKNOWN_MODEL',
+      details: [{ path: 'model_id', message: 'one of: music_v1' }],
+    });
+  });
+
+  it('is released when the provider fails', async () => {
+    const answer = await plan({ prompt: '[[fail:500]] a song' });
+    expect(answer.status).toBe(500);
+    expect(answer.body.error).toBe('OUTCOME_UNKNOWN');
+  });
+});
+
+describe('POST /studio/music/generate', () => {
+  it('makes a song with title, lyrics and cover art in full mode', async () => {
+    const answer = await song({ prompt: 'a calm song about the sea', durationSeconds: 40.5 });
+    expect(answer.status).toBe(200);
+    const { data, credits } = answer.body;
+    expect(data).toEqual({
+      url: expect.stringMatching(/^http/),
+      storagePath: expect.stringMatching(/\.mp3$/),
+      format: 'mp3',
+      duration: expect.any(Number),
+      title: 'A calm song about',
+      model: 'music_v1',
+      coverUrl: expect.stringMatching(/\.jpg\?/),
+      lyrics: expect.stringContaining('A calm song about'),
+    });
+    const heard = await hear(data.url);
+    expect(Math.abs(heard.durationSeconds - 40.5)).toBeLessThan(0.2);
+    expect(Math.abs(data.duration - heard.durationSeconds * 1000)).toBeLessThan(60);
+    const cover = await fetch(data.coverUrl ?? '');
+    expect(await sharp(Buffer.from(await cover.arrayBuffer())).metadata()).toMatchObject({
+      format: 'jpeg',
+    });
+    expect(credits.used).toBe(41 * secondCredits + 3.9);
+  });
+
+  it('makes only the audio when asked to', async () => {
+    const answer = await song({
+      prompt: 'a march',
+      durationSeconds: 3,
+      mode: 'audio-only',
+      force_instrumental: true,
+    });
+    expect(answer.body.data).toEqual({
+      url: expect.any(String),
+      storagePath: expect.any(String),
+      format: 'mp3',
+      duration: expect.any(Number),
+      title: null,
+      model: 'music_v1',
+    });
+    expect(answer.body.credits.used).toBe(3 * secondCredits);
+    expect(await gateway.sandbox.submits({ match: 'a march' })).toHaveLength(1);
+  });
+
+  it('lasts 30 seconds when nothing else is said', async () => {
+    const answer = await song({ prompt: 'a plain song', mode: 'audio-only' });
+    expect(Math.round(answer.body.data.duration / 1000)).toBe(30);
+  });
+
+  it('plays a plan of the plan endpoint, under either name', async () => {
+    const { body } = await plan({ prompt: 'a song about maps', music_length_ms: 15_000 });
+    for (const name of ['composition_plan', 'plan']) {
+      // oxlint-disable-next-line no-await-in-loop -- one song after the other
+      const answer = await song({ [name]: body, mode: 'audio-only' });
+      expect(answer.status, name).toBe(200);
+      expect(Math.round(answer.body.data.duration / 1000)).toBe(15);
+    }
+    const both = await song({ plan: body, composition_plan: body, mode: 'audio-only' });
+    expect(both.status).toBe(200);
+    const differing = await song({
+      plan: { ...body, sections: body.sections.slice(0, 1) },
+      composition_plan: { ...body, positive_global_styles: ['other'] },
+    });
+    expect(differing.status).toBe(400);
+    expect(differing.body.error).toBe('CONFLICTING_FIELDS');
+    expect(differing.body.details.map(({ path }) => path)).toEqual(['composition_plan', 'plan']);
+  });
+
+  it.each([
+    [{}, 'INVALID_REQUEST', 'prompt'],
+    [
+      { prompt: 'a', mode: 'audio-only', coverPrompt: 'a boat' },
+      'UNSUPPORTED_PARAMETER',
+      'coverPrompt',
+    ],
+    [{ prompt: 'a', model_id: 'music_v9' }, 'UNKNOWN_MODEL', 'model_id'],
+    [{ prompt: 'a', durationSeconds: 2 }, 'INVALID_REQUEST', 'durationSeconds'],
+  ])('refuses %j', async (body, code, path) => {
+    const answer = await song(body);
+    expect(answer.status).toBe(400);
+    expect(answer.body.error).toBe(code);
+    expect(answer.body.details[0]?.path).toBe(path);
+  });
+
+  it('whose cover fails is charged for the audio only, and says so', async () => {
+    const answer = await song({
+      prompt: 'a song with a hidden cover',
+      coverPrompt: '[[policy]] a boat',
+      durationSeconds: 4,
+    });
+    expect(answer.status).toBe(200);
+    expect(answer.body.data).toMatchObject({
+      coverUrl: null,
+      coverError: { code: 'CONTENT_POLICY', message: expect.any(String) },
+    });
+    expect(answer.body.credits.used).toBe(4 * secondCredits);
+  });
+
+  it('whose audio fails is released, cover or not', async () => {
+    const answer = await song({
+      prompt: '[[policy]] a stolen song',
+      coverPrompt: 'a boat',
+      durationSeconds: 4,
+    });
+    expect(answer.status).toBe(400);
+    expect(answer.body.error).toBe('CONTENT_POLICY');
+  });
+
+  it('that breaks off in the middle is released and not made again', async () => {
+    const answer = await song({
+      prompt: '[[truncated-media]] a torn song',
+      coverPrompt: 'a boat',
+      durationSeconds: 30,
+    });
+    expect(answer.status).toBe(500);
+    expect(answer.body.error).toBe('PROVIDER_ERROR');
+    expect(await gateway.sandbox.submits({ match: 'a torn song' })).toHaveLength(1);
+  });
+});
+
+function lengthMs({ sections }: Plan): number {
+  return sections.reduce((sum, section) => sum + section.duration_ms, 0);
+}

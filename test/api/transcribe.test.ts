@@ -1,0 +1,274 @@
+import { createMp3Encoder } from 'wasm-media-encoders';
+import { createServer, type Server } from 'node:http';
+import { once } from 'node:events';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { CreditsBlock } from '../../domain/credits.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+let gateway: TestGateway;
+let files: Server;
+let filesUrl: string;
+let speech: Uint8Array<ArrayBuffer>;
+beforeAll(async () => {
+  speech = await mp3(12.3);
+  files = createServer((_request, response) => {
+    response.writeHead(200, { 'content-type': 'audio/mpeg' }).end(speech);
+  }).listen(0, '127.0.0.1');
+  await once(files, 'listening');
+  const address = files.address();
+  if (typeof address !== 'object' || !address) throw new Error('the server listens');
+  filesUrl = `http://127.0.0.1:${address.port}`;
+  gateway = await startGateway({ latencyMs: 20, admittedOrigins: [filesUrl] });
+});
+afterEach(() => gateway.expectSettled());
+afterAll(async () => {
+  await gateway.close();
+  files.close();
+});
+
+interface Word {
+  text: string;
+  start: number;
+  end: number;
+  type: string;
+}
+interface Body {
+  success: boolean;
+  data: { text: string; durationSeconds: number; words: Word[]; transcriptUrl: string };
+  credits: CreditsBlock;
+  error: string;
+  message: string;
+  details: { path: string }[];
+}
+interface Upload {
+  fields?: Record<string, string>;
+  file?: Uint8Array | null;
+  name?: string;
+  part?: string;
+  headers?: Record<string, string>;
+}
+
+const path = '/api/v1/studio/audio/transcribe';
+const secondCredits = 0.006_11;
+
+async function upload({
+  fields = {},
+  file = speech,
+  name = 'talk.mp3',
+  part = 'file',
+  headers = {},
+}: Upload) {
+  const form = new FormData();
+  for (const [field, value] of Object.entries(fields)) form.append(field, value);
+  if (file) form.append(part, new Blob([file]), name);
+  const answer = await fetch(gateway.url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.caller.key}`, ...headers },
+    body: form,
+  });
+  return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Body };
+}
+
+const reservations = () =>
+  gateway.database.query<{ count: string }>('SELECT count(*) FROM reservation');
+
+describe('a recording that comes with the request', () => {
+  it('is written down with the time of each word, paid for by its seconds', async () => {
+    const answer = await upload({ fields: { language: 'en-GB', fileName: 'Talk one.mp3' } });
+    expect(answer.status).toBe(200);
+    const { data, credits } = answer.body;
+    expect(data).toEqual({
+      text: expect.stringMatching(/^[A-Z].*\.$/),
+      language: 'en',
+      durationSeconds: expect.closeTo(12.3, 0),
+      words: expect.any(Array),
+      model: 'scribe_v2',
+      source: 'file',
+      transcriptUrl: expect.stringMatching(/\.json\?/),
+    });
+    expect(data.words.length).toBeGreaterThan(20);
+    let at = 0;
+    for (const word of data.words) {
+      expect(word.start).toBeGreaterThanOrEqual(at);
+      expect(word.end).toBeGreaterThanOrEqual(word.start);
+      at = word.end;
+    }
+    expect(at).toBeLessThanOrEqual(data.durationSeconds);
+    expect(data.words.map(({ text }) => text).join('')).toBe(data.text);
+    expect(credits.used).toBeCloseTo(13 * secondCredits, 6);
+    const document = await fetch(data.transcriptUrl);
+    expect(document.headers.get('content-type')).toContain('application/json');
+    expect(await document.json()).toMatchObject({ text: data.text, words: data.words });
+    const [submit] = await gateway.sandbox.submits({ match: 'Talk one.mp3' });
+    expect(submit?.body['file']).toMatchObject({ sizeBytes: speech.length });
+  });
+
+  it('stays out of the history of its workflow, and so does what was said', async () => {
+    const { body } = await upload({ fields: { fileName: 'history.mp3' } });
+    const [job] = await gateway.database.query<{ id: string }>(
+      'SELECT id FROM job ORDER BY created_at DESC LIMIT 1',
+    );
+    const history = await gateway.api.client.workflow.getHandle(job?.id ?? '').fetchHistory();
+    const told = (history.events ?? []).flatMap((event) => {
+      const inputs = event.workflowExecutionStartedEventAttributes?.input?.payloads ?? [];
+      const results = event.activityTaskCompletedEventAttributes?.result?.payloads ?? [];
+      return [...inputs, ...results].map(({ data }) => Buffer.from(data ?? []).toString('utf8'));
+    });
+    expect(told.length).toBeGreaterThan(1);
+    for (const payload of told) expect(payload).not.toContain(body.data.words.at(-1)?.text ?? '?');
+  });
+
+  it('is the same request when it is sent again with its Idempotency-Key', async () => {
+    const headers = { 'idempotency-key': 'transcript-1' };
+    const first = await upload({ headers, name: 'again.mp3' });
+    const second = await upload({ headers, name: 'again.mp3' });
+    expect([first.status, second.status]).toEqual([200, 200]);
+    expect(second.headers.get('idempotent-replayed')).toBe('true');
+    expect(await gateway.sandbox.submits({ match: 'again.mp3' })).toHaveLength(1);
+    const other = await upload({ headers, name: 'again.mp3', file: await mp3(2) });
+    expect(other.status).toBe(422);
+  });
+
+  it('is answered with 202 when it is asked to be asynchronous; a list leaves the words out', async () => {
+    const accepted = await upload({ fields: { async: 'true' } });
+    expect(accepted.status).toBe(202);
+    const { jobId } = accepted.body.data as unknown as { jobId: string };
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data).toMatchObject({
+      status: 'completed',
+      result: { text: expect.any(String), words: expect.any(Array) },
+    });
+    const list = await gateway.call<{ data: { result: object }[] }>('/api/v1/studio/jobs?limit=1');
+    expect(list.body.data[0]?.result).toMatchObject({
+      durationSeconds: expect.any(Number),
+      transcriptUrl: expect.any(String),
+    });
+    expect(list.body.data[0]?.result).not.toHaveProperty('words');
+  });
+
+  const limit = 4.5 * 1024 * 1024;
+  it('may have 4.5 MB and not a byte more', async () => {
+    const padded = Buffer.alloc(limit);
+    padded.set(speech);
+    const largest = await upload({ file: padded });
+    expect(largest.status).toBe(200);
+    const larger = await upload({ file: Buffer.concat([padded, Buffer.alloc(1)]) });
+    expect(larger.status).toBe(413);
+    expect(larger.body.error).toBe('FILE_TOO_LARGE');
+    const much = await upload({ file: Buffer.alloc(2 * limit) });
+    expect(much.status).toBe(413);
+  });
+
+  it.each<[string, Upload, string]>([
+    ['no file and no other source', { file: null }, 'fileId'],
+    ['a text in place of a recording', { file: Buffer.from('no sound in here') }, 'file'],
+    ['a file in another part', { part: 'audio' }, 'audio'],
+    ['a field that does not exist', { fields: { tempo: '1' } }, '(body)'],
+    ['a language that is none', { fields: { language: 'English please' } }, 'language'],
+    ['a spelled flag that is none', { fields: { async: 'yes' } }, 'async'],
+    ['a second source', { fields: { audioUrl: 'https://example.com/a.mp3' } }, 'fileId'],
+    ['a file id beside the file', { fields: { fileId: 'file_1' } }, 'file'],
+    ['a field that is too long', { fields: { fileName: 'x'.repeat(5000) } }, 'fileName'],
+    [
+      'too many parts',
+      { fields: Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`f${i}`, '1'])) },
+      '(body)',
+    ],
+  ])('is refused with %s, and nothing is reserved', async (_name, wanted, field) => {
+    const before = await reservations();
+    const answer = await upload(wanted);
+    expect(answer.status).toBe(400);
+    expect(answer.body.details[0]?.path).toBe(field);
+    expect(await reservations()).toEqual(before);
+  });
+
+  it('is not kept for a key that may not use it', async () => {
+    const { key } = await gateway.newCaller({ credits: 10, scopes: ['chat'] });
+    const answer = await upload({ headers: { authorization: `Bearer ${key}` } });
+    expect(answer.status).toBe(403);
+  });
+
+  it('is refused when the form is cut off', async () => {
+    const answer = await fetch(gateway.url + path, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${gateway.caller.key}`,
+        'content-type': 'multipart/form-data; boundary=x',
+      },
+      body: '--x\r\nContent-Disposition: form-data; name="file"; filename="a.mp3"\r\n\r\nhalf',
+    });
+    expect(answer.status).toBe(400);
+  });
+});
+
+describe('a recording that was uploaded before', () => {
+  it.each(['fileId', 'audioUrl'])('is found by its %s and priced by its length', async (field) => {
+    const signed = await gateway.call<{
+      fileId: string;
+      uploadUrl: string;
+      publicUrl: string;
+      headers: Record<string, string>;
+    }>('/api/v1/storage/upload-url', { body: { contentType: 'audio/mpeg' } });
+    const { uploadUrl, headers, fileId, publicUrl } = signed.body;
+    const early = await gateway.call<Body>(path, { body: { fileId } });
+    expect(early.body.error).toBe('INVALID_INPUT_URL');
+    const put = await fetch(uploadUrl, { method: 'PUT', headers, body: speech });
+    expect(put.ok).toBe(true);
+    const source = { fileId, audioUrl: publicUrl }[field] ?? '';
+    const answer = await gateway.call<Body>(path, { body: { [field]: source } });
+    expect(answer.status).toBe(200);
+    expect(answer.body.data).toMatchObject({ source: field === 'fileId' ? 'file' : 'url' });
+    expect(answer.body.credits.used).toBeCloseTo(13 * secondCredits, 6);
+    const { key } = await gateway.newCaller({ credits: 10 });
+    const foreign = await gateway.call<Body>(path, { key, body: { [field]: source } });
+    expect(foreign.status).toBe(400);
+    expect(foreign.body.error).toBe('INVALID_INPUT_URL');
+  });
+
+  it('may be what another job made', async () => {
+    const spoken = await gateway.call<{ data: { url: string } }>(
+      '/api/v1/studio/voiceover/generate',
+      { body: { text: 'Say it again', title: 'Again' } },
+    );
+    const answer = await gateway.call<Body>(path, { body: { audioUrl: spoken.body.data.url } });
+    expect(answer.status).toBe(200);
+    expect(answer.body.data.words.length).toBeGreaterThan(0);
+  });
+});
+
+describe('a recording elsewhere', () => {
+  it('is priced by a bound and charged by its length', async () => {
+    const accepted = await gateway.call(path, {
+      body: { audioUrl: `${filesUrl}/talk.mp3`, async: true },
+    });
+    expect(accepted.status).toBe(202);
+    expect(accepted.body.credits.cost).toBeCloseTo(14_400 * secondCredits, 6);
+    const done = await gateway.untilDone(accepted.body.data.jobId);
+    expect(done.body.data).toMatchObject({ result: { source: 'url' } });
+    expect(done.body.data.billing.charged).toBeCloseTo(13 * secondCredits, 6);
+  });
+
+  it.each([
+    [{ audioUrl: 'https://127.0.0.1/a.mp3' }, 'INVALID_INPUT_URL', 'audioUrl'],
+    [{ audioUrl: 'ftp://example.com/a.mp3' }, 'INVALID_REQUEST', 'audioUrl'],
+    [{ fileId: `file_${'0'.repeat(32)}` }, 'INVALID_INPUT_URL', 'fileId'],
+    [{ fileId: 'file_1', audioUrl: 'https://example.com/a' }, 'CONFLICTING_FIELDS', 'fileId'],
+    [{}, 'INVALID_REQUEST', 'fileId'],
+  ])('is refused: %j', async (body, code, field) => {
+    const answer = await gateway.call<Body>(path, { body });
+    expect(answer.status).toBe(400);
+    expect(answer.body.error).toBe(code);
+    expect(answer.body.details[0]?.path).toBe(field);
+  });
+});
+
+/** A tone that is so long. */
+async function mp3(seconds: number): Promise<Uint8Array<ArrayBuffer>> {
+  const encoder = await createMp3Encoder();
+  encoder.configure({ sampleRate: 44_100, channels: 1, bitrate: 64 });
+  const samples = Float32Array.from({ length: seconds * 44_100 }, (_, index) =>
+    Math.sin(index * 0.05),
+  );
+  const head = Uint8Array.from(encoder.encode([samples]));
+  return Uint8Array.from([...head, ...encoder.finalize()]);
+}

@@ -1,0 +1,157 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { CreditsBlock } from '../../domain/credits.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { hear } from '../harness/recordings.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ latencyMs: 20 });
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+interface Body {
+  success: boolean;
+  data: { url: string; storagePath: string; metadata: { chunks: number } };
+  credits: CreditsBlock;
+  error: string;
+  details: { path: string }[];
+}
+
+const voiceover = (body: object) =>
+  gateway.call<Body>('/api/v1/studio/voiceover/generate', { body });
+const dialogue = (body: object) => gateway.call<Body>('/api/v1/studio/dialogue/generate', { body });
+
+describe('POST /studio/voiceover/generate', () => {
+  it('answers exactly what the spec lists, with an MP3 as long as its text takes', async () => {
+    const text = 'The quick brown fox jumps over the lazy dog. '.repeat(4).trim();
+    const answer = await voiceover({ text, title: 'Fox', voice: 'george', stability: 0.2 });
+    expect(answer.status).toBe(200);
+    const cost = text.length * 0.01;
+    expect(answer.body).toEqual({
+      success: true,
+      data: {
+        url: expect.stringMatching(/^http/),
+        storagePath: expect.stringMatching(/^org_.*\/job_.*\/0-0\.mp3$/),
+        format: 'mp3',
+        title: 'Fox',
+        voice: 'george',
+        model: 'eleven_multilingual_v2',
+        textLength: text.length,
+        metadata: { stability: 0.2, similarityBoost: 0.5 },
+      },
+      credits: { used: cost, cost, remaining: expect.any(Number) },
+    });
+    const heard = await hear(answer.body.data.url);
+    expect(heard).toMatchObject({ mimeType: expect.stringContaining('audio/mpeg'), codec: 'mp3' });
+    expect(heard.durationSeconds).toBeCloseTo(text.length / 14, 0);
+    const [submit] = await gateway.sandbox.submits({ match: 'quick brown fox' });
+    expect(submit?.endpoint).toContain('JBFqnCBsd6RMkjVDRZzb');
+    expect(submit?.body['voice_settings']).toEqual({ stability: 0.2, similarity_boost: 0.5 });
+  });
+
+  it('speaks with the preset voice when none is named, and refuses a voice that is not on the list', async () => {
+    const preset = await voiceover({ text: 'Hello there', title: 'Hi' });
+    expect(preset.body.data).toMatchObject({ voice: 'rachel' });
+    const other = await voiceover({ text: 'Hello there', title: 'Hi', voice: 'hal' });
+    expect(other.status).toBe(400);
+    expect(other.body.details[0]?.path).toBe('voice');
+  });
+
+  it('is answered with 202 and polled when it is asked to be asynchronous', async () => {
+    const accepted = await gateway.call('/api/v1/studio/voiceover/generate', {
+      body: { text: 'Later is fine', title: 'Later', async: true },
+    });
+    expect(accepted.status).toBe(202);
+    const done = await gateway.untilDone(accepted.body.data.jobId);
+    expect(done.body.data).toMatchObject({
+      type: 'voiceoverGenerate',
+      status: 'completed',
+      billing: { state: 'charged', charged: 0.13 },
+      result: { title: 'Later', textLength: 13 },
+    });
+  });
+});
+
+describe('POST /studio/dialogue/generate', () => {
+  it('is one recording with what the spec lists', async () => {
+    const answer = await dialogue({
+      title: 'Harbour',
+      inputs: [
+        { voiceId: 'rachel', text: 'Is the boat in yet?' },
+        { voiceId: 'george', text: 'Since this morning.' },
+        { voiceId: 'rachel', text: 'Good.' },
+      ],
+    });
+    expect(answer.status).toBe(200);
+    expect(answer.body.data).toEqual({
+      url: expect.stringMatching(/^http/),
+      storagePath: expect.stringMatching(/\.mp3$/),
+      format: 'mp3',
+      title: 'Harbour',
+      model: 'eleven_v3',
+      dialogueLines: [
+        { line: 1, voice: 'rachel', text: 'Is the boat in yet?' },
+        { line: 2, voice: 'george', text: 'Since this morning.' },
+        { line: 3, voice: 'rachel', text: 'Good.' },
+      ],
+      voicesUsed: ['rachel', 'george'],
+      totalLines: 3,
+      totalTextLength: 43,
+      metadata: { stability: 0.5, similarityBoost: 0.5, chunks: 1 },
+    });
+    expect(answer.body.credits).toMatchObject({ used: 0.43, cost: 0.43 });
+  });
+
+  it('is cut into requests of 2,000 characters and stitched: as long as its parts together', async () => {
+    const line = 'Words that are said aloud by somebody, one after the other. '.repeat(12).trim();
+    const inputs = Array.from({ length: 8 }, (_, index) => ({
+      voiceId: ['adam', 'aria', 'lily'][index % 3],
+      text: `Line ${index}. ${line}`,
+    }));
+    const characters = inputs.reduce((sum, { text }) => sum + text.length, 0);
+    const answer = await dialogue({ title: 'Long', inputs });
+    expect(answer.status).toBe(200);
+    expect(answer.body.data.metadata.chunks).toBe(4);
+    expect(answer.body.credits.used).toBeCloseTo(characters / 100, 6);
+    const submits = await gateway.sandbox.submits({ match: 'Words that are said' });
+    expect(submits).toHaveLength(4);
+    const parts = await gateway.database.query<{ storage_key: string }>(
+      `SELECT storage_key FROM artifact WHERE job_id =
+        (SELECT job_id FROM artifact WHERE storage_key = $1) AND storage_key <> $1`,
+      [answer.body.data.storagePath],
+    );
+    expect(parts).toHaveLength(4);
+    const whole = await hear(answer.body.data.url);
+    const heard = await Promise.all(
+      parts.map(async (part) =>
+        hear(await gateway.api.services.storage.urlOf(part.storage_key, 60_000)),
+      ),
+    );
+    const sum = heard.reduce((total, part) => total + part.packets, 0);
+    // A part's file may count a frame that holds no sound; the joined file has none of these.
+    expect(whole.packets).toBeGreaterThan(sum - 9);
+    expect(whole.packets).toBeLessThanOrEqual(sum);
+    expect(whole.durationSeconds).toBeCloseTo(
+      heard.reduce((total, part) => total + part.durationSeconds, 0),
+      0,
+    );
+    expect(whole.durationSeconds).toBeGreaterThan(characters / 14 - 2);
+  });
+
+  it('that loses a part is released as a whole', async () => {
+    const line = 'A long and patient line that fills the page of a book. '.repeat(34).trim();
+    const answer = await dialogue({
+      title: 'Half',
+      inputs: [
+        { voiceId: 'adam', text: line },
+        { voiceId: 'aria', text: `[[fail:500]] ${line}` },
+      ],
+    });
+    expect(answer.status).toBe(500);
+    const [job] = await gateway.database.query<{ state: string; charged: number | null }>(
+      `SELECT state, charged FROM reservation ORDER BY created_at DESC LIMIT 1`,
+    );
+    expect(job).toEqual({ state: 'released', charged: null });
+  });
+});

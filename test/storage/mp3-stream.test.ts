@@ -1,0 +1,95 @@
+import { createMp3Encoder } from 'wasm-media-encoders';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { framesOf, NotMp3Error, readFrameHeader } from '../../activities/storage/mp3-stream.ts';
+import { hearBytes } from '../harness/recordings.ts';
+
+let file: Buffer;
+beforeAll(async () => {
+  file = await mp3(2);
+});
+
+async function mp3(seconds: number, sampleRate: 44_100 | 22_050 = 44_100): Promise<Buffer> {
+  const encoder = await createMp3Encoder();
+  encoder.configure({ sampleRate, channels: 2, bitrate: 128 });
+  const sound = new Float32Array(seconds * sampleRate).map((_, at) => 0.4 * Math.sin(at * 0.06));
+  const head = Buffer.from(encoder.encode([sound, sound]));
+  return Buffer.concat([head, Buffer.from(encoder.finalize())]);
+}
+
+async function* pieces(bytes: Buffer, size: number): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+}
+
+async function stripped(bytes: Buffer, size = 1000): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of framesOf(pieces(bytes, size), () => {})) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+function id3v2(sizeBytes: number): Buffer {
+  const tag = Buffer.alloc(10 + sizeBytes, 7);
+  tag.write('ID3\x04\0\0', 'latin1');
+  tag.set(
+    [(sizeBytes >> 21) & 127, (sizeBytes >> 14) & 127, (sizeBytes >> 7) & 127, sizeBytes & 127],
+    6,
+  );
+  return tag;
+}
+
+/** A frame of silence that says how many frames follow, as encoders put it first. */
+function infoFrame(): Buffer {
+  const length = readFrameHeader(file, 0)?.lengthBytes ?? 0;
+  const frame = Buffer.alloc(length);
+  file.copy(frame, 0, 0, 4);
+  frame.write('Info', 36, 'latin1');
+  frame.writeUInt32BE(1, 40);
+  frame.writeUInt32BE(3, 44);
+  return frame;
+}
+
+describe('the frames of an MP3', () => {
+  it.each([1, 7, 64, 1000, 100_000])('are the same in pieces of %d bytes', async (size) => {
+    const tagged = Buffer.concat([
+      id3v2(3000),
+      infoFrame(),
+      file,
+      Buffer.from('TAG'.padEnd(128, ' '), 'latin1'),
+    ]);
+    expect((await stripped(tagged, size)).equals(file)).toBe(true);
+  });
+
+  it('are all kept where there is nothing to drop', async () => {
+    expect((await stripped(file)).equals(file)).toBe(true);
+  });
+
+  it('of several files make one that is as long as they are together', async () => {
+    const tagged = Buffer.concat([infoFrame(), file]);
+    const joined = Buffer.concat([await stripped(tagged), await stripped(tagged)]);
+    const one = await hearBytes(file);
+    const two = await hearBytes(joined);
+    expect(two.packets).toBe(2 * one.packets);
+    expect(two.durationSeconds).toBeCloseTo(2 * one.durationSeconds, 1);
+    // Players believe the count of frames that the first file's Info frame tells.
+    expect(joined.includes('Info')).toBe(false);
+  });
+
+  it('tell their format, so that others are not joined to them', async () => {
+    const formats: string[] = [];
+    for (const bytes of [file, await mp3(1, 22_050)]) {
+      // oxlint-disable-next-line no-await-in-loop -- one file after the other
+      for await (const _ of framesOf(pieces(bytes, 500), ({ signature }) =>
+        formats.push(signature),
+      ));
+    }
+    expect(formats).toHaveLength(2);
+    expect(formats[0]).not.toBe(formats[1]);
+  });
+
+  it.each([
+    ['nothing', Buffer.alloc(0)],
+    ['a web page', Buffer.from('<!doctype html>'.repeat(20))],
+    ['a tag alone', id3v2(50)],
+  ])('are not found in %s', async (_name, bytes) => {
+    await expect(stripped(bytes)).rejects.toThrow(NotMp3Error);
+  });
+});

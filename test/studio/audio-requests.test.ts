@@ -1,0 +1,303 @@
+/** Every limit of the audio requests at its ends and beyond; what a plan costs and sends. */
+import { describe, expect, it } from 'vitest';
+import { audioModels } from '../../catalog/audio-models.ts';
+import { defaultVoiceName, findVoice, voices } from '../../catalog/voices.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import type { Capability, DraftPlan } from '../../studio/capability.ts';
+import { audioTranscribe } from '../../studio/audio-transcribe.ts';
+import { dialogueGenerate } from '../../studio/dialogue-generate.ts';
+import { musicGenerate } from '../../studio/music-generate.ts';
+import { musicPlan } from '../../studio/music-plan.ts';
+import { sfxGenerate } from '../../studio/sfx-generate.ts';
+import { voiceoverGenerate } from '../../studio/voiceover-generate.ts';
+
+/** The field at fault, or `null` for a request that is planned. */
+function fault(capability: Capability, body: object): string | null {
+  try {
+    const parsed = capability.request.safeParse(body);
+    if (parsed.error) return parsed.error.issues[0]?.path.join('.') || '(body)';
+    capability.plan(parsed.data);
+    return null;
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    return error.details?.[0]?.path ?? error.code;
+  }
+}
+
+function planOf(capability: Capability, body: object): DraftPlan {
+  return capability.plan(capability.request.parse(body));
+}
+
+const text = (length: number): string => 'x'.repeat(length);
+const section = (fields: object = {}) => ({
+  section_name: 'Verse',
+  positive_local_styles: ['calm'],
+  negative_local_styles: [],
+  duration_ms: 10_000,
+  lines: ['la la'],
+  ...fields,
+});
+const plan = (fields: object = {}) => ({
+  positive_global_styles: ['pop'],
+  negative_global_styles: [],
+  sections: [section()],
+  ...fields,
+});
+const lines = (count: number, length = 10) =>
+  Array.from({ length: count }, () => ({ text: text(length), voiceId: 'adam' }));
+
+const voiceover = { text: 'Hello', title: 'T' };
+const dialogue = { title: 'T', inputs: lines(1) };
+const song = { prompt: 'a song' };
+const sound = { prompt: 'a door' };
+
+const table: [Capability, object, object[], [object, string][]][] = [
+  [
+    voiceoverGenerate,
+    voiceover,
+    [
+      { text: 'x' },
+      { text: text(5000) },
+      { title: 'x' },
+      { title: text(255) },
+      { stability: 0, similarityBoost: 1 },
+      { stability: 1, similarityBoost: 0 },
+      ...voices.map(({ name }) => ({ voice: name })),
+    ],
+    [
+      [{ text: '' }, 'text'],
+      [{ text: ' \n ' }, 'text'],
+      [{ text: text(5001) }, 'text'],
+      [{ title: undefined }, 'title'],
+      [{ title: '' }, 'title'],
+      [{ title: text(256) }, 'title'],
+      [{ stability: -0.01 }, 'stability'],
+      [{ stability: 1.01 }, 'stability'],
+      [{ similarityBoost: 1.01 }, 'similarityBoost'],
+      [{ similarityBoost: '0.5' }, 'similarityBoost'],
+      [{ voice: 'Rachel' }, 'voice'],
+      [{ speed: 1 }, '(body)'],
+    ],
+  ],
+  [
+    dialogueGenerate,
+    dialogue,
+    [
+      { inputs: lines(100) },
+      { inputs: lines(2, 5000) },
+      { title: text(255) },
+      { stability: 0, similarityBoost: 1 },
+    ],
+    [
+      [{ inputs: [] }, 'inputs'],
+      [{ inputs: lines(101) }, 'inputs'],
+      [{ inputs: [{ text: '', voiceId: 'adam' }] }, 'inputs.0.text'],
+      [{ inputs: lines(1, 5001) }, 'inputs.0.text'],
+      [{ inputs: [...lines(2, 5000), ...lines(1, 1)] }, 'inputs'],
+      [
+        {
+          inputs: [
+            { text: '言'.repeat(5000), voiceId: 'adam' },
+            { text: '言'.repeat(5000), voiceId: 'adam' },
+          ],
+        },
+        'inputs',
+      ],
+      [{ inputs: [{ text: 'a', voiceId: 'nobody' }] }, 'inputs.0.voiceId'],
+      [{ inputs: [{ text: 'a', voiceId: 'adam', mood: 'b' }] }, 'inputs.0'],
+      [{ title: undefined }, 'title'],
+      [{ title: text(256) }, 'title'],
+      [{ similarityBoost: -1 }, 'similarityBoost'],
+    ],
+  ],
+  [
+    musicPlan,
+    song,
+    [
+      { prompt: text(4100) },
+      { music_length_ms: 3000 },
+      { music_length_ms: 600_000 },
+      { source_composition_plan: plan() },
+      { model_id: 'music_v1' },
+    ],
+    [
+      [{ prompt: undefined }, 'prompt'],
+      [{ prompt: text(4101) }, 'prompt'],
+      [{ music_length_ms: 2999 }, 'music_length_ms'],
+      [{ music_length_ms: 600_001 }, 'music_length_ms'],
+      [{ music_length_ms: 3000.5 }, 'music_length_ms'],
+      [{ source_composition_plan: {} }, 'source_composition_plan.sections'],
+      [{ model_id: 'music_v2' }, 'model_id'],
+      [{ async: true }, '(body)'],
+    ],
+  ],
+  [
+    musicGenerate,
+    song,
+    [
+      { durationSeconds: 3 },
+      { durationSeconds: 600 },
+      { coverPrompt: 'sea' },
+      { coverPrompt: text(2000) },
+      { mode: 'audio-only', force_instrumental: true },
+      { composition_plan: plan() },
+      { prompt: undefined, plan: plan() },
+      { plan: plan(), composition_plan: plan() },
+      { plan: plan(), durationSeconds: 10 },
+      { plan: plan({ sections: [section({ duration_ms: 3000 })] }) },
+      {
+        plan: plan({
+          sections: Array.from({ length: 5 }, () => section({ duration_ms: 120_000 })),
+        }),
+      },
+      {
+        plan: plan({ sections: [section({ lines: Array.from({ length: 30 }, () => text(200)) })] }),
+      },
+    ],
+    [
+      [{ prompt: undefined }, 'prompt'],
+      [{ durationSeconds: 2.9 }, 'durationSeconds'],
+      [{ durationSeconds: 600.1 }, 'durationSeconds'],
+      [{ coverPrompt: 'se' }, 'coverPrompt'],
+      [{ coverPrompt: text(2001) }, 'coverPrompt'],
+      [{ mode: 'audio-only', coverPrompt: 'sea' }, 'coverPrompt'],
+      [{ mode: 'fast' }, 'mode'],
+      [
+        { plan: plan(), composition_plan: plan({ positive_global_styles: ['rock'] }) },
+        'composition_plan',
+      ],
+      [{ plan: plan(), durationSeconds: 11 }, 'durationSeconds'],
+      [{ plan: plan(), force_instrumental: true }, 'force_instrumental'],
+      [{ plan: plan({ sections: [] }) }, 'plan.sections'],
+      [
+        { plan: plan({ sections: [section({ duration_ms: 2999 })] }) },
+        'plan.sections.0.duration_ms',
+      ],
+      [
+        { plan: plan({ sections: [section({ duration_ms: 120_001 })] }) },
+        'plan.sections.0.duration_ms',
+      ],
+      [
+        {
+          plan: plan({
+            sections: Array.from({ length: 6 }, () => section({ duration_ms: 110_000 })),
+          }),
+        },
+        'plan',
+      ],
+      [{ plan: plan({ sections: [section({ lines: [text(201)] })] }) }, 'plan.sections.0.lines.0'],
+      [
+        {
+          plan: plan({
+            sections: Array.from({ length: 6 }, () =>
+              section({ lines: Array.from({ length: 30 }, () => text(200)) }),
+            ),
+          }),
+        },
+        'plan',
+      ],
+      [{ model_id: 'music_v9' }, 'model_id'],
+    ],
+  ],
+  [
+    sfxGenerate,
+    sound,
+    [
+      { prompt: text(450) },
+      { durationSeconds: 0.5 },
+      { durationSeconds: 30 },
+      { promptInfluence: 0 },
+      { promptInfluence: 1, loop: true },
+    ],
+    [
+      [{ prompt: undefined }, 'prompt'],
+      [{ prompt: text(451) }, 'prompt'],
+      [{ durationSeconds: 0.49 }, 'durationSeconds'],
+      [{ durationSeconds: 30.1 }, 'durationSeconds'],
+      [{ promptInfluence: 1.1 }, 'promptInfluence'],
+      [{ loop: 'yes' }, 'loop'],
+    ],
+  ],
+  [
+    audioTranscribe,
+    { audioUrl: 'https://example.com/a.mp3' },
+    [{ language: 'en' }, { language: 'deu' }, { language: 'pt-BR' }, { fileName: text(255) }],
+    [
+      [{ audioUrl: 'ftp://example.com/a' }, 'audioUrl'],
+      [{ language: 'e' }, 'language'],
+      [{ language: 'english' }, 'language'],
+      [{ fileName: text(256) }, 'fileName'],
+      [{ webhook: true }, '(body)'],
+    ],
+  ],
+];
+
+describe.each(
+  table.map(([capability, ...rest]) => [capability.path, capability, ...rest] as const),
+)('%s', (_path, capability, base, taken, refused) => {
+  it.each(taken.map((fields) => [brief(fields), fields] as const))('takes %s', (_name, fields) => {
+    expect(fault(capability, { ...base, ...fields })).toBeNull();
+  });
+  it.each(refused.map(([fields, field]) => [brief(fields), fields, field] as const))(
+    'refuses %s',
+    (_name, fields, field) => {
+      expect(fault(capability, { ...base, ...fields })).toBe(field);
+    },
+  );
+});
+
+describe('a recording', () => {
+  const measured = (durationSeconds: number) =>
+    audioTranscribe.plan(audioTranscribe.request.parse({ fileId: 'file_1' }), {
+      kind: 'file',
+      storageKey: 'k/a.mp3',
+      durationSeconds,
+    });
+  it.each([0.1, 1, 59.2, 36_000])('of %d seconds is priced by each second begun', (seconds) => {
+    expect(measured(seconds).calls[0]?.quantity).toBe(Math.ceil(seconds));
+  });
+  it.each([0.05, 36_000.5])('of %d seconds is refused', (seconds) => {
+    expect(() => measured(seconds)).toThrow('must last');
+  });
+});
+
+describe('the prices of the audio models', () => {
+  const prices = Object.entries(audioModels).map(([name, model]) => [name, model] as const);
+  it.each(prices)('%s: whole micro-credits, more than none', (_name, { usd }) => {
+    const micro = (usd / 0.01) * 1e6;
+    expect(micro).toBeGreaterThan(0);
+    expect(Math.abs(micro - Math.round(micro))).toBeLessThan(1e-6);
+  });
+
+  it.each([
+    ['voiceover', voiceoverGenerate, { ...voiceover, text: text(1234) }, 'character', 1234],
+    ['sound of a length', sfxGenerate, { ...sound, durationSeconds: 4.2 }, 'second', 5],
+    ['sound of any length', sfxGenerate, sound, 'second', 30],
+    ['song', musicGenerate, { ...song, durationSeconds: 12.5 }, 'second', 13],
+    ['song of no length', musicGenerate, song, 'second', 30],
+    ['song of a plan', musicGenerate, { plan: plan() }, 'second', 10],
+  ] as const)('%s: by what it depends on', (_name, capability, body, meter, quantity) => {
+    expect(planOf(capability, body).calls[0]).toMatchObject({ meter, quantity });
+  });
+
+  it('a dialogue: by its characters, however it is cut', () => {
+    const { calls } = planOf(dialogueGenerate, { title: 'T', inputs: lines(7, 1000) });
+    expect(calls.map((call) => call.quantity)).toEqual([2000, 2000, 2000, 1000]);
+    expect(calls.every((call) => call.required && call.meter === 'character')).toBe(true);
+  });
+});
+
+describe('the voices', () => {
+  it('are 23 lowercase first names, each of a voice of its own', () => {
+    expect(voices).toHaveLength(23);
+    expect(new Set(voices.map(({ providerVoiceId }) => providerVoiceId)).size).toBe(23);
+    for (const { name } of voices) expect(name).toMatch(/^[a-z]+$/);
+    expect(findVoice(defaultVoiceName)).toBeDefined();
+  });
+});
+
+/** A body for a test's name. */
+function brief(fields: object): string {
+  const json = JSON.stringify(fields, (_key, value: unknown) => value ?? 'absent');
+  return json.length > 70 ? `${json.slice(0, 70)}… (${json.length})` : json;
+}
