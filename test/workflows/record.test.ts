@@ -1,5 +1,5 @@
 /** `npm run record-histories`: runs each way a job can end and writes its history down. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, it, type ExpectStatic } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { recordHistory } from '../harness/histories.ts';
 import { discPicture, download } from '../harness/media.ts';
@@ -27,7 +27,6 @@ beforeAll(async () => {
   });
   spokenUrl = spoken.body.data.url;
 });
-afterEach(() => gateway.sandbox.clearFaults());
 afterAll(async () => {
   await gateway.close();
   media.close();
@@ -223,28 +222,40 @@ scenarios.push({
   status: 'completed',
 });
 
-describe('each way a job can end', () => {
-  it.each(scenarios.map((scenario) => [scenario.name, scenario] as const))(
-    '%s',
-    async (name, scenario) => {
-      for (const fault of scenario.faults ?? []) await gateway.sandbox.inject(fault);
-      const accepted = await gateway.call(scenario.path, {
-        body: withInputs(typeof scenario.body === 'function' ? scenario.body() : scenario.body),
-        headers: { prefer: 'respond-async' },
-      });
-      expect(accepted.status).toBe(202);
-      const { jobId } = accepted.body.data;
-      if (scenario.cancel) {
-        const taken = scenario.cancel === 'taken' ? 1 : 0;
-        await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(taken);
-        await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
-      }
-      const done = await gateway.untilDone(jobId);
-      expect(done.body.data.status).toBe(scenario.status);
-      const handle = gateway.api.client.workflow.getHandle(jobId);
-      await handle.result().catch(() => {});
-      // Recording is a decision of its own; an ordinary run only proves that each ending is reached.
-      if (process.env['RECORD_HISTORIES'] === '1') await recordHistory(name, handle);
-    },
+/** Runs a scenario to its end. `expect` is the test's own: several run at the same time. */
+async function play(scenario: Scenario, expect: ExpectStatic): Promise<void> {
+  for (const fault of scenario.faults ?? []) await gateway.sandbox.inject(fault);
+  const accepted = await gateway.call(scenario.path, {
+    body: withInputs(typeof scenario.body === 'function' ? scenario.body() : scenario.body),
+    headers: { prefer: 'respond-async' },
+  });
+  expect(accepted.status).toBe(202);
+  const { jobId } = accepted.body.data;
+  if (scenario.cancel) {
+    const taken = scenario.cancel === 'taken' ? 1 : 0;
+    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(taken);
+    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
+  }
+  const done = await gateway.untilDone(jobId);
+  expect(done.body.data.status).toBe(scenario.status);
+  const handle = gateway.api.client.workflow.getHandle(jobId);
+  await handle.result().catch(() => {});
+  // Recording is a decision of its own; an ordinary run only proves that each ending is reached.
+  if (process.env['RECORD_HISTORIES'] === '1') await recordHistory(scenario.name, handle);
+}
+
+const named = scenarios.map((scenario) => [scenario.name, scenario] as const);
+
+// Most of a scenario is waiting: they wait together, unless faults are injected for whoever comes next.
+describe.concurrent('each way a job can end', () => {
+  it.for(named.filter(([, { faults }]) => !faults))('%s', ([, scenario], { expect }) =>
+    play(scenario, expect),
+  );
+});
+
+describe('each way a job can end, by a fault of its own', () => {
+  afterEach(() => gateway.sandbox.clearFaults());
+  it.for(named.filter(([, { faults }]) => faults))('%s', ([, scenario], { expect }) =>
+    play(scenario, expect),
   );
 });
