@@ -13,6 +13,7 @@ const chatAnswer = z.object({
   id: z.string(),
   model: z.string(),
   content: z.string(),
+  finishReason: z.string().nullable(),
   usage,
   creditsConsumed: z.number(),
 });
@@ -44,6 +45,7 @@ const completionAnswer = z.looseObject({
 const answer = (schema: z.ZodType, example?: unknown): AnswerDescription => ({
   description: 'The answer; with `stream: true` the same as server-sent events, ended by `[DONE]`.',
   content: { type: 'application/json', schema, ...(example !== undefined && { example }) },
+  event: z.object({ event: z.string().optional(), data: z.string() }),
 });
 const errors = [
   'INVALID_REQUEST',

@@ -9,6 +9,8 @@ export interface AnswerDescription {
   description: string;
   /** Absent for an answer without a body. */
   content?: { type: string; schema: z.ZodType; example?: unknown };
+  /** One event of the same answer as a stream of server-sent events, where it can be one. */
+  event?: z.ZodType;
   headers?: z.ZodObject;
 }
 
@@ -102,6 +104,7 @@ function describeAnswers(operation: Operation): Record<string, unknown> {
               schema: answer.content.schema,
               ...(answer.content.example !== undefined && { example: answer.content.example }),
             },
+            ...(answer.event && { 'text/event-stream': { schema: answer.event } }),
           },
         }),
       },
