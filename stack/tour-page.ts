@@ -51,7 +51,8 @@ ${stop.files.map(player).join('\n')}
 function player(file: string): string {
   const name = escapeHtml(file);
   if (/\.(png|jpe?g|webp)$/.test(file)) return `<img src="${name}" alt="${name}" loading="lazy">`;
-  if (/\.(mp4|webm)$/.test(file)) return `<video src="${name}" controls muted loop></video>`;
+  if (/\.(mp4|webm)$/.test(file))
+    return `<video src="${name}#t=0.1" preload="auto" controls muted loop></video>`;
   if (/\.(mp3|wav)$/.test(file)) return `<audio src="${name}" controls></audio>`;
   return `<a href="${name}">${name}</a>`;
 }

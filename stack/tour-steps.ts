@@ -10,18 +10,25 @@ export interface Made {
 
 type Data = Record<string, unknown>;
 
+/** A request of a stop. */
+export interface TourRequest {
+  path: string;
+  init: RequestInit;
+}
+
+/** Calls the API with the demo key. */
+export type Call = (path: string, init?: RequestInit) => Promise<{ body: Data }>;
+
 /** One stop. */
 export interface TourStep {
   /** Name of the saved files. */
   name: string;
   title: string;
-  request: (
-    made: Made,
-  ) => { path: string; init: RequestInit } | Promise<{ path: string; init: RequestInit }>;
+  request: (made: Made, call: Call) => TourRequest | Promise<TourRequest>;
   keep?: (made: Made, data: Data) => void;
 }
 
-const post = (path: string, body: object): { path: string; init: RequestInit } => ({
+const post = (path: string, body: object): TourRequest => ({
   path: `/api/v1/studio/${path}`,
   init: { method: 'POST', body: JSON.stringify(body) },
 });
@@ -70,6 +77,23 @@ const imageSteps: TourStep[] = [
         operation: 'remove-background',
         imageUrls: [made.imageUrl, made.imageUrl],
       }),
+  },
+];
+
+const uploadSteps: TourStep[] = [
+  {
+    name: 'uploaded',
+    title: 'storage/upload-url, then a cut-out',
+    async request(made, call) {
+      const picture = await (await fetch(made.imageUrl ?? '')).arrayBuffer();
+      const { body } = await call('/api/v1/storage/upload-url', {
+        method: 'POST',
+        body: JSON.stringify({ contentType: 'image/png', size: picture.byteLength }),
+      });
+      const headers = new Headers({ 'content-type': 'image/png' });
+      await fetch(String(body['uploadUrl']), { method: 'PUT', headers, body: picture });
+      return post('image/remove-background', { imageUrl: body['publicUrl'] });
+    },
   },
 ];
 
@@ -171,11 +195,23 @@ const videoSteps: TourStep[] = [
 ];
 
 /** All stops. */
-export const tourSteps: readonly TourStep[] = [...imageSteps, ...audioSteps, ...videoSteps];
+export const tourSteps: readonly TourStep[] = [
+  ...imageSteps,
+  ...uploadSteps,
+  ...audioSteps,
+  ...videoSteps,
+];
 
-/** Every URL in an answer, once; answers of Studio hold no URLs but those of media. */
+/** The URLs of what an answer delivers, each file once; `metadata` may name what was sent in. */
 export function mediaUrls(value: unknown): string[] {
+  const byFile = new Map(urlsIn(value).map((url) => [new URL(url).pathname, url]));
+  return [...byFile.values()];
+}
+
+function urlsIn(value: unknown): string[] {
   if (typeof value === 'string') return /^https?:\/\//.test(value) ? [value] : [];
   if (typeof value !== 'object' || value === null) return [];
-  return [...new Set(Object.values(value).flatMap(mediaUrls))];
+  return Object.entries(value).flatMap(([field, inner]) =>
+    field === 'metadata' ? [] : urlsIn(inner),
+  );
 }

@@ -15,7 +15,8 @@ const record = z.record(z.string(), z.unknown());
 /** What the answers have in common; each has more. */
 const answerShape = z.looseObject({
   data: record.optional(),
-  credits: z.object({ used: z.number() }).optional(),
+  // Usage has a number of that name.
+  credits: z.object({ used: z.number() }).optional().catch(undefined),
   error: z.string().optional(),
   message: z.string().optional(),
 });
@@ -88,7 +89,7 @@ async function balance(): Promise<number> {
 }
 
 async function visit(step: TourStep, made: Made): Promise<TourStop> {
-  const { path, init } = await step.request(made);
+  const { path, init } = await step.request(made, call);
   const first = await call(path, init);
   if (first.status >= 400) throw new Error(`${first.body.error}: ${first.body.message}`);
   const answer = first.status === 202 ? await untilDone(first.body, step.title) : first.body;
