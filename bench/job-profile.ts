@@ -29,13 +29,16 @@ export async function profileJobs(
   gateways: ReadonlyMap<string, Gateway>,
 ): Promise<JobProfile[]> {
   const profiles: JobProfile[] = [];
+  let before = await commits(servers);
   for (const [variant, gateway] of gateways) {
     // oxlint-disable-next-line no-await-in-loop -- one after the other: they share the counters
-    profiles.push({
-      variant,
-      ...(await profileHistory(servers, gateway)),
-      commitsPerJob: await commitsPerJob(servers, gateway),
-    });
+    const { latenciesMs } = await runClosedLoop(gateway.sync, profileLoad);
+    // oxlint-disable-next-line no-await-in-loop -- see above
+    const after = await commits(servers);
+    const commitsPerJob = (after - before) / Math.max(1, latenciesMs.length);
+    // oxlint-disable-next-line no-await-in-loop -- see above
+    profiles.push({ variant, ...(await profileHistory(servers, gateway)), commitsPerJob });
+    before = after;
   }
   return profiles;
 }
@@ -67,13 +70,6 @@ function attributesNameOf(event: object): string {
     ([name, value]) => name.endsWith('EventAttributes') && value !== null && value !== undefined,
   );
   return carried?.[0].replace('EventAttributes', '') ?? 'unknown';
-}
-
-async function commitsPerJob(servers: Servers, gateway: Gateway): Promise<number> {
-  const before = await commits(servers);
-  const { latenciesMs } = await runClosedLoop(gateway.sync, profileLoad);
-  // Our own look commits too.
-  return ((await commits(servers)) - before - 1) / Math.max(1, latenciesMs.length);
 }
 
 async function commits(servers: Servers): Promise<number> {

@@ -20,24 +20,23 @@ async function run(options: BenchOptions, started: (() => Promise<void>)[]): Pro
   const directory = makeTemporaryDirectory('bench');
   started.push(() => rm(directory, { recursive: true, force: true }));
   report('starting Postgres, Temporal and the sandbox');
-  const servers: Servers = await startServers(directory);
+  const servers: Servers = await startServers({ ...options, directory });
   started.push(servers.stop);
   report('starting the gateway and the bare worker');
   const open: OpenScenarios = await openScenarios(servers, options);
   started.push(open.stop);
   const cells = compare(await measure(open.scenarios, { ...options, report }));
+  console.log(`${renderCells(cells)}\n\n${renderMemory(cells)}`);
   let profiles: JobProfile[] = [];
   if (options.profile && open.gateways.size > 0) {
     report('profiling one job');
     profiles = await profileJobs(servers, open.gateways);
   }
   const machine = { cores: availableParallelism(), cpu: cpus()[0]?.model ?? 'unknown' };
-  console.log(renderCells(cells));
-  console.log(`\n${renderMemory(cells)}`);
   if (profiles.length > 0) console.log(`\n${renderProfiles(profiles)}`);
   if (options.jsonPath !== null) {
-    const { concurrencies, seconds, rounds, variants } = options;
-    const settings = { concurrencies, seconds, rounds, variants };
+    const { concurrencies, seconds, rounds, variants, temporalInMemory } = options;
+    const settings = { concurrencies, seconds, rounds, variants, temporalInMemory };
     const content = { date: new Date().toISOString(), machine, settings, cells, profiles };
     writeFileSync(options.jsonPath, `${JSON.stringify(content, null, 2)}\n`);
   }

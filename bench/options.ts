@@ -12,6 +12,7 @@ export interface BenchOptions {
   variants: Variant[];
   jsonPath: string | null;
   profile: boolean;
+  temporalInMemory: boolean;
 }
 
 interface Flags {
@@ -25,6 +26,7 @@ interface Flags {
   env: Record<string, string>;
   json?: string;
   profile: boolean;
+  temporalInMemory: boolean;
 }
 
 /** Reads the command line; prints what is wrong, or the help, and exits. */
@@ -40,6 +42,7 @@ export function readOptions(argv: readonly string[]): BenchOptions {
     .option('--workers <n>', 'worker processes per variant beside the APIs’ own', number, 1)
     .option('--env <NAME=value>', 'more environment for API and worker, repeatable', assignment, {})
     .option('--json <file>', 'also write the figures as JSON')
+    .option('--temporal-in-memory', 'Temporal without its file: what durability costs it', false)
     .option('--no-profile', 'do not count workflow tasks, events and commits of a job')
     .parse([...argv], { from: 'user' })
     .opts<Flags>();
@@ -56,6 +59,7 @@ export function readOptions(argv: readonly string[]): BenchOptions {
     })),
     jsonPath: flags.json ?? null,
     profile: flags.profile,
+    temporalInMemory: flags.temporalInMemory,
   };
 }
 

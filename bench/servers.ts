@@ -29,8 +29,15 @@ export interface Servers {
 export const providerLatencyMs = 50;
 const demoCredits = 1_000_000_000;
 
+/** Where everything is kept, and whether Temporal keeps its part in memory only. */
+interface ServersOptions {
+  directory: string;
+  temporalInMemory: boolean;
+}
+
 /** Starts the servers with the durability of `npm start`: fsync on, Temporal's data in a file. */
-export async function startServers(directory: string): Promise<Servers> {
+export async function startServers(options: ServersOptions): Promise<Servers> {
+  const { directory } = options;
   const started: Running[] = [];
   const stop = async (): Promise<void> => {
     await Promise.all(started.map((server) => server.stop()));
@@ -45,7 +52,8 @@ export async function startServers(directory: string): Promise<Servers> {
     );
     const temporal = keep(
       await startTemporal({
-        dataDir: join(directory, 'temporal'),
+        dataDir: options.temporalInMemory ? null : join(directory, 'temporal'),
+        logPath: join(directory, 'logs', 'temporal.log'),
         port: await freePort(),
         uiPort: null,
         executable: await findTemporalCli(),
