@@ -9,8 +9,10 @@ import { randomSecret, type Servers } from './servers.ts';
 
 /** One way to run the gateway. */
 export interface Variant {
-  /** Letters and digits; part of its task queues' names. */
+  /** Part of its task queues' names: lower-case letters, digits, dashes. */
   name: string;
+  /** As it was asked for. */
+  label: string;
   apis: number;
   workers: number;
   env: Record<string, string>;

@@ -37,7 +37,9 @@ export function readOptions(argv: readonly string[]): BenchOptions {
     .option('--seconds <n>', 'per scenario and concurrency, shared by the rounds', number, 10)
     .option('--rounds <n>', 'interleaved rounds', number, 3)
     .option('--only <list>', `of ${scenarioKinds.join(', ')}`, kinds, [...scenarioKinds])
-    .option('--dispatch <list>', 'CALL_DISPATCH of each variant: queued, inline', words, ['queued'])
+    .option('--dispatch <list>', 'variants: queued, inline, or inline+NAME=value', words, [
+      'queued',
+    ])
     .option('--apis <n>', 'API processes per variant', number, 1)
     .option('--workers <n>', 'worker processes per variant beside the APIs’ own', number, 1)
     .option('--env <NAME=value>', 'more environment for API and worker, repeatable', assignment, {})
@@ -51,15 +53,24 @@ export function readOptions(argv: readonly string[]): BenchOptions {
     seconds: flags.seconds,
     rounds: flags.rounds,
     kinds: flags.only,
-    variants: flags.dispatch.map((dispatch) => ({
-      name: dispatch,
-      apis: flags.apis,
-      workers: flags.workers,
-      env: { CALL_DISPATCH: dispatch, ...flags.env },
-    })),
+    variants: flags.dispatch.map((label, index) => toVariant(label, { ...flags, index })),
     jsonPath: flags.json ?? null,
     profile: flags.profile,
     temporalInMemory: flags.temporalInMemory,
+  };
+}
+
+/** `inline+SUBMIT_LINGER_MS=0` is inline dispatch with one more setting. */
+function toVariant(label: string, shared: Flags & { index: number }): Variant {
+  const [dispatch = '', ...settings] = label.split('+');
+  const { apis, workers, index } = shared;
+  const env = settings.reduce((all, setting) => assignment(setting, all), shared.env);
+  return {
+    name: `${dispatch}-${index}`,
+    label,
+    apis,
+    workers,
+    env: { CALL_DISPATCH: dispatch, ...env },
   };
 }
 

@@ -47,9 +47,9 @@ export async function openScenarios(servers: Servers, wanted: Wanted): Promise<O
       // oxlint-disable-next-line no-await-in-loop -- processes that start side by side slow each other
       const gateway = await startGateway(servers, variant);
       stops.push(gateway.stop);
-      gateways.set(variant.name, gateway);
+      gateways.set(variant.label, gateway);
       const pids = { ...gateway.pids, postgres, temporal, sandbox };
-      const suffix = wanted.variants.length > 1 ? `/${variant.name}` : '';
+      const suffix = wanted.variants.length > 1 ? `/${variant.label}` : '';
       for (const kind of ['studio-sync', 'studio-async'] as const) {
         if (!wants(kind)) continue;
         const job = kind === 'studio-sync' ? gateway.sync : gateway.async;
