@@ -3,6 +3,7 @@ import type { DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Inputs } from './inputs.ts';
 import { createAssembly, type Assembly } from './assembly.ts';
+import type { CallEars } from './call-ears.ts';
 import { createJobMoves, type JobMoves } from './job-moves.ts';
 import type { JobNews } from './job-news.ts';
 import type { CallRecords } from './ledger/call-records.ts';
@@ -18,6 +19,7 @@ export interface ActivityDeps {
   pool: DatabasePool;
   ledger: Ledger;
   records: CallRecords;
+  ears: CallEars;
   news: JobNews;
   providers: Map<string, Provider>;
   artifacts: ArtifactStore;

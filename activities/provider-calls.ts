@@ -6,6 +6,7 @@ import type { Logger } from '../platform/logger.ts';
 import type { CallOutputs, CallRoute, Meter, OutputSpec } from '../studio/job-plan.ts';
 import { storeResult } from './call-results.ts';
 import { toApplicationFailure } from './failures.ts';
+import type { CallEars } from './call-ears.ts';
 import { storageReference, type Inputs } from './inputs.ts';
 import type { CallName, CallRecords } from './ledger/call-records.ts';
 import type { NotificationUrls } from './providers/notification-url.ts';
@@ -15,6 +16,7 @@ import {
   type Operation,
   type Provider,
   type ProviderQueue,
+  type ProviderResult,
   type Submitted,
 } from './providers/provider.ts';
 import type { ArtifactStore } from './storage/artifacts.ts';
@@ -31,11 +33,18 @@ export interface CallTask {
   quantity: number;
   /** The earlier result that the call works on, and the input field that is to name it. */
   source: { field: string; storageKey: string } | null;
+  /** How long a submit stays to hear the end of a quick call (see `JobPlan.lingerMs`). */
+  lingerMs: number;
 }
 
 /** A call that was taken. */
 export type SubmitOutcome =
-  | { kind: 'operation'; operation: Operation }
+  | {
+      kind: 'operation';
+      operation: Operation;
+      /** Its end was heard of while the submit lingered, but not collected: look at once. */
+      endHeard: boolean;
+    }
   | { kind: 'outputs'; outputs: CallOutputs };
 
 /** One look at a call. */
@@ -56,6 +65,7 @@ export interface CollectTask extends CallTask {
 export interface ProviderCallsDeps {
   providers: Map<string, Provider>;
   records: CallRecords;
+  ears: CallEars;
   artifacts: ArtifactStore;
   inputs: Inputs;
   urls: NotificationUrls;
@@ -103,21 +113,63 @@ async function submit(deps: ProviderCallsDeps, task: CallTask): Promise<SubmitOu
     provider: task.route.provider,
   });
   if (begun.verdict === 'send') return submitNew(deps, task);
-  if (begun.verdict === 'accepted') return { kind: 'operation', operation: begun.operation };
+  if (begun.verdict === 'accepted') {
+    return { kind: 'operation', operation: begun.operation, endHeard: false };
+  }
   if (begun.verdict === 'answered') return { kind: 'outputs', outputs: begun.outputs };
   throw new ProviderFailure('unknown', 'an earlier attempt may have reached the provider');
 }
 
 async function submitNew(deps: ProviderCallsDeps, task: CallTask): Promise<SubmitOutcome> {
-  const submitted = await send(deps, task);
-  if (submitted.kind === 'operation') {
-    // Temporal's history keeps the handle too, so a database that is away must not fail a paid call.
-    await deps.records
+  const ear = task.lingerMs > 0 ? deps.ears.listen(callOf(task)) : null;
+  try {
+    const submitted = await send(deps, task);
+    if (submitted.kind === 'result') return await keepResult(deps, task, submitted.result);
+    ear?.answered();
+    const recorded = await deps.records
       .accepted({ ...callOf(task), operation: submitted.operation })
-      .catch((error: unknown) => deps.logger.warn({ error, ...callOf(task) }, 'call.not_recorded'));
-    return submitted;
+      .then(
+        () => true,
+        (error: unknown) => {
+          // Temporal's history keeps the handle too, so a database that is away must not fail a paid call.
+          deps.logger.warn({ error, ...callOf(task) }, 'call.not_recorded');
+          return false;
+        },
+      );
+    if (!ear || !recorded) return { ...submitted, endHeard: false };
+    ear.recorded();
+    const endHeard = await ear.heard(task.lingerMs);
+    return endHeard ? await collectAtOnce(deps, task, submitted) : { ...submitted, endHeard };
+  } finally {
+    ear?.close();
   }
-  const outputs = await storeResult(submitted.result, {
+}
+
+/**
+ * Collects a quick call's outputs in its submit, which is worth a signal, a timer and a workflow task.
+ * Whatever does not work at once is left to the workflow, which knows every failure.
+ */
+async function collectAtOnce(
+  deps: ProviderCallsDeps,
+  task: CallTask,
+  taken: { kind: 'operation'; operation: Operation },
+): Promise<SubmitOutcome> {
+  const { operation } = taken;
+  try {
+    const looked = await collect(deps, { ...task, operation, adopted: false, expectDone: true });
+    return looked.kind === 'outputs' ? looked : { ...taken, endHeard: false };
+  } catch (error) {
+    deps.logger.info({ error, ...callOf(task) }, 'call.not_collected_at_once');
+    return { ...taken, endHeard: true };
+  }
+}
+
+async function keepResult(
+  deps: ProviderCallsDeps,
+  task: CallTask,
+  result: ProviderResult,
+): Promise<SubmitOutcome> {
+  const outputs = await storeResult(result, {
     artifacts: deps.artifacts,
     task,
     signal: Context.current().cancellationSignal,

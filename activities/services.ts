@@ -4,6 +4,7 @@ import type { Config } from '../platform/config.ts';
 import { openDatabase, type DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createOutbound, type Outbound } from '../platform/outbound.ts';
+import { createCallEars, type CallEars } from './call-ears.ts';
 import { openChatCatalog } from './chat-models.ts';
 import { createChat, type Chat } from './chat/chat.ts';
 import { createChatLedger, type ChatLedger } from './chat/chat-ledger.ts';
@@ -29,6 +30,7 @@ export interface Services {
   chatLedger: ChatLedger;
   chat: Chat;
   records: CallRecords;
+  ears: CallEars;
   news: JobNews;
   providers: Map<string, Provider>;
   chatCatalog: ChatCatalog;
@@ -70,6 +72,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     chatLedger,
     chat: createChat({ config, ledger: chatLedger, logger }),
     records: createCallRecords(pool),
+    ears: createCallEars(),
     news: createJobNews(),
     providers: createProviders(config, { outbound, storage }),
     chatCatalog: await openChatCatalog(config),

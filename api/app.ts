@@ -76,7 +76,7 @@ function createParts({ config, services, client, eager }: AppDeps) {
 
 /** Routes that need no key: their own signatures, or nothing to hide. */
 function openRoutes({ config, services, client, readiness }: AppDeps): Router<RequestState> {
-  const { pool, storage, signedUrls, uploads, providers, urls, logger } = services;
+  const { pool, storage, signedUrls, uploads, logger } = services;
   const router = new Router<RequestState>();
   router.use(rememberRoute);
   addHealthRoutes(router, readiness);
@@ -93,7 +93,7 @@ function openRoutes({ config, services, client, readiness }: AppDeps): Router<Re
     signalName: notificationSignalName,
     workflowIdOf,
   });
-  addHookRoutes(router, { providers, urls, inbox, relay, logger });
+  addHookRoutes(router, { ...services, inbox, relay });
   return router;
 }
 

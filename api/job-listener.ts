@@ -4,6 +4,7 @@
  */
 import { Client } from 'pg';
 import { z } from 'zod';
+import type { CallEars } from '../activities/call-ears.ts';
 import type { JobNews } from '../activities/job-news.ts';
 import type { JobReads } from '../activities/job-reads.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -11,12 +12,16 @@ import type { Logger } from '../platform/logger.ts';
 interface ListenerDeps {
   databaseUrl: string;
   news: JobNews;
+  ears: CallEars;
   reads: JobReads;
   logger: Logger;
 }
 
-/** As `ledger_reserve` and `ledger_settle` write it. */
-const notice = z.object({ id: z.string(), event: z.enum(['reserved', 'done']) });
+/** As `ledger_reserve`, `ledger_settle` and the inbox of notifications write it. */
+const notice = z.discriminatedUnion('event', [
+  z.object({ id: z.string(), event: z.enum(['reserved', 'done']) }),
+  z.object({ id: z.string(), event: z.literal('notified'), callIndex: z.number() }),
+]);
 const lookIntervalMs = 1000;
 const reconnectMs = 1000;
 
@@ -34,8 +39,10 @@ export function startJobListener(deps: ListenerDeps): () => Promise<void> {
       if (!stopped) reconnect = setTimeout(() => void connect(), reconnectMs);
     });
     next.on('notification', ({ payload }) => {
-      const { id, event } = notice.parse(JSON.parse(payload ?? ''));
-      deps.news.publish(id, { kind: event === 'done' ? 'done' : 'changed' });
+      const told = notice.parse(JSON.parse(payload ?? ''));
+      if (told.event === 'notified') {
+        void deps.ears.offer({ jobId: told.id, callIndex: told.callIndex });
+      } else deps.news.publish(told.id, { kind: told.event === 'done' ? 'done' : 'changed' });
     });
     try {
       await next.connect();

@@ -66,10 +66,12 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const workers = options.startWorkers
     ? await options.startWorkers({ config, connection, services })
     : null;
+  services.ears.open();
   const reads = createJobReads(services.pool);
   const stopListening = startJobListener({
     databaseUrl: config.DATABASE_URL,
     news: services.news,
+    ears: services.ears,
     reads,
     logger,
   });

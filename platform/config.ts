@@ -96,6 +96,11 @@ const variables = z.object({
   ELEVENLABS_CONCURRENCY: count(1, 2000).default(5),
   /** How a call reaches its provider's code: on the provider's own queue, or in the workflow task. */
   CALL_DISPATCH: z.enum(['queued', 'inline']).default('queued'),
+  /**
+   * How long a submit stays to hear the end of a quick call, at most. Beyond it the workflow waits, and
+   * a cancel is heard; 0 = always.
+   */
+  SUBMIT_LINGER_MS: count(0, 5000).default(1000),
   /** Origins that the outbound guard admits although their address is private (sandbox, tests). */
   ALLOW_PRIVATE_NETWORK_ORIGINS: originList,
 

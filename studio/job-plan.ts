@@ -66,6 +66,8 @@ export interface JobPlan {
   assembly: 'concat_audio' | null;
   /** `queued`: calls run on the provider's task queue; `inline`: inside the workflow task. */
   dispatch: 'queued' | 'inline';
+  /** Milliseconds that a submit stays to hear the end of a quick call; 0: the workflow waits at once. */
+  lingerMs: number;
   /** ISO 8601; after it the job is canceled at the provider and its verdict awaited. */
   deadlineAt: string;
   deadlineMs: number;

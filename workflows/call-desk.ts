@@ -13,6 +13,8 @@ export interface CallDesk {
   /** Whether a notification of the call waits to be looked at. */
   hasNews: (callIndex: number) => boolean;
   takeNews: (callIndex: number) => void;
+  /** An activity heard the notification that this workflow was not told of. */
+  bringNews: (callIndex: number, operationId: string) => void;
 }
 
 /** Opens the desk. Called first in a workflow: signals that came earlier are handed over at once. */
@@ -43,5 +45,6 @@ export function openCallDesk(): CallDesk {
     },
     hasNews: (callIndex) => told.has(callIndex),
     takeNews: (callIndex) => void told.delete(callIndex),
+    bringNews: (callIndex, operationId) => void told.set(callIndex, operationId),
   };
 }

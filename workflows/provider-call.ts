@@ -61,13 +61,13 @@ type Submitted =
   | { kind: 'refused'; message: string };
 
 async function submit(running: RunningCall): Promise<Submitted> {
-  const { plan, call, routeIndex, progress } = running;
+  const { plan, call, routeIndex, desk, progress } = running;
   progress.show(call.index, 'submitting');
   try {
     const taken = await callActivities(plan, call, routeIndex).submitCall(taskOf(running));
-    return taken.kind === 'outputs'
-      ? taken
-      : { kind: 'handle', handle: { operation: taken.operation, adopted: false } };
+    if (taken.kind === 'outputs') return taken;
+    if (taken.endHeard) desk.bringNews(call.index, taken.operation.id);
+    return { kind: 'handle', handle: { operation: taken.operation, adopted: false } };
   } catch (error) {
     const failure = failureOf(error);
     if (failure.type === 'PROVIDER_NOT_ACCEPTED')
@@ -195,5 +195,6 @@ function taskOf(running: RunningCall) {
       call.inputFrom && running.inputKey !== undefined
         ? { field: call.inputFrom.field, storageKey: running.inputKey }
         : null,
+    lingerMs: plan.lingerMs,
   };
 }

@@ -57,10 +57,10 @@ export function callActivities(
   const submits = { ...retry, maximumAttempts: submitAttemptsMax };
   const looks = { ...retry, maximumAttempts: collectAttemptsMax };
   if (plan.dispatch === 'inline') {
-    return {
-      ...proxyLocalActivities<Pick<ProviderCalls, 'submitCall'>>({ ...common, retry: submits }),
-      ...pick(proxyLocalActivities<ProviderCalls>({ ...common, retry: looks })),
-    };
+    return callsOf(
+      proxyLocalActivities<ProviderCalls>({ ...common, retry: submits }),
+      proxyLocalActivities<ProviderCalls>({ ...common, retry: looks }),
+    );
   }
   const queued: ActivityOptions = {
     ...common,
@@ -68,15 +68,17 @@ export function callActivities(
     heartbeatTimeout: '15s',
     priority: { fairnessKey: plan.organizationId },
   };
-  return {
-    submitCall: proxyActivities<ProviderCalls>({ ...queued, retry: submits, summary: 'submit' })
-      .submitCall,
-    ...pick(proxyActivities<ProviderCalls>({ ...queued, retry: looks, summary: 'look and store' })),
-  };
+  return callsOf(
+    proxyActivities<ProviderCalls>({ ...queued, retry: submits, summary: 'submit' }),
+    proxyActivities<ProviderCalls>({ ...queued, retry: looks, summary: 'look and store' }),
+  );
 }
 
-function pick(calls: ProviderCalls): Pick<ProviderCalls, 'collectCall' | 'cancelCall'> {
-  return { collectCall: calls.collectCall, cancelCall: calls.cancelCall };
+/** Takes each activity from its proxy by name: a proxy has no keys of its own to spread. */
+function callsOf(submitting: ProviderCalls, looking: ProviderCalls): ProviderCalls {
+  const { submitCall } = submitting;
+  const { collectCall, cancelCall } = looking;
+  return { submitCall, collectCall, cancelCall };
 }
 
 /** Type and message of a failed activity, local or not; `type` is null for a timeout. */

@@ -5,6 +5,7 @@
 import type Router from '@koa/router';
 import { NotificationRefused, type Provider } from '../../activities/providers/provider.ts';
 import type { NotificationUrls } from '../../activities/providers/notification-url.ts';
+import type { CallEars } from '../../activities/call-ears.ts';
 import type { NotificationRelay } from '../../activities/notification-relay.ts';
 import type { Inbox } from '../../activities/notifications.ts';
 import { GatewayError } from '../../domain/errors.ts';
@@ -17,6 +18,7 @@ interface HookRoutesDeps {
   providers: Map<string, Provider>;
   urls: NotificationUrls;
   inbox: Inbox;
+  ears: CallEars;
   relay: NotificationRelay;
   logger: Logger;
 }
@@ -45,7 +47,9 @@ export function addHookRoutes(router: Router<RequestState>, deps: HookRoutesDeps
       throw new GatewayError('Unauthorized');
     }
     const notification = { ...address, operationId };
-    const known = await deps.inbox.keep(notification);
+    // Before it is kept: should this process die in between, the provider sends it again.
+    const taken = await deps.ears.offer(address);
+    const known = await deps.inbox.keep(notification, taken);
     ctx.status = 200;
     ctx.body = { received: true };
     if (known === 'new') await deps.relay.deliver(notification);

@@ -51,6 +51,8 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     calls,
     assembly: planned.draft.assembly ?? null,
     dispatch: config.CALL_DISPATCH,
+    // A film takes minutes: waiting a second for it would only hold a place.
+    lingerMs: planned.capability.medium === 'video' ? 0 : config.SUBMIT_LINGER_MS,
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
     deadlineMs,
     checkIntervalMs: config.CHECK_INTERVAL_MS,

@@ -1,0 +1,168 @@
+/** The gateway under measurement: real API and worker processes, and jobs over HTTP. */
+import { join } from 'node:path';
+import { Agent, request } from 'undici';
+import { z } from 'zod';
+import { freePort } from '../stack/free-port.ts';
+import { nodeService } from '../stack/node-service.ts';
+import type { Running } from '../stack/running.ts';
+import { randomSecret, type Servers } from './servers.ts';
+
+/** One way to run the gateway. */
+export interface Variant {
+  /** Part of its task queues' names: lower-case letters, digits, dashes. */
+  name: string;
+  /** As it was asked for. */
+  label: string;
+  apis: number;
+  workers: number;
+  env: Record<string, string>;
+}
+
+/** A running gateway. */
+export interface Gateway {
+  /** `api`, `worker` (`api2` … when there are more) → process id. */
+  pids: Record<string, number>;
+  /** One job, answered with its result. @throws Error unless it completed */
+  sync: () => Promise<void>;
+  /** One job, answered with 202 and waited for by long-poll. @throws Error unless it completed */
+  async: () => Promise<void>;
+  /** Runs one job and returns its id. */
+  sampleJob: () => Promise<string>;
+  stop: () => Promise<void>;
+}
+
+const studioAnswer = z.object({ data: z.object({ jobId: z.string().optional() }) });
+const jobAnswer = z.object({ data: z.object({ done: z.boolean(), status: z.string() }) });
+
+/** Starts the processes of a variant. */
+export async function startGateway(servers: Servers, variant: Variant): Promise<Gateway> {
+  const started: Running[] = [];
+  const pids: Record<string, number> = {};
+  const urls: string[] = [];
+  const secrets = {
+    STORAGE_SECRET: randomSecret(),
+    WEBHOOK_SECRET: randomSecret(),
+    ADMIN_API_KEY: randomSecret(),
+  };
+  const stop = async (): Promise<void> => {
+    await Promise.all(started.map((process) => process.stop()));
+  };
+  try {
+    for (const name of [...numbered('api', variant.apis), ...numbered('worker', variant.workers)]) {
+      const kind = name.startsWith('api') ? 'api' : 'worker';
+      // oxlint-disable-next-line no-await-in-loop -- workers build on the first API's address
+      const port = kind === 'api' ? await freePort() : 0;
+      if (kind === 'api') urls.push(`http://127.0.0.1:${port}`);
+      const publicBaseUrl = (kind === 'api' ? urls.at(-1) : urls[0]) ?? '';
+      const program = nodeService({
+        name,
+        script: `${kind}/main.ts`,
+        logPath: join(servers.directory, 'logs', `${variant.name}-${name}.log`),
+        env: {
+          ...environment(servers, variant),
+          ...secrets,
+          API_PORT: String(port),
+          PUBLIC_BASE_URL: publicBaseUrl,
+          ...variant.env,
+        },
+      });
+      // oxlint-disable-next-line no-await-in-loop -- one process after the other, as a supervisor does
+      const running = await program.start();
+      started.push(running);
+      pids[name] = running.pid;
+    }
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  const agent = new Agent({ connections: 512, keepAliveTimeout: 30_000 });
+  return {
+    pids,
+    ...jobsOver({ urls, agent, apiKey: servers.apiKey }),
+    async stop() {
+      await agent.close();
+      await stop();
+    },
+  };
+}
+
+function numbered(name: string, count: number): string[] {
+  return Array.from({ length: count }, (_, index) => (index === 0 ? name : `${name}${index + 1}`));
+}
+
+function jobsOver(access: { urls: string[]; agent: Agent; apiKey: string }) {
+  const { urls, agent, apiKey } = access;
+  const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' };
+  let turn = 0;
+
+  async function ask(url: string, body?: object): Promise<unknown> {
+    const answer = await request(url, {
+      dispatcher: agent,
+      method: body ? 'POST' : 'GET',
+      headers,
+      body: body ? JSON.stringify(body) : null,
+    });
+    const text = await answer.body.text();
+    if (answer.statusCode >= 300 || (answer.statusCode === 202 && !body)) {
+      throw new Error(`${answer.statusCode} ${text.slice(0, 200)}`);
+    }
+    return JSON.parse(text);
+  }
+  function next(): { base: string; body: Record<string, unknown> } {
+    turn += 1;
+    const base = `${urls[turn % urls.length]}/api/v1/studio`;
+    return { base, body: { prompt: `a lighthouse at dawn, number ${turn}` } };
+  }
+  async function startAsync(): Promise<{ jobUrl: string; jobId: string }> {
+    const { base, body } = next();
+    const { data } = studioAnswer.parse(
+      await ask(`${base}/image/generate`, { ...body, async: true }),
+    );
+    if (data.jobId === undefined)
+      throw new Error('an asynchronous job was not answered with its id');
+    return { jobUrl: `${base}/jobs/${data.jobId}`, jobId: data.jobId };
+  }
+  async function untilDone(jobUrl: string): Promise<void> {
+    for (;;) {
+      // oxlint-disable-next-line no-await-in-loop -- polling
+      const { data } = jobAnswer.parse(await ask(`${jobUrl}?wait=20`));
+      if (data.done && data.status !== 'completed') throw new Error(`the job ended ${data.status}`);
+      if (data.done) return;
+    }
+  }
+  return {
+    async sync() {
+      const { base, body } = next();
+      const { data } = studioAnswer.parse(await ask(`${base}/image/generate`, body));
+      // A job that took longer than the wait is answered as a 202 would be.
+      if (data.jobId !== undefined) throw new Error('a synchronous job was answered with 202');
+    },
+    async async() {
+      await untilDone((await startAsync()).jobUrl);
+    },
+    async sampleJob() {
+      const { jobUrl, jobId } = await startAsync();
+      await untilDone(jobUrl);
+      return jobId;
+    },
+  };
+}
+
+function environment(servers: Servers, variant: Variant): Record<string, string | undefined> {
+  return {
+    PATH: process.env['PATH'],
+    HOME: process.env['HOME'],
+    DATABASE_URL: servers.databaseUrl,
+    TEMPORAL_ADDRESS: servers.temporalAddress,
+    // Variants share the servers; their queues must not meet.
+    TASK_QUEUE_PREFIX: `${variant.name}-`,
+    STORAGE_DIR: join(servers.directory, 'storage'),
+    KEY_PEPPER: servers.keyPepper,
+    FAL_KEY: servers.falKey,
+    FAL_QUEUE_URL: `${servers.sandboxUrl}/fal/queue`,
+    FAL_JWKS_URL: `${servers.sandboxUrl}/fal/.well-known/jwks.json`,
+    ALLOW_PRIVATE_NETWORK_ORIGINS: servers.sandboxUrl,
+    RATE_LIMIT_PER_MINUTE: '100000000',
+    POLL_RATE_LIMIT_PER_MINUTE: '100000000',
+  };
+}

@@ -1,0 +1,116 @@
+/** Measuring scenarios in interleaved rounds: every round visits every cell, so noise meets them all. */
+import { readUsage, type Usage } from './process-usage.ts';
+import type { LoopResult } from './closed-loop.ts';
+import type { Scenario, ScenarioKind } from './scenarios.ts';
+
+/** One scenario at one concurrency, over all rounds. Times in milliseconds, per job where named so. */
+export interface Cell {
+  scenario: string;
+  kind: ScenarioKind;
+  concurrency: number;
+  jobs: number;
+  failures: number;
+  firstFailure: string | null;
+  jobsPerSecond: number;
+  /** jobs/s of each round: their spread is the noise. */
+  roundsJobsPerSecond: number[];
+  p50Ms: number;
+  p95Ms: number;
+  p99Ms: number;
+  /** CPU per job of all processes but the provider. */
+  cpuMsPerJob: number;
+  cpuMsPerJobByProcess: Record<string, number>;
+  residentBytesByProcess: Record<string, number>;
+}
+
+/** What to measure how long. */
+export interface MeasurePlan {
+  concurrencies: readonly number[];
+  /** Seconds per cell, shared by the rounds. */
+  seconds: number;
+  rounds: number;
+  report: (line: string) => void;
+}
+
+interface Slice {
+  loop: LoopResult;
+  cpuMs: Record<string, number>;
+  after: Record<string, Usage>;
+}
+
+/** The provider is not ours: its CPU is shown, not added up. */
+const foreign = 'sandbox';
+const warmUpSecondsMax = 2;
+
+/** Measures every scenario at every concurrency. */
+export async function measure(scenarios: readonly Scenario[], plan: MeasurePlan): Promise<Cell[]> {
+  for (const scenario of scenarios) {
+    plan.report(`warming up ${scenario.name}`);
+    // oxlint-disable-next-line no-await-in-loop -- one at a time: that is the measurement
+    await scenario.run({ concurrency: 8, seconds: Math.min(plan.seconds, warmUpSecondsMax) });
+  }
+  const cells = plan.concurrencies.flatMap((concurrency) =>
+    scenarios.map((scenario) => ({ scenario, concurrency, slices: [] as Slice[] })),
+  );
+  for (let round = 1; round <= plan.rounds; round += 1) {
+    plan.report(`round ${round} of ${plan.rounds}`);
+    for (const { scenario, concurrency, slices } of cells) {
+      const load = { concurrency, seconds: plan.seconds / plan.rounds };
+      // oxlint-disable-next-line no-await-in-loop -- one at a time: that is the measurement
+      slices.push(await measureSlice(scenario, load));
+    }
+  }
+  return cells.map(toCell);
+}
+
+async function measureSlice(
+  scenario: Scenario,
+  load: { concurrency: number; seconds: number },
+): Promise<Slice> {
+  const before = readUsage(scenario.pids);
+  const loop = await scenario.run(load);
+  const after = readUsage(scenario.pids);
+  const spent = ([name, usage]: [string, Usage]): [string, number] => [
+    name,
+    usage.cpuMs - (before[name]?.cpuMs ?? 0),
+  ];
+  return { loop, after, cpuMs: Object.fromEntries(Object.entries(after).map(spent)) };
+}
+
+function toCell(measured: { scenario: Scenario; concurrency: number; slices: Slice[] }): Cell {
+  const { scenario, concurrency, slices } = measured;
+  const loops = slices.map(({ loop }) => loop);
+  const latencies = loops.flatMap((loop) => loop.latenciesMs).toSorted((a, b) => a - b);
+  const rates = loops.map((loop) => loop.inTime / loop.seconds);
+  const perJob = (name: string): number =>
+    slices.reduce((total, slice) => total + (slice.cpuMs[name] ?? 0), 0) /
+    Math.max(1, latencies.length);
+  const names = Object.keys(scenario.pids);
+  const cpu = Object.fromEntries(names.map((name) => [name, perJob(name)]));
+  return {
+    scenario: scenario.name,
+    kind: scenario.kind,
+    concurrency,
+    jobs: latencies.length,
+    failures: loops.reduce((total, loop) => total + loop.failures, 0),
+    firstFailure: loops.find((loop) => loop.firstFailure !== null)?.firstFailure ?? null,
+    jobsPerSecond: rates.reduce((total, rate) => total + rate, 0) / rates.length,
+    roundsJobsPerSecond: rates,
+    p50Ms: quantile(latencies, 0.5),
+    p95Ms: quantile(latencies, 0.95),
+    p99Ms: quantile(latencies, 0.99),
+    cpuMsPerJob: names.reduce(
+      (total, name) => total + (name === foreign ? 0 : (cpu[name] ?? 0)),
+      0,
+    ),
+    cpuMsPerJobByProcess: cpu,
+    residentBytesByProcess: Object.fromEntries(
+      names.map((name) => [name, slices.at(-1)?.after[name]?.residentBytes ?? 0]),
+    ),
+  };
+}
+
+/** The nearest-rank quantile of sorted numbers; 0 when there are none. */
+export function quantile(sorted: readonly number[], share: number): number {
+  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
+}

@@ -1,0 +1,102 @@
+/** A quick call's end is heard where it was submitted, in whichever process its webhook comes in. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+/** A look by the workflow itself comes only after this: whoever is faster has heard the webhook. */
+const checkIntervalMs = 8000;
+
+describe.each(['queued', 'inline'] as const)('a quick call, dispatched %s,', (dispatch) => {
+  let gateway: TestGateway;
+  beforeAll(async () => {
+    gateway = await startGateway({
+      env: {
+        CALL_DISPATCH: dispatch,
+        SUBMIT_LINGER_MS: '4000',
+        CHECK_INTERVAL_MS: String(checkIntervalMs),
+      },
+    });
+  });
+  afterEach(() => gateway.expectSettled());
+  afterAll(() => gateway.close());
+
+  async function eventsOf(jobId: string): Promise<string[]> {
+    const handle = gateway.api.client.workflow.getHandle(jobId);
+    // The job is done a moment before its workflow.
+    await handle.result();
+    const history = await handle.fetchHistory();
+    return (history.events ?? []).flatMap((event) =>
+      Object.entries(event)
+        .filter(([name, value]) => name.endsWith('EventAttributes') && value)
+        .map(([name]) => name.replace('EventAttributes', '')),
+    );
+  }
+  const start = async (prompt: string, url = gateway.url) => {
+    const answer = await fetch(`${url}/api/v1/studio/image/generate`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${gateway.caller.key}`,
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify({ prompt, async: true }),
+    });
+    return ((await answer.json()) as { data: { jobId: string } }).data.jobId;
+  };
+  const statesOf = async (jobId: string) =>
+    gateway.database.query<{ state: string }>('SELECT state FROM notification WHERE job_id = $1', [
+      jobId,
+    ]);
+
+  it('needs no signal and no timer', async () => {
+    const jobId = await start('a swift');
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data.status).toBe('completed');
+    const events = await eventsOf(jobId);
+    expect(events).not.toContain('workflowExecutionSignaled');
+    expect(events).not.toContain('timerStarted');
+    expect(events.filter((event) => event === 'workflowTaskCompleted')).toHaveLength(
+      dispatch === 'inline' ? 1 : 2,
+    );
+    expect(await statesOf(jobId)).toEqual([{ state: 'delivered' }]);
+  });
+
+  it('that takes longer is waited for by the workflow, which its webhook wakes', async () => {
+    const startedAt = performance.now();
+    const jobId = await start('[[slow:5s]] a tortoise');
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data.status).toBe('completed');
+    expect(performance.now() - startedAt).toBeLessThan(checkIntervalMs);
+    expect(await eventsOf(jobId)).toContain('workflowExecutionSignaled');
+  });
+
+  it('whose result cannot be read at first is looked at again', async () => {
+    const jobId = await start('[[result:503x1]] a shy swift');
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
+    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+  });
+
+  it('that fails is released', async () => {
+    const jobId = await start('[[fail:500]] an unlucky swift');
+    const startedAt = performance.now();
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data).toMatchObject({ status: 'failed', billing: { state: 'released' } });
+    expect(performance.now() - startedAt).toBeLessThan(checkIntervalMs / 2);
+  });
+
+  it('hears of a webhook that came in at another API process', async () => {
+    const other = await gateway.spawn('api', { API_PORT: '0' });
+    const startedAt = performance.now();
+    // Its webhooks go to the first process, as behind a load balancer.
+    const jobs = await Promise.all(
+      Array.from({ length: 6 }, (_, index) =>
+        start(`swift number ${index}`, `http://127.0.0.1:${other.port}`),
+      ),
+    );
+    for (const jobId of jobs) {
+      const done = await gateway.untilDone(jobId);
+      expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
+      expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    }
+    expect(performance.now() - startedAt).toBeLessThan(3500);
+  });
+});
