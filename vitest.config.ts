@@ -9,5 +9,7 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 120_000,
     teardownTimeout: 20_000,
+    // A busy machine is no failure: what is polled for may take its time.
+    expect: { poll: { timeout: 15_000 } },
   },
 });
