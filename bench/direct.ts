@@ -32,7 +32,10 @@ export async function openDirectClient(servers: Servers): Promise<DirectClient> 
   const address = receiver.address();
   if (typeof address !== 'object' || !address) throw new Error('the receiver has no port');
   const receiverUrl = `http://127.0.0.1:${address.port}`;
-  const headers = { authorization: `Key ${servers.falKey}`, 'content-type': 'application/json' };
+  const headers = {
+    authorization: `Key ${servers.secrets.sandboxFalKey}`,
+    'content-type': 'application/json',
+  };
 
   async function job(): Promise<void> {
     turn += 1;
@@ -40,7 +43,7 @@ export async function openDirectClient(servers: Servers): Promise<DirectClient> 
     const told = new Promise<void>((resolve) => waiting.set(path, resolve));
     const hook = encodeURIComponent(`${receiverUrl}${path}`);
     const answer = await request(
-      `${servers.sandboxUrl}/fal/queue/${endpoint}?fal_webhook=${hook}`,
+      `${servers.plan.sandboxUrl}/fal/queue/${endpoint}?fal_webhook=${hook}`,
       {
         dispatcher: agent,
         method: 'POST',

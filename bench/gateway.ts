@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { freePort } from '../stack/free-port.ts';
 import { nodeService } from '../stack/node-service.ts';
 import type { Running } from '../stack/running.ts';
-import { randomSecret, type Servers } from './servers.ts';
+import { logPathOf, type Servers } from './servers.ts';
 
 /** One way to run the gateway. */
 export interface Variant {
@@ -13,6 +13,8 @@ export interface Variant {
   name: string;
   /** As it was asked for. */
   label: string;
+  /** The checkout whose code runs; null is this one. */
+  checkout: string | null;
   apis: number;
   workers: number;
   env: Record<string, string>;
@@ -39,38 +41,38 @@ export async function startGateway(servers: Servers, variant: Variant): Promise<
   const started: Running[] = [];
   const pids: Record<string, number> = {};
   const urls: string[] = [];
-  const secrets = {
-    STORAGE_SECRET: randomSecret(),
-    WEBHOOK_SECRET: randomSecret(),
-    ADMIN_API_KEY: randomSecret(),
-  };
   const stop = async (): Promise<void> => {
     await Promise.all(started.map((process) => process.stop()));
   };
+  const start = async (kind: 'api' | 'worker', name: string): Promise<void> => {
+    const port = kind === 'api' ? await freePort() : 0;
+    if (kind === 'api') urls.push(`http://127.0.0.1:${port}`);
+    const { script, env } = servers.plan[kind];
+    const running = await nodeService({
+      name,
+      script: variant.checkout === null ? script : join(variant.checkout, kind, 'main.ts'),
+      logPath: logPathOf(servers, `${variant.name}-${name}`),
+      env: {
+        ...env,
+        API_PORT: String(port),
+        // A worker's webhooks go to the first API.
+        PUBLIC_BASE_URL: kind === 'api' ? urls.at(-1) : urls[0],
+        // Variants share the servers; their queues must not meet.
+        TASK_QUEUE_PREFIX: `${variant.name}-`,
+        RATE_LIMIT_PER_MINUTE: '100000000',
+        POLL_RATE_LIMIT_PER_MINUTE: '100000000',
+        ...variant.env,
+      },
+    }).start();
+    started.push(running);
+    pids[name] = running.pid;
+  };
   try {
-    for (const name of [...numbered('api', variant.apis), ...numbered('worker', variant.workers)]) {
-      const kind = name.startsWith('api') ? 'api' : 'worker';
-      // oxlint-disable-next-line no-await-in-loop -- workers build on the first API's address
-      const port = kind === 'api' ? await freePort() : 0;
-      if (kind === 'api') urls.push(`http://127.0.0.1:${port}`);
-      const publicBaseUrl = (kind === 'api' ? urls.at(-1) : urls[0]) ?? '';
-      const program = nodeService({
-        name,
-        script: `${kind}/main.ts`,
-        logPath: join(servers.directory, 'logs', `${variant.name}-${name}.log`),
-        env: {
-          ...environment(servers, variant),
-          ...secrets,
-          API_PORT: String(port),
-          PUBLIC_BASE_URL: publicBaseUrl,
-          ...variant.env,
-        },
-      });
-      // oxlint-disable-next-line no-await-in-loop -- one process after the other, as a supervisor does
-      const running = await program.start();
-      started.push(running);
-      pids[name] = running.pid;
-    }
+    // One after the other: processes that start side by side slow each other.
+    // oxlint-disable-next-line no-await-in-loop -- see above
+    for (const name of numbered('api', variant.apis)) await start('api', name);
+    // oxlint-disable-next-line no-await-in-loop -- see above
+    for (const name of numbered('worker', variant.workers)) await start('worker', name);
   } catch (error) {
     await stop();
     throw error;
@@ -145,24 +147,5 @@ function jobsOver(access: { urls: string[]; agent: Agent; apiKey: string }) {
       await untilDone(jobUrl);
       return jobId;
     },
-  };
-}
-
-function environment(servers: Servers, variant: Variant): Record<string, string | undefined> {
-  return {
-    PATH: process.env['PATH'],
-    HOME: process.env['HOME'],
-    DATABASE_URL: servers.databaseUrl,
-    TEMPORAL_ADDRESS: servers.temporalAddress,
-    // Variants share the servers; their queues must not meet.
-    TASK_QUEUE_PREFIX: `${variant.name}-`,
-    STORAGE_DIR: join(servers.directory, 'storage'),
-    KEY_PEPPER: servers.keyPepper,
-    FAL_KEY: servers.falKey,
-    FAL_QUEUE_URL: `${servers.sandboxUrl}/fal/queue`,
-    FAL_JWKS_URL: `${servers.sandboxUrl}/fal/.well-known/jwks.json`,
-    ALLOW_PRIVATE_NETWORK_ORIGINS: servers.sandboxUrl,
-    RATE_LIMIT_PER_MINUTE: '100000000',
-    POLL_RATE_LIMIT_PER_MINUTE: '100000000',
   };
 }

@@ -45,7 +45,7 @@ export async function profileJobs(
 
 async function profileHistory(servers: Servers, gateway: Gateway) {
   const jobId = await gateway.sampleJob();
-  const connection = await Connection.connect({ address: servers.temporalAddress });
+  const connection = await Connection.connect({ address: servers.plan.temporalAddress });
   try {
     const handle = new Client({ connection }).workflow.getHandle(jobId);
     await handle.result();
@@ -74,7 +74,7 @@ function attributesNameOf(event: object): string {
 
 async function commits(servers: Servers): Promise<number> {
   await sleep(statisticsDelayMs);
-  const client = new PostgresClient({ connectionString: servers.databaseUrl });
+  const client = new PostgresClient({ connectionString: servers.plan.databaseUrl });
   await client.connect();
   try {
     const { rows } = await client.query<{ commits: string }>(

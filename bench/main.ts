@@ -35,8 +35,8 @@ async function run(options: BenchOptions, started: (() => Promise<void>)[]): Pro
   const machine = { cores: availableParallelism(), cpu: cpus()[0]?.model ?? 'unknown' };
   if (profiles.length > 0) console.log(`\n${renderProfiles(profiles)}`);
   if (options.jsonPath !== null) {
-    const { concurrencies, seconds, rounds, variants, temporalInMemory } = options;
-    const settings = { concurrencies, seconds, rounds, variants, temporalInMemory };
+    const { concurrencies, seconds, rounds, variants, latencyMs, temporalInMemory } = options;
+    const settings = { concurrencies, seconds, rounds, variants, latencyMs, temporalInMemory };
     const content = { date: new Date().toISOString(), machine, settings, cells, profiles };
     writeFileSync(options.jsonPath, `${JSON.stringify(content, null, 2)}\n`);
   }

@@ -1,4 +1,5 @@
 /** The command line of the benchmark. */
+import { resolve } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Variant } from './gateway.ts';
 import { scenarioKinds, type ScenarioKind } from './scenarios.ts';
@@ -12,6 +13,8 @@ export interface BenchOptions {
   variants: Variant[];
   jsonPath: string | null;
   profile: boolean;
+  /** The provider's own time for an image, milliseconds. */
+  latencyMs: number;
   temporalInMemory: boolean;
 }
 
@@ -24,6 +27,7 @@ interface Flags {
   apis: number;
   workers: number;
   env: Record<string, string>;
+  latency: number;
   json?: string;
   profile: boolean;
   temporalInMemory: boolean;
@@ -37,12 +41,16 @@ export function readOptions(argv: readonly string[]): BenchOptions {
     .option('--seconds <n>', 'per scenario and concurrency, shared by the rounds', number, 10)
     .option('--rounds <n>', 'interleaved rounds', number, 3)
     .option('--only <list>', `of ${scenarioKinds.join(', ')}`, kinds, [...scenarioKinds])
-    .option('--dispatch <list>', 'variants: queued, inline, or inline+NAME=value', words, [
-      'queued',
-    ])
+    .option(
+      '--dispatch <list>',
+      'variants: queued or inline[@other-checkout][+NAME=value]',
+      words,
+      ['queued'],
+    )
     .option('--apis <n>', 'API processes per variant', number, 1)
     .option('--workers <n>', 'worker processes per variant beside the APIs’ own', number, 1)
     .option('--env <NAME=value>', 'more environment for API and worker, repeatable', assignment, {})
+    .option('--latency <ms>', 'what the provider takes for an image', number, 50)
     .option('--json <file>', 'also write the figures as JSON')
     .option('--temporal-in-memory', 'Temporal without its file: what durability costs it', false)
     .option('--no-profile', 'do not count workflow tasks, events and commits of a job')
@@ -56,18 +64,21 @@ export function readOptions(argv: readonly string[]): BenchOptions {
     variants: flags.dispatch.map((label, index) => toVariant(label, { ...flags, index })),
     jsonPath: flags.json ?? null,
     profile: flags.profile,
+    latencyMs: flags.latency,
     temporalInMemory: flags.temporalInMemory,
   };
 }
 
-/** `inline+SUBMIT_LINGER_MS=0` is inline dispatch with one more setting. */
+/** `inline@../before+SUBMIT_LINGER_MS=0`: inline dispatch, another checkout's code, one more setting. */
 function toVariant(label: string, shared: Flags & { index: number }): Variant {
-  const [dispatch = '', ...settings] = label.split('+');
+  const [run = '', ...settings] = label.split('+');
+  const [dispatch = '', checkout] = run.split('@');
   const { apis, workers, index } = shared;
   const env = settings.reduce((all, setting) => assignment(setting, all), shared.env);
   return {
     name: `${dispatch}-${index}`,
     label,
+    checkout: checkout === undefined ? null : resolve(checkout),
     apis,
     workers,
     env: { CALL_DISPATCH: dispatch, ...env },

@@ -1,111 +1,109 @@
 /** The servers that everything measured shares: Postgres, Temporal, the provider sandbox. */
-import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { migrate } from '../platform/migrations.ts';
 import { ensureDemoOrganization } from '../stack/demo.ts';
-import { freePort } from '../stack/free-port.ts';
 import { nodeService } from '../stack/node-service.ts';
 import { startPostgres } from '../stack/postgres.ts';
 import type { Running } from '../stack/running.ts';
+import { loadSecrets, type Secrets } from '../stack/secrets.ts';
+import { claimPorts, readSettings } from '../stack/settings.ts';
+import { planStack, type StackPlan } from '../stack/stack-plan.ts';
 import { findTemporalCli } from '../stack/temporal-cli.ts';
 import { startTemporal } from '../stack/temporal.ts';
 
 /** Running servers. */
 export interface Servers {
-  databaseUrl: string;
-  temporalAddress: string;
-  sandboxUrl: string;
-  falKey: string;
-  keyPepper: string;
+  /** What `npm start` would run, and how. */
+  plan: StackPlan;
+  secrets: Secrets;
   /** A key of an organization that does not run out of credits. */
   apiKey: string;
   pids: { postgres: number; temporal: number; sandbox: number };
+  /** The provider's own time for an image, milliseconds. */
+  latencyMs: number;
   /** Where everything is kept; whoever made it removes it. */
   directory: string;
   stop: () => Promise<void>;
 }
 
-/** The provider's own time for an image, milliseconds. */
-export const providerLatencyMs = 50;
-const demoCredits = 1_000_000_000;
-
-/** Where everything is kept, and whether Temporal keeps its part in memory only. */
+/** How to start the servers. */
 interface ServersOptions {
   directory: string;
+  latencyMs: number;
+  /** Whether Temporal keeps its data in memory only. */
   temporalInMemory: boolean;
 }
 
-/** Starts the servers with the durability of `npm start`: fsync on, Temporal's data in a file. */
+const demoCredits = 1_000_000_000;
+
+/** Starts the servers as `npm start` does, as durable: fsync on, Temporal's data in a file. */
 export async function startServers(options: ServersOptions): Promise<Servers> {
-  const { directory } = options;
+  const { directory, latencyMs } = options;
+  const { plan, secrets } = await planServers(directory);
   const started: Running[] = [];
   const stop = async (): Promise<void> => {
     await Promise.all(started.map((server) => server.stop()));
   };
-  const keep = <Server extends Running>(server: Server): Server => {
-    started.push(server);
-    return server;
-  };
   try {
-    const postgres = keep(
-      await startPostgres({ dataDir: join(directory, 'postgres'), port: await freePort() }),
-    );
-    const temporal = keep(
-      await startTemporal({
-        dataDir: options.temporalInMemory ? null : join(directory, 'temporal'),
-        logPath: join(directory, 'logs', 'temporal.log'),
-        port: await freePort(),
-        uiPort: null,
-        executable: await findTemporalCli(),
-      }),
-    );
-    const falKey = randomSecret();
-    const sandboxPort = await freePort();
-    const sandbox = keep(await startSandbox({ directory, port: sandboxPort, falKey }));
-    await migrate(postgres.url);
-    const keyPepper = randomSecret();
-    const demo = { databaseUrl: postgres.url, keyPepper, demoCredits };
-    const { apiKey } = await ensureDemoOrganization(demo);
-    return {
-      databaseUrl: postgres.url,
-      temporalAddress: temporal.address,
-      sandboxUrl: `http://127.0.0.1:${sandboxPort}`,
-      falKey,
-      keyPepper,
-      apiKey,
-      pids: { postgres: postgres.pid, temporal: temporal.pid, sandbox: sandbox.pid },
-      directory,
-      stop,
-    };
+    const postgres = await startPostgres(plan.postgres);
+    started.push(postgres);
+    const temporal = await startTemporal({
+      ...plan.temporal,
+      dataDir: options.temporalInMemory ? null : plan.temporal.dataDir,
+      uiPort: null,
+      executable: await findTemporalCli(),
+    });
+    started.push(temporal);
+    const sandbox = await startSandbox(plan, latencyMs);
+    started.push(sandbox);
+    await migrate(plan.databaseUrl);
+    const { databaseUrl } = plan;
+    const { keyPepper } = secrets;
+    const { apiKey } = await ensureDemoOrganization({ databaseUrl, keyPepper, demoCredits });
+    const pids = { postgres: postgres.pid, temporal: temporal.pid, sandbox: sandbox.pid };
+    return { plan, secrets, apiKey, pids, latencyMs, directory, stop };
   } catch (error) {
     await stop();
     throw error;
   }
 }
 
-function startSandbox(sandbox: {
-  directory: string;
-  port: number;
-  falKey: string;
-}): Promise<Running> {
-  return nodeService({
-    name: 'sandbox',
-    script: 'sandbox/main.ts',
-    logPath: join(sandbox.directory, 'logs', 'sandbox.log'),
-    env: {
-      ...process.env,
-      SANDBOX_PORT: String(sandbox.port),
-      SANDBOX_DATA_DIR: join(sandbox.directory, 'sandbox'),
-      SANDBOX_FAL_KEY: sandbox.falKey,
-      SANDBOX_LATENCY_MS: String(providerLatencyMs),
-      // The provider is not what is measured: it must cost as little as it can.
-      SANDBOX_TINY_MEDIA: '1',
-      SANDBOX_FSYNC: '0',
+type LocalPlan = StackPlan & { temporal: NonNullable<StackPlan['temporal']> };
+
+/** The plan of `npm start` for a directory of our own, on free ports, deaf to the user's environment. */
+async function planServers(directory: string): Promise<{ plan: LocalPlan; secrets: Secrets }> {
+  const anyPort = { API_PORT: '0', POSTGRES_PORT: '0', TEMPORAL_PORT: '0', SANDBOX_PORT: '0' };
+  const settings = readSettings({ ...anyPort, TEMPORAL_UI_PORT: '0', DATA_DIR: directory });
+  const secrets = loadSecrets(directory);
+  const plan = planStack({
+    settings,
+    secrets,
+    ports: await claimPorts(settings),
+    env: { PATH: process.env['PATH'], HOME: process.env['HOME'] },
+    programs: {
+      sandbox: 'sandbox/main.ts',
+      migrate: 'platform/migrate.ts',
+      api: 'api/main.ts',
+      worker: 'worker/main.ts',
     },
-  }).start();
+  });
+  const { temporal } = plan;
+  if (!temporal) throw new Error('the plan has no Temporal server');
+  return { plan: { ...plan, temporal }, secrets };
 }
 
-/** A secret for one run. */
-export function randomSecret(): string {
-  return randomBytes(32).toString('base64url');
+function startSandbox(plan: StackPlan, latencyMs: number): Promise<Running> {
+  const env = {
+    ...plan.sandbox.env,
+    SANDBOX_LATENCY_MS: String(latencyMs),
+    // The provider is not what is measured: it must cost as little as it can.
+    SANDBOX_TINY_MEDIA: '1',
+    SANDBOX_FSYNC: '0',
+  };
+  return nodeService({ ...plan.sandbox, env }).start();
+}
+
+/** Where the output of a process goes. */
+export function logPathOf(servers: Servers, name: string): string {
+  return join(servers.directory, 'logs', `${name}.log`);
 }

@@ -14,6 +14,7 @@ import type { Context, RequestState } from '../context.ts';
 import { authorize } from '../middleware/authenticate.ts';
 import { parseWith } from '../middleware/body.ts';
 import type { Admission } from '../studio/admission.ts';
+import type { Hearing } from '../studio/hearing.ts';
 import type { Claim, Idempotency } from '../studio/idempotency.ts';
 import type { JobView } from '../studio/job-view.ts';
 import { measurePrices } from '../studio/measured-prices.ts';
@@ -39,7 +40,7 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
   let waiting = 0;
 
   /** The job's end within the wait, or its state then. */
-  async function awaitEnd(job: { organizationId: string; jobId: string }, waitMs: number) {
+  async function awaitEnd(job: Parameters<Admission['awaitEnd']>[0], waitMs: number) {
     // Beyond this many waiters an answer to poll is kinder than a slow process.
     const allowed = waiting < deps.config.SYNC_WAITERS_MAX;
     waiting += 1;
@@ -72,10 +73,9 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     const ready = await deps.services.inputs.prepare(draft, caller.organizationId);
     const { jobId, replayed } = await claim(ctx, capability, request);
     if (replayed) ctx.set('Idempotent-Replayed', 'true');
-    else {
-      await admit({ jobId, requestId, caller, capability, request, draft: ready }, ctx);
-    }
-    const job = await awaitEnd({ organizationId: caller.organizationId, jobId }, waitMs);
+    const planned = { jobId, requestId, caller, capability, request, draft: ready };
+    const heard = replayed ? null : await admit(planned, ctx);
+    const job = await awaitEnd({ organizationId: caller.organizationId, jobId, heard }, waitMs);
     if (!job) {
       throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be admitted.', {
         retryAfterSeconds: 2,
@@ -84,10 +84,10 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     await answer(ctx, { capability, job, view: deps.view });
   }
 
-  async function admit(planned: Planned, ctx: Context): Promise<void> {
+  async function admit(planned: Planned, ctx: Context): Promise<Hearing> {
     try {
       const draft = await measurePrices(deps.services.meter, planned.draft);
-      await deps.admission.admit(completePlan(deps.config, { ...planned, draft }));
+      return await deps.admission.admit(completePlan(deps.config, { ...planned, draft }));
     } catch (error) {
       const refused = error instanceof GatewayError && error.code !== 'SERVICE_UNAVAILABLE';
       if (refused && ctx.headers['idempotency-key'] !== undefined) {

@@ -22,7 +22,7 @@ import {
   workflowIdOf,
   type JobOutcome,
 } from '../../workflows/contract.ts';
-import { hear } from './hearing.ts';
+import { hear, type Hearing } from './hearing.ts';
 import { throwRefusal } from './refusals.ts';
 
 interface AdmissionDeps {
@@ -34,18 +34,24 @@ interface AdmissionDeps {
   eager: boolean;
 }
 
+/** A job to wait for. */
+interface AwaitedJob {
+  organizationId: string;
+  jobId: string;
+  /** An ear from before the job's start: what it has not heard has not happened. */
+  heard?: Hearing | null;
+}
+
 /** Starts jobs. */
 export interface Admission {
   /**
-   * Starts the workflow and returns once the credits are reserved.
+   * Starts the workflow and returns once the credits are reserved, with an ear that has heard the job
+   * since before its start; whoever gets it stops it.
    * @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE
    */
-  admit: (plan: JobPlan) => Promise<void>;
+  admit: (plan: JobPlan) => Promise<Hearing>;
   /** Waits until the job ends, at most `waitMs`; returns its row then, or null when it has none. */
-  awaitEnd: (
-    job: { organizationId: string; jobId: string },
-    waitMs: number,
-  ) => Promise<JobRecord | null>;
+  awaitEnd: (job: AwaitedJob, waitMs: number) => Promise<JobRecord | null>;
 }
 
 /** An eager start that has not spoken by now ran elsewhere, or not at all. */
@@ -80,28 +86,41 @@ export function createAdmission(deps: AdmissionDeps): Admission {
           const refusal = await remoteVerdict(plan);
           if (refusal) throwRefusal(refusal);
         }
-      } finally {
+        return heard;
+      } catch (error) {
         heard.stop();
+        throw error;
       }
     },
 
-    async awaitEnd({ organizationId, jobId }, waitMs) {
-      const heard = hear(deps.news, jobId, (event) => event.kind !== 'verdict');
+    async awaitEnd({ organizationId, jobId, heard: given }, waitMs) {
+      const heard = given ?? hear(deps.news, jobId);
       try {
         const deadlineAtMs = performance.now() + waitMs;
+        if (given) await heardEnd(given, waitMs);
         for (;;) {
           // oxlint-disable-next-line no-await-in-loop -- each look follows the news before it
           const job = await deps.reads.read(organizationId, jobId);
           const leftMs = deadlineAtMs - performance.now();
           if (!job || job.status !== 'queued' || leftMs <= 0) return job;
           // oxlint-disable-next-line no-await-in-loop -- see above
-          await heard.next(leftMs);
+          await heardEnd(heard, leftMs);
         }
       } finally {
         heard.stop();
       }
     },
   };
+}
+
+/** Returns at the news that the job ended, or when the time is up. */
+async function heardEnd(heard: Hearing, waitMs: number): Promise<void> {
+  const deadlineAtMs = performance.now() + waitMs;
+  for (let leftMs = waitMs; leftMs > 0; leftMs = deadlineAtMs - performance.now()) {
+    // oxlint-disable-next-line no-await-in-loop -- one piece of news after the other
+    const event = await heard.next(leftMs);
+    if (event === null || event.kind === 'done') return;
+  }
 }
 
 /** Starts the workflow; a second start of the same job finds the first. */

@@ -9,15 +9,10 @@ export interface Hearing {
 }
 
 /** Listens from now on, until `stop`. */
-export function hear(
-  news: JobNews,
-  jobId: string,
-  wanted = (_event: JobEvent): boolean => true,
-): Hearing {
+export function hear(news: JobNews, jobId: string): Hearing {
   const kept: JobEvent[] = [];
   let wake: (() => void) | undefined;
   const stop = news.subscribe(jobId, (event) => {
-    if (!wanted(event)) return;
     kept.push(event);
     wake?.();
   });

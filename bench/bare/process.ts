@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Load, LoopResult } from '../closed-loop.ts';
-import { providerLatencyMs, type Servers } from '../servers.ts';
+import type { Servers } from '../servers.ts';
 
 /** The running process. */
 export interface BareProcess {
@@ -19,11 +19,11 @@ export async function startBareProcess(servers: Servers): Promise<BareProcess> {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     env: {
       PATH: process.env['PATH'],
-      DATABASE_URL: servers.databaseUrl,
-      TEMPORAL_ADDRESS: servers.temporalAddress,
-      SANDBOX_URL: servers.sandboxUrl,
-      FAL_KEY: servers.falKey,
-      PROVIDER_LATENCY_MS: String(providerLatencyMs),
+      DATABASE_URL: servers.plan.databaseUrl,
+      TEMPORAL_ADDRESS: servers.plan.temporalAddress,
+      SANDBOX_URL: servers.plan.sandboxUrl,
+      FAL_KEY: servers.secrets.sandboxFalKey,
+      PROVIDER_LATENCY_MS: String(servers.latencyMs),
       FILES_DIR: join(servers.directory, 'bare'),
     },
   });
