@@ -2,7 +2,7 @@
  * Ears for notifications of calls, inside one process: a call that was just submitted here may hear its
  * end here, before any round trip. What an ear takes is not told to the workflow, so an ear takes only
  * what nobody needs if this process dies: notifications of calls whose operation is on record, which the
- * workflow's own look finds again (docs/decisions/0006).
+ * workflow's own look finds again (docs/decisions/0007).
  */
 import type { CallName } from './ledger/call-records.ts';
 
