@@ -81,7 +81,7 @@ function toCell(measured: { scenario: Scenario; concurrency: number; slices: Sli
   const { scenario, concurrency, slices } = measured;
   const loops = slices.map(({ loop }) => loop);
   const latencies = loops.flatMap((loop) => loop.latenciesMs).toSorted((a, b) => a - b);
-  const rates = loops.map((loop) => loop.inTime / loop.seconds);
+  const elapsed = loops.reduce((total, loop) => total + loop.elapsedSeconds, 0);
   const perJob = (name: string): number =>
     slices.reduce((total, slice) => total + (slice.cpuMs[name] ?? 0), 0) /
     Math.max(1, latencies.length);
@@ -94,8 +94,8 @@ function toCell(measured: { scenario: Scenario; concurrency: number; slices: Sli
     jobs: latencies.length,
     failures: loops.reduce((total, loop) => total + loop.failures, 0),
     firstFailure: loops.find((loop) => loop.firstFailure !== null)?.firstFailure ?? null,
-    jobsPerSecond: rates.reduce((total, rate) => total + rate, 0) / rates.length,
-    roundsJobsPerSecond: rates,
+    jobsPerSecond: latencies.length / elapsed,
+    roundsJobsPerSecond: loops.map((loop) => loop.latenciesMs.length / loop.elapsedSeconds),
     p50Ms: quantile(latencies, 0.5),
     p95Ms: quantile(latencies, 0.95),
     p99Ms: quantile(latencies, 0.99),
