@@ -40,9 +40,8 @@ export interface Decoded {
 
 /** Decodes a file or URL from its first to its last frame. */
 export async function decode(ffmpeg: string, source: string): Promise<Decoded> {
-  const { stderr, stdout } = await run(ffmpeg, [
-    ...['-v', 'error', '-progress', 'pipe:1', '-i', source, '-f', 'null', '-'],
-  ]);
+  const told = ['-v', 'error', '-progress', 'pipe:1'];
+  const { stderr, stdout } = await run(ffmpeg, [...told, '-i', source, '-f', 'null', '-']);
   const times = [...stdout.matchAll(/^out_time_us=(\d+)$/gm)].map(([, micros]) => Number(micros));
   return { durationSeconds: (times.at(-1) ?? 0) / 1e6, complaints: stderr.trim() };
 }
