@@ -18,6 +18,7 @@ const rows: Record<FailureKind, FailureRow> = {
   rejected: { type: 'PROVIDER_REJECTED_INPUT', nonRetryable: true, benign: true },
   content_policy: { type: 'CONTENT_POLICY', nonRetryable: true, benign: true },
   not_accepted: { type: 'PROVIDER_NOT_ACCEPTED', nonRetryable: false, benign: false },
+  refused: { type: 'PROVIDER_NOT_ACCEPTED', nonRetryable: true, benign: false },
   unknown: { type: 'OUTCOME_UNKNOWN', nonRetryable: true, benign: false },
   failed: { type: 'PROVIDER_ERROR', nonRetryable: true, benign: false },
   canceled: { type: 'CANCELED', nonRetryable: true, benign: true },
@@ -39,7 +40,11 @@ export function toApplicationFailure(error: unknown): unknown {
     message: error.message,
     type: row.type,
     nonRetryable: row.nonRetryable,
-    ...(error.retryAfterMs !== undefined && { nextRetryDelay: error.retryAfterMs }),
+    ...(error.retryAfterMs !== undefined && {
+      nextRetryDelay: error.retryAfterMs,
+      // For a workflow that retries by itself: the delay does not come back out of a failure.
+      details: [{ retryAfterMs: error.retryAfterMs }],
+    }),
     ...(row.benign && { category: ApplicationFailureCategory.BENIGN }),
   });
 }

@@ -4,6 +4,7 @@ import type { Logger } from '../platform/logger.ts';
 import type { Inputs } from './inputs.ts';
 import { createAssembly, type Assembly } from './assembly.ts';
 import type { CallEars } from './call-ears.ts';
+import type { CallSlots } from './call-slots.ts';
 import { createJobMoves, type JobMoves } from './job-moves.ts';
 import type { JobNews } from './job-news.ts';
 import type { CallRecords } from './ledger/call-records.ts';
@@ -20,6 +21,7 @@ export interface ActivityDeps {
   ledger: Ledger;
   records: CallRecords;
   ears: CallEars;
+  slots: CallSlots;
   news: JobNews;
   providers: Map<string, Provider>;
   artifacts: ArtifactStore;

@@ -1,5 +1,6 @@
 /** The workflow's calls to providers: submit, collect, cancel. Each is one attempt; nobody waits here. */
 import { Context } from '@temporalio/activity';
+import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { assert } from '../domain/assert.ts';
 import type { Json } from '../domain/json.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -7,6 +8,7 @@ import type { CallOutputs, CallRoute, Meter, OutputSpec } from '../studio/job-pl
 import { storeResult } from './call-results.ts';
 import { toApplicationFailure } from './failures.ts';
 import type { CallEars } from './call-ears.ts';
+import type { CallSlots } from './call-slots.ts';
 import { storageReference, type Inputs } from './inputs.ts';
 import type { CallName, CallRecords } from './ledger/call-records.ts';
 import type { NotificationUrls } from './providers/notification-url.ts';
@@ -66,6 +68,7 @@ export interface ProviderCallsDeps {
   providers: Map<string, Provider>;
   records: CallRecords;
   ears: CallEars;
+  slots: CallSlots;
   artifacts: ArtifactStore;
   inputs: Inputs;
   urls: NotificationUrls;
@@ -75,6 +78,8 @@ export interface ProviderCallsDeps {
 /** Activities of the provider queues. */
 export interface ProviderCalls {
   submitCall: (task: CallTask) => Promise<SubmitOutcome>;
+  /** The same from a workflow task, and only if the provider has room: else fails as `PROVIDER_BUSY`. */
+  submitCallAtOnce: (task: CallTask) => Promise<SubmitOutcome>;
   collectCall: (task: CollectTask) => Promise<CollectOutcome>;
   cancelCall: (task: CollectTask) => Promise<Canceled>;
 }
@@ -86,7 +91,19 @@ const heartbeatIntervalMs = 4000;
 /** See `ProviderCalls`. */
 export function createProviderCalls(deps: ProviderCallsDeps): ProviderCalls {
   return {
-    submitCall: (task) => attempt(async () => submit(deps, await withReadableInputs(deps, task))),
+    submitCall: (task) => inSlot(deps.slots.enter(task.route.provider), () => submit(deps, task)),
+    async submitCallAtOnce(task) {
+      const leave = deps.slots.tryEnter(task.route.provider);
+      if (!leave) {
+        throw ApplicationFailure.create({
+          message: 'no room: the provider’s queue takes it',
+          type: 'PROVIDER_BUSY',
+          nonRetryable: true,
+          category: ApplicationFailureCategory.BENIGN,
+        });
+      }
+      return inSlot(leave, () => submit(deps, task));
+    },
     collectCall: (task) => attempt(() => collect(deps, task)),
     cancelCall: (task) =>
       attempt(async () =>
@@ -106,7 +123,17 @@ async function withReadableInputs(deps: ProviderCallsDeps, task: CallTask): Prom
   return { ...task, route: { ...route, input } };
 }
 
-async function submit(deps: ProviderCallsDeps, task: CallTask): Promise<SubmitOutcome> {
+/** Runs an attempt in a place that was taken for it. */
+async function inSlot<Outcome>(leave: () => void, run: () => Promise<Outcome>): Promise<Outcome> {
+  try {
+    return await attempt(run);
+  } finally {
+    leave();
+  }
+}
+
+async function submit(deps: ProviderCallsDeps, asked: CallTask): Promise<SubmitOutcome> {
+  const task = await withReadableInputs(deps, asked);
   const begun = await deps.records.begin({
     ...callOf(task),
     routeIndex: task.routeIndex,

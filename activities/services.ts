@@ -5,6 +5,7 @@ import { openDatabase, type DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createOutbound, type Outbound } from '../platform/outbound.ts';
 import { createCallEars, type CallEars } from './call-ears.ts';
+import { createCallSlots, type CallSlots } from './call-slots.ts';
 import { openChatCatalog } from './chat-models.ts';
 import { createChat, type Chat } from './chat/chat.ts';
 import { createChatLedger, type ChatLedger } from './chat/chat-ledger.ts';
@@ -14,7 +15,7 @@ import { createCallRecords, type CallRecords } from './ledger/call-records.ts';
 import { createLedger, type Ledger } from './ledger/ledger.ts';
 import { createNotificationUrls, type NotificationUrls } from './providers/notification-url.ts';
 import type { Provider } from './providers/provider.ts';
-import { createProviders } from './providers/registry.ts';
+import { createProviders, providerConcurrency } from './providers/registry.ts';
 import { createRecordings, type Recordings } from './recordings.ts';
 import { createArtifactStore, type ArtifactStore } from './storage/artifacts.ts';
 import { createInputMeter, type InputMeter } from './storage/input-meter.ts';
@@ -31,6 +32,7 @@ export interface Services {
   chat: Chat;
   records: CallRecords;
   ears: CallEars;
+  slots: CallSlots;
   news: JobNews;
   providers: Map<string, Provider>;
   chatCatalog: ChatCatalog;
@@ -73,6 +75,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     chat: createChat({ config, ledger: chatLedger, logger }),
     records: createCallRecords(pool),
     ears: createCallEars(),
+    slots: createCallSlots(providerConcurrency(config)),
     news: createJobNews(),
     providers: createProviders(config, { outbound, storage }),
     chatCatalog: await openChatCatalog(config),

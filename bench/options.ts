@@ -41,12 +41,9 @@ export function readOptions(argv: readonly string[]): BenchOptions {
     .option('--seconds <n>', 'per scenario and concurrency, shared by the rounds', number, 10)
     .option('--rounds <n>', 'interleaved rounds', number, 3)
     .option('--only <list>', `of ${scenarioKinds.join(', ')}`, kinds, [...scenarioKinds])
-    .option(
-      '--dispatch <list>',
-      'variants: queued or inline[@other-checkout][+NAME=value]',
-      words,
-      ['queued'],
-    )
+    .option('--dispatch <list>', 'variants: auto or queued[@other-checkout][+NAME=value]', words, [
+      'auto',
+    ])
     .option('--apis <n>', 'API processes per variant', number, 1)
     .option('--workers <n>', 'worker processes per variant beside the APIs’ own', number, 1)
     .option('--env <NAME=value>', 'more environment for API and worker, repeatable', assignment, {})
@@ -69,7 +66,7 @@ export function readOptions(argv: readonly string[]): BenchOptions {
   };
 }
 
-/** `inline@../before+SUBMIT_LINGER_MS=0`: inline dispatch, another checkout's code, one more setting. */
+/** `auto@../before+SUBMIT_LINGER_MS=0`: automatic dispatch, another checkout's code, one more setting. */
 function toVariant(label: string, shared: Flags & { index: number }): Variant {
   const [run = '', ...settings] = label.split('+');
   const [dispatch = '', checkout] = run.split('@');

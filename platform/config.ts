@@ -94,8 +94,11 @@ const variables = z.object({
   ELEVENLABS_BASE_URL: z.url().default('https://api.elevenlabs.io'),
   /** Calls at the same time per worker process; the provider's plan allows few in all. */
   ELEVENLABS_CONCURRENCY: count(1, 2000).default(5),
-  /** How a call reaches its provider's code: on the provider's own queue, or in the workflow task. */
-  CALL_DISPATCH: z.enum(['queued', 'inline']).default('queued'),
+  /**
+   * How a call reaches its provider's code: `auto` sends a call that is quickly sent from the workflow
+   * task while the provider has room, all others on the provider's queue; `queued` uses the queue only.
+   */
+  CALL_DISPATCH: z.enum(['auto', 'queued']).default('auto'),
   /**
    * How long a submit stays to hear the end of a quick call, at most. Beyond it the workflow waits, and
    * a cancel is heard; 0 = always.

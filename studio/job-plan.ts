@@ -64,8 +64,11 @@ export interface JobPlan {
   calls: PlannedCall[];
   /** What is made of the calls' artifacts before the charge; its result is one more output. */
   assembly: 'concat_audio' | null;
-  /** `queued`: calls run on the provider's task queue; `inline`: inside the workflow task. */
-  dispatch: 'queued' | 'inline';
+  /**
+   * `queued`: calls run on the provider's task queue. `auto`: a provider that queues work itself is asked
+   * once from the workflow task if it has room; whatever takes longer goes to the task queue.
+   */
+  dispatch: 'queued' | 'auto';
   /** Milliseconds that a submit stays to hear the end of a quick call; 0: the workflow waits at once. */
   lingerMs: number;
   /** ISO 8601; after it the job is canceled at the provider and its verdict awaited. */

@@ -3,11 +3,11 @@
  * tells. While the outcome is unknown nothing is sent again and nothing is given up (design §3.5, §3.6).
  */
 import { ApplicationFailure, condition } from '@temporalio/workflow';
-import type { CollectOutcome, CollectTask } from '../activities/provider-calls.ts';
+import type { CollectOutcome, CollectTask, SubmitOutcome } from '../activities/provider-calls.ts';
 import type { CallOutputs, JobPlan, PlannedCall } from '../studio/job-plan.ts';
 import type { CallDesk } from './call-desk.ts';
 import type { JobProgress } from './job-progress.ts';
-import { callActivities, failureOf, settlement } from './studio-activities.ts';
+import { atOnce, callActivities, failureOf, settlement } from './studio-activities.ts';
 
 /** What a call needs to run. */
 export interface CallContext {
@@ -58,20 +58,53 @@ export async function runCall(context: CallContext, call: PlannedCall): Promise<
 type Submitted =
   | { kind: 'outputs'; outputs: CallOutputs }
   | { kind: 'handle'; handle: Handle }
-  | { kind: 'refused'; message: string };
+  | { kind: 'refused'; message: string; again: Again };
 
+/** When the same route may be asked again: never, or after so many milliseconds. */
+type Again = 'never' | number;
+
+/** The wait after a refusal without a word on when to come back. */
+const refusalWaitMs = 500;
+
+/** Sends the call from this task if the plan says so; what does not work at once goes to the queue. */
 async function submit(running: RunningCall): Promise<Submitted> {
-  const { plan, call, routeIndex, desk, progress } = running;
+  const { plan, call, routeIndex, progress } = running;
   progress.show(call.index, 'submitting');
+  const task = taskOf(running);
+  // A provider that answers with the result itself works while we wait: not in a workflow task.
+  if (plan.dispatch === 'auto' && task.route.notifies) {
+    const tried = await attemptSubmit(running, () => atOnce.submitCallAtOnce(task));
+    if (tried.kind !== 'refused' || tried.again === 'never') return tried;
+    if (await canceledWithin(running, tried.again)) return tried;
+  }
+  return attemptSubmit(running, () => callActivities(plan, call, routeIndex).submitCall(task));
+}
+
+/** Waits; true as soon as the job is to be canceled. */
+async function canceledWithin({ desk }: RunningCall, waitMs: number): Promise<boolean> {
+  if (waitMs === 0 || desk.cancelRequested) return desk.cancelRequested;
+  return condition(() => desk.cancelRequested, waitMs, { summary: 'asked again after this' });
+}
+
+async function attemptSubmit(
+  running: RunningCall,
+  send: () => Promise<SubmitOutcome>,
+): Promise<Submitted> {
+  const { call, routeIndex, desk } = running;
   try {
-    const taken = await callActivities(plan, call, routeIndex).submitCall(taskOf(running));
+    const taken = await send();
     if (taken.kind === 'outputs') return taken;
     if (taken.endHeard) desk.bringNews(call.index, taken.operation.id);
     return { kind: 'handle', handle: { operation: taken.operation, adopted: false } };
   } catch (error) {
     const failure = failureOf(error);
-    if (failure.type === 'PROVIDER_NOT_ACCEPTED')
-      return { kind: 'refused', message: failure.message };
+    const { message } = failure;
+    // No room is not the provider's word: the queue has the next.
+    if (failure.type === 'PROVIDER_BUSY') return { kind: 'refused', message, again: 0 };
+    if (failure.type === 'PROVIDER_NOT_ACCEPTED') {
+      const again = failure.final ? 'never' : (failure.retryAfterMs ?? refusalWaitMs);
+      return { kind: 'refused', message, again };
+    }
     // A timeout of the activity says as little as a broken connection.
     if (failure.type === 'OUTCOME_UNKNOWN' || failure.type === null) {
       if (!call.routes[routeIndex]?.notifies) fail('OUTCOME_UNKNOWN', failure.message);

@@ -12,6 +12,16 @@ import type { JobPlan, PlannedCall } from '../studio/job-plan.ts';
 type JobMoves = Pick<Activities, 'reserveJob' | 'settleJob' | 'markVerifying'>;
 type ProviderCalls = Pick<Activities, 'submitCall' | 'collectCall' | 'cancelCall'>;
 
+/**
+ * A submit in the workflow task: one attempt, for whatever does not work at once belongs on the provider's
+ * queue. Longer than the submit of any provider that queues work itself.
+ */
+export const atOnce = proxyLocalActivities<Pick<Activities, 'submitCallAtOnce'>>({
+  startToCloseTimeout: '90s',
+  scheduleToCloseTimeout: '90s',
+  retry: { maximumAttempts: 1 },
+});
+
 /** Admission must be quick: after half a minute the caller is better told to come back. */
 export const admission = proxyLocalActivities<Pick<JobMoves, 'reserveJob'>>({
   startToCloseTimeout: '20s',
@@ -39,7 +49,7 @@ export const assembly = proxyActivities<Pick<Activities, 'assembleOutputs'>>({
 const submitAttemptsMax = 4;
 const collectAttemptsMax = 6;
 
-/** Provider activities of one call, on the queue (or in the task) that the plan chose. */
+/** Provider activities of one call, on its provider's queue. */
 export function callActivities(
   plan: JobPlan,
   call: PlannedCall,
@@ -56,12 +66,6 @@ export function callActivities(
   } as const;
   const submits = { ...retry, maximumAttempts: submitAttemptsMax };
   const looks = { ...retry, maximumAttempts: collectAttemptsMax };
-  if (plan.dispatch === 'inline') {
-    return callsOf(
-      proxyLocalActivities<ProviderCalls>({ ...common, retry: submits }),
-      proxyLocalActivities<ProviderCalls>({ ...common, retry: looks }),
-    );
-  }
   const queued: ActivityOptions = {
     ...common,
     taskQueue: call.routes[routeIndex]?.taskQueue ?? '',
@@ -81,11 +85,30 @@ function callsOf(submitting: ProviderCalls, looking: ProviderCalls): ProviderCal
   return { submitCall, collectCall, cancelCall };
 }
 
-/** Type and message of a failed activity, local or not; `type` is null for a timeout. */
-export function failureOf(error: unknown): { type: string | null; message: string } {
+/** What a failed activity said, local or not. */
+export interface ActivityWord {
+  /** Null for a timeout. */
+  type: string | null;
+  message: string;
+  /** Whether the same would fail again. */
+  final: boolean;
+  /** When the provider wants to be asked again, if it said so. */
+  retryAfterMs: number | null;
+}
+
+/** See `ActivityWord`. */
+export function failureOf(error: unknown): ActivityWord {
   const cause = error instanceof ActivityFailure ? error.cause : error;
   if (cause instanceof ApplicationFailure) {
-    return { type: cause.type ?? null, message: cause.message };
+    const { type, message, nonRetryable } = cause;
+    const retryAfterMs = retryAfterOf(cause.details?.[0]);
+    return { type: type ?? null, message, final: nonRetryable ?? false, retryAfterMs };
   }
-  return { type: null, message: error instanceof Error ? error.message : String(error) };
+  const message = error instanceof Error ? error.message : String(error);
+  return { type: null, message, final: false, retryAfterMs: null };
+}
+
+function retryAfterOf(detail: unknown): number | null {
+  const told = typeof detail === 'object' && detail !== null && 'retryAfterMs' in detail;
+  return told && typeof detail.retryAfterMs === 'number' ? detail.retryAfterMs : null;
 }

@@ -96,6 +96,8 @@ export type FailureKind =
   | 'content_policy'
   /** Certainly not taken: may be sent again, here or to another provider. */
   | 'not_accepted'
+  /** Certainly not taken, and never will be: our key or the operation is at fault. Another provider may. */
+  | 'refused'
   /** May have been taken: must never be sent again silently. */
   | 'unknown'
   /** Taken, and ended without a result. */

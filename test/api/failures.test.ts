@@ -71,6 +71,12 @@ describe('a submit that was certainly not taken is sent again', () => {
     expect(performance.now() - startedAt).toBeGreaterThan(2000);
   });
 
+  it('but not when it was refused for good', async () => {
+    const answer = await generate('[[submit:401x1]] a forbidden river');
+    expect(answer.body.error).toBe('PROVIDER_ERROR');
+    expect(await gateway.sandbox.submits({ match: 'a forbidden river' })).toHaveLength(0);
+  });
+
   it('until the attempts are used up: then released', async () => {
     const answer = await generate('[[submit:503x50]] a closed river');
     expect(answer.body.error).toBe('PROVIDER_ERROR');

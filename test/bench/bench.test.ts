@@ -13,7 +13,7 @@ it('measures jobs of both dispatches beside bare Temporal and ends all it starte
   const load = ['--concurrency', '2', '--seconds', '1', '--rounds', '1', '--workers', '0'];
   const bench = spawn(
     process.execPath,
-    ['bench/main.ts', ...load, '--dispatch', 'queued,inline', '--no-profile', '--json', json],
+    ['bench/main.ts', ...load, '--dispatch', 'queued,auto', '--no-profile', '--json', json],
     { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, TMPDIR: directory } },
   );
   let said = '';
@@ -25,8 +25,8 @@ it('measures jobs of both dispatches beside bare Temporal and ends all it starte
   expect(cells.map((cell) => cell.scenario)).toEqual([
     'studio-sync/queued',
     'studio-async/queued',
-    'studio-sync/inline',
-    'studio-async/inline',
+    'studio-sync/auto',
+    'studio-async/auto',
     'bare',
     'noop',
     'direct',

@@ -40,12 +40,13 @@ export async function failureOfAnswer(answer: ElevenlabsAnswer): Promise<Provide
       retryAfterMs: retryAfterMs ?? busyWaitMs,
     });
   }
-  // Key, permission, quota and unknown voice are checked before any work; 503 says so itself.
-  if ([401, 402, 403, 404, 503].includes(status) || (code !== null && accountCodes.has(code))) {
-    return new ProviderFailure('not_accepted', `the provider refused the call (${status})`, {
-      retryAfterMs,
-    });
+  const message = `the provider refused the call (${status})`;
+  // Key, permission, quota and unknown voice are checked before any work; asking again changes nothing.
+  if ([401, 402, 403, 404].includes(status) || (code !== null && accountCodes.has(code))) {
+    return new ProviderFailure('refused', message);
   }
+  // It says itself that nothing was taken.
+  if (status === 503) return new ProviderFailure('not_accepted', message, { retryAfterMs });
   if ([400, 413, 422].includes(status)) {
     return new ProviderFailure('rejected', `the provider did not accept the input${where(body)}`);
   }

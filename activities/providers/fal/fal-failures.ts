@@ -18,11 +18,12 @@ const platformError = z.object({ detail: z.string(), error_type: z.string().null
 export function failureOfSubmit(answer: Answer): ProviderFailure {
   const retryAfterMs = parseRetryAfter(answer.headers['retry-after']);
   if ([400, 413, 422].includes(answer.status)) return rejection(answer);
-  // 429 and 503 say that the request was not taken; 401, 402, 403 and 404 come before the queue.
-  if ([401, 402, 403, 404, 429, 503].includes(answer.status)) {
-    return new ProviderFailure('not_accepted', `the provider refused the call (${answer.status})`, {
-      retryAfterMs,
-    });
+  const message = `the provider refused the call (${answer.status})`;
+  // These come before the queue, and asking again changes nothing.
+  if ([401, 402, 403, 404].includes(answer.status)) return new ProviderFailure('refused', message);
+  // These say that the request was not taken.
+  if ([429, 503].includes(answer.status)) {
+    return new ProviderFailure('not_accepted', message, { retryAfterMs });
   }
   return new ProviderFailure('unknown', `the provider answered the submit with ${answer.status}`);
 }

@@ -25,9 +25,12 @@ export function failureOfAnswer({ status, headers, body }: Answer): ProviderFail
     const where = error?.param ? ` (${error.param})` : '';
     return new ProviderFailure('rejected', `the provider did not accept the input${where}`);
   }
-  // Refused before any work: no right to it, no such model, too many calls, overloaded.
-  if ([401, 402, 403, 404, 429, 503].includes(status)) {
-    return new ProviderFailure('not_accepted', `the provider refused the call (${status})`, {
+  const message = `the provider refused the call (${status})`;
+  // No right to it, no such model: before any work, and asking again changes nothing.
+  if ([401, 402, 403, 404].includes(status)) return new ProviderFailure('refused', message);
+  // Too many calls, overloaded: before any work.
+  if ([429, 503].includes(status)) {
+    return new ProviderFailure('not_accepted', message, {
       retryAfterMs: parseRetryAfter(headers['retry-after']),
     });
   }
