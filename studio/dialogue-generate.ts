@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { findVoice } from '../catalog/voices.ts';
 import { assert } from '../domain/assert.ts';
+import { charactersOf } from '../domain/characters.ts';
 import { asyncFlag, fitsIntoPlan, presetNumberOf, textOf, voiceName } from './audio-fields.ts';
 import { presentRecording, recordingData, recordingOf } from './audio-presentation.ts';
 import { defineCapability, type DraftCall } from './capability.ts';
@@ -122,5 +123,5 @@ function spokenLine({ text, voiceId }: DialogueRequest['inputs'][number]): Spoke
 }
 
 function lengthOf(lines: readonly { text: string }[]): number {
-  return lines.reduce((sum, { text }) => sum + text.length, 0);
+  return lines.reduce((sum, { text }) => sum + charactersOf(text), 0);
 }

@@ -1,5 +1,6 @@
 /** Checks a request against what its model takes, before anything is reserved (design §7). */
 import type { ParameterRule, ParameterRules, SizeRule } from '../catalog/model-parameters.ts';
+import { charactersOf } from '../domain/characters.ts';
 import { GatewayError, type ErrorDetail } from '../domain/errors.ts';
 
 /** Fields of every request that no model decides about; a model may still bound them. */
@@ -65,7 +66,7 @@ function breach(rule: ParameterRule, value: unknown): string | undefined {
   }
   if (typeof value === 'string') {
     const { charactersMax = Number.POSITIVE_INFINITY } = rule;
-    return value.length > charactersMax ? `at most ${charactersMax} characters` : undefined;
+    return charactersOf(value) > charactersMax ? `at most ${charactersMax} characters` : undefined;
   }
   if (Array.isArray(value)) {
     const { itemsMax = Number.POSITIVE_INFINITY } = rule;

@@ -29,7 +29,8 @@ interface UpscaleOptions {
 /** The calls of one enlargement: one, or as many steps as the service needs. */
 export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCall[] {
   const { source, firstCall = 0 } = options;
-  const fields: Fields = { ...defaultsFor(service.parameters, options.fields), ...options.fields };
+  // Defaults last: a field that is named but undefined must not hide its own.
+  const fields: Fields = { ...options.fields, ...defaultsFor(service.parameters, options.fields) };
   const wanted = Number(fields['scaleFactor']);
   const steps = service.steps[wanted] ?? [wanted];
   return steps.map((factor, index): DraftCall => {
@@ -100,7 +101,7 @@ export function planRemoval(
   fields: Fields,
   source: PictureInput,
 ): DraftCall {
-  const filled: Fields = { ...defaultsFor(model.parameters, fields), ...fields };
+  const filled: Fields = { ...fields, ...defaultsFor(model.parameters, fields) };
   const { operatingResolution: resolution } = filled;
   assert(typeof resolution === 'string', 'the resolution has a default');
   const unitPriceUsd = model.usdByResolution[resolution];

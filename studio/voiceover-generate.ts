@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { defaultVoiceName, findVoice } from '../catalog/voices.ts';
 import { assert } from '../domain/assert.ts';
+import { charactersOf } from '../domain/characters.ts';
 import { asyncFlag, presetNumberOf, textOf, voiceName } from './audio-fields.ts';
 import { presentRecording, recordingData, recordingOf } from './audio-presentation.ts';
 import { defineCapability } from './capability.ts';
@@ -47,7 +48,7 @@ export const voiceoverGenerate = defineCapability({
           required: true,
           output: { medium: 'audio', format: null },
           meter: 'character',
-          quantity: body.text.length,
+          quantity: charactersOf(body.text),
           unitPriceUsd: model.usd,
           routes: [
             {
@@ -75,7 +76,7 @@ export const voiceoverGenerate = defineCapability({
       title,
       voice,
       model: job.model,
-      textLength: text.length,
+      textLength: charactersOf(text),
       metadata: { stability, similarityBoost },
     };
   },

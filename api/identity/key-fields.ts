@@ -1,5 +1,6 @@
 /** Fields of requests about API keys (spec §4.3), shared by callers' and operators' routes. */
 import { z } from 'zod';
+import { charactersOf } from '../../domain/characters.ts';
 import { scopes } from './access.ts';
 
 const nameLengthMax = 64;
@@ -12,10 +13,7 @@ export const plainText = (lengthMax: number) =>
     .string()
     .min(1)
     // Characters, not UTF-16 units: an emoji is one.
-    .refine(
-      (text) => Array.from(text).length <= lengthMax,
-      `must have at most ${lengthMax} characters`,
-    )
+    .refine((text) => charactersOf(text) <= lengthMax, `must have at most ${lengthMax} characters`)
     .refine((text) => text.trim() !== '', 'must not be blank')
     .refine((text) => !/\p{Cc}/u.test(text), 'must not hold control characters');
 

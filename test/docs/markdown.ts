@@ -1,0 +1,46 @@
+/** The fenced blocks of the documents. */
+import { readdir, readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+
+/** A fenced block. */
+export interface Block {
+  /** From the root of the project. */
+  file: string;
+  /** Where it begins, the first line being 1. */
+  line: number;
+  language: string;
+  text: string;
+  /** The block after it, when that is `json` or `text`: what it prints. */
+  prints: Block | null;
+}
+
+/** README.md and everything under docs/. */
+export async function documents(): Promise<string[]> {
+  const inDocs = await readdir(`${root}docs`, { recursive: true });
+  const pages = inDocs.filter((name) => name.endsWith('.md')).toSorted();
+  return ['README.md', ...pages.map((name) => `docs/${name}`)];
+}
+
+/** The blocks of one document, in order. */
+export async function blocksOf(file: string): Promise<Block[]> {
+  const lines = (await readFile(root + file, 'utf8')).split('\n');
+  const blocks: Block[] = [];
+  let open: { language: string; from: number } | null = null;
+  for (const [index, line] of lines.entries()) {
+    const [, language] = /^```(\w*)\s*$/.exec(line) ?? [];
+    if (language === undefined) continue;
+    if (!open) open = { language, from: index + 1 };
+    else {
+      const text = lines.slice(open.from, index).join('\n');
+      blocks.push({ file, line: open.from, language: open.language, text, prints: null });
+      open = null;
+    }
+  }
+  for (const [index, block] of blocks.entries()) {
+    const next = blocks[index + 1];
+    if (next && ['json', 'text'].includes(next.language)) block.prints = next;
+  }
+  return blocks;
+}

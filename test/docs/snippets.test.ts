@@ -1,0 +1,227 @@
+/**
+ * Everything in README.md and docs/ that a reader would copy is run here, in the order of its page, as
+ * one terminal would run it. What a block is said to print (the `json` or `text` block behind it) is
+ * what it has to print; `…` stands for anything.
+ */
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { discPicture } from '../harness/media.ts';
+import { blocksOf, documents, type Block } from './markdown.ts';
+
+const run = promisify(execFile);
+
+/** What cannot be run here, each with its reason. The list may only shrink: a stale entry fails. */
+const notRun: { file: string; begins: string; reason: string }[] = [
+  {
+    file: 'README.md',
+    begins: 'npm start',
+    reason: 'starts servers on fixed ports; test/stack/local-stack.test.ts runs the same program',
+  },
+  {
+    file: 'README.md',
+    begins: 'npm run demo',
+    reason: 'needs the running local stack',
+  },
+  {
+    file: 'README.md',
+    begins: 'npm run check',
+    reason: 'runs all checks and this very test suite',
+  },
+  {
+    file: 'docs/performance.md',
+    begins: 'npm run bench',
+    reason: 'takes minutes; test/bench runs the program',
+  },
+];
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const openaiVersion = '3.54.0';
+const python = join(root, '.cache', `openai-python-${openaiVersion}`);
+/** Below the project, so that its packages are found; its name is not in anybody's way. */
+const place = join(root, '.cache', `snippets-${process.pid}`);
+
+let gateway: TestGateway;
+/** Why Python's blocks cannot be run; null: they can. */
+let withoutPython: string | null = null;
+
+beforeAll(async () => {
+  [gateway, withoutPython] = await Promise.all([
+    // As `npm start` begins: the documents tell what is left of it.
+    startGateway({ credits: 10_000, latencyMs: 20 }),
+    installPython(),
+  ]);
+}, 180_000);
+afterAll(async () => {
+  await gateway.close();
+  await rm(place, { recursive: true, force: true });
+});
+
+/** The OpenAI SDK of Python; without a network only CI insists on it. */
+async function installPython(): Promise<string | null> {
+  if (existsSync(join(python, 'complete'))) return null;
+  try {
+    await run('python3', ['-m', 'venv', python]);
+    const pip = join(python, 'bin', 'pip');
+    await run(pip, ['install', '--quiet', '--retries', '1', `openai==${openaiVersion}`]);
+    await writeFile(join(python, 'complete'), '');
+    return null;
+  } catch (error) {
+    if (process.env['CI']) throw error;
+    return `openai for Python cannot be installed: ${String(error).slice(0, 200)}`;
+  }
+}
+
+/** Where a page's blocks run: what `npm start` leaves behind, and a picture of the reader's own. */
+async function terminalFor(file: string): Promise<string> {
+  const directory = join(place, file.replaceAll(/\W/g, '-'));
+  await mkdir(join(directory, '.data'), { recursive: true });
+  const stack = {
+    apiUrl: gateway.url,
+    apiKey: gateway.caller.key,
+    adminKey: gateway.config.ADMIN_API_KEY,
+    organizationId: gateway.caller.organizationId,
+  };
+  await writeFile(join(directory, '.data', 'stack.json'), JSON.stringify(stack));
+  await writeFile(join(directory, 'photo.png'), await discPicture(200, 150));
+  // README.md tells how to get it; the other pages take it as read.
+  const known = file === 'README.md' ? '' : `export KEY=${gateway.caller.key}\n`;
+  await writeFile(join(directory, 'env.sh'), known);
+  return directory;
+}
+
+/** `npm run studio --` without npm's start, a second each; and a refusal fails what sends it. */
+const prelude = `. ./env.sh
+curl() { command curl --fail-with-body "$@"; }
+npm() {
+  [ "$1" = run ] && [ "$2" = studio ] || { command npm "$@"; return; }
+  shift 3; node "${root}cli/main.ts" "$@"
+}
+`;
+
+const commands: Record<string, (path: string) => string> = {
+  js: (path) => `node ${path}`,
+  ts: (path) => `node ${path}`,
+  python: (path) => `${python}/bin/python ${path}`,
+};
+
+/** Runs a block as its reader would; exported variables live on, as in a terminal. */
+async function runBlock(block: Block, directory: string): Promise<string> {
+  const text = block.text.replaceAll('http://127.0.0.1:4000', gateway.url);
+  const program = commands[block.language];
+  let script = text;
+  if (program) {
+    const path = join(
+      directory,
+      `line-${block.line}.${block.language === 'python' ? 'py' : 'mts'}`,
+    );
+    await writeFile(path, text);
+    script = program(path);
+  }
+  const { stdout } = await run(
+    'bash',
+    ['-euo', 'pipefail', '-c', `${prelude}${script}\nexport -p > env.sh`],
+    {
+      cwd: directory,
+      timeout: 60_000,
+      env: { PATH: process.env['PATH'], HOME: directory, DATA_DIR: join(directory, '.data') },
+    },
+  );
+  return stdout;
+}
+
+function expectPrinted(printed: string, said: Block): void {
+  const text = said.text.replaceAll('http://127.0.0.1:4000', gateway.url);
+  if (said.language === 'text') expect(withGaps(printed.trim(), text)).toBe(text);
+  else {
+    const shape: unknown = JSON.parse(text);
+    expect(withGaps(JSON.parse(printed), shape)).toEqual(shape);
+  }
+}
+
+/** What was printed, with `…` where the document leaves something out. */
+function withGaps(printed: unknown, said: unknown): unknown {
+  if (typeof said === 'string' && typeof printed === 'string') {
+    const parts = said.split('…').map((part) => part.replaceAll(/[^\w\s]/g, String.raw`\$&`));
+    return new RegExp(`^${parts.join('[^]*')}$`).test(printed) ? said : printed;
+  }
+  if (Array.isArray(said) && Array.isArray(printed)) {
+    return printed.map((value, index) => withGaps(value, said[index]));
+  }
+  if (!isObject(said) || !isObject(printed)) return printed;
+  return Object.fromEntries(
+    Object.entries(printed).map(([name, value]) => [name, withGaps(value, said[name])]),
+  );
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+const runnable = new Set(['sh', 'bash', 'js', 'ts', 'python']);
+/** What shows and does not run. */
+const shown = new Set(['', 'json', 'text']);
+const pages = await Promise.all(
+  (await documents()).map(async (file) => [file, await blocksOf(file)] as const),
+);
+const reasonOf = (block: Block): string | undefined =>
+  notRun.find(({ file, begins }) => block.file === file && block.text.startsWith(begins))?.reason;
+
+describe.each(pages.filter(([, blocks]) => blocks.some(({ language }) => runnable.has(language))))(
+  '%s',
+  (file, blocks) => {
+    let directory: string;
+    beforeAll(async () => {
+      directory = await terminalFor(file);
+    });
+
+    for (const block of blocks.filter(({ language }) => runnable.has(language))) {
+      const title = `line ${block.line}: ${block.language}, ${block.text.split('\n')[0]}`;
+      const reason = reasonOf(block);
+      if (reason !== undefined) {
+        it.skip(`${title} (${reason})`);
+        continue;
+      }
+      it(title, async ({ skip }) => {
+        if (block.language === 'python' && withoutPython !== null) skip(withoutPython);
+        const printed = await runBlock(block, directory);
+        if (block.prints) expectPrinted(printed, block.prints);
+      });
+    }
+  },
+);
+
+describe('the documents', () => {
+  const blocks = pages.flatMap(([, ofPage]) => ofPage);
+
+  it('mark each block with a language that is run or shown', () => {
+    const unknown = blocks.filter(
+      ({ language }) => !runnable.has(language) && !shown.has(language),
+    );
+    expect(unknown).toEqual([]);
+  });
+
+  it('show JSON that is JSON', () => {
+    for (const { file, line, language, text } of blocks) {
+      if (language === 'json') expect(() => JSON.parse(text), `${file}:${line}`).not.toThrow();
+    }
+  });
+
+  it('have every block that is listed as not run', () => {
+    const stale = notRun.filter(
+      ({ file, begins }) =>
+        !blocks.some((block) => block.file === file && block.text.startsWith(begins)),
+    );
+    expect(stale).toEqual([]);
+  });
+
+  it('leave the money in order', async () => {
+    await gateway.api.services.chat.drained();
+    await gateway.expectSettled();
+  });
+});

@@ -1,0 +1,313 @@
+/** Spec §4.3 to §4.6 (keys, usage, storage, the common envelope), line by line. */
+import { expect } from 'vitest';
+import {
+  answers,
+  carriesHeaders,
+  done,
+  endpointsOf,
+  get,
+  line,
+  needsCredits,
+  needsKey,
+  needsRest,
+  needsRight,
+  needsWindow,
+  post,
+  refuses,
+  remove,
+  send,
+  takes,
+  type Check,
+  type Loose,
+} from './bench.ts';
+
+const newKey = (body: object) => post('/api-keys', { name: 'ci', ...body });
+const inAnHour = (): number => Date.now() + 3_600_000;
+const int64 = (value: unknown): boolean => Number.isSafeInteger(value);
+const instantMs = expect.toSatisfy(
+  (value: unknown) => int64(value) && Math.abs(Number(value) - Date.now()) < 600_000,
+) as unknown;
+
+const keysOfTheUser: Check = async (bench) => {
+  const caller = await bench.gateway.newCaller({ credits: 1 });
+  const stranger = await bench.gateway.newCaller({ credits: 1 });
+  const expiresAt = inAnHour();
+  const made = await send(bench, newKey({ expiresAt }), caller);
+  const { status, body } = await send(bench, get('/api-keys'), caller);
+  expect({ status, fields: Object.keys(body) }).toEqual({ status: 200, fields: ['keys'] });
+  const keys = body['keys'] as Loose[];
+  expect(keys.map((key) => key['keyId']).toSorted()).toEqual(
+    [caller.keyId, String(made.body['keyId'])].toSorted(),
+  );
+  expect(keys.map((key) => key['keyId'])).not.toContain(stranger.keyId);
+  expect(keys.find((key) => key['keyId'] === made.body['keyId'])).toMatchObject({
+    keyPrefix: expect.any(String),
+    name: 'ci',
+    createdAt: instantMs,
+    expiresAt,
+    lastUsedAt: null,
+  });
+  expect(keys.find((key) => key['keyId'] === caller.keyId)).toMatchObject({ expiresAt: null });
+  // The secret itself is never shown again.
+  expect(JSON.stringify(body)).not.toContain(String(made.body['key']));
+};
+
+const keyIsMade: Check = async (bench) => {
+  const { status, body } = await send(bench, newKey({ expiresAt: inAnHour() }));
+  expect({ status, body }).toMatchObject({
+    status: 200,
+    body: {
+      key: expect.stringMatching(/^gk_live_\w+$/),
+      keyId: expect.any(String),
+      keyPrefix: expect.any(String),
+      name: 'ci',
+      createdAt: instantMs,
+    },
+  });
+  expect(String(body['key']).startsWith(String(body['keyPrefix']))).toBe(true);
+  const works = await bench.gateway.call('/api/v1/usage', { key: String(body['key']) });
+  expect(works.status).toBe(200);
+};
+
+/** Ten keys of a user, the eleventh refused. */
+export const tenKeys: Check = async (bench) => {
+  const caller = await bench.gateway.newCaller({ credits: 1 });
+  const made = await Promise.all(Array.from({ length: 10 }, () => send(bench, newKey({}), caller)));
+  // The caller's own is the first of ten.
+  expect(made.map(({ status }) => status).toSorted()).toEqual([...Array(9).fill(200), 400]);
+  const refused = made.find(({ status }) => status === 400);
+  expect(refused?.body).toMatchObject({ error: 'KEY_QUOTA_REACHED' });
+};
+
+const keyIsRevoked: Check = async (bench) => {
+  const caller = await bench.gateway.newCaller({ credits: 1 });
+  const made = await send(bench, newKey({}), caller);
+  const { keyId, key } = made.body as { keyId: string; key: string };
+  const { status, body } = await send(bench, remove(`/api-keys/${keyId}`), caller);
+  expect({ status, body }).toEqual({ status: 200, body: { success: true, keyId } });
+  const after = await bench.gateway.call('/api/v1/usage', { key });
+  expect([after.status, after.body]).toEqual([401, { error: 'Unauthorized' }]);
+};
+
+/** A key that is not there, and one of somebody else: 404 with the error object. */
+export const foreignKeyIsUnknown: Check = async (bench) => {
+  const stranger = await bench.gateway.newCaller({ credits: 1 });
+  for (const keyId of [stranger.keyId, 'key_00000000000000000000000000000000', 'nothing']) {
+    const { status, body } = await send(bench, remove(`/api-keys/${keyId}`));
+    expect({ status, body }).toMatchObject({
+      status: 404,
+      body: { error: 'NOT_FOUND', message: expect.any(String) },
+    });
+  }
+  const still = await bench.gateway.call('/api/v1/usage', { key: stranger.key });
+  expect(still.status).toBe(200);
+};
+
+/** 21 chats; 20 of them are shown unless told. */
+export const usageOfTwenty: Check = async (bench) => {
+  const caller = await bench.gateway.newCaller({ credits: 100 });
+  const messages = [{ role: 'user', content: 'x' }];
+  for (let chats = 0; chats < 21; chats += 7) {
+    await Promise.all(
+      Array.from({ length: 7 }, () =>
+        send(bench, post('/chat', { model: 'gpt-4o', messages }), caller),
+      ),
+    );
+  }
+  const count = async (query: string): Promise<number> => {
+    const { body } = await send(bench, get(`/usage${query}`), caller);
+    return (body['usage'] as unknown[]).length;
+  };
+  await expect.poll(() => count('?limit=50')).toBe(21);
+  expect(await count('')).toBe(20);
+  expect(await count('?limit=3')).toBe(3);
+};
+
+const usageAfter: Check = async (bench) => {
+  const caller = await bench.gateway.newCaller({ credits: 100 });
+  const messages = [{ role: 'user', content: 'x' }];
+  await send(bench, post('/chat', { model: 'gpt-4o', messages }), caller);
+  const records = async (after: string): Promise<Loose[]> => {
+    const { status, body } = await send(bench, get(`/usage?after=${after}`), caller);
+    expect(status).toBe(200);
+    return body['usage'] as Loose[];
+  };
+  await expect.poll(() => records('2020-01-01T00:00:00Z')).toHaveLength(1);
+  const [record] = await records('2020-01-01T00:00:00%2B02:00');
+  const at = String(record?.['createdAt']);
+  const before = new Date(Date.parse(at) - 1).toISOString();
+  expect(await records(before)).toHaveLength(1);
+  // Only what came after it: not what came then.
+  expect(await records(at)).toHaveLength(0);
+};
+
+const upload: Check = async (bench) => {
+  const caller = await bench.gateway.newCaller({ credits: 1 });
+  const asked = await send(
+    bench,
+    post('/storage/upload-url', { contentType: 'image/png' }),
+    caller,
+  );
+  expect(asked.status).toBe(200);
+  const told = asked.body as {
+    uploadUrl: string;
+    publicUrl: string;
+    headers: Record<string, string>;
+  };
+  const bytes = await (await fetch(bench.picture)).arrayBuffer();
+  const put = await fetch(told.uploadUrl, { method: 'PUT', headers: told.headers, body: bytes });
+  expect(put.status).toBe(200);
+  const read = await fetch(told.publicUrl);
+  expect(read.status).toBe(200);
+  expect(Buffer.from(await read.arrayBuffer())).toEqual(Buffer.from(bytes));
+};
+
+const batchOfUploads: Check = async (bench) => {
+  const caller = await bench.gateway.newCaller({ credits: 1000 });
+  const bytes = await (await fetch(bench.picture)).arrayBuffer();
+  const urls = await Promise.all(
+    ['publicUrl', 'url'].map(async (field) => {
+      const { body } = await send(bench, post('/storage/upload-url'), caller);
+      const told = body as { uploadUrl: string; headers: Record<string, string> };
+      await fetch(told.uploadUrl, { method: 'PUT', headers: told.headers, body: bytes });
+      return String(body[field]);
+    }),
+  );
+  const batch = post('/studio/image/batch', { operation: 'remove-background', imageUrls: urls });
+  const { status, body } = await send(bench, batch, caller);
+  expect({ status, body }).toMatchObject({
+    status: 200,
+    body: done({ total: 2, successful: 2, failed: 0 }),
+  });
+};
+
+const studio = endpointsOf('/studio');
+const studioOf = (path: string) => studio.filter((request) => request.path.endsWith(path));
+
+/** §4.3, §4.4, §4.5, §4.6. */
+export const accountLines = [
+  line(
+    '4.3',
+    '**GET /api/v1/api-keys** — 200: `{keys: [ApiKeyMeta]}` for the authenticated user',
+    keysOfTheUser,
+  ),
+  line('4.3', '**POST /api/v1/api-keys** — body:', keyIsMade),
+  line(
+    '4.3',
+    '`name` (string, required, max 64 characters)',
+    takes(
+      newKey({ name: 'x' }),
+      newKey({ name: 'x'.repeat(64) }),
+      newKey({ name: '🔑'.repeat(64) }),
+    ),
+    refuses(newKey({ name: undefined }), 'name'),
+    refuses(newKey({ name: 7 }), 'name'),
+    refuses(newKey({ name: 'x'.repeat(65) }), 'name'),
+    refuses(newKey({ name: '🔑'.repeat(65) }), 'name'),
+  ),
+  line(
+    '4.3',
+    '`expiresAt` (integer int64, optional, Unix ms, must be in the future)',
+    takes(newKey({ expiresAt: inAnHour() }), newKey({})),
+    refuses(newKey({ expiresAt: Date.now() - 1000 }), 'expiresAt'),
+    refuses(newKey({ expiresAt: Math.floor(inAnHour() / 1000) }), 'expiresAt'),
+    refuses(newKey({ expiresAt: inAnHour() + 0.5 }), 'expiresAt'),
+    refuses(newKey({ expiresAt: new Date(inAnHour()).toISOString() }), 'expiresAt'),
+  ),
+  line(
+    '4.3',
+    '200: `key` (string, required, shown once), `keyId` (string, required), `keyPrefix` (string), `name` (string), `createdAt` (integer)',
+    keyIsMade,
+    keysOfTheUser,
+  ),
+  line(
+    '4.3',
+    '400: invalid name or expiry, or key quota reached (max 10 keys per user)',
+    refuses(newKey({ name: '' }), 'name'),
+    refuses(newKey({ expiresAt: 0 }), 'expiresAt'),
+    tenKeys,
+  ),
+  line(
+    '4.3',
+    '**DELETE /api/v1/api-keys/{keyId}** — revoke. 200: `{success: true, keyId: <string>}`',
+    keyIsRevoked,
+  ),
+  line('4.3', '404: key not found or not owned by the caller', foreignKeyIsUnknown),
+
+  line(
+    '4.4',
+    '`after` (string, ISO 8601 date-time; only usage after it)',
+    usageAfter,
+    refuses(get('/usage?after=yesterday'), 'after'),
+  ),
+  line(
+    '4.4',
+    '`limit` (integer, default 20)',
+    usageOfTwenty,
+    refuses(get('/usage?limit=many'), 'limit'),
+    refuses(get('/usage?limit=1.5'), 'limit'),
+  ),
+  line(
+    '4.4',
+    '**GET /api/v1/usage** — query:',
+    answers(get('/usage'), 200, { credits: 10_000, usage: [] }),
+  ),
+  line(
+    '4.4',
+    '200: JSON object with credit balance and recent usage records',
+    answers(get('/usage'), 200, {
+      balance: { available: 10_000, reserved: 0, total: 10_000 },
+      usage: [],
+    }),
+  ),
+
+  line(
+    '4.5',
+    '**POST /api/v1/storage/upload-url** — returns a short-lived signed URL for uploading a file directly to blob storage plus a public URL to read it back',
+    upload,
+  ),
+  line(
+    '4.5',
+    '200: JSON object; response headers as for the model list (`X-RateLimit-*`, `X-Request-Id`)',
+    carriesHeaders(post('/storage/upload-url')),
+    answers(post('/storage/upload-url'), 200, {
+      uploadUrl: expect.any(String),
+      publicUrl: expect.any(String),
+    }),
+  ),
+  line(
+    '4.5',
+    'Local files for batch image work are uploaded this way first and the returned file URLs passed on',
+    batchOfUploads,
+  ),
+
+  line(
+    '4.6',
+    'Successful Studio calls return `{success: true, data: <object>, credits: {used, cost, remaining}}`',
+    // But for music/plan, whose own line says that it is not wrapped.
+    ...studio
+      .filter(({ path }) => !path.endsWith('/music/plan'))
+      .map((request): Check => async (bench) => {
+        const { status, body } = await send(bench, request);
+        expect([200, 202], JSON.stringify(body)).toContain(status);
+        expect(body).toMatchObject(done({}));
+        const { used, cost, remaining } = body['credits'] as Record<string, number>;
+        expect(cost).toBeGreaterThan(0);
+        expect(used).toBe(status === 202 ? 0 : cost);
+        expect(remaining).toBeCloseTo(10_000 - (cost ?? 0), 6);
+      }),
+  ),
+  line(
+    '4.6',
+    'Each Studio endpoint can return 401, 403, 429, 500',
+    needsKey(...studio),
+    needsRight(...studio),
+    needsRest(...studio),
+    answers(post('/studio/image/generate', { prompt: 'a pier [[fail-result:500]]' }), 500, {
+      error: 'PROVIDER_ERROR',
+    }),
+  ),
+  line('4.6', 'additionally 402 `INSUFFICIENT_CREDITS`', needsCredits(...studio)),
+  line('4.6', 'and 429 `WINDOW_EXHAUSTED`', needsWindow(...studioOf('/image/generate'))),
+  line('4.6', '(see section 7)', needsWindow(...studio)),
+];

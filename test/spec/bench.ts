@@ -1,0 +1,313 @@
+/** What the lines of the specification are checked with: real requests, each by a caller of its own. */
+import { expect } from 'vitest';
+import { capabilities } from '../../studio/registry.ts';
+import type { Answer, TestCaller, TestGateway } from '../harness/gateway.ts';
+
+/** A body of which a line looks at what it is about. */
+export type Loose = Record<string, unknown>;
+
+/** Inputs that can be read, and the gateway. */
+export interface Bench {
+  gateway: TestGateway;
+  picture: string;
+  film: string;
+  /** A recording as MP3. */
+  speech: Uint8Array<ArrayBuffer>;
+  speechUrl: string;
+}
+
+/** One thing that a line promises. */
+export type Check = (bench: Bench) => Promise<void>;
+
+/** A line of the specification: where it stands, its words, and what holds them true. */
+export interface SpecLine {
+  section: string;
+  /** Words of the section, as they stand there. */
+  quotes: readonly string[];
+  checks: readonly Check[];
+}
+
+/** A line; `quotes` are the specification's own words. */
+export function line(section: string, quotes: string | string[], ...checks: Check[]): SpecLine {
+  return { section, quotes: [quotes].flat(), checks };
+}
+
+/** A request: `POST /chat {…}`; a body may need the bench's inputs. */
+export interface Request {
+  method: 'GET' | 'POST' | 'DELETE';
+  path: string;
+  body?: object | string | ((bench: Bench) => object);
+  headers?: Record<string, string>;
+}
+
+/** A POST below /api/v1. */
+export function post(path: string, body?: Request['body']): Request {
+  return { method: 'POST', path: `/api/v1${path}`, ...(body !== undefined && { body }) };
+}
+
+/** A GET below /api/v1. */
+export function get(path: string): Request {
+  return { method: 'GET', path: `/api/v1${path}` };
+}
+
+/** A DELETE below /api/v1. */
+export function remove(path: string): Request {
+  return { method: 'DELETE', path: `/api/v1${path}` };
+}
+
+/** Answers to callers of their own: the same request of another new caller would be answered alike. */
+const answered = new Map<string, Promise<Answer<Loose>>>();
+
+/** Sends a request with the key of a caller, if none is told a new one's; null: without any. */
+export async function send(
+  bench: Bench,
+  { method, path, body, headers = {} }: Request,
+  caller?: TestCaller | null,
+): Promise<Answer<Loose>> {
+  const written = typeof body === 'function' ? body(bench) : body;
+  const call = (key: string | null): Promise<Answer<Loose>> =>
+    bench.gateway.call<Loose>(path, {
+      method,
+      key,
+      headers,
+      ...(written !== undefined && { body: written }),
+    });
+  if (caller !== undefined) return call(caller && caller.key);
+  const id = JSON.stringify([method, path, written]);
+  const known =
+    answered.get(id) ?? bench.gateway.newCaller({ credits: 10_000 }).then(({ key }) => call(key));
+  answered.set(id, known);
+  return known;
+}
+
+/** The answer has this status, and its body these fields. */
+export function answers(request: Request, status: number, body: object = {}): Check {
+  return async (bench) => {
+    const answer = await send(bench, request);
+    expect({ status: answer.status, body: answer.body }).toMatchObject({ status, body });
+  };
+}
+
+/** Each request is done or accepted. */
+export function takes(...requests: Request[]): Check {
+  return async (bench) => {
+    await Promise.all(
+      requests.map(async (request) => {
+        const { status, body } = await send(bench, request);
+        expect([200, 202], JSON.stringify({ request, body })).toContain(status);
+      }),
+    );
+  };
+}
+
+/** The request is a 400 that names the field. */
+export function refuses(request: Request, field: string, code = 'INVALID_REQUEST'): Check {
+  return async (bench) => {
+    const { status, body } = await send(bench, request);
+    expect({ status, error: body['error'] }, JSON.stringify(body)).toEqual({
+      status: 400,
+      error: code,
+    });
+    const details = body['details'] as { path: string }[];
+    expect(details.map(({ path }) => path.split('.')[0])).toContain(field);
+  };
+}
+
+/** The provider was told so by the request, which is found by its prompt. */
+export function tells(request: Request, match: string, told: object): Check {
+  return async (bench) => {
+    const { status, body } = await send(bench, request);
+    expect([200, 202], JSON.stringify(body)).toContain(status);
+    await expect
+      .poll(async () => (await bench.gateway.sandbox.submits({ match })).at(-1)?.body)
+      .toMatchObject(told);
+  };
+}
+
+/** An accepted job ends with this result. */
+export function becomes(request: Request, result: object): Check {
+  return async (bench) => {
+    const caller = await bench.gateway.newCaller({ credits: 10_000 });
+    const ticket = await send(bench, request, caller);
+    expect(ticket.status, JSON.stringify(ticket.body)).toBe(202);
+    const { jobId } = ticket.body['data'] as { jobId: string };
+    const ended = await bench.gateway.untilDone(jobId, caller.key);
+    expect(ended.body.data).toMatchObject({ status: 'completed', result });
+  };
+}
+
+/** A request of every endpoint of the specification that is taken as it stands. */
+export const endpoints: readonly Request[] = [
+  post('/chat', { model: 'gpt-4o', messages: [{ role: 'user', content: 'hello' }] }),
+  post('/chat/completions', { model: 'gpt-4o', messages: [{ role: 'user', content: 'hello' }] }),
+  get('/models'),
+  get('/models/gpt-4o'),
+  get('/api-keys'),
+  post('/api-keys', { name: 'of the table' }),
+  remove('/api-keys/key_00000000000000000000000000000000'),
+  get('/usage'),
+  post('/storage/upload-url'),
+  ...capabilities.map(({ path }) => post(path, (bench) => studioBody(path, bench))),
+];
+
+/** A body that the Studio endpoint takes. */
+export function studioBody(path: string, { picture, film, speechUrl }: Bench): Loose {
+  const bodies: Record<string, Loose> = {
+    '/studio/image/generate': { prompt: 'a pier' },
+    '/studio/image/edit': { prompt: 'paint it', imageUrls: [picture] },
+    '/studio/image/upscale': { imageUrl: picture },
+    '/studio/image/remove-background': { imageUrl: picture },
+    '/studio/image/batch': { operation: 'upscale', imageUrls: [picture] },
+    '/studio/voiceover/generate': { text: 'Welcome.', title: 'Greeting' },
+    '/studio/dialogue/generate': { inputs: [{ text: 'Hi.', voiceId: 'adam' }], title: 'Talk' },
+    '/studio/music/plan': { prompt: 'a song of the sea' },
+    '/studio/music/generate': { prompt: 'a song of the sea' },
+    '/studio/video/generate': { prompt: 'waves' },
+    '/studio/video/upscale': { videoUrl: film },
+    '/studio/video/remove-background': { videoUrl: film },
+    '/studio/sfx/generate': { prompt: 'a horn' },
+    '/studio/audio/transcribe': { audioUrl: speechUrl },
+  };
+  const body = bodies[path];
+  if (!body) throw new Error(`${path} is not in the specification`);
+  return body;
+}
+
+/** The endpoints of these paths. */
+export function endpointsOf(...paths: string[]): Request[] {
+  return endpoints.filter(({ path }) => paths.some((one) => path.startsWith(`/api/v1${one}`)));
+}
+
+type Holds = (bench: Bench, request: Request) => Promise<void>;
+
+/** What is checked of many requests, and of each only once, however many lines speak of it. */
+function ofEach(holds: Holds): (...requests: Request[]) => Check {
+  const known = new Map<string, Promise<void>>();
+  return (...requests) =>
+    async (bench) => {
+      const all = requests.map((request) => {
+        const key = `${request.method} ${request.path}`;
+        const outcome = known.get(key) ?? holds(bench, request);
+        known.set(key, outcome);
+        return outcome;
+      });
+      await Promise.all(all);
+    };
+}
+
+/** Without a key, and with a wrong one: 401 and exactly this body. */
+export const needsKey = ofEach(async (bench, request) => {
+  const wrong = { organizationId: '', memberId: '', keyId: '', key: 'gk_live_wrong' };
+  for (const caller of [null, wrong]) {
+    const { status, body } = await send(bench, request, caller);
+    expect({ path: request.path, status, body }).toEqual({
+      path: request.path,
+      status: 401,
+      body: { error: 'Unauthorized' },
+    });
+  }
+});
+
+/** A valid key without the right: 403 with the error object. */
+export const needsRight = ofEach(async (bench, request) => {
+  // Neither is asked for by any endpoint of the specification but models and jobs.
+  const scopes = request.path.includes('/models') ? ['chat' as const] : ['models:read' as const];
+  const caller = await bench.gateway.newCaller({ credits: 10_000, scopes });
+  const { status, body } = await send(bench, request, caller);
+  expect({ path: request.path, status, body }).toMatchObject({
+    path: request.path,
+    status: 403,
+    body: { error: 'FORBIDDEN', message: expect.any(String) },
+  });
+});
+
+/** Nothing is done without the credits: 402. */
+export const needsCredits = ofEach(async (bench, request) => {
+  const caller = await bench.gateway.newCaller({ credits: 0.000_001 });
+  const { status, body } = await send(bench, request, caller);
+  expect({ path: request.path, status, body }).toMatchObject({
+    path: request.path,
+    status: 402,
+    body: { error: 'INSUFFICIENT_CREDITS' },
+  });
+});
+
+/** The six-hour window ends what the balance could pay: 429. */
+export const needsWindow = ofEach(async (bench, request) => {
+  const caller = await bench.gateway.newCaller({ credits: 10_000, windowCredits: 0.000_001 });
+  const { status, headers, body } = await send(bench, request, caller);
+  expect({ path: request.path, status, body }).toMatchObject({
+    path: request.path,
+    status: 429,
+    body: { error: 'WINDOW_EXHAUSTED', resetAt: expect.any(String) },
+  });
+  const leftMs = Date.parse(String(body['resetAt'])) - Date.now();
+  expect(leftMs).toBeGreaterThan(5.9 * 3_600_000);
+  expect(leftMs).toBeLessThan(6.1 * 3_600_000);
+  expect(Number(headers.get('retry-after')) * 1000).toBeGreaterThan(leftMs - 60_000);
+});
+
+/** A caller whose key has spent its minute, one per gateway. */
+const tired = new WeakMap<TestGateway, Promise<TestCaller>>();
+
+async function tiredCaller(bench: Bench): Promise<TestCaller> {
+  const caller = await bench.gateway.newCaller({ credits: 10_000 });
+  await spendMinute(bench, caller);
+  return caller;
+}
+
+async function spendMinute(bench: Bench, caller: TestCaller): Promise<void> {
+  const asked = Array.from({ length: 61 }, () => send(bench, get('/usage?limit=1'), caller));
+  await Promise.all(asked);
+}
+
+/** More than 60 in a minute: 429, its words and its header. */
+export const needsRest = ofEach(async (bench, request) => {
+  const resting = tired.get(bench.gateway) ?? tiredCaller(bench);
+  tired.set(bench.gateway, resting);
+  const caller = await resting;
+  let answer = await send(bench, request, caller);
+  // The minute has turned.
+  if (answer.status !== 429) {
+    await spendMinute(bench, caller);
+    answer = await send(bench, request, caller);
+  }
+  const { status, headers, body } = answer;
+  expect({ path: request.path, status, error: body['error'] }).toEqual({
+    path: request.path,
+    status: 429,
+    error: 'Rate limit exceeded. Please slow down.',
+  });
+  expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
+  expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(60);
+});
+
+/** The rate headers and the request's id are there and make sense. */
+export function carriesHeaders(...requests: Request[]): Check {
+  return async (bench) => {
+    for (const request of requests) {
+      const { headers } = await send(bench, request);
+      expect(headers.get('x-ratelimit-limit'), request.path).toBe('60');
+      expect(headers.get('x-ratelimit-remaining'), request.path).toBe('59');
+      const reset = headers.get('x-ratelimit-reset') ?? '';
+      expect(reset).toMatch(/^\d{10}$/);
+      expect(Math.abs(Number(reset) - Date.now() / 1000)).toBeLessThan(62);
+      expect(headers.get('x-request-id')).toMatch(/^[\w-]{8,}$/);
+    }
+  };
+}
+
+/** Where a job of this request leaves the credits when it succeeds. */
+export const credits = {
+  used: expect.any(Number),
+  cost: expect.any(Number),
+  remaining: expect.any(Number),
+};
+
+/** The body of a Studio answer that is done. */
+export function done(data: object): object {
+  return { success: true, data, credits };
+}
+
+/** A URL of a stored file. */
+export const anUrl: unknown = expect.stringMatching(/^https?:\/\/.+/);

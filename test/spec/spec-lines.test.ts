@@ -1,0 +1,171 @@
+/**
+ * The specification (docs/spec.md), judged line by line: a table with a row per statement, field, limit,
+ * code and header of §4, §5, §7 and §8, each with real requests against a running gateway at the
+ * default limits. No figure and no term of those sections may be without a row.
+ */
+import { readFile } from 'node:fs/promises';
+import { createMp3Encoder } from 'wasm-media-encoders';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { fullFilms } from '../../sandbox/media/film.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { discPicture } from '../harness/media.ts';
+import { startMediaServer, type MediaServer } from '../harness/media-server.ts';
+import { accountLines } from './account-lines.ts';
+import type { Bench, SpecLine } from './bench.ts';
+import { chatLines } from './chat-lines.ts';
+import { imageLines } from './image-lines.ts';
+import { authenticationLines, brokenLine, errorLines, limitLines } from './rule-lines.ts';
+import { filmLines, musicLines, voiceLines } from './sound-and-film-lines.ts';
+
+const lines: SpecLine[] = [
+  ...chatLines,
+  ...accountLines,
+  ...imageLines,
+  ...voiceLines,
+  ...musicLines,
+  ...filmLines,
+  ...authenticationLines,
+  ...errorLines,
+  ...limitLines,
+];
+
+let gateway: TestGateway;
+let media: MediaServer;
+let bench: Bench;
+/** Lines run side by side: each waits for servers most of its time. */
+const outcomes = new Map<SpecLine, Promise<void>>();
+const linesAtOnce = 8;
+
+beforeAll(async () => {
+  media = await startMediaServer();
+  gateway = await startGateway({
+    admittedOrigins: [media.origin],
+    latencyMs: 10,
+    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+    env: { RATE_LIMIT_PER_MINUTE: '60' },
+    credits: 100_000,
+  });
+  const film = await fullFilms.film({
+    width: 64,
+    height: 64,
+    durationSeconds: 1,
+    prompt: 'x',
+    seed: 0,
+  });
+  const speech = await recording(4);
+  const picture = await discPicture(64, 48);
+  for (const tag of ['', '?faces', '?edges', '?factor']) media.put(`/disc.png${tag}`, picture);
+  bench = {
+    gateway,
+    picture: `${media.origin}/disc.png`,
+    film: media.put('/film.mp4', Buffer.from(film.bytes)),
+    speech,
+    speechUrl: media.put('/speech.mp3', Buffer.from(speech)),
+  };
+  runAll();
+});
+afterAll(async () => {
+  await gateway.close();
+  media.close();
+});
+
+async function recording(seconds: number): Promise<Uint8Array<ArrayBuffer>> {
+  const encoder = await createMp3Encoder();
+  encoder.configure({ sampleRate: 44_100, channels: 1, bitrate: 64 });
+  const pcm = Float32Array.from({ length: seconds * 44_100 }, (_, at) => Math.sin(at / 20) / 2);
+  return new Uint8Array(Buffer.concat([encoder.encode([pcm]).slice(), encoder.finalize()]));
+}
+
+function runAll(): void {
+  const waiting = lines.map((one) => ({ one, ...Promise.withResolvers<void>() }));
+  for (const { one, promise } of waiting) {
+    outcomes.set(one, promise);
+    // Told by the line's own test.
+    promise.catch(() => {});
+  }
+  const work = async (): Promise<void> => {
+    for (let next = waiting.shift(); next; next = waiting.shift()) {
+      // oxlint-disable-next-line no-await-in-loop -- a lane takes one line after the other
+      await run(next.one).then(next.resolve, next.reject);
+    }
+  };
+  for (let lane = 0; lane < linesAtOnce; lane += 1) void work();
+}
+
+async function run({ checks }: SpecLine): Promise<void> {
+  for (const check of checks) await check(bench);
+}
+
+describe.each(Object.entries(Object.groupBy(lines, ({ section }) => section)))(
+  'section %s',
+  (_section, ofSection = []) => {
+    it.each(ofSection.map((one) => [one.quotes.join(' … '), one] as const))(
+      '%s',
+      async (_quote, one) => outcomes.get(one),
+      180_000,
+    );
+  },
+);
+
+describe('after all lines', () => {
+  it('no money is on its way', async () => {
+    await Promise.allSettled(outcomes.values());
+    await gateway.api.services.chat.drained();
+    await expect.poll(() => openReservations(), { timeout: 60_000 }).toBe(0);
+    await gateway.expectSettled();
+  }, 180_000);
+
+  it(`section 7: ${brokenLine.quotes.join()}`, async () => {
+    await gateway.database.query('ALTER TABLE api_key RENAME TO api_key_away');
+    try {
+      await run(brokenLine);
+    } finally {
+      await gateway.database.query('ALTER TABLE api_key_away RENAME TO api_key');
+    }
+  });
+});
+
+async function openReservations(): Promise<number> {
+  const rows = await gateway.database.query(`SELECT 1 FROM reservation WHERE state = 'reserved'`);
+  return rows.length;
+}
+
+describe('the table', () => {
+  it('quotes the specification, and leaves no figure and no term of it out', async () => {
+    const text = await readFile(new URL('../../docs/spec.md', import.meta.url), 'utf8');
+    const sections = sectionsOf(text);
+    const rows = [...lines, brokenLine];
+    for (const { section, quotes } of rows) {
+      for (const quote of quotes) expect(sections.get(section), quote).toContain(quote);
+    }
+    const uncovered = [...sections].flatMap(([section, content]) => {
+      const quotes = rows.filter((row) => row.section === section).flatMap((row) => row.quotes);
+      return content.split('\n').flatMap((one) => uncoveredOf(one, quotes));
+    });
+    expect(uncovered).toEqual([]);
+  });
+});
+
+/** The texts of the sections that are judged. */
+function sectionsOf(text: string): Map<string, string> {
+  const parts = text.split(/^#{2,3} (?=\d)/m).slice(1);
+  const numbered = parts.map((part) => {
+    const [number = ''] = /^[\d.]+/.exec(part) ?? [];
+    return [number.replace(/\.$/, ''), part.slice(part.indexOf('\n') + 1)] as const;
+  });
+  return new Map(numbered.filter(([number]) => /^[4578](\.|$)/.test(number)));
+}
+
+/** What is left of a line without its quotes, where that still says something that can be checked. */
+function uncoveredOf(text: string, quotes: string[]): string[] {
+  const isTable = /^\|(-+\||[\w -]+\|)*$/.test(text) && !/\d/.test(text);
+  const known = quotes.filter((quote) => text.includes(quote));
+  const rest = known
+    .toSorted((one, other) => other.length - one.length)
+    .reduce((left, quote) => left.replace(quote, ''), text)
+    // Where the user marks what he does not decide, and references to sections.
+    .replaceAll(/^\d\. /g, '')
+    .replaceAll(/[^.|]*not (shown|stated)[^.|]*/g, '');
+  const says = /`|\d/.test(rest) || (known.length === 0 && /\w/.test(rest));
+  return says && !isTable ? [rest] : [];
+}
