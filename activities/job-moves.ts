@@ -2,6 +2,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { ErrorCode } from '../domain/errors.ts';
+import { correlate } from '../platform/correlation.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { CallOutputs, JobPlan } from '../studio/job-plan.ts';
@@ -37,6 +38,7 @@ export interface JobMoves {
 export function createJobMoves(deps: JobMovesDeps): JobMoves {
   return {
     async reserveJob(plan) {
+      correlate({ requestId: plan.requestId });
       const verdict = await deps.ledger.reserve({
         organizationId: plan.organizationId,
         id: plan.jobId,

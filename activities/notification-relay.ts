@@ -1,5 +1,6 @@
 /** Tells workflows of notifications: at once when one comes in, and again for those that were not heard. */
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
+import { correlation, withCorrelation } from '../platform/correlation.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Inbox, InboxNotification } from './notifications.ts';
 
@@ -25,7 +26,13 @@ const signalTimeoutMs = 5000;
 
 /** See `NotificationRelay`. */
 export function createNotificationRelay(deps: RelayDeps): NotificationRelay {
-  async function deliver(notification: InboxNotification): Promise<void> {
+  function deliver(notification: InboxNotification): Promise<void> {
+    const { jobId } = notification;
+    const workflowId = deps.workflowIdOf(jobId);
+    return withCorrelation({ ...correlation(), jobId, workflowId }, () => tell(notification));
+  }
+
+  async function tell(notification: InboxNotification): Promise<void> {
     const { jobId, callIndex, operationId } = notification;
     const handle = deps.client.workflow.getHandle(deps.workflowIdOf(jobId));
     try {

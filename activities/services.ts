@@ -4,6 +4,7 @@ import type { Config } from '../platform/config.ts';
 import { openDatabase, type DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createOutbound, type Outbound } from '../platform/outbound.ts';
+import { openTelemetry, type Telemetry } from '../platform/telemetry.ts';
 import { createCallEars, type CallEars } from './call-ears.ts';
 import { createCallSlots, type CallSlots } from './call-slots.ts';
 import { openChatCatalog } from './chat-models.ts';
@@ -13,6 +14,10 @@ import { createInputs, type Inputs } from './inputs.ts';
 import { createJobNews, type JobNews } from './job-news.ts';
 import { createCallRecords, type CallRecords } from './ledger/call-records.ts';
 import { createLedger, type Ledger } from './ledger/ledger.ts';
+import { observeChatLedger, observeLedger } from './observed/observed-ledgers.ts';
+import { observeProviders } from './observed/observed-providers.ts';
+import { observeArtifacts } from './observed/observed-storage.ts';
+import { createSettlements } from './observed/settlements.ts';
 import { createNotificationUrls, type NotificationUrls } from './providers/notification-url.ts';
 import type { Provider } from './providers/provider.ts';
 import { createProviders, providerConcurrency } from './providers/registry.ts';
@@ -46,6 +51,7 @@ export interface Services {
   meter: InputMeter;
   recordings: Recordings;
   urls: NotificationUrls;
+  telemetry: Telemetry;
   logger: Logger;
 }
 
@@ -57,40 +63,46 @@ export function publicBaseUrl(config: Config): string {
 
 /** Opens the services; nothing is asked of a server before it is needed. */
 export async function openServices(config: Config, logger: Logger): Promise<Services> {
+  const telemetry = await openTelemetry(config);
+  const { metrics, tracing } = telemetry;
   const pool = await openDatabase({
     url: config.DATABASE_URL,
     poolMax: config.DATABASE_POOL_MAX,
     logger,
+    metrics,
   });
+  const settlements = metrics && createSettlements(pool, { metrics, logger });
+  const observers = { metrics, tracing, settlements };
   const ownUrl = publicBaseUrl(config);
   const { storage, signedUrls } = await openStorage(config, ownUrl);
   const outbound = createOutbound({ admittedOrigins: config.ALLOW_PRIVATE_NETWORK_ORIGINS });
   const uploads = createUploads({ pool, storage });
-  const chatLedger = createChatLedger(pool);
+  const chatLedger = observeChatLedger(createChatLedger(pool), observers);
   const inputs = createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl });
   return {
     pool,
-    ledger: createLedger(pool),
+    ledger: observeLedger(createLedger(pool), observers),
     chatLedger,
-    chat: createChat({ config, ledger: chatLedger, logger }),
+    chat: createChat({ config, ledger: chatLedger, logger, telemetry }),
     records: createCallRecords(pool),
     ears: createCallEars(),
     slots: createCallSlots(providerConcurrency(config)),
     news: createJobNews(),
-    providers: createProviders(config, { outbound, storage }),
+    providers: observeProviders(createProviders(config, { outbound, storage }), observers),
     chatCatalog: await openChatCatalog(config),
     storage,
     signedUrls,
     uploads,
     inputs,
     outbound,
-    artifacts: createArtifactStore({ storage, outbound }),
+    artifacts: observeArtifacts(createArtifactStore({ storage, outbound }), tracing),
     meter: createInputMeter({ outbound, storage }),
     recordings: createRecordings({ storage, inputs }),
     urls: createNotificationUrls({
       publicBaseUrl: ownUrl,
       secret: config.WEBHOOK_SECRET,
     }),
+    telemetry,
     logger,
   };
 }

@@ -1,5 +1,5 @@
 /** The HTTP application: the order of the middleware is the order of refusals. */
-import Router, { type RouterMiddleware } from '@koa/router';
+import Router from '@koa/router';
 import type { Client } from '@temporalio/client';
 import Koa from 'koa';
 import helmet from 'koa-helmet';
@@ -9,20 +9,23 @@ import { createNotificationRelay } from '../activities/notification-relay.ts';
 import { createJobReads } from '../activities/job-reads.ts';
 import { createUsageReads } from '../activities/ledger/usage-reads.ts';
 import { publicBaseUrl, type Services } from '../activities/services.ts';
+import { observeInbox } from '../activities/observed/observed-inbox.ts';
 import type { Config } from '../platform/config.ts';
+import type { Readiness } from '../platform/readiness.ts';
 import { notificationSignalName, workflowIdOf } from '../workflows/contract.ts';
 import type { RequestState } from './context.ts';
 import { createAccess } from './identity/access.ts';
 import { createKeys } from './identity/keys.ts';
 import { authenticate } from './middleware/authenticate.ts';
 import { errorAnswers } from './middleware/error-answers.ts';
+import { observedRequests } from './middleware/observed-requests.ts';
 import { requestLog } from './middleware/request-log.ts';
 import { createAdminRouter } from './routes/admin/admin.ts';
 import { addApiKeyRoutes } from './routes/api-keys.ts';
 import { addDocsRoutes } from './routes/docs.ts';
 import { addChatRoutes } from './routes/chat.ts';
 import { addFileRoutes } from './routes/files.ts';
-import { addHealthRoutes, type Readiness } from './routes/health.ts';
+import { addHealthRoutes } from './routes/health.ts';
 import { addHookRoutes } from './routes/hooks.ts';
 import { addJobRoutes } from './routes/jobs.ts';
 import { addModelRoutes } from './routes/models.ts';
@@ -50,6 +53,7 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
   const parts = createParts(deps);
   const app = new Koa<RequestState>();
   app.use(requestLog(deps.services.logger));
+  for (const observe of observedRequests(deps.services.telemetry)) app.use(observe);
   app.use(errorAnswers(deps.services.logger));
   // A gateway behind plain http (development) must not send its own pages to https.
   app.use(helmet({ contentSecurityPolicy: { directives: { upgradeInsecureRequests: null } } }));
@@ -76,16 +80,15 @@ function createParts({ config, services, client, eager }: AppDeps) {
 
 /** Routes that need no key: their own signatures, or nothing to hide. */
 function openRoutes({ config, services, client, readiness }: AppDeps): Router<RequestState> {
-  const { pool, storage, signedUrls, uploads, logger } = services;
+  const { pool, storage, signedUrls, uploads, telemetry, logger } = services;
   const router = new Router<RequestState>();
-  router.use(rememberRoute);
   addHealthRoutes(router, readiness);
   addDocsRoutes(router, publicBaseUrl(config));
   if (signedUrls) {
     addFileRoutes(router, { storage, signedUrls });
     addUploadRoute(router, { storage, signedUrls, uploads });
   }
-  const inbox = createInbox(pool);
+  const inbox = observeInbox(createInbox(pool), telemetry.metrics);
   const relay = createNotificationRelay({
     client,
     inbox,
@@ -114,7 +117,6 @@ function keyedRoutes({ config, services }: AppDeps, parts: Parts): Router<Reques
   const { pool, storage, uploads, chat, chatCatalog, outbound } = services;
   const router = new Router<RequestState>({ prefix: '/api/v1' });
   router.use(
-    rememberRoute,
     authenticate(createAccess(pool, config.KEY_PEPPER), {
       requestsPerMinute: config.RATE_LIMIT_PER_MINUTE,
       pollsPerMinute: config.POLL_RATE_LIMIT_PER_MINUTE,
@@ -137,9 +139,3 @@ function keyedRoutes({ config, services }: AppDeps, parts: Parts): Router<Reques
   addUsageRoutes(router, createUsageReads(pool));
   return router;
 }
-
-/** Keeps the pattern of the matched route for the log. */
-const rememberRoute: RouterMiddleware<RequestState> = async (ctx, next) => {
-  ctx.state.route = String(ctx['_matchedRoute']);
-  await next();
-};

@@ -1,4 +1,5 @@
 /** What the middleware leaves for the routes. */
+import type { RouterContext } from '@koa/router';
 import type Koa from 'koa';
 import type { Caller } from './identity/access.ts';
 
@@ -6,9 +7,18 @@ import type { Caller } from './identity/access.ts';
 export interface RequestState {
   requestId: string;
   caller: Caller;
-  /** Pattern of the matched route, for logs and metrics: paths hold ids. */
-  route?: string;
 }
 
 /** A request on its way. */
 export type Context = Koa.ParameterizedContext<RequestState>;
+
+/**
+ * Pattern of the route that a request matched, for logs and metrics: paths hold ids. `none` where there
+ * is no such route.
+ */
+export function routeOf(ctx: Context): string {
+  // What the router leaves behind; the layers of its middleware have no methods.
+  const matched: RouterContext['matched'] = ctx['matched'];
+  const route = matched?.findLast(({ methods }) => methods.includes(ctx.method));
+  return route ? String(route.path) : 'none';
+}

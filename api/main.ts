@@ -4,19 +4,20 @@ import { loadConfigOrExit } from '../platform/config.ts';
 import { createLogger } from '../platform/logger.ts';
 import { assertSchemaCurrent } from '../platform/migrations.ts';
 import { announceReady, drainOnExit } from '../platform/process-life.ts';
-import { installRuntime } from '../platform/temporal.ts';
+import { installMeasuredRuntime } from '../platform/temporal.ts';
 import { startApi } from './server.ts';
 
 const drainTimeoutMs = 45_000;
 
 const config = loadConfigOrExit();
 const logger = createLogger('api', config.LOG_LEVEL);
-installRuntime(logger);
+const sdkMetricsUrl = await installMeasuredRuntime(logger, config);
 await assertSchemaCurrent(config.DATABASE_URL);
 const api = await startApi({
   config,
   logger,
   startWorkers: config.API_WORKER ? startStudioWorkers : null,
+  sdkMetricsUrl,
 });
 drainOnExit(() => api.close(), drainTimeoutMs);
 api.failed.catch((error: unknown) => {
@@ -24,4 +25,4 @@ api.failed.catch((error: unknown) => {
   logger.fatal({ error }, 'worker.failed');
   process.exit(1);
 });
-announceReady({ port: api.port });
+announceReady({ port: api.port, metricsPort: api.metricsPort });

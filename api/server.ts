@@ -1,17 +1,18 @@
 /** The API process: HTTP, the Studio worker on the same connection (eager starts), the job listener. */
 import { createServer, type Server } from 'node:http';
 import { Client } from '@temporalio/client';
-import { sql } from 'slonik';
-import { z } from 'zod';
 import { createJobReads } from '../activities/job-reads.ts';
 import { openServices, type Services } from '../activities/services.ts';
 import { assert } from '../domain/assert.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
+import { handOverContext } from '../platform/job-context.ts';
+import { openOperationsServer } from '../platform/operations-server.ts';
 import { connectTemporal, registerSearchAttributes } from '../platform/temporal.ts';
 import { searchAttributes } from '../workflows/contract.ts';
 import { createApp } from './app.ts';
 import { startJobListener } from './job-listener.ts';
+import { readinessOf } from './readiness.ts';
 
 /** Workers that the composition root starts on this process's connection. */
 interface HostedWorkers {
@@ -33,11 +34,15 @@ interface ApiOptions {
         services: Services;
       }) => Promise<HostedWorkers>)
     | null;
+  /** Where the Temporal SDK shows its own metrics, if it does. */
+  sdkMetricsUrl?: string | null;
 }
 
 /** A running API. */
 export interface Api {
   port: number;
+  /** Where metrics and probes are served; null without METRICS_PORT. */
+  metricsPort: number | null;
   services: Services;
   client: Client;
   /** Ends when a hosted worker fails. */
@@ -62,7 +67,11 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     config.TEMPORAL_NAMESPACE,
     Object.values(searchAttributes),
   );
-  const client = new Client({ connection, namespace: config.TEMPORAL_NAMESPACE });
+  const client = new Client({
+    connection,
+    namespace: config.TEMPORAL_NAMESPACE,
+    interceptors: { workflow: [handOverContext(services.telemetry.tracing)] },
+  });
   const workers = options.startWorkers
     ? await options.startWorkers({ config, connection, services })
     : null;
@@ -75,22 +84,13 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     reads,
     logger,
   });
+  const readiness = readinessOf({ config, services, connection, workers });
   const app = createApp({
     config,
     services,
     client,
     eager: workers !== null,
-    readiness: {
-      postgres: async () => {
-        await services.pool.query(sql.type(z.object({}))`SELECT 1`);
-        return true;
-      },
-      temporal: async () => {
-        await connection.workflowService.getSystemInfo({});
-        return true;
-      },
-      workers: () => Promise.resolve(workers?.running() ?? true),
-    },
+    readiness,
   });
   const handle = app.callback();
   const server = createServer(
@@ -101,9 +101,15 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const address = server.address();
   assert(typeof address === 'object' && address, 'the server listens on a port');
   const { port } = address;
+  const operations = await openOperationsServer(config, {
+    metrics: services.telemetry.metrics,
+    readiness,
+    sdkMetricsUrl: options.sdkMetricsUrl ?? null,
+  });
   logger.info({ port }, 'api.listening');
   return {
     port,
+    metricsPort: operations?.port ?? null,
     services,
     client,
     failed: workers?.done ?? new Promise(() => {}),
@@ -115,7 +121,9 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       // Every chat has ended with its connection; what it cost must be written before the pool closes.
       await services.chat.drained();
       await services.chat.close();
+      await operations?.close();
       await services.pool.end();
+      await services.telemetry.close();
       await connection.close();
     },
   };

@@ -4,8 +4,11 @@
  */
 
 import { assert } from '../domain/assert.ts';
+import { batchSent } from './observations.ts';
 
 interface BatcherOptions<Item, Answer> {
+  /** Names it to those who count (platform/observations.ts). */
+  name: string;
   /** Runs a batch; answers in the order of the items. */
   run: (items: Item[]) => Promise<Answer[]>;
   sizeMax: number;
@@ -44,7 +47,9 @@ export function createBatcher<Item, Answer>(
 
   async function send(): Promise<void> {
     underWay += 1;
-    await settle(waiting.splice(0, options.sizeMax));
+    const batch = waiting.splice(0, options.sizeMax);
+    batchSent.publish({ batch: options.name, size: batch.length });
+    await settle(batch);
     underWay -= 1;
     pump();
   }

@@ -24,6 +24,26 @@ const originList = z
   .transform((value) => value.split(',').filter(Boolean))
   .pipe(z.array(z.url().transform((value) => new URL(value).origin)));
 
+/** `name=value,name=value`, percent-encoded (OpenTelemetry's specification of OTLP headers). */
+const headerList = z
+  .string()
+  .default('')
+  .refine(
+    (text) => text === '' || /^[^=,\s]+=[^,]*(,[^=,\s]+=[^,]*)*$/.test(text),
+    'must be name=value,…',
+  )
+  .transform((text): Record<string, string> =>
+    Object.fromEntries(
+      text
+        .split(',')
+        .filter(Boolean)
+        .map((pair) => {
+          const at = pair.indexOf('=');
+          return [pair.slice(0, at), decodeURIComponent(pair.slice(at + 1))];
+        }),
+    ),
+  );
+
 /** What STORAGE_DRIVER=s3 cannot do without. */
 const s3Variables = [
   'S3_ENDPOINT',
@@ -144,6 +164,20 @@ const variables = z.object({
   /** How often the sweeper asks whether an open reservation still has a running workflow. */
   RESERVATION_TTL_MS: count(1000, 86_400_000).default(120_000),
   SWEEP_INTERVAL_MS: count(100, 3_600_000).default(10_000),
+  /** How often a worker reads the ledger's audit; 0 = never. */
+  AUDIT_INTERVAL_MS: count(0, 86_400_000).default(600_000),
+
+  /** Serves /metrics, /healthz and /readyz of this process; absent = nothing is counted. 0 = any port. */
+  METRICS_PORT: port.optional(),
+  METRICS_HOST: z.string().min(1).default('127.0.0.1'),
+  /** An OTLP/HTTP collector; absent = nothing is traced. */
+  OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
+  OTEL_EXPORTER_OTLP_HEADERS: headerList,
+  OTEL_SERVICE_NAME: z.string().min(1).default('studio-gateway'),
+  /** Share of traces that are kept, 0 to 1. */
+  OTEL_TRACES_SAMPLER_ARG: z.coerce.number().min(0).max(1).default(1),
+  /** Milliseconds between exports. */
+  OTEL_BSP_SCHEDULE_DELAY: count(50, 600_000).default(5000),
 });
 
 const environment = variables.superRefine((config, context) => {

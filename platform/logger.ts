@@ -1,5 +1,6 @@
 /** Logging: pino, one JSON line per event, ids only: never bodies, keys or signed URLs. */
 import { pino, type Logger } from 'pino';
+import { correlation } from './correlation.ts';
 
 export type { Logger };
 
@@ -10,6 +11,8 @@ export function createLogger(name: string, level: string): Logger {
     level,
     base: { name, pid: process.pid },
     timestamp: pino.stdTimeFunctions.isoTime,
+    // The ids of the work under way; what a line says itself wins.
+    mixin: () => ({ ...correlation() }),
     serializers: { error: describeError, err: describeError },
   });
 }

@@ -1,11 +1,16 @@
 /** Temporal: runtime, connection and what the namespace must know. */
 import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { NativeConnection, Runtime, type NativeConnectionOptions } from '@temporalio/worker';
+import { assert } from '../domain/assert.ts';
 import type { Config } from './config.ts';
 import type { Logger } from './logger.ts';
 
-/** Installs the SDK's runtime once per process: its logs go to ours, its signal handling is off. */
-export function installRuntime(logger: Logger): void {
+/**
+ * Installs the SDK's runtime once per process: its logs go to ours, its signal handling is off. With
+ * `metricsAddress` (host:port) it serves its own metrics there.
+ */
+export function installRuntime(logger: Logger, metricsAddress?: string): void {
   Runtime.install({
     // The process that hosts the worker decides when to drain.
     shutdownSignals: [],
@@ -17,7 +22,19 @@ export function installRuntime(logger: Logger): void {
       warn: (message, meta) => logger.warn(meta ?? {}, message),
       error: (message, meta) => logger.error(meta ?? {}, message),
     },
-    telemetryOptions: { logging: { filter: { core: 'WARN', other: 'ERROR' }, forward: {} } },
+    telemetryOptions: {
+      logging: { filter: { core: 'WARN', other: 'ERROR' }, forward: {} },
+      ...(metricsAddress !== undefined && {
+        metrics: {
+          prometheus: {
+            bindAddress: metricsAddress,
+            countersTotalSuffix: true,
+            unitSuffix: true,
+            useSecondsForDurations: true,
+          },
+        },
+      }),
+    },
   });
 }
 
@@ -49,6 +66,39 @@ async function connectionOptions(config: Config): Promise<NativeConnectionOption
     }),
     ...(config.TEMPORAL_API_KEY !== undefined && { apiKey: config.TEMPORAL_API_KEY }),
   };
+}
+
+/**
+ * As `installRuntime`; where the configuration has a metrics port, the SDK shows its own metrics on a free
+ * port of the loopback interface, for the operations server to pass on.
+ * @returns their URL, or null
+ */
+export async function installMeasuredRuntime(
+  logger: Logger,
+  config: Config,
+): Promise<string | null> {
+  if (config.METRICS_PORT === undefined) {
+    installRuntime(logger);
+    return null;
+  }
+  const address = `127.0.0.1:${await freeLoopbackPort()}`;
+  installRuntime(logger, address);
+  return `http://${address}/metrics`;
+}
+
+/** The SDK takes a port but does not tell which it got, so that 0 would be of no use. */
+async function freeLoopbackPort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const address = server.address();
+  await new Promise((resolve) => {
+    server.close(resolve);
+  });
+  assert(typeof address === 'object' && address, 'a listening server has a port');
+  return address.port;
 }
 
 /** Connects, and keeps trying while the server is away: a process that starts first waits. */

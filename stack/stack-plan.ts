@@ -99,8 +99,13 @@ export function planStack(inputs: PlanInputs): StackPlan {
     }),
     migrate: program('migrate', serviceEnv),
     api: program('api', serviceEnv),
-    worker: program('worker', serviceEnv),
+    worker: program('worker', { ...serviceEnv, ...workerMetrics(env) }),
   };
+}
+
+/** On one machine the worker's metrics have the port after the API's. */
+function workerMetrics({ METRICS_PORT: port }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Number(port) > 0 ? { METRICS_PORT: String(Number(port) + 1) } : {};
 }
 
 type Wiring = Pick<

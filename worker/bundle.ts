@@ -33,6 +33,7 @@ export async function loadWorkflowBundle(): Promise<{ code: string }> {
 async function build(path: URL): Promise<{ code: string }> {
   const { code } = await bundleWorkflowCode({
     workflowsPath: fileURLToPath(new URL('workflows/index.ts', root)),
+    workflowInterceptorModules: [fileURLToPath(new URL('workflows/request-context.ts', root))],
     logger: {
       log: () => {},
       trace: () => {},

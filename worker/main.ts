@@ -3,19 +3,19 @@ import { loadConfigOrExit } from '../platform/config.ts';
 import { createLogger } from '../platform/logger.ts';
 import { assertSchemaCurrent } from '../platform/migrations.ts';
 import { announceReady, drainOnExit } from '../platform/process-life.ts';
-import { installRuntime } from '../platform/temporal.ts';
+import { installMeasuredRuntime } from '../platform/temporal.ts';
 import { startWorkerProcess } from './worker-process.ts';
 
 const drainTimeoutMs = 45_000;
 
 const config = loadConfigOrExit();
 const logger = createLogger('worker', config.LOG_LEVEL);
-installRuntime(logger);
+const sdkMetricsUrl = await installMeasuredRuntime(logger, config);
 await assertSchemaCurrent(config.DATABASE_URL);
-const worker = await startWorkerProcess(config, logger);
+const worker = await startWorkerProcess(config, logger, { sdkMetricsUrl });
 drainOnExit(() => worker.close(), drainTimeoutMs);
 worker.failed.catch((error: unknown) => {
   logger.fatal({ error }, 'worker.failed');
   process.exit(1);
 });
-announceReady();
+announceReady({ metricsPort: worker.metricsPort });

@@ -8,6 +8,7 @@ import { providerConcurrency } from '../activities/providers/registry.ts';
 import type { Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { providerTaskQueue, studioTaskQueue } from '../workflows/contract.ts';
+import { activityContext } from './activity-context.ts';
 import { loadWorkflowBundle } from './bundle.ts';
 
 /** Running workers. */
@@ -17,6 +18,8 @@ export interface StudioWorkers {
   /** Stops polling, lets what runs finish, then `done` ends. */
   shutdown: () => void;
   running: () => boolean;
+  /** How the server names these workers among the pollers of a queue. */
+  identity: string;
 }
 
 interface WorkerOptions {
@@ -26,7 +29,7 @@ interface WorkerOptions {
 }
 
 /** How long a draining worker waits for its activities. */
-const shutdownGraceTime = '20s';
+const shutdownGraceTime = '20s' as const;
 /** A parked job holds about 277 KB of memory in the cache (docs/performance.md). */
 const cachedWorkflowsMax = 2000;
 /**
@@ -44,7 +47,8 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     shutdownGraceTime,
-  } as const;
+    interceptors: { activity: [activityContext(services.telemetry.tracing)] },
+  };
   const studio = await Worker.create({
     ...shared,
     taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
@@ -73,6 +77,7 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
       }
     },
     running: () => workers.every((worker) => worker.getState() === 'RUNNING'),
+    identity: studio.options.identity,
   };
 }
 

@@ -10,6 +10,7 @@ import type { NotificationRelay } from '../activities/notification-relay.ts';
 import type { Services } from '../activities/services.ts';
 import { errorTable } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
+import { withCorrelation } from '../platform/correlation.ts';
 import { workflowIdOf } from '../workflows/contract.ts';
 
 interface SweeperDeps {
@@ -17,6 +18,8 @@ interface SweeperDeps {
   services: Services;
   client: Client;
   relay: NotificationRelay;
+  /** Told of every good pass. */
+  onPass?: (report: SweepReport) => void;
 }
 
 /** What one pass found. */
@@ -62,10 +65,11 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
       ORDER BY expires_at LIMIT 100`);
     for (const entry of entries) {
       // oxlint-disable-next-line no-await-in-loop -- a sweep is never in a hurry
-      const did = await decide(deps, entry);
+      const did = await withCorrelation(idsOf(entry), () => decide(deps, entry));
       report[did] += 1;
     }
     await services.uploads.sweep();
+    deps.onPass?.(report);
     return report;
   }
   return {
@@ -120,6 +124,10 @@ async function decide(deps: SweeperDeps, entry: Due): Promise<keyof SweepReport>
   return 'released';
 }
 
+function idsOf({ id }: Due): { jobId: string; workflowId: string } {
+  return { jobId: id, workflowId: workflowIdOf(id) };
+}
+
 async function ownerOf(client: Client, id: string): Promise<'running' | 'closed' | 'missing'> {
   try {
     const { status } = await client.workflow.getHandle(workflowIdOf(id)).describe();
@@ -156,5 +164,5 @@ async function release(deps: SweeperDeps, entry: Due): Promise<void> {
       artifacts: [],
     },
   });
-  deps.services.logger.warn({ jobId: entry.id, verdict: settled.verdict }, 'sweeper.released');
+  deps.services.logger.warn({ verdict: settled.verdict }, 'sweeper.released');
 }

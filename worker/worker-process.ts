@@ -1,26 +1,54 @@
 /** The worker process: Studio and provider workers, and the sweeper. */
 import { Client } from '@temporalio/client';
+import type { NativeConnection } from '@temporalio/worker';
+import { sql } from 'slonik';
+import { z } from 'zod';
 import { createInbox } from '../activities/notifications.ts';
 import { createNotificationRelay } from '../activities/notification-relay.ts';
+import { observeInbox } from '../activities/observed/observed-inbox.ts';
+import { providerConcurrency } from '../activities/providers/registry.ts';
 import { openServices, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
+import { handOverContext } from '../platform/job-context.ts';
 import type { Logger } from '../platform/logger.ts';
+import { createStateMetrics, type StateMetrics } from '../platform/metrics.ts';
+import { openOperationsServer } from '../platform/operations-server.ts';
+import type { Readiness } from '../platform/readiness.ts';
+import { describeTaskQueue, remembered } from '../platform/task-queues.ts';
 import { connectTemporal, registerSearchAttributes } from '../platform/temporal.ts';
-import { notificationSignalName, searchAttributes, workflowIdOf } from '../workflows/contract.ts';
-import { startStudioWorkers } from './studio-worker.ts';
-import { createSweeper, type Sweeper } from './sweeper.ts';
+import {
+  notificationSignalName,
+  polledQueues,
+  searchAttributes,
+  workflowIdOf,
+} from '../workflows/contract.ts';
+import { startStudioWorkers, type StudioWorkers } from './studio-worker.ts';
+import { startAuditor } from './auditor.ts';
+import { showState } from './state-gauges.ts';
+import { createSweeper, type Sweeper, type SweepReport } from './sweeper.ts';
 
 /** A running worker process. */
 export interface WorkerProcess {
   services: Services;
   sweeper: Sweeper;
+  /** Where metrics and probes are served; null without METRICS_PORT. */
+  metricsPort: number | null;
   /** Rejects when a worker fails. */
   failed: Promise<void>;
   close: () => Promise<void>;
 }
 
+interface WorkerProcessOptions {
+  /** Where the Temporal SDK shows its own metrics, if it does. */
+  sdkMetricsUrl?: string | null;
+}
+
 /** Starts the workers; they poll when this returns. */
-export async function startWorkerProcess(config: Config, logger: Logger): Promise<WorkerProcess> {
+export async function startWorkerProcess(
+  config: Config,
+  logger: Logger,
+  options: WorkerProcessOptions = {},
+): Promise<WorkerProcess> {
   const services = await openServices(config, logger);
   const connection = await connectTemporal(config, logger);
   await registerSearchAttributes(
@@ -28,28 +56,93 @@ export async function startWorkerProcess(config: Config, logger: Logger): Promis
     config.TEMPORAL_NAMESPACE,
     Object.values(searchAttributes),
   );
-  const client = new Client({ connection, namespace: config.TEMPORAL_NAMESPACE });
+  const { metrics, tracing } = services.telemetry;
+  const state = metrics && createStateMetrics(metrics);
+  const client = new Client({
+    connection,
+    namespace: config.TEMPORAL_NAMESPACE,
+    interceptors: { workflow: [handOverContext(tracing)] },
+  });
   const relay = createNotificationRelay({
     client,
-    inbox: createInbox(services.pool),
+    inbox: observeInbox(createInbox(services.pool), metrics),
     logger,
     signalName: notificationSignalName,
     workflowIdOf,
   });
-  const sweeper = createSweeper({ config, services, client, relay });
+  const sweeper = createSweeper({
+    config,
+    services,
+    client,
+    relay,
+    ...(state && { onPass: (report) => countPass(state, report) }),
+  });
   const workers = await startStudioWorkers({ config, connection, services });
   const stopSweeping = sweeper.start();
+  const stopAuditing = startAuditor({
+    ledger: services.ledger,
+    logger,
+    intervalMs: config.AUDIT_INTERVAL_MS,
+    state,
+  });
+  if (metrics && state) showState({ config, services, connection, metrics, state });
+  const operations = await openOperationsServer(config, {
+    metrics,
+    readiness: readinessOf({ config, services, connection, workers }),
+    sdkMetricsUrl: options.sdkMetricsUrl ?? null,
+  });
   logger.info('worker.polling');
   return {
     services,
     sweeper,
+    metricsPort: operations?.port ?? null,
     failed: workers.done,
     async close() {
       workers.shutdown();
       await workers.done.catch(() => {});
       await stopSweeping();
+      await stopAuditing();
+      await operations?.close();
       await services.pool.end();
+      await services.telemetry.close();
       await connection.close();
     },
+  };
+}
+
+function countPass(state: StateMetrics, report: SweepReport): void {
+  for (const [action, count] of Object.entries(report)) state.sweeperActions.inc({ action }, count);
+  state.sweptAt.setToCurrentTime();
+}
+
+interface ReadinessParts {
+  config: Config;
+  services: Services;
+  connection: NativeConnection;
+  workers: StudioWorkers;
+}
+
+const pollersAgeMaxMs = 5000;
+
+/** The worker can work: its database, Temporal, its own state, and the server sees it at every queue. */
+function readinessOf({ config, services, connection, workers }: ReadinessParts): Readiness {
+  const { TASK_QUEUE_PREFIX: prefix, TEMPORAL_NAMESPACE: namespace } = config;
+  const queues = polledQueues(prefix, Object.keys(providerConcurrency(config)));
+  return {
+    postgres: async () => {
+      await services.pool.query(sql.type(z.object({}))`SELECT 1`);
+      return true;
+    },
+    temporal: async () => {
+      await connection.workflowService.getSystemInfo({});
+      return true;
+    },
+    workers: () => Promise.resolve(workers.running()),
+    pollers: remembered(async () => {
+      const states = await Promise.all(
+        queues.map((polledQueue) => describeTaskQueue(connection, namespace, polledQueue)),
+      );
+      return states.every(({ pollers }) => pollers.includes(workers.identity));
+    }, pollersAgeMaxMs),
   };
 }

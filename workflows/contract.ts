@@ -20,6 +20,28 @@ export function providerTaskQueue(prefix: string, provider: string): string {
   return `${prefix}provider-${provider}`;
 }
 
+/** A list of tasks that some worker must poll. */
+export interface PolledQueue {
+  /** The queue's name without the prefix. */
+  name: string;
+  queue: string;
+  task: 'workflow' | 'activity';
+}
+
+/** Everything that the workers of a gateway poll. */
+export function polledQueues(prefix: string, providers: readonly string[]): PolledQueue[] {
+  const studio = { name: studioTaskQueue(''), queue: studioTaskQueue(prefix) };
+  return [
+    { ...studio, task: 'workflow' },
+    { ...studio, task: 'activity' },
+    ...providers.map((provider): PolledQueue => ({
+      name: providerTaskQueue('', provider),
+      queue: providerTaskQueue(prefix, provider),
+      task: 'activity',
+    })),
+  ];
+}
+
 /** Signal: a verified notification of a provider. */
 export const notificationSignalName = 'providerNotification';
 

@@ -75,6 +75,7 @@ const sweepCountMax = 100;
 /** The chat ledger over a pool. */
 export function createChatLedger(pool: DatabasePool): ChatLedger {
   const move = createBatcher<JsonObject, Answer>({
+    name: 'chat',
     sizeMax: 200,
     // One batch at a time: moves of one organization would only wait for each other's lock.
     parallelMax: 1,

@@ -9,6 +9,8 @@ import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Logger } from '../../platform/logger.ts';
+import type { Telemetry } from '../../platform/telemetry.ts';
+import { observeUpstreams } from '../observed/observed-providers.ts';
 import type { ChatBody } from './chat-body.ts';
 import type { ChatLedger } from './chat-ledger.ts';
 import { affordableOutput, boundsOf } from './chat-price.ts';
@@ -46,11 +48,12 @@ interface ChatDeps {
   config: Config;
   ledger: ChatLedger;
   logger: Logger;
+  telemetry: Pick<Telemetry, 'metrics' | 'tracing'>;
 }
 
 /** See `Chat`. */
-export function createChat({ config, ledger, logger }: ChatDeps): Chat {
-  const upstreams = createUpstreams(config);
+export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Chat {
+  const upstreams = observeUpstreams(createUpstreams(config), telemetry);
   const running = createRunningChats({
     ledger,
     logger,

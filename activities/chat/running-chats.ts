@@ -3,6 +3,7 @@
  * settled in tasks that outlive their sockets.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { withoutCorrelation } from '../../platform/correlation.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { ChatLedger, ChatProgress, ChatSettle } from './chat-ledger.ts';
 
@@ -79,7 +80,8 @@ export function createRunningChats(options: Options): RunningChats {
   return {
     add(chat) {
       running.add(chat);
-      timer ??= setTimeout(tick, checkpointMs).unref();
+      // The first chat starts it, but it is about all of them.
+      timer ??= withoutCorrelation(() => setTimeout(tick, checkpointMs).unref());
     },
     settle(chat, settle) {
       // The last bytes of the answer leave first.

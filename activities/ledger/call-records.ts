@@ -38,6 +38,7 @@ const answers = z.object({ answers: z.custom<BeginVerdict[]>() });
 /** Call records, written in shared commits. */
 export function createCallRecords(pool: DatabasePool): CallRecords {
   const move = createBatcher<JsonObject, BeginVerdict>({
+    name: 'calls',
     sizeMax: 200,
     parallelMax: 2,
     run: (moves) =>

@@ -106,6 +106,7 @@ const answers = z.object({ answers: z.custom<Answer[]>() });
 /** The ledger over a pool. */
 export function createLedger(pool: DatabasePool): Ledger {
   const move = createBatcher<JsonObject, Answer>({
+    name: 'ledger',
     sizeMax: 200,
     // One batch at a time: moves of one organization would only wait for each other's lock.
     parallelMax: 1,

@@ -54,6 +54,7 @@ const answers = z.object({ answers: z.custom<(Caller | null)[]>() });
 /** Access over a pool; no cache, so a revoked key is refused everywhere at once. */
 export function createAccess(pool: DatabasePool, pepper: string): Access {
   const admitOne = createBatcher<JsonObject, Caller | null>({
+    name: 'access',
     sizeMax: 200,
     parallelMax: 2,
     run: (requests) =>

@@ -14,7 +14,7 @@ export function errorAnswers(logger: Logger): Middleware<RequestState> {
     } catch (error) {
       const known = error instanceof GatewayError ? error : translate(error);
       if (known.status >= 500) {
-        logger.error({ error, requestId: ctx.state.requestId, code: known.code }, 'request.failed');
+        logger.error({ error, code: known.code }, 'request.failed');
       }
       answer(ctx, known);
     }

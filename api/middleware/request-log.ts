@@ -1,8 +1,12 @@
-/** Gives every request an id and logs it: method, route, status, ids, time; never bodies or queries. */
+/**
+ * Gives every request an id, which every line about it carries, and logs it: method, route, status, ids,
+ * time; never bodies or queries.
+ */
 import type { Middleware } from 'koa';
 import { newId } from '../../domain/ids.ts';
+import { withCorrelation } from '../../platform/correlation.ts';
 import type { Logger } from '../../platform/logger.ts';
-import type { RequestState } from '../context.ts';
+import { routeOf, type Context, type RequestState } from '../context.ts';
 
 /** An id of the caller's is kept only in this form. */
 const foreignId = /^[A-Za-z0-9-]{8,64}$/;
@@ -13,19 +17,22 @@ export function requestLog(logger: Logger): Middleware<RequestState> {
     const given = ctx.get('x-request-id');
     ctx.state.requestId = foreignId.test(given) ? given : newId('request');
     ctx.set('X-Request-Id', ctx.state.requestId);
-    const startedAt = performance.now();
-    await next();
-    logger.info(
-      {
-        requestId: ctx.state.requestId,
-        method: ctx.method,
-        route: ctx.state.route ?? 'none',
-        status: ctx.status,
-        organizationId: ctx.state.caller?.organizationId,
-        keyId: ctx.state.caller?.keyId,
-        tookMs: Math.round((performance.now() - startedAt) * 10) / 10,
-      },
-      'request.answered',
-    );
+    await withCorrelation({ requestId: ctx.state.requestId }, () => logged(logger, ctx, next));
   };
+}
+
+async function logged(logger: Logger, ctx: Context, next: () => Promise<void>): Promise<void> {
+  const startedAt = performance.now();
+  await next();
+  logger.info(
+    {
+      method: ctx.method,
+      route: routeOf(ctx),
+      status: ctx.status,
+      organizationId: ctx.state.caller?.organizationId,
+      keyId: ctx.state.caller?.keyId,
+      tookMs: Math.round((performance.now() - startedAt) * 10) / 10,
+    },
+    'request.answered',
+  );
 }

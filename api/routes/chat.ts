@@ -6,6 +6,7 @@ import type { OpenChat } from '../../activities/chat/open-chat.ts';
 import type { ChatCatalog } from '../../catalog/chat-catalog.ts';
 import { assert } from '../../domain/assert.ts';
 import { GatewayError } from '../../domain/errors.ts';
+import { firstTokenSent } from '../../platform/observations.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import {
   completionsPresentation,
@@ -25,6 +26,13 @@ interface ChatRoutesDeps {
   catalog: Pick<ChatCatalog, 'find'>;
   outbound: Outbound;
   stallTimeoutMs: number;
+}
+
+/** A chat that is answered as it comes. */
+interface Streamed extends Shown {
+  /** When its request came, by `performance.now()`. */
+  startedAtMs: number;
+  provider: string;
 }
 
 /** Pictures travel inside the request. */
@@ -53,15 +61,18 @@ export function addChatRoutes(router: Router<RequestState>, deps: ChatRoutesDeps
 
   const handle = (schema: z.ZodType<ChatRequest>, presentation: Presentation) => {
     return async (ctx: Context): Promise<void> => {
+      const startedAtMs = performance.now();
       const shown = await open(ctx, schema);
-      if (shown.request.stream) await streamAnswer(ctx, shown, presentation);
-      else await wholeAnswer(ctx, shown, presentation);
+      if (shown.request.stream) {
+        const { provider } = deps.catalog.find(shown.request.model);
+        await streamAnswer(ctx, { ...shown, startedAtMs, provider }, presentation);
+      } else await wholeAnswer(ctx, shown, presentation);
     };
   };
 
   async function streamAnswer(
     ctx: Context,
-    shown: Shown,
+    shown: Streamed,
     presentation: Presentation,
   ): Promise<void> {
     const out = createEventStream(ctx.res, {
@@ -93,11 +104,17 @@ function watch({ res }: Context, chat: OpenChat): void {
   else res.once('close', () => chat.callerLeft());
 }
 
-async function relay(shown: Shown, presentation: Presentation, out: EventStream): Promise<void> {
+async function relay(shown: Streamed, presentation: Presentation, out: EventStream): Promise<void> {
+  let silent = true;
   for await (const steps of shown.chat.events()) {
     const text = presentation.steps(shown, steps);
     if (text === '') continue;
     const wait = out.write(text);
+    if (silent && steps.some(({ written }) => written !== '')) {
+      silent = false;
+      const seconds = (performance.now() - shown.startedAtMs) / 1000;
+      firstTokenSent.publish({ provider: shown.provider, seconds });
+    }
     if (wait) await wait;
   }
 }

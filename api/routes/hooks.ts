@@ -10,7 +10,9 @@ import type { NotificationRelay } from '../../activities/notification-relay.ts';
 import type { Inbox } from '../../activities/notifications.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
+import { correlate } from '../../platform/correlation.ts';
 import type { Logger } from '../../platform/logger.ts';
+import { workflowIdOf } from '../../workflows/contract.ts';
 import type { RequestState } from '../context.ts';
 import { readBody } from '../middleware/body.ts';
 
@@ -34,6 +36,7 @@ export function addHookRoutes(router: Router<RequestState>, deps: HookRoutesDeps
     const ours =
       queue && isId('job', jobId) && /^\d{1,3}$/.test(callIndex) && deps.urls.holds(address, mac);
     if (!ours) throw new GatewayError('NOT_FOUND');
+    correlate({ jobId, workflowId: workflowIdOf(jobId) });
     const body = await readBody(ctx, notificationBytesMax);
     const headers = Object.fromEntries(
       Object.entries(ctx.headers).map(([header, value]) => [header, value?.toString()]),

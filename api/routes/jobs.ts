@@ -6,6 +6,8 @@ import { z } from 'zod';
 import type { JobReads, JobRecord } from '../../activities/job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
+import { correlate } from '../../platform/correlation.ts';
+import { workflowIdOf } from '../../workflows/contract.ts';
 import type { Context, RequestState } from '../context.ts';
 import { authorize } from '../middleware/authenticate.ts';
 import { parseWith } from '../middleware/body.ts';
@@ -53,6 +55,7 @@ export function addJobRoutes(router: Router<RequestState>, deps: JobRoutesDeps):
       ? await deps.reads.read(ctx.state.caller.organizationId, jobId)
       : null;
     if (!job) throw new GatewayError('JOB_NOT_FOUND');
+    correlate({ jobId, workflowId: workflowIdOf(jobId) });
     return job;
   }
 

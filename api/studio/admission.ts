@@ -15,6 +15,7 @@ import type { ReserveVerdict } from '../../activities/ledger/ledger.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
+import { correlate } from '../../platform/correlation.ts';
 import type { JobPlan } from '../../studio/job-plan.ts';
 import {
   searchAttributes,
@@ -77,6 +78,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
 
   return {
     async admit(plan) {
+      correlate({ jobId: plan.jobId, workflowId: workflowIdOf(plan.jobId) });
       const heard = hear(deps.news, plan.jobId);
       try {
         const { eager } = await start(deps, plan);

@@ -2,12 +2,14 @@
  * A whole gateway for one test file: fresh database and storage, a sandbox process, the API in this
  * process with a worker on its connection, and, when asked for, further API or worker processes.
  */
+import assert from 'node:assert/strict';
 import { fork, type ChildProcess } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { expect, inject } from 'vitest';
 import { startApi, type Api } from '../../api/server.ts';
@@ -94,11 +96,18 @@ export interface TestGateway {
   close: () => Promise<void>;
 }
 
+/** A line of a process's log. */
+export type LogLine = Record<string, unknown> & { msg: string };
+
 /** A process of the gateway that a test may end as it likes. */
 export interface SpawnedProcess {
   child: ChildProcess;
   /** Where an API process listens; 0 for a worker. */
   port: number;
+  /** Where it serves its metrics; 0 without METRICS_PORT. */
+  metricsPort: number;
+  /** What it has logged so far. */
+  lines: LogLine[];
 }
 
 interface CallerOptions {
@@ -220,17 +229,23 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
     },
     async spawn(script, extra = {}) {
       const child = fork(join(root, script, 'main.ts'), {
-        stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+        stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
         env: { PATH: process.env['PATH'], ...env, LOG_LEVEL: 'fatal', ...extra },
       });
       children.push(child);
+      const lines: LogLine[] = [];
+      createInterface({ input: child.stdout ?? assert.fail('stdout is a pipe') }).on(
+        'line',
+        (line) => lines.push(JSON.parse(line) as LogLine),
+      );
       const [message] = await Promise.race([
         once(child, 'message'),
         once(child, 'exit').then(([code]) => {
           throw new Error(`${script} exited with ${code} before it was ready`);
         }),
       ]);
-      return { child, port: (message as { port?: number }).port ?? 0 };
+      const { port, metricsPort } = message as { port?: number; metricsPort?: number | null };
+      return { child, port: port ?? 0, metricsPort: metricsPort ?? 0, lines };
     },
     async close() {
       await Promise.all(children.map(endChild));

@@ -1,0 +1,214 @@
+/**
+ * The metrics of a process: names, labels and buckets, all in one place. Labels are words from closed
+ * lists (routes, providers, workflow types, error codes), never ids. Amounts are credits, times seconds.
+ */
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+
+/** Seconds from a database statement to a sync answer of a slow provider. */
+const requestSeconds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+/** Seconds of a job: pictures take some, films take many. */
+const jobSeconds = [0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600];
+const waitSeconds = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5];
+const batchSizes = [1, 2, 4, 8, 16, 32, 64, 128, 200];
+
+function counter<Label extends string>(
+  registry: Registry,
+  name: string,
+  [help, ...labelNames]: [string, ...Label[]],
+): Counter<Label> {
+  return new Counter({ name: `gateway_${name}`, help, labelNames, registers: [registry] });
+}
+
+function gauge<Label extends string>(
+  registry: Registry,
+  name: string,
+  [help, ...labelNames]: [string, ...Label[]],
+): Gauge<Label> {
+  return new Gauge({ name: `gateway_${name}`, help, labelNames, registers: [registry] });
+}
+
+/** Makes histograms of a registry with the same buckets. */
+function histograms(registry: Registry, buckets: number[]) {
+  return <Label extends string>(
+    name: string,
+    [help, ...labelNames]: [string, ...Label[]],
+  ): Histogram<Label> =>
+    new Histogram({ name: `gateway_${name}`, help, labelNames, buckets, registers: [registry] });
+}
+
+/** What the API counts. */
+function requestMetrics(registry: Registry) {
+  const timed = histograms(registry, requestSeconds);
+  return {
+    requests: counter(registry, 'http_requests_total', [
+      'Answered requests by route pattern and status.',
+      'method',
+      'route',
+      'status',
+    ]),
+    requestSeconds: timed('http_request_duration_seconds', [
+      'From the request to the end of its answer; includes the wait of synchronous Studio calls.',
+      'method',
+      'route',
+    ]),
+    requestsInFlight: gauge(registry, 'http_requests_in_flight', ['Requests being answered now.']),
+    firstTokenSeconds: timed('chat_first_token_seconds', [
+      'From a streamed chat request to its first words, by provider.',
+      'provider',
+    ]),
+    notifications: counter(registry, 'notifications_total', [
+      "Providers' webhooks: new, repeated, late (the job had ended), refused (not signed by the provider).",
+      'provider',
+      'outcome',
+    ]),
+    notificationSeconds: timed('notification_delivery_seconds', [
+      'From a webhook to the workflow that was told of it.',
+      'provider',
+    ]),
+  };
+}
+
+/** Credits and jobs. */
+function ledgerMetrics(registry: Registry) {
+  return {
+    creditsReserved: counter(registry, 'credits_reserved_total', ['Credits reserved.', 'kind']),
+    creditsCharged: counter(registry, 'credits_charged_total', ['Credits charged.', 'kind']),
+    creditsReleased: counter(registry, 'credits_released_total', [
+      'Reserved credits that went back, in whole or in part.',
+      'kind',
+    ]),
+    reservationsRefused: counter(registry, 'reservations_refused_total', [
+      'Reservations that the ledger refused.',
+      'kind',
+      'verdict',
+    ]),
+    jobsEnded: counter(registry, 'jobs_ended_total', [
+      'Ended Studio jobs by workflow type, status and error code.',
+      'type',
+      'status',
+      'reason',
+    ]),
+    jobSeconds: histograms(registry, jobSeconds)('job_duration_seconds', [
+      'From the reservation to the settlement of a Studio job.',
+      'type',
+      'status',
+    ]),
+    batchSize: histograms(registry, batchSizes)('batch_size', [
+      'Items that shared a round trip and a commit.',
+      'batch',
+    ]),
+    poolConnections: gauge(registry, 'postgres_pool_connections', [
+      'Connections of this process by state.',
+      'state',
+    ]),
+    poolWaiting: gauge(registry, 'postgres_pool_waiting', [
+      'Queries of this process that wait for a connection.',
+    ]),
+    poolWaitSeconds: histograms(registry, waitSeconds)('postgres_pool_wait_seconds', [
+      'From a query to the connection it runs on.',
+    ]),
+  };
+}
+
+/** Calls to providers. */
+function providerMetrics(registry: Registry) {
+  return {
+    providerRequests: counter(registry, 'provider_requests_total', [
+      'Exchanges with providers: ok, pending, or why they gave nothing.',
+      'provider',
+      'verb',
+      'outcome',
+    ]),
+    providerSeconds: histograms(registry, requestSeconds)('provider_request_duration_seconds', [
+      'Time of an exchange with a provider.',
+      'provider',
+      'verb',
+    ]),
+    providerResults: counter(registry, 'provider_results_total', [
+      'Results of queued work by what woke the look: the webhook, or the timer (the webhook was lost or late).',
+      'provider',
+      'woken_by',
+    ]),
+  };
+}
+
+/** What a worker reads from Postgres and Temporal; every worker tells the same: use max, not sum. */
+export function createStateMetrics({ registry }: Metrics) {
+  return {
+    reservationsOpen: gauge(registry, 'reservations_open', ['Open reservations.', 'kind']),
+    reservationsOpenCredits: gauge(registry, 'reservations_open_credits', [
+      'Credits of open reservations.',
+      'kind',
+    ]),
+    reservationAgeSeconds: gauge(registry, 'reservation_oldest_age_seconds', [
+      'Age of the oldest open reservation.',
+      'kind',
+    ]),
+    jobsOverdue: gauge(registry, 'jobs_overdue', [
+      'Jobs that are not settled although their deadline has passed.',
+    ]),
+    jobsVerifying: gauge(registry, 'jobs_verifying', [
+      "Jobs whose provider's outcome is unknown for now.",
+    ]),
+    notificationsWaiting: gauge(registry, 'notifications_waiting', [
+      'Webhooks that no workflow has been told of yet.',
+    ]),
+    notificationAgeSeconds: gauge(registry, 'notification_oldest_age_seconds', [
+      'Age of the oldest webhook that no workflow has been told of.',
+    ]),
+    auditRows: gauge(registry, 'ledger_audit_rows', [
+      'Broken promises of the ledger at the last audit; 0 while all is well.',
+    ]),
+    auditedAt: gauge(registry, 'ledger_audit_success_timestamp_seconds', [
+      'When the audit was last read (Unix time).',
+    ]),
+    sweeperActions: counter(registry, 'sweeper_actions_total', [
+      'What the sweeper found and did.',
+      'action',
+    ]),
+    sweptAt: gauge(registry, 'sweeper_success_timestamp_seconds', [
+      'End of the last good pass of the sweeper (Unix time).',
+    ]),
+    taskQueueBacklog: gauge(registry, 'task_queue_backlog', [
+      'Tasks that wait for a worker, by queue and kind of task.',
+      'queue',
+      'task',
+    ]),
+    taskQueueAgeSeconds: gauge(registry, 'task_queue_backlog_age_seconds', [
+      'Age of the oldest waiting task.',
+      'queue',
+      'task',
+    ]),
+    taskQueuePollers: gauge(registry, 'task_queue_pollers', [
+      'Workers that the server has heard of in the last two minutes.',
+      'queue',
+      'task',
+    ]),
+  };
+}
+
+/** See `createStateMetrics`. */
+export type StateMetrics = ReturnType<typeof createStateMetrics>;
+
+/** The metrics that every process has. */
+export function createMetrics() {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const collectors: (() => unknown)[] = [];
+  return {
+    registry,
+    /** Has values that are read, not counted, set before each scrape. It must not reject. */
+    onScrape: (collect: () => unknown) => void collectors.push(collect),
+    /** The page that Prometheus reads. */
+    async page(): Promise<string> {
+      await Promise.all(collectors.map((collect) => collect()));
+      return registry.metrics();
+    },
+    ...requestMetrics(registry),
+    ...ledgerMetrics(registry),
+    ...providerMetrics(registry),
+  };
+}
+
+/** See `createMetrics`. */
+export type Metrics = ReturnType<typeof createMetrics>;

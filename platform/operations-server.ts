@@ -1,0 +1,84 @@
+/**
+ * A port for those who run the process: /metrics for Prometheus, /healthz and /readyz for probes. It is
+ * not the callers' port: it listens on the loopback interface unless METRICS_HOST says otherwise.
+ */
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import { assert } from '../domain/assert.ts';
+import type { Config } from './config.ts';
+import type { Metrics } from './metrics.ts';
+import { checkReadiness, type Readiness } from './readiness.ts';
+
+interface OperationsOptions {
+  /** Null where nothing is measured: then there is no such port. */
+  metrics: Metrics | null;
+  readiness: Readiness;
+  /** Where the Temporal SDK of this process shows its own metrics; null when it shows none. */
+  sdkMetricsUrl: string | null;
+}
+
+type Served = OperationsOptions & { metrics: Metrics };
+
+/** A listening operations port. */
+export interface OperationsServer {
+  port: number;
+  close: () => Promise<void>;
+}
+
+const sdkTimeoutMs = 2000;
+
+/** Opens the port of METRICS_PORT; null without it. */
+export async function openOperationsServer(
+  config: Config,
+  { metrics, ...options }: OperationsOptions,
+): Promise<OperationsServer | null> {
+  if (!metrics) return null;
+  const server = createServer((request, response) => {
+    void answer({ metrics, ...options }, request.url ?? '', response).catch(() =>
+      response.destroy(),
+    );
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(config.METRICS_PORT, config.METRICS_HOST, resolve);
+  });
+  const address = server.address();
+  assert(typeof address === 'object' && address, 'the server listens on a port');
+  return { port: address.port, close: () => closeServer(server) };
+}
+
+async function answer(options: Served, url: string, response: ServerResponse): Promise<void> {
+  const path = url.split('?', 1)[0];
+  if (path === '/metrics') {
+    const text = `${await options.metrics.page()}${await sdkMetrics(options.sdkMetricsUrl)}`;
+    response.writeHead(200, { 'content-type': options.metrics.registry.contentType }).end(text);
+  } else if (path === '/healthz') {
+    sendJson(response, 200, { status: 'ok' });
+  } else if (path === '/readyz') {
+    const { ready, checks } = await checkReadiness(options.readiness);
+    sendJson(response, ready ? 200 : 503, { status: ready ? 'ready' : 'not ready', checks });
+  } else sendJson(response, 404, { error: 'NOT_FOUND' });
+}
+
+function sendJson(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+/** The SDK serves its own text; both halves are one page, so that one scrape gets all. */
+async function sdkMetrics(url: string | null): Promise<string> {
+  if (url === null) return '';
+  try {
+    const page = await fetch(url, { signal: AbortSignal.timeout(sdkTimeoutMs) });
+    return page.ok ? await page.text() : '';
+  } catch {
+    // The gateway's own metrics are worth more than the answer to why the SDK's are missing.
+    return '';
+  }
+}
+
+async function closeServer(server: Server): Promise<void> {
+  const closed = new Promise<void>((resolve) => {
+    server.close(() => resolve());
+  });
+  server.closeAllConnections();
+  await closed;
+}

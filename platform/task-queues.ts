@@ -1,0 +1,63 @@
+/** What the Temporal server knows of task queues: who polls them, and what waits in them. */
+import type { NativeConnection } from '@temporalio/worker';
+
+/** Kind of task; a queue has one list of each. */
+export type TaskKind = 'workflow' | 'activity';
+
+/** A task queue as the server sees it. */
+export interface TaskQueueState {
+  /** Identities that polled within the last two minutes. */
+  pollers: string[];
+  backlog: number;
+  backlogAgeSeconds: number;
+}
+
+/** `TaskQueueType` of temporal.api.enums.v1. */
+const workflowType = 1;
+const activityType = 2;
+/** A poll lasts a minute at most; the server remembers pollers for five. */
+const pollerAgeMaxMs = 120_000;
+const describeTimeoutMs = 2500;
+
+/** Asks for one queue and kind. */
+export async function describeTaskQueue(
+  connection: NativeConnection,
+  namespace: string,
+  { queue, task }: { queue: string; task: TaskKind },
+): Promise<TaskQueueState> {
+  const described = await connection.withDeadline(Date.now() + describeTimeoutMs, () =>
+    connection.workflowService.describeTaskQueue({
+      namespace,
+      taskQueue: { name: queue },
+      taskQueueType: task === 'workflow' ? workflowType : activityType,
+      reportStats: true,
+    }),
+  );
+  const oldestMs = Date.now() - pollerAgeMaxMs;
+  const { stats, pollers } = described;
+  return {
+    pollers: (pollers ?? [])
+      .filter(({ lastAccessTime }) => Number(lastAccessTime?.seconds ?? 0) * 1000 >= oldestMs)
+      .map(({ identity }) => identity ?? ''),
+    backlog: Number(stats?.approximateBacklogCount ?? 0),
+    backlogAgeSeconds: Number(stats?.approximateBacklogAge?.seconds ?? 0),
+  };
+}
+
+/** Makes a question that is asked again only after a while: probes and scrapes come often. */
+export function remembered<Answer>(
+  ask: () => Promise<Answer>,
+  ageMaxMs: number,
+): () => Promise<Answer> {
+  let askedAtMs = Number.NEGATIVE_INFINITY;
+  let answer: Promise<Answer> | undefined;
+  return () => {
+    if (!answer || performance.now() - askedAtMs > ageMaxMs) {
+      askedAtMs = performance.now();
+      answer = ask();
+      // A failure is not kept: the next one who asks tries again.
+      answer.catch(() => (answer = undefined));
+    }
+    return answer;
+  };
+}

@@ -1,0 +1,47 @@
+/**
+ * Tracing, as the rest of the code sees it. Without OTEL_EXPORTER_OTLP_ENDPOINT there is none: nothing is
+ * loaded, and whoever would trace holds a null. No span travels to strangers: providers get no
+ * `traceparent`.
+ */
+import type { Config } from './config.ts';
+
+/** What a span says when it begins. Attributes are ids and words, never contents. */
+export interface SpanStart {
+  name: string;
+  kind: 'server' | 'client' | 'producer' | 'consumer' | 'internal';
+  attributes?: Record<string, string | number | boolean>;
+  /** W3C trace context of the span that caused this one; without it, the current span did. */
+  traceparent?: string | undefined;
+}
+
+/** A span while it is open. */
+export interface OpenSpan {
+  rename: (name: string) => void;
+  set: (attributes: Record<string, string | number | boolean>) => void;
+  /** Marks it as failed although nothing was thrown. */
+  fail: (why: string) => void;
+}
+
+/** Spans of a process. */
+export interface Tracing {
+  /** Runs work in a span; what it throws marks the span and is thrown on. */
+  inSpan: <Result>(start: SpanStart, work: (span: OpenSpan) => Promise<Result>) => Promise<Result>;
+  /** W3C trace context of the current span. */
+  traceparent: () => string | undefined;
+  /** Exports what is left. */
+  close: () => Promise<void>;
+}
+
+/** Opens the exporter, or gives null where none is configured. */
+export async function openTracing(config: Config): Promise<Tracing | null> {
+  const endpoint = config.OTEL_EXPORTER_OTLP_ENDPOINT;
+  if (endpoint === undefined) return null;
+  const { openOtlpTracing } = await import('./otlp-tracing.ts');
+  return openOtlpTracing({
+    url: `${endpoint.replace(/\/$/, '')}/v1/traces`,
+    headers: config.OTEL_EXPORTER_OTLP_HEADERS,
+    serviceName: config.OTEL_SERVICE_NAME,
+    ratio: config.OTEL_TRACES_SAMPLER_ARG,
+    flushIntervalMs: config.OTEL_BSP_SCHEDULE_DELAY,
+  });
+}

@@ -1,0 +1,165 @@
+/** Metrics, probes and log lines of real processes: an API without workers and a worker beside it. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type SpawnedProcess, type TestGateway } from '../harness/gateway.ts';
+import { readPage, seriesOf, sumOf, type Page } from './page.ts';
+
+const generate = '/api/v1/studio/image/generate';
+const requestId = 'request-of-the-metrics-test';
+let gateway: TestGateway;
+let api: SpawnedProcess;
+let worker: SpawnedProcess;
+const scrape = ({ metricsPort }: SpawnedProcess): Promise<Page> =>
+  readPage(`http://127.0.0.1:${metricsPort}/metrics`);
+const probe = async (port: number, path: string) => {
+  const answer = await fetch(`http://127.0.0.1:${port}${path}`);
+  return { status: answer.status, body: (await answer.json()) as { checks: object } };
+};
+const call = async (path: string, body: object): Promise<{ status: number; body: string }> => {
+  const answer = await fetch(`http://127.0.0.1:${api.port}${path}`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${gateway.caller.key}`,
+      'content-type': 'application/json',
+      'x-request-id': requestId,
+    },
+    body: JSON.stringify(body),
+  });
+  return { status: answer.status, body: await answer.text() };
+};
+
+beforeAll(async () => {
+  gateway = await startGateway({ worker: false });
+  const env = { METRICS_PORT: '0', API_PORT: '0', LOG_LEVEL: 'info', AUDIT_INTERVAL_MS: '500' };
+  worker = await gateway.spawn('worker', env);
+  api = await gateway.spawn('api', { ...env, API_WORKER: 'false' });
+});
+afterAll(async () => {
+  await gateway.expectSettled();
+  await gateway.close();
+});
+
+describe('probes', () => {
+  it('are ready once the server has seen the pollers', async () => {
+    await expect.poll(() => probe(worker.metricsPort, '/readyz')).toMatchObject({ status: 200 });
+    const checks = { postgres: true, temporal: true, workers: true, pollers: true };
+    for (const port of [worker.metricsPort, api.metricsPort, api.port]) {
+      await expect
+        .poll(() => probe(port, '/readyz'))
+        .toMatchObject({ status: 200, body: { checks } });
+      expect((await probe(port, '/healthz')).status).toBe(200);
+    }
+    expect((await probe(worker.metricsPort, '/nothing')).status).toBe(404);
+  });
+});
+
+describe('metrics', () => {
+  it('tell what an image and a chat cost, whoever did what', async () => {
+    const image = await call(generate, { prompt: 'a pier' });
+    expect(image.status).toBe(200);
+    const wrong = await call(generate, { prompt: 'a pier', model: 'no-such-model' });
+    expect(wrong.status).toBe(400);
+    const chat = await call('/api/v1/chat', {
+      model: 'gpt-5-mini',
+      messages: [{ role: 'user', content: 'hello' }],
+      stream: true,
+    });
+    expect(chat.body).toContain('[DONE]');
+    await expect
+      .poll(async () => sumOf(await scrape(api), 'gateway_credits_charged_total', { kind: 'chat' }))
+      .toBeGreaterThan(0);
+
+    const page = await scrape(api);
+    const route = generate;
+    expect(sumOf(page, 'gateway_http_requests_total', { route, status: '200' })).toBe(1);
+    expect(sumOf(page, 'gateway_http_requests_total', { route, status: '400' })).toBe(1);
+    expect(sumOf(page, 'gateway_http_request_duration_seconds_count', { route })).toBe(2);
+    expect(sumOf(page, 'gateway_chat_first_token_seconds_count', { provider: 'openai' })).toBe(1);
+    expect(
+      sumOf(page, 'gateway_provider_requests_total', {
+        provider: 'openai',
+        verb: 'chat',
+        outcome: 'ok',
+      }),
+    ).toBe(1);
+    expect(sumOf(page, 'gateway_batch_size_count', { batch: 'access' })).toBeGreaterThan(1);
+    expect(sumOf(page, 'gateway_postgres_pool_wait_seconds_count')).toBeGreaterThan(1);
+
+    const work = await scrape(worker);
+    const { credits } = JSON.parse(image.body) as { credits: { cost: number } };
+    const studio = { kind: 'studio' };
+    expect(sumOf(work, 'gateway_credits_reserved_total', studio)).toBeCloseTo(credits.cost);
+    expect(sumOf(work, 'gateway_credits_charged_total', studio)).toBeCloseTo(credits.cost);
+    expect(sumOf(work, 'gateway_credits_released_total', studio)).toBe(0);
+    expect(
+      sumOf(work, 'gateway_jobs_ended_total', {
+        type: 'imageGenerate',
+        status: 'completed',
+        reason: 'none',
+      }),
+    ).toBe(1);
+    expect(
+      sumOf(work, 'gateway_provider_requests_total', { provider: 'fal', verb: 'submit' }),
+    ).toBe(1);
+  });
+
+  it('tell why a provider gave nothing, and what went back', async () => {
+    const released = { kind: 'studio' };
+    const before = sumOf(await scrape(worker), 'gateway_credits_released_total', released);
+    await gateway.sandbox.inject({ match: 'a wreck', faults: 'policy' });
+    const refused = await call(generate, { prompt: 'a wreck' });
+    expect(refused).toMatchObject({ status: 400 });
+    const page = await scrape(worker);
+    expect(sumOf(page, 'gateway_credits_released_total', released)).toBeGreaterThan(before);
+    const ended = { type: 'imageGenerate', status: 'failed', reason: 'CONTENT_POLICY' };
+    expect(sumOf(page, 'gateway_jobs_ended_total', ended)).toBe(1);
+    const outcome = { provider: 'fal', outcome: 'content_policy' };
+    expect(sumOf(page, 'gateway_provider_requests_total', outcome)).toBeGreaterThan(0);
+  });
+
+  it('tell the state of the gateway from the worker alone', async () => {
+    const queued = { queue: 'studio', task: 'workflow' };
+    await expect
+      .poll(async () => sumOf(await scrape(worker), 'gateway_task_queue_pollers', queued))
+      .toBe(1);
+    await expect
+      .poll(async () =>
+        sumOf(await scrape(worker), 'gateway_ledger_audit_success_timestamp_seconds'),
+      )
+      .toBeGreaterThan(1e9);
+    const page = await scrape(worker);
+    expect(sumOf(page, 'gateway_reservations_open', { kind: 'studio' })).toBe(0);
+    expect(sumOf(page, 'gateway_task_queue_backlog', queued)).toBe(0);
+    expect(sumOf(page, 'gateway_ledger_audit_rows')).toBe(0);
+    expect(sumOf(page, 'gateway_sweeper_success_timestamp_seconds')).toBeGreaterThan(1e9);
+    expect(seriesOf(await scrape(api), 'gateway_ledger_audit_rows')).toEqual([]);
+  });
+
+  it('have the SDK’s own on the same page', async () => {
+    const names = [...(await scrape(worker)).keys()].filter((name) => name.startsWith('temporal_'));
+    expect(names).toContain('temporal_worker_task_slots_available');
+  });
+});
+
+describe('log lines', () => {
+  it('carry the ids of the request, the job and the workflow', async () => {
+    const answer = await call(generate, { prompt: 'a buoy', async: true });
+    const { jobId } = (JSON.parse(answer.body) as { data: { jobId: string } }).data;
+    await gateway.untilDone(jobId);
+    const ids = { requestId, jobId, workflowId: jobId };
+    const line = (process: SpawnedProcess, msg: string) =>
+      process.lines.find((found) => found.msg === msg && found['jobId'] === jobId);
+    await expect
+      .poll(() => line(api, 'request.answered'))
+      .toMatchObject({ ...ids, route: generate });
+    await expect.poll(() => line(worker, 'reservation.decided')).toMatchObject(ids);
+    await expect.poll(() => line(worker, 'reservation.charged')).toMatchObject(ids);
+  });
+
+  it('of a job name it whoever writes them, and of nothing name nothing', () => {
+    const lines = [...api.lines, ...worker.lines];
+    const nameless = lines.filter((line) => 'jobId' in line && !('workflowId' in line));
+    expect(nameless).toEqual([]);
+    const strangers = worker.lines.filter((line) => line.msg === 'worker.polling');
+    expect(strangers.every((line) => !('requestId' in line))).toBe(true);
+  });
+});

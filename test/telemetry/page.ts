@@ -1,0 +1,46 @@
+/** Reading a page of metrics (https://prometheus.io/docs/instrumenting/exposition_formats/). */
+
+/** One value of a metric. */
+export interface Sample {
+  labels: Record<string, string>;
+  value: number;
+}
+
+/** Samples by name, `_bucket`, `_sum` and `_count` included. */
+export type Page = Map<string, Sample[]>;
+
+/** Reads a page. */
+export async function readPage(url: string): Promise<Page> {
+  const answer = await fetch(url);
+  if (!answer.ok) throw new Error(`${url} answered ${answer.status}`);
+  const page: Page = new Map();
+  for (const line of (await answer.text()).split('\n')) {
+    const [, name, labels = '', value] = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/.exec(line) ?? [];
+    if (name === undefined || value === undefined) continue;
+    const samples = page.get(name) ?? [];
+    samples.push({
+      labels: Object.fromEntries(
+        [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, key = '', text = '']) => [
+          key,
+          text,
+        ]),
+      ),
+      value: Number(value),
+    });
+    page.set(name, samples);
+  }
+  return page;
+}
+
+/** The samples of a metric that have these labels. */
+export function seriesOf(page: Page, name: string, labels: Record<string, string> = {}): Sample[] {
+  return (page.get(name) ?? []).filter((sample) =>
+    Object.entries(labels).every(([key, value]) => sample.labels[key] === value),
+  );
+}
+
+/** Their sum; NaN when there is none, which equals nothing. */
+export function sumOf(page: Page, name: string, labels: Record<string, string> = {}): number {
+  const found = seriesOf(page, name, labels);
+  return found.length === 0 ? Number.NaN : found.reduce((sum, { value }) => sum + value, 0);
+}

@@ -1,0 +1,50 @@
+/** The ids and the span under which an activity runs, from its own info and the header of its workflow. */
+import type { Context } from '@temporalio/activity';
+import type { ActivityInterceptorsFactory } from '@temporalio/worker';
+import { isId } from '../domain/ids.ts';
+import { withCorrelation } from '../platform/correlation.ts';
+import { contextOf } from '../platform/job-context.ts';
+import type { Tracing } from '../platform/tracing.ts';
+
+/** Makes the interceptor of every activity. */
+export function activityContext(tracing: Tracing | null): ActivityInterceptorsFactory {
+  return (context) => ({
+    inbound: {
+      execute(input, next) {
+        const { requestId, traceparent } = contextOf(input.headers);
+        const ids = { ...(requestId !== undefined && { requestId }), ...idsOf(context) };
+        return withCorrelation(ids, () =>
+          tracing ? inSpan(tracing, { context, traceparent }, () => next(input)) : next(input),
+        );
+      },
+    },
+  });
+}
+
+/** The workflow of a job has the job's id (workflows/contract.ts); others have ids of their own. */
+function idsOf({ info }: Context): { jobId?: string; workflowId?: string } {
+  const workflowId = info.workflowExecution?.workflowId;
+  if (workflowId === undefined) return {};
+  return { ...(isId('job', workflowId) && { jobId: workflowId }), workflowId };
+}
+
+function inSpan(
+  tracing: Tracing,
+  from: { context: Context; traceparent: string | undefined },
+  run: () => Promise<unknown>,
+): Promise<unknown> {
+  const { info } = from.context;
+  return tracing.inSpan(
+    {
+      name: `activity ${info.activityType}`,
+      kind: 'consumer',
+      traceparent: from.traceparent,
+      attributes: {
+        'workflow.id': info.workflowExecution?.workflowId ?? '',
+        'workflow.type': info.workflowType ?? '',
+        'activity.attempt': info.attempt,
+      },
+    },
+    run,
+  );
+}

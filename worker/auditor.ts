@@ -1,0 +1,53 @@
+/** Reads the ledger's audit again and again: a row in it is a broken promise, and an alarm. */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Ledger } from '../activities/ledger/ledger.ts';
+import type { Logger } from '../platform/logger.ts';
+import type { StateMetrics } from '../platform/metrics.ts';
+
+interface AuditorOptions {
+  ledger: Pick<Ledger, 'audit'>;
+  logger: Logger;
+  /** 0 = never. */
+  intervalMs: number;
+  state: StateMetrics | null;
+}
+
+/** A log line names no more findings than this. */
+const toldMax = 20;
+/** The first audit comes soon: what is wrong at the start is worth knowing. */
+const firstAfterMs = 5000;
+
+/** Audits until stopped; returns what stops it. */
+export function startAuditor(options: AuditorOptions): () => Promise<void> {
+  const { intervalMs } = options;
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const pause = (waitMs: number): Promise<void> =>
+    delay(waitMs, undefined, { signal, ref: false }).catch(() => {});
+  const running = (async () => {
+    if (intervalMs === 0) return;
+    await pause(Math.min(firstAfterMs, intervalMs));
+    while (!signal.aborted) {
+      // oxlint-disable-next-line no-await-in-loop -- one audit after the other
+      await audit(options);
+      // oxlint-disable-next-line no-await-in-loop -- see above
+      await pause(intervalMs);
+    }
+  })();
+  return async () => {
+    stopping.abort();
+    await running;
+  };
+}
+
+async function audit({ ledger, logger, state }: AuditorOptions): Promise<void> {
+  try {
+    const findings = await ledger.audit();
+    state?.auditRows.set(findings.length);
+    state?.auditedAt.setToCurrentTime();
+    if (findings.length === 0) return;
+    logger.error({ rows: findings.length, findings: findings.slice(0, toldMax) }, 'ledger.broken');
+  } catch (error) {
+    logger.warn({ error }, 'ledger.not_audited');
+  }
+}

@@ -1,0 +1,107 @@
+/** What a worker tells of the whole gateway: open reservations, waiting webhooks, backlogs of task queues. */
+import type { NativeConnection } from '@temporalio/worker';
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { providerConcurrency } from '../activities/providers/registry.ts';
+import type { Services } from '../activities/services.ts';
+import { creditsFromMicro } from '../domain/credits.ts';
+import type { Config } from '../platform/config.ts';
+import type { Metrics, StateMetrics } from '../platform/metrics.ts';
+import { describeTaskQueue, remembered } from '../platform/task-queues.ts';
+import { polledQueues } from '../workflows/contract.ts';
+
+interface StateGaugesOptions {
+  config: Config;
+  services: Services;
+  connection: NativeConnection;
+  metrics: Metrics;
+  state: StateMetrics;
+}
+
+const reservations = z.object({
+  kind: z.string(),
+  count: z.number(),
+  amount: z.number(),
+  age_seconds: z.number(),
+});
+const unsettled = z.object({
+  overdue: z.number(),
+  verifying: z.number(),
+  notifications: z.number(),
+  notification_age_seconds: z.number(),
+});
+
+/** Several scrapers, or an impatient one, cost no more than one. */
+const readAgeMaxMs = 4000;
+
+/** Reads the state before each scrape. What cannot be read now is left out rather than told wrong. */
+export function showState(options: StateGaugesOptions): void {
+  const { metrics, state, services } = options;
+  const database = [
+    state.reservationsOpen,
+    state.reservationsOpenCredits,
+    state.reservationAgeSeconds,
+    state.jobsOverdue,
+    state.jobsVerifying,
+    state.notificationsWaiting,
+    state.notificationAgeSeconds,
+  ];
+  const queues = [state.taskQueueBacklog, state.taskQueueAgeSeconds, state.taskQueuePollers];
+  const readings = [
+    { read: remembered(() => readDatabase(options), readAgeMaxMs), gauges: database },
+    { read: remembered(() => readQueues(options), readAgeMaxMs), gauges: queues },
+  ];
+  for (const { read, gauges } of readings) {
+    metrics.onScrape(async () => {
+      try {
+        await read();
+      } catch (error) {
+        for (const gauge of gauges) gauge.reset();
+        services.logger.warn({ error }, 'metrics.state_not_read');
+      }
+    });
+  }
+}
+
+async function readDatabase({ services, state }: StateGaugesOptions): Promise<void> {
+  const open = await services.pool.any(sql.type(reservations)`
+    SELECT k.kind, count(r.id) AS count, coalesce(sum(r.amount), 0)::bigint AS amount,
+      coalesce(extract(epoch FROM clock_timestamp() - min(r.created_at)), 0)::float8 AS age_seconds
+    FROM (VALUES ('studio'), ('chat')) AS k (kind)
+    LEFT JOIN reservation r ON r.kind = k.kind AND r.state = 'reserved'
+    GROUP BY k.kind`);
+  for (const { kind, count, amount, age_seconds: ageSeconds } of open) {
+    state.reservationsOpen.set({ kind }, count);
+    state.reservationsOpenCredits.set({ kind }, creditsFromMicro(amount));
+    state.reservationAgeSeconds.set({ kind }, ageSeconds);
+  }
+  const counts = await services.pool.one(sql.type(unsettled)`
+    SELECT jobs.*, waiting.* FROM (
+      SELECT count(*) FILTER (WHERE j.deadline_at < clock_timestamp()) AS overdue,
+        count(*) FILTER (WHERE j.verifying) AS verifying
+      FROM reservation r JOIN job j ON j.id = r.id WHERE r.state = 'reserved') AS jobs, (
+      SELECT count(*) AS notifications,
+        coalesce(extract(epoch FROM clock_timestamp() - min(received_at)), 0)::float8
+          AS notification_age_seconds
+      FROM notification WHERE state = 'received') AS waiting`);
+  state.jobsOverdue.set(counts.overdue);
+  state.jobsVerifying.set(counts.verifying);
+  state.notificationsWaiting.set(counts.notifications);
+  state.notificationAgeSeconds.set(counts.notification_age_seconds);
+}
+
+async function readQueues({ config, connection, state }: StateGaugesOptions): Promise<void> {
+  const queues = polledQueues(config.TASK_QUEUE_PREFIX, Object.keys(providerConcurrency(config)));
+  await Promise.all(
+    queues.map(async ({ name, queue, task }) => {
+      const described = await describeTaskQueue(connection, config.TEMPORAL_NAMESPACE, {
+        queue,
+        task,
+      });
+      const labels = { queue: name, task };
+      state.taskQueueBacklog.set(labels, described.backlog);
+      state.taskQueueAgeSeconds.set(labels, described.backlogAgeSeconds);
+      state.taskQueuePollers.set(labels, new Set(described.pollers).size);
+    }),
+  );
+}
