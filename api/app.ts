@@ -20,6 +20,7 @@ import { requestLog } from './middleware/request-log.ts';
 import { createAdminRouter } from './routes/admin/admin.ts';
 import { addApiKeyRoutes } from './routes/api-keys.ts';
 import { addDocsRoutes } from './routes/docs.ts';
+import { addCodecRoutes } from './routes/admin/codec.ts';
 import { addChatRoutes } from './routes/chat.ts';
 import { addFileRoutes } from './routes/files.ts';
 import { addHealthRoutes, type Readiness } from './routes/health.ts';
@@ -79,6 +80,7 @@ function openRoutes({ config, services, client, readiness }: AppDeps): Router<Re
   const { pool, storage, signedUrls, uploads, logger } = services;
   const router = new Router<RequestState>();
   router.use(rememberRoute);
+  addCodecRoutes(router, config);
   addHealthRoutes(router, readiness);
   addDocsRoutes(router, publicBaseUrl(config));
   if (signedUrls) {

@@ -8,6 +8,7 @@ import { openServices, type Services } from '../activities/services.ts';
 import { assert } from '../domain/assert.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
+import { dataConverterOf } from '../platform/payload-codec.ts';
 import { connectTemporal, registerSearchAttributes } from '../platform/temporal.ts';
 import { searchAttributes } from '../workflows/contract.ts';
 import { createApp } from './app.ts';
@@ -62,7 +63,11 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     config.TEMPORAL_NAMESPACE,
     Object.values(searchAttributes),
   );
-  const client = new Client({ connection, namespace: config.TEMPORAL_NAMESPACE });
+  const client = new Client({
+    connection,
+    namespace: config.TEMPORAL_NAMESPACE,
+    dataConverter: dataConverterOf(config),
+  });
   const workers = options.startWorkers
     ? await options.startWorkers({ config, connection, services })
     : null;

@@ -5,6 +5,7 @@ import { createNotificationRelay } from '../activities/notification-relay.ts';
 import { openServices, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
+import { dataConverterOf } from '../platform/payload-codec.ts';
 import { connectTemporal, registerSearchAttributes } from '../platform/temporal.ts';
 import { notificationSignalName, searchAttributes, workflowIdOf } from '../workflows/contract.ts';
 import { startStudioWorkers } from './studio-worker.ts';
@@ -28,7 +29,11 @@ export async function startWorkerProcess(config: Config, logger: Logger): Promis
     config.TEMPORAL_NAMESPACE,
     Object.values(searchAttributes),
   );
-  const client = new Client({ connection, namespace: config.TEMPORAL_NAMESPACE });
+  const client = new Client({
+    connection,
+    namespace: config.TEMPORAL_NAMESPACE,
+    dataConverter: dataConverterOf(config),
+  });
   const relay = createNotificationRelay({
     client,
     inbox: createInbox(services.pool),
