@@ -23,6 +23,7 @@ import { requestLog } from './middleware/request-log.ts';
 import { createAdminRouter } from './routes/admin/admin.ts';
 import { addApiKeyRoutes } from './routes/api-keys.ts';
 import { addDocsRoutes } from './routes/docs.ts';
+import { addCodecRoutes } from './routes/admin/codec.ts';
 import { addChatRoutes } from './routes/chat.ts';
 import { addFileRoutes } from './routes/files.ts';
 import { addHealthRoutes } from './routes/health.ts';
@@ -82,6 +83,7 @@ function createParts({ config, services, client, eager }: AppDeps) {
 function openRoutes({ config, services, client, readiness }: AppDeps): Router<RequestState> {
   const { pool, storage, signedUrls, uploads, telemetry, logger } = services;
   const router = new Router<RequestState>();
+  addCodecRoutes(router, config);
   addHealthRoutes(router, readiness);
   addDocsRoutes(router, publicBaseUrl(config));
   if (signedUrls) {

@@ -8,6 +8,7 @@ import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import { handOverContext } from '../platform/job-context.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
+import { dataConverterOf } from '../platform/payload-codec.ts';
 import { connectTemporal, registerSearchAttributes } from '../platform/temporal.ts';
 import { searchAttributes } from '../workflows/contract.ts';
 import { createApp } from './app.ts';
@@ -71,6 +72,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     interceptors: { workflow: [handOverContext(services.telemetry.tracing)] },
+    dataConverter: dataConverterOf(config),
   });
   const workers = options.startWorkers
     ? await options.startWorkers({ config, connection, services })

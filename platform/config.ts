@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { ChatUpstreamError, readChatUpstreams, type ChatUpstream } from './chat-upstreams.ts';
+import { readPayloadKeys } from './payload-codec.ts';
 
 /** Values that stand in example files: a process refuses to run with one of them. */
 const sampleSecrets = new Set(['change-me', 'changeme', 'secret', 'example']);
@@ -43,6 +44,17 @@ const headerList = z
         }),
     ),
   );
+const payloadKeys = z
+  .string()
+  .optional()
+  .transform((text, context) => {
+    try {
+      return text === undefined ? [] : readPayloadKeys(text);
+    } catch (error) {
+      context.addIssue({ code: 'custom', message: error instanceof Error ? error.message : '' });
+      return z.NEVER;
+    }
+  });
 
 /** What STORAGE_DRIVER=s3 cannot do without. */
 const s3Variables = [
@@ -67,6 +79,12 @@ const variables = z.object({
   TEMPORAL_TLS_KEY_PATH: z.string().optional(),
   TEMPORAL_TLS_CA_PATH: z.string().optional(),
   TEMPORAL_API_KEY: z.string().optional(),
+  /** `id:key,…`: keys that seal what Temporal keeps, newest first (docs/payload-encryption.md). */
+  PAYLOAD_KEYS: payloadKeys,
+  /** False: the keys only open what was sealed before. */
+  PAYLOAD_ENCRYPTION: flag.optional(),
+  /** Origins of web UIs that may ask the codec endpoint. */
+  TEMPORAL_UI_ORIGINS: originList,
   /** Starts the names of all task queues: several stacks can share one namespace. */
   TASK_QUEUE_PREFIX: z
     .string()
@@ -181,6 +199,10 @@ const variables = z.object({
 });
 
 const environment = variables.superRefine((config, context) => {
+  if (config.PAYLOAD_ENCRYPTION === true && config.PAYLOAD_KEYS.length === 0) {
+    const message = 'is required by PAYLOAD_ENCRYPTION';
+    context.addIssue({ code: 'custom', path: ['PAYLOAD_KEYS'], message });
+  }
   if (config.STORAGE_DRIVER !== 's3') return;
   for (const name of s3Variables) {
     if (config[name] === undefined) {
@@ -190,7 +212,9 @@ const environment = variables.superRefine((config, context) => {
 });
 
 /** The configuration of a process: durations in milliseconds, sizes in bytes, as named. */
-export type Config = z.infer<typeof environment> & {
+export type Config = Omit<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION'> & {
+  /** Whether new payloads are sealed: with keys yes, unless told otherwise. */
+  PAYLOAD_ENCRYPTION: boolean;
   /** Chat providers that have a key, by name. */
   CHAT_UPSTREAMS: Readonly<Record<string, ChatUpstream>>;
 };
@@ -207,7 +231,11 @@ export class ConfigError extends Error {
 export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value));
   const parsed = environment.safeParse(present);
-  if (parsed.success) return { ...parsed.data, CHAT_UPSTREAMS: chatUpstreams(present) };
+  if (parsed.success) {
+    const { PAYLOAD_KEYS: keys, PAYLOAD_ENCRYPTION: encrypts = keys.length > 0 } = parsed.data;
+    const CHAT_UPSTREAMS = chatUpstreams(present);
+    return { ...parsed.data, PAYLOAD_ENCRYPTION: encrypts, CHAT_UPSTREAMS };
+  }
   const faults = new Map<string, string>();
   for (const issue of parsed.error.issues) {
     const name = issue.path.map(String).join('.');

@@ -11,6 +11,8 @@ const schema = z.object({
   webhookSecret: text,
   storageSecret: text,
   adminKey: text,
+  /** Seals what Temporal keeps, when PAYLOAD_ENCRYPTION says so; opens it always. */
+  payloadKey: text,
   /** What the bundled provider sandbox accepts in place of a fal key. */
   sandboxFalKey: text,
   /** The same for the chat providers. */
@@ -37,6 +39,7 @@ export function loadSecrets(dataDir: string): Secrets {
     webhookSecret: randomSecret(),
     storageSecret: randomSecret(),
     adminKey: `admin_${randomSecret()}`,
+    payloadKey: `local:${randomSecret()}`,
     sandboxFalKey: `sandbox_${randomSecret()}`,
     sandboxChatKey: `sandbox_${randomSecret()}`,
     sandboxElevenlabsKey: `sandbox_${randomSecret()}`,

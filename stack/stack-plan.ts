@@ -1,4 +1,5 @@
 import { dirname, join, resolve } from 'node:path';
+import { codecAccessWord } from '../platform/payload-codec.ts';
 import type { NodeProgram } from './node-service.ts';
 import type { PostgresOptions } from './postgres.ts';
 import type { Secrets } from './secrets.ts';
@@ -59,6 +60,7 @@ export function planStack(inputs: PlanInputs): StackPlan {
   const serviceEnv = {
     ...env,
     ...gatewayEnvironment(inputs, wiring),
+    ...payloadEnvironment(inputs),
     ...chatEnvironment(inputs, wiring),
     ...sandboxEnvironment(inputs, wiring),
   };
@@ -84,6 +86,7 @@ export function planStack(inputs: PlanInputs): StackPlan {
             dataDir: join(dataDir, 'temporal'),
             port: ports.temporal,
             uiPort: ports.temporalUi,
+            codecEndpoint: codecEndpoint(inputs, wiring),
             namespace: settings.temporalNamespace,
             logPath: logPath('temporal'),
           }
@@ -135,6 +138,24 @@ function gatewayEnvironment(
     WEBHOOK_SECRET: secrets.webhookSecret,
     ADMIN_API_KEY: secrets.adminKey,
   };
+}
+
+/** Off unless asked for: here the key would lie beside the database that it protects. */
+function payloadEnvironment({ ports, secrets, env }: PlanInputs): NodeJS.ProcessEnv {
+  const uiOrigins = ['127.0.0.1', 'localhost'].map((host) => `http://${host}:${ports.temporalUi}`);
+  return {
+    TEMPORAL_UI_ORIGINS: env['TEMPORAL_UI_ORIGINS'] || uiOrigins.join(','),
+    ...(!env['PAYLOAD_KEYS'] && {
+      PAYLOAD_KEYS: secrets.payloadKey,
+      PAYLOAD_ENCRYPTION: env['PAYLOAD_ENCRYPTION'] || 'false',
+    }),
+  };
+}
+
+/** Where the web UI has payloads opened; null when nothing is sealed. */
+function codecEndpoint({ secrets, env }: PlanInputs, { apiUrl }: Wiring): string | null {
+  if (env['PAYLOAD_ENCRYPTION'] !== 'true' && !env['PAYLOAD_KEYS']) return null;
+  return `${apiUrl}/api/admin/v1/temporal/codec/read/${codecAccessWord(secrets.adminKey)}`;
 }
 
 /** Points each provider without a key at the sandbox. */

@@ -11,6 +11,8 @@ export interface TemporalOptions {
   port: number;
   /** Where the web UI listens; null starts none. */
   uiPort: number | null;
+  /** Where the web UI has sealed payloads opened; null or absent: nowhere. */
+  codecEndpoint?: string | null;
   /** Default `default`. */
   namespace?: string;
   /** The CLI to run. Default: found, or installed on first use. */
@@ -55,7 +57,7 @@ const fileSettings = ['journal_mode=wal', 'synchronous=full'];
  * @throws Error with the end of the server's log when it does not come up.
  */
 export async function startTemporal(options: TemporalOptions): Promise<RunningTemporal> {
-  const { dataDir, port, uiPort, namespace = 'default' } = options;
+  const { dataDir, port, uiPort, codecEndpoint = null, namespace = 'default' } = options;
   const temporary = dataDir === null ? makeTemporaryDirectory('temporal') : null;
   const directory = resolve(dataDir ?? temporary ?? '');
   mkdirSync(directory, { recursive: true });
@@ -76,6 +78,7 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
       String(port),
       ...(uiPort === null ? ['--headless'] : ['--ui-port', String(uiPort)]),
       '--ui-disable-news-fetch',
+      ...(codecEndpoint === null ? [] : ['--ui-codec-endpoint', codecEndpoint]),
       '--namespace',
       namespace,
       '--log-level',

@@ -6,15 +6,29 @@ import { createHash } from 'node:crypto';
 import { glob, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode } from '@temporalio/worker';
+import { failureConverterPath } from '../platform/payload-codec.ts';
 
 const root = new URL('../', import.meta.url);
 const cache = new URL('.cache/', root);
 
 /** All files whose change can change a workflow: its own folder, the values it may import, the SDK. */
-const inputs = ['workflows/**/*.ts', 'domain/**/*.ts', 'package-lock.json'];
+const inputs = [
+  'workflows/**/*.ts',
+  'domain/**/*.ts',
+  'platform/failure-converter.ts',
+  'package-lock.json',
+];
+
+/** How a bundle is made. */
+interface BundleOptions {
+  /** Whether messages of failures become payloads (platform/failure-converter.ts). */
+  encodeFailures: boolean;
+}
 
 /** The code of the bundle, from the cache when its inputs are unchanged. */
-export async function loadWorkflowBundle(): Promise<{ code: string }> {
+export async function loadWorkflowBundle(
+  options: BundleOptions = { encodeFailures: false },
+): Promise<{ code: string }> {
   const hash = createHash('sha256');
   const files: string[] = [];
   for await (const file of glob(inputs, { cwd: fileURLToPath(root) })) files.push(file);
@@ -22,18 +36,21 @@ export async function loadWorkflowBundle(): Promise<{ code: string }> {
     // oxlint-disable-next-line no-await-in-loop -- the order of the files is part of the hash
     hash.update(`${file}\n`).update(await readFile(new URL(file, root)));
   }
-  const path = new URL(`workflow-bundle-${hash.digest('hex').slice(0, 16)}.js`, cache);
+  const kind = options.encodeFailures ? 'sealed' : 'plain';
+  const name = `workflow-bundle-${kind}-${hash.digest('hex').slice(0, 16)}.js`;
+  const path = new URL(name, cache);
   try {
     return { code: await readFile(path, 'utf8') };
   } catch {
-    return build(path);
+    return build(path, options);
   }
 }
 
-async function build(path: URL): Promise<{ code: string }> {
+async function build(path: URL, options: BundleOptions): Promise<{ code: string }> {
   const { code } = await bundleWorkflowCode({
     workflowsPath: fileURLToPath(new URL('workflows/index.ts', root)),
     workflowInterceptorModules: [fileURLToPath(new URL('workflows/request-context.ts', root))],
+    ...(options.encodeFailures && { failureConverterPath }),
     logger: {
       log: () => {},
       trace: () => {},

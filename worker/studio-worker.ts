@@ -7,6 +7,7 @@ import { createActivities, type Activities } from '../activities/index.ts';
 import { providerConcurrency } from '../activities/providers/registry.ts';
 import type { Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
+import { dataConverterOf } from '../platform/payload-codec.ts';
 import { providerTaskQueue, studioTaskQueue } from '../workflows/contract.ts';
 import { activityContext } from './activity-context.ts';
 import { loadWorkflowBundle } from './bundle.ts';
@@ -48,11 +49,12 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     namespace: config.TEMPORAL_NAMESPACE,
     shutdownGraceTime,
     interceptors: { activity: [activityContext(services.telemetry.tracing)] },
+    dataConverter: dataConverterOf(config),
   };
   const studio = await Worker.create({
     ...shared,
     taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
-    workflowBundle: await loadWorkflowBundle(),
+    workflowBundle: await loadWorkflowBundle({ encodeFailures: config.PAYLOAD_ENCRYPTION }),
     activities,
     maxCachedWorkflows: cachedWorkflowsMax,
     maxConcurrentWorkflowTaskExecutions: workflowTasksMax,

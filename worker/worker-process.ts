@@ -15,6 +15,7 @@ import { createStateMetrics, type StateMetrics } from '../platform/metrics.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
 import type { Readiness } from '../platform/readiness.ts';
 import { describeTaskQueue, remembered } from '../platform/task-queues.ts';
+import { dataConverterOf } from '../platform/payload-codec.ts';
 import { connectTemporal, registerSearchAttributes } from '../platform/temporal.ts';
 import {
   notificationSignalName,
@@ -62,6 +63,7 @@ export async function startWorkerProcess(
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     interceptors: { workflow: [handOverContext(tracing)] },
+    dataConverter: dataConverterOf(config),
   });
   const relay = createNotificationRelay({
     client,

@@ -188,6 +188,35 @@ describe('the environment of the programs', () => {
   });
 });
 
+describe('the encryption of payloads', () => {
+  it('is off; its key opens what was sealed while it was on', () => {
+    const { api, temporal } = plan({});
+    expect(api.env).toMatchObject({
+      PAYLOAD_KEYS: expect.stringMatching(/^local:[\w-]{43}$/),
+      PAYLOAD_ENCRYPTION: 'false',
+    });
+    expect(temporal?.codecEndpoint).toBeNull();
+  });
+
+  it('is on when asked for, and the web UI is told where payloads are opened', () => {
+    const { api, worker, temporal } = plan({ PAYLOAD_ENCRYPTION: 'true' });
+    expect(api.env['PAYLOAD_ENCRYPTION']).toBe('true');
+    expect(worker.env['PAYLOAD_KEYS']).toBe(api.env['PAYLOAD_KEYS']);
+    expect(temporal?.codecEndpoint).toMatch(
+      /^http:\/\/127\.0\.0\.1:4000\/api\/admin\/v1\/temporal\//,
+    );
+    expect(temporal?.codecEndpoint).not.toContain(api.env['ADMIN_API_KEY']);
+    expect(api.env['TEMPORAL_UI_ORIGINS']).toBe('http://127.0.0.1:8233,http://localhost:8233');
+  });
+
+  it("takes the user's keys", () => {
+    const { api, temporal } = plan({ PAYLOAD_KEYS: 'mine:x' });
+    expect(api.env).toMatchObject({ PAYLOAD_KEYS: 'mine:x' });
+    expect(api.env['PAYLOAD_ENCRYPTION']).toBeUndefined();
+    expect(temporal?.codecEndpoint).toBeTypeOf('string');
+  });
+});
+
 describe('settings', () => {
   it('names the variable of a taken port, one line each', async () => {
     const server = createServer().listen(0, '127.0.0.1');

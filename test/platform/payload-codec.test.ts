@@ -1,0 +1,135 @@
+import { createCipheriv, randomBytes } from 'node:crypto';
+import { createRequire } from 'node:module';
+import type { Payload, PayloadCodec } from '@temporalio/common';
+import { defaultPayloadConverter } from '@temporalio/common';
+import { describe, expect, it } from 'vitest';
+import { createPayloadCodec, readPayloadKeys } from '../../platform/payload-codec.ts';
+
+/** Temporal's own definition of a payload, which comes with its SDK. */
+const { temporal } = createRequire(import.meta.resolve('@temporalio/common'))(
+  '@temporalio/proto',
+) as {
+  temporal: { api: { common: { v1: { Payload: PayloadMessage } } } };
+};
+interface PayloadMessage {
+  encode: (payload: Payload) => { finish: () => Uint8Array };
+}
+
+const key = (id: string): string => `${id}:${randomBytes(32).toString('base64url')}`;
+const codecOf = (keys: string, encrypts = true): PayloadCodec =>
+  createPayloadCodec({ PAYLOAD_KEYS: readPayloadKeys(keys), PAYLOAD_ENCRYPTION: encrypts });
+const payloadOf = (value: unknown): Payload => defaultPayloadConverter.toPayload(value) ?? {};
+const valueOf = (payload: Payload): unknown => defaultPayloadConverter.fromPayload(payload);
+async function one(turned: Promise<Payload[]>): Promise<Payload> {
+  const [payload] = await turned;
+  if (!payload) throw new Error('a payload comes back');
+  return payload;
+}
+const secret = 'a lighthouse that nobody may read of';
+
+describe('sealed payloads', () => {
+  it('show nothing of what they hold and open to the same', async () => {
+    const codec = codecOf(key('one'));
+    const values = [
+      { prompt: secret },
+      secret,
+      null,
+      new Uint8Array([1, 2]),
+      [],
+      'ü'.repeat(90_000),
+    ];
+    for (const value of values) {
+      const sealed = await one(codec.encode([payloadOf(value)]));
+      expect(Buffer.from(sealed.data ?? []).toString('latin1')).not.toContain(secret.slice(2, 12));
+      expect(Object.keys(sealed.metadata ?? {})).toEqual(['encoding', 'encryption-key-id']);
+      expect(valueOf(await one(codec.decode([sealed])))).toEqual(value);
+    }
+  });
+
+  it('differ each time, even for the same value', async () => {
+    const codec = codecOf(key('one'));
+    const seen = new Set<string>();
+    for (let round = 0; round < 200; round += 1) {
+      const sealed = await one(codec.encode([payloadOf(secret)]));
+      seen.add(
+        Buffer.from(sealed.data ?? [])
+          .subarray(0, 12)
+          .toString('hex'),
+      );
+    }
+    expect(seen.size).toBe(200);
+  });
+
+  it('are read in the form of the samples of Temporal', async () => {
+    const keys = key('theirs');
+    const [{ secret: bytes } = { secret: Buffer.alloc(0) }] = readPayloadKeys(keys);
+    const nonce = randomBytes(12);
+    const cipher = createCipheriv('aes-256-gcm', bytes, nonce);
+    const message = temporal.api.common.v1.Payload.encode(payloadOf(secret)).finish();
+    const data = Buffer.concat([
+      nonce,
+      cipher.update(message),
+      cipher.final(),
+      cipher.getAuthTag(),
+    ]);
+    const metadata = {
+      encoding: Buffer.from('binary/encrypted'),
+      'encryption-key-id': Buffer.from('theirs'),
+    };
+    expect(valueOf(await one(codecOf(keys).decode([{ metadata, data }])))).toBe(secret);
+  });
+
+  it('that were changed, cut, or sealed by nobody known are refused', async () => {
+    const codec = codecOf(key('one'));
+    const sealed = await one(codec.encode([payloadOf({ prompt: secret })]));
+    const bytes = Buffer.from(sealed.data ?? []);
+    for (const at of [0, 11, 12, 20, bytes.length - 17, bytes.length - 1]) {
+      const changed = Buffer.from(bytes);
+      changed[at] = (changed[at] ?? 0) ^ 1;
+      await expect(codec.decode([{ ...sealed, data: changed }])).rejects.toThrow('not what was');
+    }
+    for (const length of [0, 5, 12, 27, 28, bytes.length - 1]) {
+      await expect(codec.decode([{ ...sealed, data: bytes.subarray(0, length) }])).rejects.toThrow(
+        'not what was',
+      );
+    }
+    await expect(codecOf(key('one')).decode([sealed])).rejects.toThrow('not what was');
+    await expect(codecOf(key('two')).decode([sealed])).rejects.toThrow('"one" is not configured');
+  });
+});
+
+describe('keys', () => {
+  it('rotate: the first seals, all open, plain payloads stay readable', async () => {
+    const [old, young] = [key('old'), key('young')];
+    const before = await one(codecOf(old).encode([payloadOf(secret)]));
+    const rotated = codecOf(`${young},${old}`);
+    const after = await one(rotated.encode([payloadOf(secret)]));
+    expect(Buffer.from(after.metadata?.['encryption-key-id'] ?? []).toString()).toBe('young');
+    for (const payload of [before, after, payloadOf(secret)]) {
+      expect(valueOf(await one(rotated.decode([payload])))).toBe(secret);
+    }
+  });
+
+  it('only open when encryption is off', async () => {
+    const keys = key('one');
+    const sealed = await one(codecOf(keys).encode([payloadOf(secret)]));
+    const off = codecOf(keys, false);
+    expect(await one(off.encode([payloadOf(secret)]))).toEqual(payloadOf(secret));
+    expect(valueOf(await one(off.decode([sealed])))).toBe(secret);
+  });
+
+  it.each([
+    ['', 'id:key'],
+    ['onlyonepart', '32 bytes'],
+    [`a b:${randomBytes(32).toString('base64')}`, 'id:key'],
+    [`a:${randomBytes(31).toString('base64')}`, '32 bytes'],
+    [`a:${randomBytes(33).toString('base64')}`, '32 bytes'],
+    [`a:${'!'.repeat(43)}`, '32 bytes'],
+    [`a:${Buffer.alloc(32, 7).toString('base64')}`, 'random'],
+    [`a:b:${randomBytes(32).toString('base64')}`, 'id:key'],
+    [`${key('a')},${key('a')}`, 'of its own'],
+    [`${key('a')},`, 'id:key'],
+  ])('are refused when they are no keys: %s', (text, complaint) => {
+    expect(() => readPayloadKeys(text)).toThrow(complaint);
+  });
+});

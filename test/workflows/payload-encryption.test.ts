@@ -1,0 +1,278 @@
+/** With payload keys set, Temporal keeps nothing that can be read, and everything still works. */
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { promisify } from 'node:util';
+import { Worker } from '@temporalio/worker';
+import { historyToJSON, payloadToJSON } from '@temporalio/common/lib/proto-utils.js';
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
+import { codecAccessWord, dataConverterOf } from '../../platform/payload-codec.ts';
+import { findTemporalCli } from '../../stack/temporal-cli.ts';
+import { loadWorkflowBundle } from '../../worker/bundle.ts';
+import { startGateway, type SpawnedProcess, type TestGateway } from '../harness/gateway.ts';
+
+const key = (id: string): string => `${id}:${randomBytes(32).toString('base64url')}`;
+const [old, young] = [key('old'), key('young')];
+const uiOrigin = 'http://ui.example:8233';
+const codecPath = '/api/admin/v1/temporal/codec';
+/** Part of every prompt: what must not be found. */
+const canary = `canary-${randomBytes(6).toString('hex')}`;
+
+let gateway: TestGateway;
+let worker: SpawnedProcess;
+beforeAll(async () => {
+  // As in the first step of a rotation: the next key is known everywhere, and seals nowhere yet.
+  gateway = await startGateway({
+    worker: false,
+    env: {
+      PAYLOAD_KEYS: `${old},${young}`,
+      TEMPORAL_UI_ORIGINS: uiOrigin,
+      CHECK_INTERVAL_MS: '300',
+      IMAGE_DEADLINE_MS: '20000',
+    },
+  });
+  worker = await gateway.spawn('worker');
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+async function run(path: string, body: object): Promise<string> {
+  const started = await gateway.call(path, { body: { async: true, ...body } });
+  expect(started.status).toBeOneOf([200, 202]);
+  return started.body.data.jobId;
+}
+
+/** Another worker takes over, as in a deployment. */
+async function replaceWorker(env: Record<string, string>): Promise<void> {
+  const { child } = worker;
+  worker = await gateway.spawn('worker', env);
+  child.kill('SIGTERM');
+  await once(child, 'exit');
+}
+
+type History = Parameters<typeof historyToJSON>[0];
+type ServicePayload = Parameters<typeof payloadToJSON>[0];
+
+/** As the server has it: nothing is decoded on the way. */
+async function rawHistory(jobId: string): Promise<History> {
+  const { history } = await gateway.api.client.workflowService.getWorkflowExecutionHistory({
+    namespace: 'default',
+    execution: { workflowId: jobId },
+  });
+  if (!history) throw new Error('the workflow has a history');
+  return history;
+}
+
+/** Every payload of a history, with where it stands. */
+function payloadsOf(node: unknown, path = ''): [string, ServicePayload][] {
+  if (typeof node !== 'object' || node === null || ArrayBuffer.isView(node)) return [];
+  if ('metadata' in node && 'data' in node) return [[path, node as ServicePayload]];
+  return Object.entries(node).flatMap(([name, child]) => payloadsOf(child, `${path}.${name}`));
+}
+
+const encodingOf = (payload: ServicePayload): string =>
+  Buffer.from(payload.metadata?.['encoding'] ?? []).toString();
+const keyIdsOf = (history: History): Set<string> =>
+  new Set(
+    payloadsOf(history).map(([, payload]) =>
+      Buffer.from(payload.metadata?.['encryption-key-id'] ?? []).toString(),
+    ),
+  );
+
+/** The JSON of a history with every base64 in it decoded: nothing hides in a spelling. */
+function legible(text: string): string {
+  const decoded = [...text.matchAll(/"([A-Za-z0-9+/]{16,}={0,2})"/g)].map(([, word = '']) =>
+    Buffer.from(word, 'base64').toString('latin1'),
+  );
+  return [text, ...decoded].join('\n');
+}
+
+describe('with payload keys, Temporal', () => {
+  it('keeps no prompt, no result and no message of a failure that can be read', async () => {
+    const prompt = `a ${canary} lighthouse`;
+    const jobs = [
+      await run('/api/v1/studio/image/generate', { prompt }),
+      await run('/api/v1/studio/image/generate', { prompt: `[[fail:422]] ${prompt}` }),
+      await run('/api/v1/studio/image/generate', { prompt: `[[no-webhook]] ${prompt}` }),
+      await run('/api/v1/studio/voiceover/generate', { text: prompt, title: canary }),
+      await run('/api/v1/studio/music/generate', { prompt }),
+      await run('/api/v1/studio/video/generate', { prompt }),
+    ];
+    const ends = await Promise.all(jobs.map((jobId) => gateway.untilDone(jobId)));
+    expect(ends.map(({ body }) => body.data.status)).toEqual([
+      'completed',
+      'failed',
+      'completed',
+      'completed',
+      'completed',
+      'completed',
+    ]);
+    for (const jobId of jobs) {
+      const history = await rawHistory(jobId);
+      expect(legible(historyToJSON(history)).includes(canary)).toBe(false);
+      // In the clear are search attributes, which must be to be searched, and what the SDK notes of
+      // local activities: name, attempt, time.
+      const clear = payloadsOf(history).filter(
+        ([, entry]) => encodingOf(entry) !== 'binary/encrypted',
+      );
+      expect(
+        clear
+          .map(([path]) => path)
+          .filter(
+            (path) =>
+              !/\.(searchAttributes|markerRecordedEventAttributes\.details\.data)\./.test(path),
+          ),
+      ).toEqual([]);
+      expect(payloadsOf(history).length).toBeGreaterThan(clear.length + 3);
+    }
+    // The failed one: its message is not in the clear, nor are the stacks of its activities.
+    const failed = legible(historyToJSON(await rawHistory(jobs[1] ?? '')));
+    expect(failed).toContain('Encoded failure');
+    expect(/ {4}at \S+ /.test(failed)).toBe(false);
+  });
+
+  it('replays what it kept, with the keys and only with them', async () => {
+    const jobId = await run('/api/v1/studio/image/generate', { prompt: `${canary} again` });
+    await gateway.untilDone(jobId);
+    const history = await rawHistory(jobId);
+    const workflowBundle = await loadWorkflowBundle({ encodeFailures: true });
+    const dataConverter = dataConverterOf(gateway.config);
+    await Worker.runReplayHistory({ workflowBundle, dataConverter }, history, jobId);
+    await expect(Worker.runReplayHistory({ workflowBundle }, history, jobId)).rejects.toThrow();
+  });
+
+  it('goes on with a job when the key is changed in the middle of it', async () => {
+    const jobId = await run('/api/v1/studio/image/generate', {
+      prompt: `[[slow:60s]] [[no-webhook]] ${canary} rotates`,
+    });
+    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    await replaceWorker({ PAYLOAD_KEYS: `${young},${old}` });
+    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('canceled');
+    expect([...keyIdsOf(await rawHistory(jobId))].toSorted()).toEqual(['', 'old', 'young']);
+  });
+});
+
+type Asked = Omit<RequestInit, 'headers'> & { headers?: Record<string, string> };
+
+describe('the codec endpoint', () => {
+  let payloads: unknown[];
+  beforeAll(async () => {
+    const jobId = await run('/api/v1/studio/image/generate', { prompt: `${canary} shown` });
+    await gateway.untilDone(jobId);
+    const [started] = (await rawHistory(jobId)).events ?? [];
+    const input = started?.workflowExecutionStartedEventAttributes?.input?.payloads ?? [];
+    payloads = input.map(payloadToJSON);
+  });
+  const ask = (path: string, init: Asked = {}) =>
+    fetch(`${gateway.url}${codecPath}${path}`, {
+      method: 'POST',
+      body: JSON.stringify({ payloads }),
+      ...init,
+      headers: { 'content-type': 'application/json', origin: uiOrigin, ...init.headers },
+    });
+  const asOperator = () => ({
+    headers: { authorization: `Bearer ${gateway.config.ADMIN_API_KEY}` },
+  });
+  const firstData = async (answer: Response): Promise<string> => {
+    const { payloads: turned } = (await answer.json()) as { payloads: { data: string }[] };
+    return Buffer.from(turned[0]?.data ?? '', 'base64').toString();
+  };
+
+  it('opens for the operator, and for the address that the web UI is told', async () => {
+    const byKey = await ask('/decode', asOperator());
+    expect(byKey.status).toBe(200);
+    expect(await firstData(byKey)).toContain(`${canary} shown`);
+    const word = codecAccessWord(gateway.config.ADMIN_API_KEY);
+    const byWord = await ask(`/read/${word}/decode`);
+    expect(byWord.headers.get('access-control-allow-origin')).toBe(uiOrigin);
+    expect(byWord.headers.get('cache-control')).toBe('no-store');
+    expect(await firstData(byWord)).toContain(`${canary} shown`);
+  });
+
+  it('seals what it opens to again', async () => {
+    const plain = { payloads: [{ metadata: { encoding: btoa('json/plain') }, data: btoa('"x"') }] };
+    const sealed = await ask('/encode', { ...asOperator(), body: JSON.stringify(plain) });
+    const body = (await sealed.json()) as typeof plain;
+    expect(atob(body.payloads[0]?.metadata.encoding ?? '')).toBe('binary/encrypted');
+    const opened = await ask('/decode', { ...asOperator(), body: JSON.stringify(body) });
+    expect(await opened.json()).toEqual(plain);
+  });
+
+  it('opens for nobody else', async () => {
+    const word = codecAccessWord(gateway.config.ADMIN_API_KEY);
+    const refused = [
+      await ask('/decode'),
+      await ask('/encode'),
+      await ask('/decode', { headers: { authorization: `Bearer ${gateway.caller.key}` } }),
+      await ask('/decode', { headers: { authorization: `Bearer ${word}` } }),
+      await ask('/read/x/decode'),
+      await ask(`/read/${word}x/decode`),
+      await ask(`/read/${word.toLowerCase()}/decode`),
+    ];
+    for (const answer of refused) {
+      expect(answer.status).toBe(401);
+      expect(await answer.text()).toBe('{"error":"Unauthorized"}');
+    }
+    // The word opens; it does not seal.
+    expect((await ask(`/read/${word}/encode`)).status).toBe(404);
+  });
+
+  it('answers a browser of the named origins only', async () => {
+    const preflight = (origin: string) =>
+      ask('/decode', { method: 'OPTIONS', body: null, headers: { origin } });
+    const ours = await preflight(uiOrigin);
+    expect(ours.status).toBe(204);
+    expect(ours.headers.get('access-control-allow-headers')).toContain('x-namespace');
+    for (const origin of ['http://evil.example', 'null', `${uiOrigin}.evil.example`]) {
+      const theirs = await preflight(origin);
+      expect(theirs.headers.get('access-control-allow-origin')).toBeNull();
+    }
+  });
+
+  it('leaves what it cannot open as it is, and refuses what is no payload', async () => {
+    const foreign = {
+      metadata: {
+        encoding: btoa('binary/encrypted'),
+        'encryption-key-id': btoa('lost'),
+      },
+      data: btoa('x'.repeat(60)),
+    };
+    const mixed = { payloads: [foreign, payloads[0]] };
+    const answer = await ask('/decode', { ...asOperator(), body: JSON.stringify(mixed) });
+    const turned = (await answer.json()) as { payloads: (typeof foreign)[] };
+    expect(turned.payloads[0]).toEqual(foreign);
+    expect(Buffer.from(turned.payloads[1]?.data ?? '', 'base64').toString()).toContain(canary);
+    for (const body of ['{}', '{"payloads":1}', '{"payloads":[{"data":"*"}]}', '[]', 'x']) {
+      expect((await ask('/decode', { ...asOperator(), body })).status).toBe(400);
+    }
+  });
+
+  it('lets the CLI of Temporal show a job, to the operator', async () => {
+    const jobId = await run('/api/v1/studio/image/generate', { prompt: `${canary} told` });
+    await gateway.untilDone(jobId);
+    const cli = await findTemporalCli();
+    const show = async (...more: string[]): Promise<string> => {
+      const target = ['--address', inject('temporalAddress'), '--workflow-id', jobId];
+      const args = ['workflow', 'show', ...target, '--output', 'json', ...more];
+      return legible((await promisify(execFile)(cli, args, { maxBuffer: 2 ** 26 })).stdout);
+    };
+    expect((await show()).includes(canary)).toBe(false);
+    const endpoint = `${gateway.url}${codecPath}`;
+    const authority = `Bearer ${gateway.config.ADMIN_API_KEY}`;
+    expect(await show('--codec-endpoint', endpoint, '--codec-auth', authority)).toContain(
+      `${canary} told`,
+    );
+  });
+});
+
+describe('switched off, encryption', () => {
+  it('leaves what was sealed readable, and seals nothing more', async () => {
+    await replaceWorker({ PAYLOAD_ENCRYPTION: 'false' });
+    const jobId = await run('/api/v1/studio/image/generate', { prompt: `${canary} mixed` });
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
+    const encodings = payloadsOf(await rawHistory(jobId)).map(([, payload]) => encodingOf(payload));
+    expect(encodings).toContain('binary/encrypted');
+    expect(encodings).toContain('json/plain');
+  });
+});
