@@ -1,0 +1,80 @@
+/** A real, little OTLP/HTTP receiver: it keeps the spans of the JSON encoding. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** A received span; ids are hex. */
+export interface ReceivedSpan {
+  traceId: string;
+  spanId: string;
+  parentSpanId?: string;
+  name: string;
+  kind: number;
+  startTimeUnixNano: string;
+  endTimeUnixNano: string;
+  attributes: Record<string, unknown>;
+  service: string;
+  instance: string;
+}
+
+/** A listening receiver. */
+export interface OtlpReceiver {
+  url: string;
+  spans: ReceivedSpan[];
+  /** Headers of the exports. */
+  headers: Record<string, unknown>[];
+  close: () => Promise<void>;
+}
+
+interface Attribute {
+  key: string;
+  value: Record<string, unknown>;
+}
+interface Export {
+  resourceSpans: {
+    resource: { attributes: Attribute[] };
+    scopeSpans: { spans: (Omit<ReceivedSpan, 'attributes'> & { attributes: Attribute[] })[] }[];
+  }[];
+}
+
+const plain = (attributes: Attribute[]): Record<string, unknown> =>
+  Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));
+
+/** Starts a receiver on a free port. */
+export async function startOtlpReceiver(): Promise<OtlpReceiver> {
+  const spans: ReceivedSpan[] = [];
+  const headers: Record<string, unknown>[] = [];
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      headers.push(request.headers);
+      const sent = JSON.parse(Buffer.concat(chunks).toString('utf8')) as Export;
+      for (const { resource, scopeSpans } of sent.resourceSpans) {
+        const about = plain(resource.attributes);
+        for (const span of scopeSpans.flatMap((scope) => scope.spans)) {
+          spans.push({
+            ...span,
+            attributes: plain(span.attributes),
+            service: String(about['service.name']),
+            instance: String(about['service.instance.id']),
+          });
+        }
+      }
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+    });
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    spans,
+    headers,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}

@@ -1,0 +1,184 @@
+/** One trace of a job over an API process and a worker process, received by a real OTLP/HTTP receiver. */
+import { execFile } from 'node:child_process';
+import { createServer, request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type SpawnedProcess, type TestGateway } from '../harness/gateway.ts';
+import { startOtlpReceiver, type OtlpReceiver, type ReceivedSpan } from './otlp-receiver.ts';
+
+const generate = '/api/v1/studio/image/generate';
+let receiver: OtlpReceiver;
+let gateway: TestGateway;
+let api: SpawnedProcess;
+let worker: SpawnedProcess;
+/** What reached the provider: it stands between the gateway and the sandbox. */
+const sentToProvider: { path: string; headers: IncomingHttpHeaders }[] = [];
+const between = createServer((request, response) => {
+  sentToProvider.push({ path: request.url ?? '', headers: request.headers });
+  const onward = httpRequest(
+    `${gateway.sandbox.url}${request.url}`,
+    { method: request.method, headers: request.headers },
+    (answer) => {
+      response.writeHead(answer.statusCode ?? 500, answer.headers);
+      answer.pipe(response);
+    },
+  );
+  request.pipe(onward);
+});
+
+beforeAll(async () => {
+  receiver = await startOtlpReceiver();
+  gateway = await startGateway({ worker: false });
+  await new Promise<void>((resolve) => {
+    between.listen(0, '127.0.0.1', resolve);
+  });
+  const env = {
+    OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
+    OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Basic%20c2VjcmV0',
+    OTEL_BSP_SCHEDULE_DELAY: '100',
+    FAL_QUEUE_URL: `http://127.0.0.1:${(between.address() as AddressInfo).port}/fal/queue`,
+    LOG_LEVEL: 'info',
+    API_PORT: '0',
+  };
+  worker = await gateway.spawn('worker', env);
+  api = await gateway.spawn('api', { ...env, API_WORKER: 'false' });
+});
+afterAll(async () => {
+  await gateway.expectSettled();
+  await gateway.close();
+  between.close();
+  between.closeAllConnections();
+  await receiver.close();
+});
+
+async function call(path: string, body: object, traceparent?: string): Promise<Response> {
+  return fetch(`http://127.0.0.1:${api.port}${path}`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${gateway.caller.key}`,
+      'content-type': 'application/json',
+      ...(traceparent !== undefined && { traceparent }),
+    },
+    body: JSON.stringify(body),
+  });
+}
+
+const traceOf = (traceId: string): ReceivedSpan[] =>
+  receiver.spans.filter((span) => span.traceId === traceId);
+
+describe('a trace', () => {
+  const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
+  const callerSpan = '00f067aa0ba902b7';
+
+  it('goes from the caller’s span to the ledger, each span the child of what caused it', async () => {
+    const answer = await call(generate, { prompt: 'a jetty' }, `00-${traceId}-${callerSpan}-00`);
+    expect(answer.status).toBe(200);
+    const named = (name: string): ReceivedSpan | undefined =>
+      traceOf(traceId).find((span) => span.name === name);
+    await expect.poll(() => named(`POST ${generate}`) && named('ledger.settle')).toBeDefined();
+
+    const parents: Record<string, string> = {
+      'workflow.start imageGenerate': `POST ${generate}`,
+      'activity reserveJob': 'workflow.start imageGenerate',
+      'ledger.reserve': 'activity reserveJob',
+      'activity submitCall': 'workflow.start imageGenerate',
+      'provider.submit fal': 'activity submitCall',
+      'activity settleJob': 'workflow.start imageGenerate',
+      'ledger.settle': 'activity settleJob',
+    };
+    expect(named(`POST ${generate}`)?.parentSpanId).toBe(callerSpan);
+    for (const [name, parent] of Object.entries(parents)) {
+      expect(named(name)?.parentSpanId, name).toBe(named(parent)?.spanId);
+    }
+    const store = named('storage.store');
+    const above = traceOf(traceId).find((span) => span.spanId === store?.parentSpanId);
+    expect(above?.name).toMatch(/^activity (submit|collect)Call$/);
+  });
+
+  it('is one over both processes, with ids and no contents', () => {
+    const spans = traceOf(traceId);
+    expect(new Set(spans.map((span) => span.instance)).size).toBe(2);
+    expect(new Set(spans.map((span) => span.service))).toEqual(new Set(['studio-gateway']));
+    expect(JSON.stringify(spans)).not.toContain('jetty');
+    const start = spans.find((span) => span.name.startsWith('workflow.start'));
+    expect(start?.attributes['workflow.id']).toMatch(/^job_/);
+    expect(receiver.headers[0]?.['authorization']).toBe('Basic c2VjcmV0');
+  });
+
+  it('is named by the log lines of its job', async () => {
+    const named = (lines: SpawnedProcess['lines'], msg: string) =>
+      lines.find((line) => line.msg === msg && line['traceId'] === traceId);
+    await expect.poll(() => named(api.lines, 'request.answered')).toBeDefined();
+    await expect.poll(() => named(worker.lines, 'reservation.charged')).toBeDefined();
+  });
+
+  it('begins here when the caller has none, or none that can be read', async () => {
+    for (const given of [undefined, 'not a traceparent']) {
+      const answer = await call('/api/v1/studio/image/generate', { prompt: '' }, given);
+      expect(answer.status).toBe(400);
+      const requestId = answer.headers.get('x-request-id');
+      const root = (): ReceivedSpan | undefined =>
+        receiver.spans.find((span) => span.attributes['request.id'] === requestId);
+      await expect.poll(root).toBeDefined();
+      expect(root()?.parentSpanId ?? '').toBe('');
+      expect(root()?.traceId).toMatch(/^[0-9a-f]{32}$/);
+    }
+  });
+
+  it('tells nothing to providers', () => {
+    expect(sentToProvider.length).toBeGreaterThan(0);
+    const told = sentToProvider.filter(
+      ({ headers }) => headers['traceparent'] ?? headers['baggage'],
+    );
+    expect(told).toEqual([]);
+  });
+});
+
+describe('a chat', () => {
+  it('is traced over its reservation, its provider and its settlement', async () => {
+    const answer = await call('/api/v1/chat', {
+      model: 'gpt-5-mini',
+      messages: [{ role: 'user', content: 'hello' }],
+    });
+    expect(answer.status).toBe(200);
+    const requestId = answer.headers.get('x-request-id');
+    const names = (): string[] => {
+      const root = receiver.spans.find((span) => span.attributes['request.id'] === requestId);
+      return root ? traceOf(root.traceId).map((span) => span.name) : [];
+    };
+    await expect
+      .poll(names)
+      .toEqual(
+        expect.arrayContaining([
+          'POST /api/v1/chat',
+          'ledger.reserve',
+          'provider.chat openai',
+          'ledger.settle',
+        ]),
+      );
+  });
+});
+
+describe('without a collector', () => {
+  it('no tracing code is loaded', async () => {
+    const root = fileURLToPath(new URL('../../', import.meta.url));
+    const script = `
+      import { registerHooks } from 'node:module';
+      const loaded = [];
+      registerHooks({ load(url, context, next) { loaded.push(url); return next(url, context); } });
+      const { openTelemetry } = await import('${root}platform/telemetry.ts');
+      await import('${root}activities/services.ts');
+      const config = process.argv[1] ? { OTEL_EXPORTER_OTLP_ENDPOINT: process.argv[1],
+        OTEL_TRACES_SAMPLER_ARG: 1, OTEL_BSP_SCHEDULE_DELAY: 100 } : {};
+      await (await openTelemetry(config)).close();
+      console.log(loaded.filter((url) => /opentelemetry.(sdk-trace|exporter)/.test(url)).length);`;
+    const count = async (...endpoint: string[]): Promise<number> => {
+      const args = ['--input-type=module', '-e', script, ...endpoint];
+      return Number((await promisify(execFile)(process.execPath, args)).stdout.trim());
+    };
+    expect(await count()).toBe(0);
+    expect(await count(receiver.url)).toBeGreaterThan(0);
+  });
+});
