@@ -124,7 +124,8 @@ export const imageLines = [
       '("alpha" stands in for a provider name in the last seven and the `alpha-image*` ids)',
     ],
     async () => {
-      expect(imageModels.map(({ id }) => id).toSorted()).toEqual(generateIds.toSorted());
+      // More may follow (CONTRIBUTING.md), but none of these may be missing.
+      expect(imageModels.map(({ id }) => id)).toEqual(expect.arrayContaining(generateIds));
     },
     ...generateIds.map((model) => answers(generate({ model }), 200, done({ model }))),
     answers(generate({}), 200, done({ model: 'nano-banana' })),

@@ -19,7 +19,7 @@ const valid = (body: object) =>
 
 describe('the models of spec §4.7', () => {
   it('are all there, the default first', () => {
-    expect(imageModels.map((model) => model.id)).toEqual([
+    const specified = [
       'nano-banana',
       'nano-banana-pro',
       'seedream',
@@ -31,7 +31,9 @@ describe('the models of spec §4.7', () => {
       'alpha-imagen',
       'alpha-imagen-ultra',
       'alpha-imagine',
-    ]);
+    ];
+    // More may follow (CONTRIBUTING.md).
+    expect(imageModels.map(({ id }) => id).slice(0, specified.length)).toEqual(specified);
     expect(plan({ prompt: 'a tree' }).model).toBe('nano-banana');
   });
 
