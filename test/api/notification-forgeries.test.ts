@@ -171,11 +171,11 @@ const flip = (hex: string, at: number): string => {
 /** The same signature with S + L for S: only a lax verifier takes it. */
 function malleated(hex: string): string {
   const bytes = Buffer.from(hex, 'hex');
-  const little = Buffer.from(bytes.subarray(32)).reverse();
+  const little = Buffer.from(bytes.subarray(32).toReversed());
   const spelled = (BigInt(`0x${little.toString('hex')}`) + groupOrder)
     .toString(16)
     .padStart(64, '0');
-  return Buffer.concat([bytes.subarray(0, 32), Buffer.from(spelled, 'hex').reverse()]).toString(
+  return Buffer.concat([bytes.subarray(0, 32), Buffer.from(spelled, 'hex').toReversed()]).toString(
     'hex',
   );
 }
