@@ -18,6 +18,7 @@ import { createAccess } from './identity/access.ts';
 import { createKeys } from './identity/keys.ts';
 import { authenticate } from './middleware/authenticate.ts';
 import { errorAnswers } from './middleware/error-answers.ts';
+import { exactPaths, gate } from './middleware/gate.ts';
 import { observedRequests } from './middleware/observed-requests.ts';
 import { requestLog } from './middleware/request-log.ts';
 import { createAdminRouter } from './routes/admin/admin.ts';
@@ -82,7 +83,7 @@ function createParts({ config, services, client, eager }: AppDeps) {
 /** Routes that need no key: their own signatures, or nothing to hide. */
 function openRoutes({ config, services, client, readiness }: AppDeps): Router<RequestState> {
   const { pool, storage, signedUrls, uploads, telemetry, logger } = services;
-  const router = new Router<RequestState>();
+  const router = new Router<RequestState>(exactPaths);
   addCodecRoutes(router, config);
   addHealthRoutes(router, readiness);
   addDocsRoutes(router, publicBaseUrl(config));
@@ -117,13 +118,7 @@ function adminRoutes({ config, services }: AppDeps, parts: Parts): Router<Reques
 /** Routes of callers, behind an API key and its rate limit. */
 function keyedRoutes({ config, services }: AppDeps, parts: Parts): Router<RequestState> {
   const { pool, storage, uploads, chat, chatCatalog, outbound } = services;
-  const router = new Router<RequestState>({ prefix: '/api/v1' });
-  router.use(
-    authenticate(createAccess(pool, config.KEY_PEPPER), {
-      requestsPerMinute: config.RATE_LIMIT_PER_MINUTE,
-      pollsPerMinute: config.POLL_RATE_LIMIT_PER_MINUTE,
-    }),
-  );
+  const router = new Router<RequestState>({ prefix: '/api/v1', ...exactPaths });
   const stallTimeoutMs = config.CHAT_STALL_TIMEOUT_MS;
   addChatRoutes(router, { chat, catalog: chatCatalog, outbound, stallTimeoutMs });
   addModelRoutes(router, chatCatalog);
@@ -139,5 +134,12 @@ function keyedRoutes({ config, services }: AppDeps, parts: Parts): Router<Reques
   });
   addApiKeyRoutes(router, createKeys(pool, config.KEY_PEPPER));
   addUsageRoutes(router, createUsageReads(pool));
+  gate(
+    router,
+    authenticate(createAccess(pool, config.KEY_PEPPER), {
+      requestsPerMinute: config.RATE_LIMIT_PER_MINUTE,
+      pollsPerMinute: config.POLL_RATE_LIMIT_PER_MINUTE,
+    }),
+  );
   return router;
 }

@@ -58,6 +58,15 @@ const closeTimeoutMs = 15_000;
 /** The longest upload; other bodies are cut sooner, where they are read. */
 const requestTimeoutMs = 900_000;
 
+/** What a slow or silent client gets. */
+const serverTimeouts = {
+  headersTimeout: 15_000,
+  requestTimeout: requestTimeoutMs,
+  keepAliveTimeout: 65_000,
+  // How late a timeout may be noticed; by default it is half a minute.
+  connectionsCheckingInterval: 3000,
+} as const;
+
 /** Starts the API; it serves when this returns. */
 export async function startApi(options: ApiOptions): Promise<Api> {
   const { config, logger } = options;
@@ -96,7 +105,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   });
   const handle = app.callback();
   const server = createServer(
-    { headersTimeout: 15_000, requestTimeout: requestTimeoutMs, keepAliveTimeout: 65_000 },
+    serverTimeouts,
     (request, response) => void handle(request, response),
   );
   await listen(server, config);

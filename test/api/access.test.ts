@@ -145,6 +145,34 @@ describe('a credential that is not a valid key', () => {
   });
 });
 
+describe('a path in other letters', () => {
+  it.each([
+    ['GET', '/API/ADMIN/V1/organizations'],
+    ['GET', '/api/admin/V1/organizations'],
+    ['GET', '/Api/admin/v1/audit'],
+    ['POST', '/API/admin/v1/organizations'],
+    ['GET', '/API/V1/usage'],
+    ['GET', '/api/V1/api-keys'],
+    ['GET', '/API/v1/models'],
+    ['POST', '/api/V1/chat'],
+    ['POST', '/api/V1/studio/image/generate'],
+    ['GET', '/api/v1/USAGE'],
+    ['GET', '/api/admin/v1/ORGANIZATIONS'],
+  ])('is another path, with a key or without: %s %s', async (method, path) => {
+    for (const key of [null, gateway.caller.key, gateway.env['ADMIN_API_KEY'] ?? '']) {
+      const body = method === 'POST' ? { body: {} } : {};
+      expect((await gateway.call(path, { method, key, ...body })).status).toBe(404);
+    }
+  });
+
+  it.each(['/api/v1/usage/', '/api/admin/v1/organizations/', '/api/admin/v1/audit?x=1'])(
+    'passes no check by: %s',
+    async (path) => {
+      expect((await gateway.call(path, { key: null })).status).toBe(401);
+    },
+  );
+});
+
 describe('a revoked key', () => {
   it('is refused by another process at once, while its jobs finish', async () => {
     const caller = await newCaller();

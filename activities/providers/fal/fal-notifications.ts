@@ -29,6 +29,7 @@ export function createFalVerifier(
 ): (raw: RawNotification) => Promise<Notification> {
   let keys: KeyObject[] = [];
   let fetchedAtMs = Number.NEGATIVE_INFINITY;
+  let refreshing: Promise<void> | null = null;
 
   async function refreshKeys(): Promise<void> {
     fetchedAtMs = Date.now();
@@ -40,8 +41,14 @@ export function createFalVerifier(
   async function holds(message: Buffer, signature: Buffer): Promise<boolean> {
     const matches = (): boolean => keys.some((key) => verify(null, message, key, signature));
     if (Date.now() - fetchedAtMs < keysAgeMaxMs && matches()) return true;
-    if (Date.now() - fetchedAtMs < refetchIntervalMs) return false;
-    await refreshKeys();
+    if (refreshing === null) {
+      if (Date.now() - fetchedAtMs < refetchIntervalMs) return false;
+      refreshing = refreshKeys().finally(() => {
+        refreshing = null;
+      });
+    }
+    // Those that come while the keys are on their way wait for the same answer.
+    await refreshing;
     return matches();
   }
 

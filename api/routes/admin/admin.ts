@@ -8,6 +8,7 @@ import { GatewayError } from '../../../domain/errors.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import type { RequestState } from '../../context.ts';
 import { bearerKey } from '../../middleware/authenticate.ts';
+import { exactPaths, gate } from '../../middleware/gate.ts';
 import type { CancelJob } from '../../studio/cancellation.ts';
 import type { JobView } from '../../studio/job-view.ts';
 import { addActionRoutes } from './actions.ts';
@@ -31,17 +32,17 @@ interface AdminRoutesDeps {
 /** The router of the operators. */
 export function createAdminRouter(deps: AdminRoutesDeps): Router<RequestState> {
   const { pool, keyPepper } = deps;
-  const router = new Router<RequestState>({ prefix: '/api/admin/v1' });
+  const router = new Router<RequestState>({ prefix: '/api/admin/v1', ...exactPaths });
   const isOperatorKey = createWordCheck(deps.adminKey);
-  router.use(async (ctx, next) => {
-    if (!isOperatorKey(bearerKey(ctx.req))) throw new GatewayError('Unauthorized');
-    await next();
-  });
   addOrganizationRoutes(router, pool);
   addUserRoutes(router, pool);
   addAdminKeyRoutes(router, { pool, keyPepper });
   addLedgerRoutes(router, { pool, ledger: deps.ledger, reads: createLedgerReads(pool) });
   addAdminJobRoutes(router, { ...deps, oversight: createJobOversight(pool) });
   addActionRoutes(router, pool);
+  gate(router, async (ctx, next) => {
+    if (!isOperatorKey(bearerKey(ctx.req))) throw new GatewayError('Unauthorized');
+    await next();
+  });
   return router;
 }

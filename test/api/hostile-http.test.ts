@@ -1,0 +1,433 @@
+/** Requests that abuse HTTP itself, byte by byte over a socket: smuggling, junk, slowness, injection. */
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+let gateway: TestGateway;
+/** Opened first, looked at last: what is slow takes its time beside the other tests. */
+let slow: { socket: Socket; closed: Promise<unknown>; openedAt: number }[];
+beforeAll(async () => {
+  gateway = await startGateway();
+  slow = Array.from({ length: 200 }, (_, index) => openSlow(index));
+});
+afterAll(() => gateway.close());
+
+const host = (): string => new URL(gateway.url).host;
+const socketTo = (): Socket => {
+  const { hostname, port } = new URL(gateway.url);
+  const socket = connect(Number(port), hostname);
+  socket.on('error', () => {});
+  return socket;
+};
+
+/** A line of header now and then, never the empty one; or nothing at all. */
+function openSlow(index: number): (typeof slow)[number] {
+  const socket = socketTo();
+  const closed = new Promise((done) => socket.once('close', done));
+  socket.resume();
+  if (index % 2 === 0) {
+    socket.write(`GET /api/v1/usage HTTP/1.1\r\nHost: x\r\n`);
+    const drip = setInterval(() => socket.write(`X-${index}: 1\r\n`), 1000);
+    void closed.then(() => clearInterval(drip));
+  }
+  return { socket, closed, openedAt: Date.now() };
+}
+
+/** Sends bytes and returns everything that comes back until the server closes, or for a while. */
+async function raw(bytes: string | Buffer, waitMs = 3000): Promise<string> {
+  const socket = socketTo();
+  let answer = '';
+  socket.setEncoding('latin1').on('data', (chunk: string) => (answer += chunk));
+  socket.write(bytes, 'latin1');
+  const closed = new Promise((done) => socket.once('close', done));
+  await Promise.race([closed, sleep(waitMs)]);
+  socket.destroy();
+  return answer;
+}
+
+const statusesOf = (answer: string): number[] =>
+  [...answer.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => Number(status));
+const request = (first: string, headers: string[], body = ''): string =>
+  [first, ...headers, 'Connection: close', '', body].join('\r\n');
+const auth = (): string => `Authorization: Bearer ${gateway.caller.key}`;
+const own = (): string => `Host: ${host()}`;
+const json = 'Content-Type: application/json';
+const smuggled = 'GET /api/v1/usage HTTP/1.1\r\nHost: x\r\nX-Smuggled: 1\r\n\r\n';
+
+describe('requests of two meanings', () => {
+  it.each<[string, () => string]>([
+    [
+      'a length and chunks',
+      () =>
+        request(
+          'POST /api/v1/chat HTTP/1.1',
+          [own(), auth(), json, 'Content-Length: 4', 'Transfer-Encoding: chunked'],
+          `0\r\n\r\n${smuggled}`,
+        ),
+    ],
+    [
+      'chunks and a length',
+      () =>
+        request(
+          'POST /api/v1/chat HTTP/1.1',
+          [own(), auth(), json, 'Transfer-Encoding: chunked', 'Content-Length: 4'],
+          `0\r\n\r\n${smuggled}`,
+        ),
+    ],
+    [
+      'two lengths',
+      () =>
+        request(
+          'POST /api/v1/chat HTTP/1.1',
+          [own(), auth(), json, 'Content-Length: 2', 'Content-Length: 60'],
+          `{}${smuggled}`,
+        ),
+    ],
+    [
+      'a list of lengths',
+      () =>
+        request(
+          'POST /api/v1/chat HTTP/1.1',
+          [own(), auth(), json, 'Content-Length: 2, 2'],
+          `{}${smuggled}`,
+        ),
+    ],
+    [
+      'a signed length',
+      () =>
+        request(
+          'POST /api/v1/chat HTTP/1.1',
+          [own(), auth(), json, 'Content-Length: +2'],
+          `{}${smuggled}`,
+        ),
+    ],
+    [
+      'a negative length',
+      () =>
+        request(
+          'POST /api/v1/chat HTTP/1.1',
+          [own(), auth(), json, 'Content-Length: -1'],
+          `{}${smuggled}`,
+        ),
+    ],
+    [
+      'a length in hexadecimal',
+      () =>
+        request(
+          'POST /api/v1/chat HTTP/1.1',
+          [own(), auth(), json, 'Content-Length: 0x2'],
+          `{}${smuggled}`,
+        ),
+    ],
+    [
+      'a length beyond 64 bits',
+      () =>
+        request(
+          'POST /api/v1/chat HTTP/1.1',
+          [own(), auth(), json, 'Content-Length: 99999999999999999999'],
+          '{}',
+        ),
+    ],
+    [
+      'an unknown transfer coding',
+      () =>
+        request(
+          'POST /api/v1/chat HTTP/1.1',
+          [own(), auth(), json, 'Transfer-Encoding: xchunked'],
+          `0\r\n\r\n${smuggled}`,
+        ),
+    ],
+    [
+      'chunked twice',
+      () =>
+        request(
+          'POST /api/v1/chat HTTP/1.1',
+          [own(), auth(), json, 'Transfer-Encoding: chunked', 'Transfer-Encoding: identity'],
+          `0\r\n\r\n${smuggled}`,
+        ),
+    ],
+    [
+      'a space before the colon',
+      () =>
+        request(
+          'POST /api/v1/chat HTTP/1.1',
+          [own(), auth(), json, 'Transfer-Encoding : chunked', 'Content-Length: 4'],
+          `0\r\n\r\n${smuggled}`,
+        ),
+    ],
+    [
+      'a folded header',
+      () =>
+        request(
+          'POST /api/v1/chat HTTP/1.1',
+          [own(), auth(), json, 'X: a\r\n Transfer-Encoding: chunked', 'Content-Length: 4'],
+          `0\r\n\r\n${smuggled}`,
+        ),
+    ],
+    [
+      'a bad chunk size',
+      () =>
+        request(
+          'POST /api/v1/chat HTTP/1.1',
+          [own(), auth(), json, 'Transfer-Encoding: chunked'],
+          `zz\r\n{}\r\n0\r\n\r\n`,
+        ),
+    ],
+    [
+      'a chunk size with a sign',
+      () =>
+        request(
+          'POST /api/v1/chat HTTP/1.1',
+          [own(), auth(), json, 'Transfer-Encoding: chunked'],
+          `-2\r\n{}\r\n0\r\n\r\n`,
+        ),
+    ],
+    [
+      'a huge chunk size',
+      () =>
+        request(
+          'POST /api/v1/chat HTTP/1.1',
+          [own(), auth(), json, 'Transfer-Encoding: chunked'],
+          `ffffffffffffffffff\r\n{}\r\n0\r\n\r\n`,
+        ),
+    ],
+    [
+      'bare line feeds',
+      () => `GET /api/v1/usage HTTP/1.1\n${own()}\n${auth()}\nConnection: close\n\n`,
+    ],
+    ['bare carriage returns', () => `GET /api/v1/usage HTTP/1.1\r${own()}\r${auth()}\r\r`],
+    ['a NUL in a header', () => request('GET /api/v1/usage HTTP/1.1', [own(), auth(), 'X: a\0b'])],
+    ['a NUL in the target', () => request('GET /api/v1/us\0age HTTP/1.1', [own(), auth()])],
+    [
+      'a header without a colon',
+      () => request('GET /api/v1/usage HTTP/1.1', [own(), auth(), 'garbage']),
+    ],
+    [
+      'a header without a name',
+      () => request('GET /api/v1/usage HTTP/1.1', [own(), auth(), ': x']),
+    ],
+    ['no host', () => request('GET /api/v1/usage HTTP/1.1', [auth()])],
+    ['an unknown version', () => request('GET /api/v1/usage HTTP/9.9', [own(), auth()])],
+    ['an unknown method', () => request('HACK /api/v1/usage HTTP/1.1', [own(), auth()])],
+    ['no HTTP', () => 'SSH-2.0-OpenSSH_9.6\r\n\r\n'],
+    ['a TLS handshake', () => '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
+    ['an HTTP/2 preface', () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+  ])('are refused: %s', async (_what, bytes) => {
+    const answer = await raw(bytes());
+    // One answer at most: nobody answers what was hidden in the body.
+    expect(statusesOf(answer)).toSatisfy(
+      (statuses: number[]) =>
+        statuses.length === 0 ||
+        (statuses.length === 1 && (statuses[0] ?? 500) < 500 && statuses[0] !== 200),
+    );
+  });
+
+  it('do not hide a second request from the first: the positive', async () => {
+    const two = await raw(
+      `GET /healthz HTTP/1.1\r\n${own()}\r\n\r\n${request('GET /healthz HTTP/1.1', [own()])}`,
+    );
+    expect(statusesOf(two)).toEqual([200, 200]);
+  });
+});
+
+describe('junk', () => {
+  it.each<[string, () => string, number | number[]]>([
+    [
+      'a header of 20 KB',
+      () => request('GET /api/v1/usage HTTP/1.1', [own(), auth(), `X: ${'x'.repeat(20_000)}`]),
+      431,
+    ],
+    [
+      '100 KB of headers',
+      () =>
+        request('GET /api/v1/usage HTTP/1.1', [
+          own(),
+          auth(),
+          ...Array.from({ length: 1000 }, (_, at) => `X-${at}: ${'x'.repeat(90)}`),
+        ]),
+      431,
+    ],
+    [
+      'a target of 20 KB',
+      () => request(`GET /api/v1/usage?x=${'x'.repeat(20_000)} HTTP/1.1`, [own(), auth()]),
+      [400, 431],
+    ],
+    ['TRACE', () => request('TRACE /api/v1/usage HTTP/1.1', [own(), auth()]), [404, 405]],
+    ['CONNECT', () => request('CONNECT 127.0.0.1:22 HTTP/1.1', [own(), auth()]), [400, 404, 405]],
+    [
+      'another host in the target',
+      () => request('GET http://127.0.0.1:1/api/v1/usage HTTP/1.1', [own(), auth()]),
+      [200, 400, 404],
+    ],
+    [
+      'an upgrade',
+      () => request('GET /api/v1/usage HTTP/1.1', [own(), auth(), 'Upgrade: websocket']),
+      [200, 400],
+    ],
+    [
+      'a method override',
+      () =>
+        request('GET /api/v1/api-keys HTTP/1.1', [own(), auth(), 'X-HTTP-Method-Override: DELETE']),
+      200,
+    ],
+    [
+      'an unsatisfiable expectation',
+      () =>
+        request(
+          'POST /api/v1/chat HTTP/1.1',
+          [own(), auth(), json, 'Expect: magic', 'Content-Length: 2'],
+          '{}',
+        ),
+      [400, 417],
+    ],
+  ])('is answered without harm: %s', async (_what, bytes, expected) => {
+    const [status = 'closed', ...more] = statusesOf(await raw(bytes()));
+    expect(more).toEqual([]);
+    expect([expected, 'closed'].flat()).toContain(status);
+  });
+
+  it.each([
+    '/api/v1/../admin/v1/organizations',
+    '/api/v1/%2e%2e/admin/v1/organizations',
+    '/api/v1/..%2fadmin%2fv1%2forganizations',
+    '//api/admin/v1/organizations',
+    '/api//admin/v1/organizations',
+    '/api/admin/v1;/organizations',
+    '/api/v1\\..\\admin\\v1\\organizations',
+    '/API/ADMIN/V1/ORGANIZATIONS',
+    '/api/admin/v1/organizations%00',
+    '/api/admin/v1/organizations/%2e%2e',
+    '/files/../../../../etc/passwd',
+    '/files/%2e%2e/%2e%2e/%2e%2e/etc/passwd',
+    '/files/..%2f..%2f..%2fetc%2fpasswd',
+    '/files/%252e%252e%252fetc%252fpasswd',
+    '/files//etc/passwd',
+    '/files/org_x/%00.png',
+    '/docs/..%2f..%2fpackage.json',
+    '/docs/%2e%2e%2fpackage.json',
+    '/docs/....//package.json',
+    '/docs/__proto__',
+    '/docs/constructor',
+    '/api/v1/models/__proto__',
+    '/api/v1/models/constructor',
+    '/api/v1/models/%ff',
+    '/api/v1/models/%',
+    '/api/v1/studio/jobs/%ff',
+    '/api/v1/studio/jobs/%',
+    '/api/v1/studio/jobs/%00',
+    '/api/v1/studio/jobs/..%2f..',
+    `/api/v1/studio/jobs/job_${'0'.repeat(10_000)}`,
+    '/api/v1/studio/jobs/job_0%27%20OR%201%3D1%20--',
+    '/api/v1/studio/jobs?cursor=%27%20OR%201%3D1%20--',
+    '/api/v1/studio/jobs?limit=1&limit=2',
+    '/api/v1/studio/jobs?limit[]=1',
+    '/api/v1/studio/jobs?limit=1e9',
+    '/api/v1/studio/jobs?__proto__[x]=1',
+    '/api/v1/studio/jobs?status=%00',
+    '/api/v1/studio/jobs?%',
+    '/api/v1/usage?after=%00',
+    '/api/v1/usage?limit=%F0%9F%92%A9',
+    '/hooks/fal/%ff/0/x',
+    '/%',
+    '/%c0%af',
+    '/..',
+    '/?',
+    '*',
+  ])('in the path opens nothing: %s', async (target) => {
+    const answer = await raw(request(`GET ${target} HTTP/1.1`, [own(), auth()]));
+    const [status = 0] = statusesOf(answer);
+    expect({ target, status }).toMatchObject({ status: expect.toBeOneOf([400, 401, 404, 405]) });
+    expect(answer).not.toMatch(/root:|"organizations"|"name": ?"studio-gateway"/);
+  });
+});
+
+describe('what is echoed', () => {
+  it('never holds a header of the caller', async () => {
+    for (const id of [
+      'a\r\nX-Evil: 1',
+      'a%0d%0aX-Evil:1',
+      'é'.repeat(20),
+      '<script>12345',
+      'a'.repeat(65),
+      'short',
+    ]) {
+      const answer = await raw(
+        Buffer.from(request('GET /healthz HTTP/1.1', [own(), `X-Request-Id: ${id}`]), 'latin1'),
+      );
+      const [head = ''] = answer.split('\r\n\r\n');
+      expect(head).toMatch(/x-request-id: req_[0-9a-f]{32}/i);
+      expect(head).not.toMatch(/x-evil/i);
+    }
+    const kept = await raw(
+      request('GET /healthz HTTP/1.1', [own(), 'X-Request-Id: my-own-request-1']),
+    );
+    expect(kept).toMatch(/x-request-id: my-own-request-1/i);
+  });
+
+  it('never names the host that was asked for', async () => {
+    for (const given of [
+      'evil.example',
+      'evil.example:80@x',
+      '"><script>',
+      '127.0.0.1:1\t',
+      'a'.repeat(4000),
+    ]) {
+      const body = JSON.stringify({ prompt: 'a tall tree', async: true });
+      const answer = await raw(
+        request(
+          'POST /api/v1/studio/image/generate HTTP/1.1',
+          [
+            `Host: ${given}`,
+            'X-Forwarded-Host: evil.example',
+            'Forwarded: host=evil.example',
+            'X-Forwarded-Proto: gopher',
+            auth(),
+            json,
+            `Content-Length: ${body.length}`,
+          ],
+          body,
+        ),
+        10_000,
+      );
+      expect(statusesOf(answer)[0]).toBeOneOf([200, 202, 400]);
+      expect(answer).not.toMatch(/evil\.example|<script>|gopher/);
+    }
+  });
+
+  it('is no header when a file is named', async () => {
+    for (const filename of [
+      'a\r\nSet-Cookie: x=1.png',
+      'a".png',
+      '../../x.png',
+      'a\0.png',
+      '\u202egnp.exe.png',
+      '.htaccess',
+    ]) {
+      const answer = await gateway.call<{ publicUrl?: string; storagePath?: string }>(
+        '/api/v1/storage/upload-url',
+        {
+          body: { filename, contentType: 'image/png' },
+        },
+      );
+      expect(answer.status).toBeOneOf([200, 400]);
+      expect(answer.body.storagePath ?? '').toMatch(
+        /^(org_[0-9a-f]{32}\/file_[0-9a-f]{32}\.png)?$/,
+      );
+    }
+  });
+});
+
+describe('the slow', () => {
+  it('keep nobody else waiting, and are cut', { timeout: 60_000 }, async () => {
+    const startedAt = performance.now();
+    for (let round = 0; round < 20; round += 1) {
+      expect((await gateway.call('/healthz')).status).toBe(200);
+    }
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
+    await Promise.all(slow.map(({ closed }) => closed));
+    const longest = Math.max(...slow.map(({ openedAt }) => Date.now() - openedAt));
+    expect(longest).toBeLessThan(40_000);
+    await gateway.expectSettled();
+  });
+});
