@@ -120,8 +120,13 @@ function keyedRoutes({ config, services }: AppDeps, parts: Parts): Router<Reques
       pollsPerMinute: config.POLL_RATE_LIMIT_PER_MINUTE,
     }),
   );
-  const stallTimeoutMs = config.CHAT_STALL_TIMEOUT_MS;
-  addChatRoutes(router, { chat, catalog: chatCatalog, outbound, stallTimeoutMs });
+  addChatRoutes(router, {
+    chat,
+    catalog: chatCatalog,
+    outbound,
+    stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
+    keepaliveMs: config.CHAT_KEEPALIVE_MS,
+  });
   addModelRoutes(router, chatCatalog);
   addJobRoutes(router, parts);
   addStudioModelRoutes(router);

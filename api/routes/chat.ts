@@ -25,6 +25,7 @@ interface ChatRoutesDeps {
   catalog: Pick<ChatCatalog, 'find'>;
   outbound: Outbound;
   stallTimeoutMs: number;
+  keepaliveMs: number;
 }
 
 /** Pictures travel inside the request. */
@@ -66,6 +67,7 @@ export function addChatRoutes(router: Router<RequestState>, deps: ChatRoutesDeps
   ): Promise<void> {
     const out = createEventStream(ctx.res, {
       stallTimeoutMs: deps.stallTimeoutMs,
+      keepaliveMs: deps.keepaliveMs,
       onOpen() {
         ctx.respond = false;
         ctx.status = 200;
