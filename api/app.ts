@@ -119,8 +119,13 @@ function adminRoutes({ config, services }: AppDeps, parts: Parts): Router<Reques
 function keyedRoutes({ config, services }: AppDeps, parts: Parts): Router<RequestState> {
   const { pool, storage, uploads, chat, chatCatalog, outbound } = services;
   const router = new Router<RequestState>({ prefix: '/api/v1', ...exactPaths });
-  const stallTimeoutMs = config.CHAT_STALL_TIMEOUT_MS;
-  addChatRoutes(router, { chat, catalog: chatCatalog, outbound, stallTimeoutMs });
+  addChatRoutes(router, {
+    chat,
+    catalog: chatCatalog,
+    outbound,
+    stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
+    keepaliveMs: config.CHAT_KEEPALIVE_MS,
+  });
   addModelRoutes(router, chatCatalog);
   addJobRoutes(router, parts);
   addStudioModelRoutes(router);

@@ -174,6 +174,8 @@ const variables = z.object({
   CHAT_SILENCE_TIMEOUT_MS: count(1000, 3_600_000).default(120_000),
   /** A caller who takes nothing of a stream for this long is dropped. */
   CHAT_STALL_TIMEOUT_MS: count(100, 600_000).default(30_000),
+  /** Proxies cut silent connections, many after 30 s; design §6 promises 15 s at most. */
+  CHAT_KEEPALIVE_MS: count(50, 15_000).default(10_000),
   /** How often running chats are recorded, and how long a chat without a record is believed to run. */
   CHAT_CHECKPOINT_MS: count(50, 600_000).default(5000),
   CHAT_RESERVATION_TTL_MS: count(200, 86_400_000).default(300_000),

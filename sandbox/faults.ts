@@ -39,11 +39,11 @@ const faultNames = [
   'wrong-type-media', // HTML called a picture
   // Chat.
   'words', // words:500;size=20 answers with that many words, each of that length
-  'stream-cut', // stream-cut:5 cuts the connection after five chunks
+  'stream-cut', // stream-cut:5 cuts the connection after five chunks; ;end=clean ends it as if all was said
   'stream-error', // stream-error:3 sends an error event after three chunks
   'slow-chunks', // slow-chunks:200ms before each chunk
   'no-usage',
-  'lying-usage', // ten times the truth
+  'lying-usage', // ten times the truth; lying-usage:-1 = that many times
 ] as const;
 
 /** The name of a fault. */

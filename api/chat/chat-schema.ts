@@ -96,7 +96,8 @@ const anyMessage = z.discriminatedUnion(
   { error: allRoles },
 );
 
-const tokens = z.int().min(1).max(100_000_000);
+/** Any count: what is above the model’s limit is the model’s limit. */
+const tokens = z.int().min(1);
 const penalty = z.number().min(-2).max(2);
 /** Fields of both paths; `null` says as much as absence. */
 const common = {

@@ -22,12 +22,11 @@ export interface EventStream {
 
 interface Options {
   stallTimeoutMs: number;
+  /** A stream that is silent for this long carries a comment. */
+  keepaliveMs: number;
   /** Called once, before the head leaves. */
   onOpen: () => void;
 }
-
-/** Proxies cut silent connections, many after 30 s; design §6 promises 15 s at most. */
-const keepaliveMs = 10_000;
 
 /** See the file's head. */
 export function createEventStream(response: ServerResponse, options: Options): EventStream {
@@ -36,7 +35,7 @@ export function createEventStream(response: ServerResponse, options: Options): E
     // Behind what is waiting to be read, a comment would only wait as well.
     if (!response.writableNeedDrain && !response.destroyed) send(': keepalive\n\n');
     keepalive.refresh();
-  }, keepaliveMs);
+  }, options.keepaliveMs);
 
   function send(text: string): boolean {
     if (!opened) {

@@ -26,6 +26,7 @@ interface ChatRoutesDeps {
   catalog: Pick<ChatCatalog, 'find'>;
   outbound: Outbound;
   stallTimeoutMs: number;
+  keepaliveMs: number;
 }
 
 /** A chat that is answered as it comes. */
@@ -77,6 +78,7 @@ export function addChatRoutes(router: Router<RequestState>, deps: ChatRoutesDeps
   ): Promise<void> {
     const out = createEventStream(ctx.res, {
       stallTimeoutMs: deps.stallTimeoutMs,
+      keepaliveMs: deps.keepaliveMs,
       onOpen() {
         ctx.respond = false;
         ctx.status = 200;

@@ -28,8 +28,10 @@ export interface Script {
   stop: 'end' | 'length' | 'tool';
   /** Null: the answer says nothing about usage. */
   usage: { input: number; output: number } | null;
-  /** Cut the connection after this many chunks. */
+  /** Stop after this many chunks, without the protocol's end. */
   cutAfter: number | null;
+  /** How it stops: the connection breaks, or the answer ends as if it were whole. */
+  cut: 'broken' | 'clean';
   /** Send an error after this many chunks. */
   errorAfter: number | null;
   chunkDelayMs: number;
@@ -78,13 +80,16 @@ export function writeScript(talk: Conversation, faults: readonly Fault[]): Scrip
   const pieces = all.slice(0, talk.maxTokens ?? Infinity);
   const input = split(talk.allText).length + talk.images * imageTokens;
   const output = toolCall ? 10 : pieces.length;
-  const factor = fault('lying-usage') ? lieFactor : 1;
+  const lie = fault('lying-usage');
+  const factor = lie ? Number(lie.argument || lieFactor) : 1;
+  const cut = fault('stream-cut');
   return {
     pieces,
     toolCall,
     stop: toolCall ? 'tool' : pieces.length < all.length ? 'length' : 'end',
     usage: fault('no-usage') ? null : { input: input * factor, output: output * factor },
-    cutAfter: countOf(fault('stream-cut')),
+    cutAfter: countOf(cut),
+    cut: cut?.options['end'] === 'clean' ? 'clean' : 'broken',
     errorAfter: countOf(fault('stream-error')),
     chunkDelayMs: durationMs(fault('slow-chunks')?.argument ?? '', 0),
     latencyMs: durationMs(fault('slow')?.argument ?? '', 0),

@@ -42,6 +42,10 @@ export async function streamScript(
     response.end(wording.end);
     return;
   }
+  if (script.cut === 'clean') {
+    response.end();
+    return;
+  }
   // What was written must arrive, and then nothing.
   await sleep(20);
   request.socket.destroy();

@@ -1,0 +1,399 @@
+/**
+ * Chat under what production does to it (reliability §3.6): silence, readers of a byte a second, callers
+ * who leave in the middle, an API that is killed with many streams open, upstreams that end too early or
+ * talk nonsense about usage. Each ends in one settlement within its reservation.
+ */
+import { once } from 'node:events';
+import { readdir, readFile } from 'node:fs/promises';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import OpenAI from 'openai';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
+
+/**
+ * Slow readers at once: `SLOW_READERS=200` for all that reliability §3.6 asks for. Each takes some 10 MB
+ * of the kernel's socket buffers, which is why 5 MB would not stall anybody.
+ */
+const slowReaders = Number(process.env['SLOW_READERS'] ?? 20);
+const keepaliveMs = 150;
+const checkpointMs = 200;
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({
+    worker: false,
+    env: {
+      CHAT_CHECKPOINT_MS: String(checkpointMs),
+      CHAT_RESERVATION_TTL_MS: '1500',
+      CHAT_KEEPALIVE_MS: String(keepaliveMs),
+      SWEEP_INTERVAL_MS: '300',
+    },
+  });
+});
+afterEach(async () => {
+  await gateway.api.services.chat.drained();
+  await gateway.expectSettled();
+});
+afterAll(() => gateway.close());
+
+const newCaller = (credits = 1000): Promise<TestCaller> => gateway.newCaller({ credits });
+
+interface Wanted {
+  caller: TestCaller;
+  content: string;
+  model?: string;
+  stream?: boolean;
+  maxTokens?: number;
+  base?: string;
+}
+
+function bodyOf({ content, model, stream, maxTokens }: Wanted): string {
+  return JSON.stringify({
+    model: model ?? 'gpt-4o',
+    messages: [{ role: 'user', content }],
+    stream: stream ?? true,
+    max_tokens: maxTokens ?? 1000,
+  });
+}
+
+/** The raw answer, over a socket of its own. */
+async function open(wanted: Wanted): Promise<{ answer: IncomingMessage; hangUp: () => void }> {
+  const call = httpRequest(`${wanted.base ?? gateway.url}/api/v1/chat`, {
+    method: 'POST',
+    agent: false,
+    headers: {
+      authorization: `Bearer ${wanted.caller.key}`,
+      'content-type': 'application/json',
+    },
+  });
+  call.on('error', () => {});
+  call.end(bodyOf(wanted));
+  const [answer] = (await once(call, 'response')) as [IncomingMessage];
+  answer.on('error', () => {});
+  return { answer, hangUp: () => call.destroy() };
+}
+
+async function textOf(answer: IncomingMessage): Promise<string> {
+  let text = '';
+  for await (const chunk of answer) text += String(chunk);
+  return text;
+}
+
+const deltasIn = (text: string): number => text.split('"type":"delta"').length - 1;
+
+describe('a silent stream', () => {
+  it('carries a comment, before the first token and between tokens', async () => {
+    const caller = await newCaller();
+    const { answer } = await open({
+      caller,
+      content: '[[slow:700ms]] [[words:3]] [[slow-chunks:500ms]]',
+    });
+    const text = await textOf(answer);
+    const [before = ''] = text.split('data: ');
+    expect(before.split(': keepalive\n\n').length - 1).toBeGreaterThanOrEqual(2);
+    const between = text.slice(text.indexOf('data: '), text.lastIndexOf('"type":"delta"'));
+    expect(between).toContain(': keepalive\n\n');
+    expect(text.trim().endsWith('data: [DONE]')).toBe(true);
+    expect(await settledChatOf(gateway, caller)).toMatchObject({ output_tokens: 3 });
+  });
+
+  it('is no matter to the OpenAI client', async () => {
+    const caller = await newCaller();
+    const client = new OpenAI({
+      apiKey: caller.key,
+      baseURL: `${gateway.url}/api/v1`,
+      maxRetries: 0,
+    });
+    const stream = await client.chat.completions.create({
+      model: 'gpt-4o',
+      messages: [{ role: 'user', content: '[[slow:500ms]] [[words:3]] [[slow-chunks:300ms]]' }],
+      stream: true,
+    });
+    let text = '';
+    for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? '';
+    expect(text.trim().split(/\s+/)).toHaveLength(3);
+  });
+
+  it('whose upstream then fails says so as an event, and costs nothing', async () => {
+    const caller = await newCaller();
+    const { answer } = await open({
+      caller,
+      content: '[[slow:600ms]] [[words:3]] [[stream-cut:0]]',
+    });
+    expect(answer.statusCode).toBe(200);
+    const text = await textOf(answer);
+    expect(text).toContain('"error":"PROVIDER_ERROR"');
+    expect(text).not.toContain('[DONE]');
+    expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
+  });
+
+  it('may be silent for no longer than 15 s by configuration', async () => {
+    const env = { ...gateway.env, CHAT_KEEPALIVE_MS: '15001' };
+    const { loadConfig } = await import('../../platform/config.ts');
+    expect(() => loadConfig(env)).toThrow('CHAT_KEEPALIVE_MS');
+    expect(loadConfig({ ...env, CHAT_KEEPALIVE_MS: '' }).CHAT_KEEPALIVE_MS).toBe(10_000);
+  });
+});
+
+describe('an upstream', () => {
+  it.each([
+    ['gpt-4o', 'stream-cut:20'],
+    ['gpt-4o', 'stream-cut:20;end=clean'],
+    ['claude-sonnet-5', 'stream-cut:20'],
+    ['claude-sonnet-5', 'stream-cut:20;end=clean'],
+  ])('%s that ends too early (%s) is never [DONE]', async (model, fault) => {
+    const caller = await newCaller();
+    const { answer } = await open({ caller, model, content: `[[words:40]] [[${fault}]]` });
+    const text = await textOf(answer);
+    expect(deltasIn(text)).toBeGreaterThan(0);
+    expect(text).toContain('"type":"error"');
+    expect(text).not.toContain('[DONE]');
+    expect(await settledChatOf(gateway, caller)).toMatchObject({
+      state: 'charged',
+      // 20 words of 5 characters.
+      output_tokens: 25,
+      counted_by: 'gateway',
+    });
+  });
+
+  it.each([
+    ['gpt-4o', 'lying-usage:-1', true],
+    ['gpt-4o', 'lying-usage:0.01', true],
+    ['gpt-4o', 'lying-usage:none', true],
+    ['gpt-4o', 'lying-usage:-1', false],
+    ['gpt-4o', 'lying-usage:1e30', false],
+    ['claude-sonnet-5', 'lying-usage:-1', true],
+    ['claude-sonnet-5', 'lying-usage:none', true],
+    ['claude-sonnet-5', 'lying-usage:none', false],
+  ])('%s whose usage is no count (%s, stream %s) is counted by us', async (model, lie, stream) => {
+    const caller = await newCaller();
+    const { answer } = await open({
+      caller,
+      model,
+      stream,
+      content: `[[words:40]] [[${lie}]]`,
+    });
+    expect(answer.statusCode).toBe(200);
+    await textOf(answer);
+    const row = await settledChatOf(gateway, caller);
+    expect(row).toMatchObject({ state: 'charged', counted_by: 'gateway', output_tokens: 50 });
+    expect(row.input_tokens).toBeGreaterThan(0);
+    expect(row.charged).toBeLessThanOrEqual(row.amount);
+  });
+});
+
+describe('a caller who leaves at a random chunk', () => {
+  it('pays for at least what he read and at most what was said, 100 times', async () => {
+    const caller = await newCaller();
+    const read = new Map<string, number>();
+    const leave = async (index: number): Promise<void> => {
+      const { answer, hangUp } = await open({
+        caller,
+        content: '[[words:60]] [[slow-chunks:8ms]]',
+        maxTokens: 100,
+        model: index % 2 ? 'gpt-4o' : 'claude-sonnet-5',
+      });
+      const until = 1 + Math.floor(Math.random() * 50);
+      let text = '';
+      for await (const chunk of answer.iterator({ destroyOnReturn: false })) {
+        text += String(chunk);
+        if (deltasIn(text) >= until) break;
+      }
+      hangUp();
+      const [, id = ''] = /"id":"(chat_\w+)"/.exec(text) ?? [];
+      read.set(id, deltasIn(text));
+    };
+    for (let round = 0; round < 4; round += 1) {
+      await Promise.all(Array.from({ length: 25 }, (_, index) => leave(index)));
+    }
+    const rows = await settledChatsOf(gateway, caller, 15_000);
+    expect(rows).toHaveLength(100);
+    for (const row of rows) {
+      expect(row.state).toBe('charged');
+      // A delta is a word of 5 characters: 1.25 tokens by our count.
+      expect(row.output_tokens).toBeGreaterThanOrEqual(Math.floor((read.get(row.id) ?? 0) * 1.25));
+      expect(row.output_tokens).toBeLessThanOrEqual(75);
+      expect(row.charged).toBeGreaterThan(0);
+      expect(row.charged).toBeLessThanOrEqual(row.amount);
+    }
+  });
+});
+
+describe('an API that is killed in the middle of 20 streams', () => {
+  it('leaves each to the sweeper of a worker, who charges its last record', async () => {
+    const [api] = await Promise.all([
+      gateway.spawn('api', { API_PORT: '0', API_WORKER: 'false' }),
+      gateway.spawn('worker'),
+    ]);
+    const base = `http://127.0.0.1:${api.port}`;
+    const caller = await newCaller();
+    const delivered = new Map<string, number>();
+    const streams = Array.from({ length: 20 }, async () => {
+      const { answer } = await open({
+        base,
+        caller,
+        content: '[[words:500]] [[slow-chunks:20ms]]',
+      });
+      let text = '';
+      try {
+        for await (const chunk of answer) {
+          text += String(chunk);
+          const [, id = ''] = /"id":"(chat_\w+)"/.exec(text) ?? [];
+          if (id !== '') delivered.set(id, deltasIn(text));
+        }
+      } catch {
+        // The API is gone.
+      }
+    });
+    await expect.poll(() => delivered.size).toBe(20);
+    await expect
+      .poll(async () => {
+        const rows = await chatsOf(gateway, caller);
+        return rows.filter(({ checkpoint_micro: micro }) => micro > 0).length;
+      })
+      .toBe(20);
+    api.child.kill('SIGKILL');
+    await Promise.all(streams);
+    const lost = new Map((await chatsOf(gateway, caller)).map((row) => [row.id, row]));
+    const rows = await settledChatsOf(gateway, caller, 30_000);
+    expect(rows).toHaveLength(20);
+    for (const row of rows) {
+      expect(row).toMatchObject({ state: 'charged', reason: 'CHAT_LOST', counted_by: 'gateway' });
+      expect(row.charged).toBe(lost.get(row.id)?.checkpoint_micro);
+      // Never above what was delivered and what one interval may add to it.
+      const slack = (2 * checkpointMs) / 20 + 5;
+      expect(row.output_tokens).toBeLessThanOrEqual(((delivered.get(row.id) ?? 0) + slack) * 1.25);
+    }
+  });
+});
+
+/** Resident memory of a process, bytes (Linux). */
+async function residentBytes(pid: number): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1024;
+}
+
+const openFiles = async (pid: number): Promise<number> => (await readdir(`/proc/${pid}/fd`)).length;
+
+/** Asks for a stream and takes a byte of it a second. */
+function readByteByByte(port: number, wanted: Wanted): Socket {
+  const bytes = Buffer.alloc(1);
+  const body = bodyOf(wanted);
+  const socket: Socket = connect({
+    port,
+    host: '127.0.0.1',
+    onread: {
+      buffer: bytes,
+      callback: () => {
+        setTimeout(() => socket.resume(), 1000).unref();
+        return false;
+      },
+    },
+  });
+  socket.on('error', () => {});
+  socket.write(
+    [
+      'POST /api/v1/chat HTTP/1.1',
+      'Host: gateway',
+      `Authorization: Bearer ${wanted.caller.key}`,
+      'Content-Type: application/json',
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      '',
+      body,
+    ].join('\r\n'),
+  );
+  return socket;
+}
+
+describe.runIf(process.platform === 'linux')(`${slowReaders} readers of a byte a second`, () => {
+  it('cost little memory, are dropped and settled, and leave nothing behind', async () => {
+    const { child, port } = await gateway.spawn('api', {
+      API_PORT: '0',
+      API_WORKER: 'false',
+      CHAT_STALL_TIMEOUT_MS: '4000',
+      // So many at once on a busy machine: no chat of theirs is lost.
+      CHAT_RESERVATION_TTL_MS: '60000',
+    });
+    const pid = child.pid ?? 0;
+    const base = `http://127.0.0.1:${port}`;
+    const wanted = { content: '[[words:4000;size=5000]]', maxTokens: 4000, base };
+    // Warm: 5 readers who take all of it.
+    const quick = await newCaller();
+    const sizes = await Promise.all(
+      Array.from({ length: 5 }, async () => {
+        const { answer } = await open({ ...wanted, caller: quick });
+        return (await textOf(answer)).length;
+      }),
+    );
+    expect(Math.min(...sizes)).toBeGreaterThan(20_000_000);
+    const before = { bytes: await residentBytes(pid), files: await openFiles(pid) };
+    const leftBefore = (await gateway.sandbox.counters())['chatCallsLeft'] ?? 0;
+
+    const slow = await newCaller();
+    let peakBytes = 0;
+    const sampling = setInterval(() => {
+      void residentBytes(pid).then((bytes) => (peakBytes = Math.max(peakBytes, bytes)));
+    }, 50);
+    const readers = Array.from({ length: slowReaders }, () =>
+      readByteByByte(port, { ...wanted, caller: slow }),
+    );
+    try {
+      await expect
+        .poll(async () => (await chatsOf(gateway, slow)).length, { timeout: 30_000 })
+        .toBe(slowReaders);
+      const rows = await settledChatsOf(gateway, slow, 90_000);
+      for (const row of rows) {
+        expect(row).toMatchObject({ state: 'charged', reason: 'chat left' });
+        expect(row.charged).toBeLessThanOrEqual(row.amount);
+        // 4,000 words of 1,250 tokens were on offer.
+        expect(row.output_tokens).toBeLessThan(5_000_000);
+      }
+    } finally {
+      clearInterval(sampling);
+    }
+    expect(peakBytes - before.bytes).toBeLessThan(100 * 1024 * 1024);
+    // The upstreams were aborted, and no handler holds a socket.
+    await expect
+      .poll(async () => (await gateway.sandbox.counters())['chatCallsLeft'])
+      .toBe(leftBefore + slowReaders);
+    await expect.poll(() => openFiles(pid)).toBeLessThan(before.files + 20);
+    for (const reader of readers) reader.destroy();
+
+    // It serves on, and ends in good order: nothing hangs.
+    const { answer } = await open({ base, caller: quick, content: 'and now' });
+    expect(await textOf(answer)).toContain('[DONE]');
+    child.kill('SIGTERM');
+    const [code] = (await once(child, 'exit')) as [number | null];
+    expect(code).toBe(0);
+  }, 180_000);
+});
+
+describe('max_tokens', () => {
+  it.each([
+    ['absent', undefined],
+    ['huge', 9_007_199_254_740_991],
+    ['one', 1],
+  ])('%s at a low balance: never an answer with nothing reserved', async (_name, maxTokens) => {
+    const caller = await gateway.newCaller({ credits: 0.05 });
+    const answer = await gateway.call('/api/v1/chat', {
+      key: caller.key,
+      body: {
+        model: 'gpt-4o',
+        messages: [{ role: 'user', content: '[[words:500]] poor' }],
+        max_tokens: maxTokens,
+      },
+    });
+    expect([200, 402]).toContain(answer.status);
+    const rows = answer.status === 200 ? await settledChatsOf(gateway, caller) : [];
+    for (const row of rows) {
+      expect(row.amount).toBeGreaterThan(0);
+      expect(row.charged).toBeGreaterThan(0);
+      expect(row.charged).toBeLessThanOrEqual(row.amount);
+      expect(row.amount).toBeLessThanOrEqual(50_000);
+    }
+    const balance = await gateway.api.services.ledger.balance(caller.organizationId);
+    expect(balance?.reserved).toBe(0);
+  });
+});

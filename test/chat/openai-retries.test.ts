@@ -1,0 +1,164 @@
+/** What the official clients make of our errors: which they try again, when, and what that costs. */
+import Anthropic, { AuthenticationError, PermissionDeniedError } from '@anthropic-ai/sdk';
+import OpenAI, {
+  APIConnectionTimeoutError,
+  APIError,
+  InternalServerError,
+  RateLimitError,
+} from 'openai';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { chatsOf, settledChatsOf } from './chat-account.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ worker: false });
+});
+afterEach(async () => {
+  await gateway.api.services.chat.drained();
+  await gateway.expectSettled();
+});
+afterAll(() => gateway.close());
+
+/** A client as it comes (two retries), that tells how often it asked. */
+function clientOf(caller: TestCaller, options: { maxRetries?: number; timeout?: number } = {}) {
+  const sent: { at: number; attempt: string | null }[] = [];
+  const client = new OpenAI({
+    apiKey: caller.key,
+    baseURL: `${gateway.url}/api/v1`,
+    ...options,
+    fetch: async (url, init) => {
+      const attempt = new Headers(init?.headers).get('x-stainless-retry-count');
+      sent.push({ at: performance.now(), attempt });
+      return fetch(url, init);
+    },
+  });
+  return { client, sent };
+}
+
+const newCaller = (credits = 100): Promise<TestCaller> => gateway.newCaller({ credits });
+const ask = (client: OpenAI, content: string, model = 'gpt-4o') =>
+  client.chat.completions.create({ model, messages: [{ role: 'user', content }] });
+let serial = 0;
+/** A fault that strikes this many times, counted for this text alone. */
+const once = (fault: string): string => `[[${fault}]] question ${(serial += 1)} of ${Date.now()}`;
+
+describe('the OpenAI client tries again', () => {
+  it.each(['fail:500x1', 'fail:503x2', 'reset-before-accept:x1'])(
+    'after %s, and only the answer is paid for',
+    async (fault) => {
+      const caller = await newCaller();
+      const { client, sent } = clientOf(caller);
+      const answer = await ask(client, once(fault));
+      expect(answer.choices[0]?.message.content).toContain('You said: question');
+      expect(sent.length).toBeGreaterThan(1);
+      const rows = await settledChatsOf(gateway, caller);
+      expect(rows).toHaveLength(sent.length);
+      expect(rows.slice(0, -1).every(({ state }) => state === 'released')).toBe(true);
+      expect(rows.at(-1)).toMatchObject({ state: 'charged', counted_by: 'provider' });
+    },
+  );
+
+  it('when the provider is busy, and not before it said', async () => {
+    const caller = await newCaller();
+    const { client, sent } = clientOf(caller);
+    await ask(client, once('fail:429x1;retry-after=2'));
+    expect(sent.map(({ attempt }) => attempt)).toEqual(['0', '1']);
+    const [first, second] = sent;
+    // Its timer may be early by a hair.
+    expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThan(1950);
+  });
+
+  it('for a stream that failed before its first token', async () => {
+    const caller = await newCaller();
+    const { client, sent } = clientOf(caller);
+    const stream = await client.chat.completions.create({
+      model: 'gpt-4o',
+      messages: [{ role: 'user', content: once('fail:500x1') }],
+      stream: true,
+    });
+    let text = '';
+    for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? '';
+    expect(text).toContain('You said: question');
+    expect(sent).toHaveLength(2);
+  });
+
+  it('three times in all, and then throws its class', async () => {
+    const caller = await newCaller();
+    const { client, sent } = clientOf(caller);
+    const failure: unknown = await ask(client, '[[fail:500]] always').catch((error) => error);
+    expect(failure).toBeInstanceOf(InternalServerError);
+    expect(failure).toMatchObject({ status: 500, error: 'PROVIDER_ERROR' });
+    expect(sent).toHaveLength(3);
+    const rows = await settledChatsOf(gateway, caller);
+    expect(rows.map(({ state }) => state)).toEqual(['released', 'released', 'released']);
+  });
+});
+
+describe('the OpenAI client does not try again', () => {
+  it.each([
+    ['a wrong field', 400, { model: 'gpt-4o', max_tokens: -1 }],
+    ['an unknown model', 400, { model: 'gpt-none' }],
+    ['too few credits', 402, { model: 'gpt-4o', max_tokens: 16_000 }],
+  ])('%s (%i)', async (_name, status, extra) => {
+    const caller = await newCaller(1);
+    const { client, sent } = clientOf(caller);
+    const failure: unknown = await client.chat.completions
+      .create({ messages: [{ role: 'user', content: 'x' }], ...extra })
+      .catch((error) => error);
+    expect(failure).toBeInstanceOf(APIError);
+    expect(failure).toMatchObject({ status });
+    expect(sent).toHaveLength(1);
+    expect(await chatsOf(gateway, caller)).toEqual([]);
+  });
+
+  it('an answer that it did not wait for; that is paid for, once', async () => {
+    const caller = await newCaller();
+    const { client, sent } = clientOf(caller, { maxRetries: 0, timeout: 500 });
+    const failure: unknown = await ask(client, '[[slow:1500ms]] late').catch((error) => error);
+    expect(failure).toBeInstanceOf(APIConnectionTimeoutError);
+    expect(sent).toHaveLength(1);
+    expect(await settledChatsOf(gateway, caller)).toMatchObject([
+      { state: 'charged', counted_by: 'provider' },
+    ]);
+  });
+
+  it('more than 60 requests a minute, when it is told not to: its RateLimitError', async () => {
+    const { port } = await gateway.spawn('api', {
+      API_PORT: '0',
+      API_WORKER: 'false',
+      RATE_LIMIT_PER_MINUTE: '1',
+    });
+    const caller = await newCaller();
+    const client = new OpenAI({
+      apiKey: caller.key,
+      baseURL: `http://127.0.0.1:${port}/api/v1`,
+      maxRetries: 0,
+    });
+    const failures: unknown[] = [];
+    // Two of three fall into one minute at least.
+    for (let index = 0; index < 3; index += 1) {
+      await client.models.retrieve('gpt-4o').catch((error: unknown) => failures.push(error));
+    }
+    const [limited] = failures;
+    expect(limited).toBeInstanceOf(RateLimitError);
+    expect(limited).toMatchObject({ error: 'Rate limit exceeded. Please slow down.' });
+    const seconds = Number((limited as APIError).headers?.get('retry-after'));
+    expect(seconds).toBeGreaterThanOrEqual(1);
+    expect(seconds).toBeLessThanOrEqual(60);
+  });
+});
+
+describe('the Anthropic client', () => {
+  it('throws its classes', async () => {
+    const stranger = new Anthropic({
+      authToken: 'gk_live_nobody',
+      apiKey: null,
+      baseURL: `${gateway.url}/api`,
+    });
+    await expect(stranger.models.list()).rejects.toBeInstanceOf(AuthenticationError);
+    const { key } = await gateway.newCaller({ credits: 1, scopes: ['chat'] });
+    const limited = new Anthropic({ authToken: key, apiKey: null, baseURL: `${gateway.url}/api` });
+    await expect(limited.models.list()).rejects.toBeInstanceOf(PermissionDeniedError);
+  });
+});
