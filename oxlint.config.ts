@@ -28,6 +28,7 @@ const graph: Record<string, Edge> = {
       'platform',
       'activities',
       'workflows',
+      'api',
       'worker',
       'stack',
     ],

@@ -9,6 +9,8 @@ export interface ComparedCell extends Cell {
   toNoop: Ratios | null;
   /** Against the bare workflow of four activities; null without one. */
   toBare: Ratios | null;
+  /** Against the same steps in DBOS; null without it. */
+  toDbos: Ratios | null;
 }
 
 /** Ours divided by theirs. */
@@ -30,7 +32,7 @@ export function compare(cells: readonly Cell[]): ComparedCell[] {
     return direct ? cell.p50Ms - direct.p50Ms : null;
   };
   return cells.map((cell) => {
-    const ratiosTo = (kind: 'noop' | 'bare'): Ratios | null => {
+    const ratiosTo = (kind: 'noop' | 'bare' | 'dbos'): Ratios | null => {
       const base = cells.find(
         (other) => other.kind === kind && other.concurrency === cell.concurrency,
       );
@@ -42,6 +44,12 @@ export function compare(cells: readonly Cell[]): ComparedCell[] {
         cpuMsPerJob: cell.cpuMsPerJob / base.cpuMsPerJob,
       };
     };
-    return { ...cell, addedMs: addedOf(cell), toNoop: ratiosTo('noop'), toBare: ratiosTo('bare') };
+    return {
+      ...cell,
+      addedMs: addedOf(cell),
+      toNoop: ratiosTo('noop'),
+      toBare: ratiosTo('bare'),
+      toDbos: ratiosTo('dbos'),
+    };
   });
 }

@@ -80,7 +80,7 @@ export async function startGateway(servers: Servers, variant: Variant): Promise<
   const agent = new Agent({ connections: 512, keepAliveTimeout: 30_000 });
   return {
     pids,
-    ...jobsOver({ urls, agent, apiKey: servers.apiKey }),
+    ...jobsOver({ urls, agent, apiKeys: servers.apiKeys }),
     async stop() {
       await agent.close();
       await stop();
@@ -88,20 +88,27 @@ export async function startGateway(servers: Servers, variant: Variant): Promise<
   };
 }
 
+interface Asked {
+  url: string;
+  apiKey: string;
+  /** Of a POST; without one it is a GET. */
+  body?: object;
+}
+
 function numbered(name: string, count: number): string[] {
   return Array.from({ length: count }, (_, index) => (index === 0 ? name : `${name}${index + 1}`));
 }
 
-function jobsOver(access: { urls: string[]; agent: Agent; apiKey: string }) {
-  const { urls, agent, apiKey } = access;
-  const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' };
+function jobsOver(access: { urls: string[]; agent: Agent; apiKeys: string[] }) {
+  const { urls, agent, apiKeys } = access;
   let turn = 0;
 
-  async function ask(url: string, body?: object): Promise<unknown> {
+  async function ask(asked: Asked): Promise<unknown> {
+    const { url, apiKey, body } = asked;
     const answer = await request(url, {
       dispatcher: agent,
       method: body ? 'POST' : 'GET',
-      headers,
+      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
       body: body ? JSON.stringify(body) : null,
     });
     const text = await answer.body.text();
@@ -110,41 +117,45 @@ function jobsOver(access: { urls: string[]; agent: Agent; apiKey: string }) {
     }
     return JSON.parse(text);
   }
-  function next(): { base: string; body: Record<string, unknown> } {
+  /** APIs and organizations take turns. */
+  function next(): { base: string; apiKey: string; body: Record<string, unknown> } {
     turn += 1;
     const base = `${urls[turn % urls.length]}/api/v1/studio`;
-    return { base, body: { prompt: `a lighthouse at dawn, number ${turn}` } };
+    const apiKey = apiKeys[Math.floor(turn / urls.length) % apiKeys.length] ?? '';
+    return { base, apiKey, body: { prompt: `a lighthouse at dawn, number ${turn}` } };
   }
-  async function startAsync(): Promise<{ jobUrl: string; jobId: string }> {
-    const { base, body } = next();
+  async function startAsync(): Promise<{ look: Asked; jobId: string }> {
+    const { base, apiKey, body } = next();
     const { data } = studioAnswer.parse(
-      await ask(`${base}/image/generate`, { ...body, async: true }),
+      await ask({ url: `${base}/image/generate`, apiKey, body: { ...body, async: true } }),
     );
     if (data.jobId === undefined)
       throw new Error('an asynchronous job was not answered with its id');
-    return { jobUrl: `${base}/jobs/${data.jobId}`, jobId: data.jobId };
+    return { look: { url: `${base}/jobs/${data.jobId}?wait=20`, apiKey }, jobId: data.jobId };
   }
-  async function untilDone(jobUrl: string): Promise<void> {
+  async function untilDone(look: Asked): Promise<void> {
     for (;;) {
       // oxlint-disable-next-line no-await-in-loop -- polling
-      const { data } = jobAnswer.parse(await ask(`${jobUrl}?wait=20`));
+      const { data } = jobAnswer.parse(await ask(look));
       if (data.done && data.status !== 'completed') throw new Error(`the job ended ${data.status}`);
       if (data.done) return;
     }
   }
   return {
     async sync() {
-      const { base, body } = next();
-      const { data } = studioAnswer.parse(await ask(`${base}/image/generate`, body));
+      const { base, apiKey, body } = next();
+      const { data } = studioAnswer.parse(
+        await ask({ url: `${base}/image/generate`, apiKey, body }),
+      );
       // A job that took longer than the wait is answered as a 202 would be.
       if (data.jobId !== undefined) throw new Error('a synchronous job was answered with 202');
     },
     async async() {
-      await untilDone((await startAsync()).jobUrl);
+      await untilDone((await startAsync()).look);
     },
     async sampleJob() {
-      const { jobUrl, jobId } = await startAsync();
-      await untilDone(jobUrl);
+      const { look, jobId } = await startAsync();
+      await untilDone(look);
       return jobId;
     },
   };

@@ -1,10 +1,10 @@
 /**
- * `npm run bench`: measures Studio jobs beside a bare Temporal workflow, a no-op workflow and the
+ * `npm run bench`: measures Studio jobs beside a bare Temporal workflow, a no-op workflow, DBOS and the
  * provider alone, on servers of its own (docs/performance.md). Nothing it started outlives it.
  */
 import { writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { availableParallelism, cpus } from 'node:os';
+import { availableParallelism, cpus, loadavg } from 'node:os';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
 import { compare } from './comparison.ts';
 import { profileJobs, type JobProfile } from './job-profile.ts';
@@ -23,7 +23,7 @@ async function run(options: BenchOptions, started: (() => Promise<void>)[]): Pro
   const servers: Servers = await startServers({ ...options, directory });
   started.push(servers.stop);
   report('starting the gateway and the bare worker');
-  const open: OpenScenarios = await openScenarios(servers, options);
+  const open: OpenScenarios = await openScenarios(servers, { ...options, report });
   started.push(open.stop);
   const cells = compare(await measure(open.scenarios, { ...options, report }));
   console.log(`${renderCells(cells)}\n\n${renderMemory(cells)}`);
@@ -32,11 +32,14 @@ async function run(options: BenchOptions, started: (() => Promise<void>)[]): Pro
     report('profiling one job');
     profiles = await profileJobs(servers, open.gateways);
   }
-  const machine = { cores: availableParallelism(), cpu: cpus()[0]?.model ?? 'unknown' };
+  const machine = {
+    load: loadavg(),
+    cores: availableParallelism(),
+    cpu: cpus()[0]?.model ?? 'unknown',
+  };
   if (profiles.length > 0) console.log(`\n${renderProfiles(profiles)}`);
   if (options.jsonPath !== null) {
-    const { concurrencies, seconds, rounds, variants, latencyMs, temporalInMemory } = options;
-    const settings = { concurrencies, seconds, rounds, variants, latencyMs, temporalInMemory };
+    const { jsonPath: _, ...settings } = options;
     const content = { date: new Date().toISOString(), machine, settings, cells, profiles };
     writeFileSync(options.jsonPath, `${JSON.stringify(content, null, 2)}\n`);
   }

@@ -1,12 +1,22 @@
 /** Measuring scenarios in interleaved rounds: every round visits every cell, so noise meets them all. */
 import { readUsage, type Usage } from './process-usage.ts';
-import type { LoopResult } from './closed-loop.ts';
-import type { Scenario, ScenarioKind } from './scenarios.ts';
+import type { Load, LoopResult } from './closed-loop.ts';
+
+/** One thing to measure. */
+export interface Scenario {
+  /** What cells are compared by. */
+  kind: string;
+  /** The kind, and the variant's name when there are several. */
+  name: string;
+  run: (load: Load) => Promise<LoopResult>;
+  /** The processes that work for it. */
+  pids: Record<string, number>;
+}
 
 /** One scenario at one concurrency, over all rounds. Times in milliseconds, per job where named so. */
 export interface Cell {
   scenario: string;
-  kind: ScenarioKind;
+  kind: string;
   concurrency: number;
   jobs: number;
   failures: number;

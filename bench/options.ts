@@ -16,6 +16,9 @@ export interface BenchOptions {
   /** The provider's own time for an image, milliseconds. */
   latencyMs: number;
   temporalInMemory: boolean;
+  /** Folder of a built Temporal server, to run it on Postgres instead; null is the CLI's on SQLite. */
+  temporalOnPostgres: string | null;
+  organizations: number;
 }
 
 interface Flags {
@@ -31,25 +34,37 @@ interface Flags {
   json?: string;
   profile: boolean;
   temporalInMemory: boolean;
+  temporalPostgres?: string;
+  organizations: number;
 }
 
 /** Reads the command line; prints what is wrong, or the help, and exits. */
 export function readOptions(argv: readonly string[]): BenchOptions {
   const flags = new Command('bench')
     .description('Measures Studio jobs beside bare Temporal workflows; ratios hold inside one run.')
-    .option('--concurrency <list>', 'callers at once', numbers, [1, 8, 32, 100])
+    .option('--concurrency <list>', 'callers at once', numbers, [1, 8, 32, 100, 300])
     .option('--seconds <n>', 'per scenario and concurrency, shared by the rounds', number, 10)
     .option('--rounds <n>', 'interleaved rounds', number, 3)
-    .option('--only <list>', `of ${scenarioKinds.join(', ')}`, kinds, [...scenarioKinds])
-    .option('--dispatch <list>', 'variants: auto or queued[@other-checkout][+NAME=value]', words, [
-      'auto',
+    .option('--only <list>', `of ${scenarioKinds.join(', ')}`, chosenFrom(scenarioKinds), [
+      ...scenarioKinds,
     ])
+    .option(
+      '--dispatch <list>',
+      'variants: auto or queued[:APISxWORKERS][@other-checkout][+NAME=value]',
+      words,
+      ['auto'],
+    )
     .option('--apis <n>', 'API processes per variant', number, 1)
     .option('--workers <n>', 'worker processes per variant beside the APIs’ own', number, 1)
     .option('--env <NAME=value>', 'more environment for API and worker, repeatable', assignment, {})
     .option('--latency <ms>', 'what the provider takes for an image', number, 50)
     .option('--json <file>', 'also write the figures as JSON')
     .option('--temporal-in-memory', 'Temporal without its file: what durability costs it', false)
+    .option(
+      '--temporal-postgres <folder>',
+      'Temporal on Postgres: the folder of temporal-server and temporal-sql-tool',
+    )
+    .option('--organizations <n>', 'whose keys take turns', number, 1)
     .option('--no-profile', 'do not count workflow tasks, events and commits of a job')
     .parse([...argv], { from: 'user' })
     .opts<Flags>();
@@ -63,14 +78,21 @@ export function readOptions(argv: readonly string[]): BenchOptions {
     profile: flags.profile,
     latencyMs: flags.latency,
     temporalInMemory: flags.temporalInMemory,
+    temporalOnPostgres: flags.temporalPostgres ?? null,
+    organizations: flags.organizations,
   };
 }
 
-/** `auto@../before+SUBMIT_LINGER_MS=0`: automatic dispatch, another checkout's code, one more setting. */
+/**
+ * `auto:2x1@../before+SUBMIT_LINGER_MS=0`: automatic dispatch, two APIs and one worker, another
+ * checkout's code, one more setting.
+ */
 function toVariant(label: string, shared: Flags & { index: number }): Variant {
   const [run = '', ...settings] = label.split('+');
-  const [dispatch = '', checkout] = run.split('@');
-  const { apis, workers, index } = shared;
+  const [shape = '', checkout] = run.split('@');
+  const [dispatch = '', counts] = shape.split(':');
+  const { index } = shared;
+  const [apis = 1, workers = 0] = counts?.split('x').map(number) ?? [shared.apis, shared.workers];
   const env = settings.reduce((all, setting) => assignment(setting, all), shared.env);
   return {
     name: `${dispatch}-${index}`,
@@ -82,7 +104,8 @@ function toVariant(label: string, shared: Flags & { index: number }): Variant {
   };
 }
 
-function number(text: string): number {
+/** Reads a number from the command line. */
+export function number(text: string): number {
   const value = Number(text);
   if (Number.isFinite(value) && value >= 0) return value;
   throw new InvalidArgumentError('must be a number.');
@@ -92,19 +115,23 @@ function words(text: string): string[] {
   return text.split(',').filter(Boolean);
 }
 
-function numbers(text: string): number[] {
+/** Reads a list of numbers. */
+export function numbers(text: string): number[] {
   return words(text).map(number);
 }
 
-function kinds(text: string): ScenarioKind[] {
-  return words(text).map((word) => {
-    const known = scenarioKinds.find((kind) => kind === word);
-    if (known) return known;
-    throw new InvalidArgumentError(`${word} is none of ${scenarioKinds.join(', ')}.`);
-  });
+/** Reads a list of known words. */
+export function chosenFrom<Known extends string>(all: readonly Known[]): (text: string) => Known[] {
+  return (text) =>
+    words(text).map((word) => {
+      const known = all.find((one) => one === word);
+      if (known !== undefined) return known;
+      throw new InvalidArgumentError(`${word} is none of ${all.join(', ')}.`);
+    });
 }
 
-function assignment(text: string, before: Record<string, string>): Record<string, string> {
+/** Reads `NAME=value` beside the ones before. */
+export function assignment(text: string, before: Record<string, string>): Record<string, string> {
   const [, name, value] = /^([A-Z_]+)=(.*)$/.exec(text) ?? [];
   if (name === undefined || value === undefined) {
     throw new InvalidArgumentError('must be NAME=value.');

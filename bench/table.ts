@@ -18,6 +18,8 @@ export function renderCells(cells: readonly ComparedCell[]): string {
     'rate÷noop',
     'CPU÷noop',
     'rate÷bare',
+    'added÷dbos',
+    'rate÷dbos',
     'CPU ms/job by process',
   ];
   const rows = cells.map((cell) => [
@@ -34,6 +36,8 @@ export function renderCells(cells: readonly ComparedCell[]): string {
     two(cell.toNoop?.jobsPerSecond),
     two(cell.toNoop?.cpuMsPerJob),
     two(cell.toBare?.jobsPerSecond),
+    two(cell.toDbos?.added),
+    two(cell.toDbos?.jobsPerSecond),
     byProcess(cell.cpuMsPerJobByProcess, one),
   ]);
   return renderTable([head, ...rows]);
@@ -88,7 +92,8 @@ function two(value: number | null | undefined): string {
   return value === null || value === undefined ? '–' : value.toFixed(2);
 }
 
-function renderTable(rows: readonly string[][]): string {
+/** Rows as text, in columns. */
+export function renderTable(rows: readonly string[][]): string {
   const widths = (rows[0] ?? []).map((_, column) =>
     Math.max(...rows.map((row) => row[column]?.length ?? 0)),
   );

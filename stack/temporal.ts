@@ -36,7 +36,8 @@ export interface RunningTemporal extends Running {
 const pollRates = ['transfer', 'timer', 'outbound', 'visibility'].map(
   (queue) => `history.${queue}ProcessorMaxPollRPS=1000`,
 );
-const dynamicConfig = [
+/** Settings of the server, `name=value`. */
+export const dynamicConfig = [
   ...pollRates,
   // Long polls count against this limit; the default of 1,200 is one busy caller.
   'frontend.namespaceCount=10000',

@@ -7,13 +7,14 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { ComparedCell } from '../../bench/comparison.ts';
 
-it('measures jobs of both dispatches beside bare Temporal and ends all it started', async () => {
+it('measures jobs of both dispatches beside bare Temporal and DBOS, and ends all it started', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'bench-test-'));
   const json = join(directory, 'out.json');
   const load = ['--concurrency', '2', '--seconds', '1', '--rounds', '1', '--workers', '0'];
+  const shape = ['--dispatch', 'queued,auto:1x1', '--organizations', '3'];
   const bench = spawn(
     process.execPath,
-    ['bench/main.ts', ...load, '--dispatch', 'queued,auto', '--no-profile', '--json', json],
+    ['bench/main.ts', ...load, ...shape, '--no-profile', '--json', json],
     { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, TMPDIR: directory } },
   );
   let said = '';
@@ -25,10 +26,12 @@ it('measures jobs of both dispatches beside bare Temporal and ends all it starte
   expect(cells.map((cell) => cell.scenario)).toEqual([
     'studio-sync/queued',
     'studio-async/queued',
-    'studio-sync/auto',
-    'studio-async/auto',
+    'studio-sync/auto:1x1',
+    'studio-async/auto:1x1',
     'bare',
     'noop',
+    // Installed on demand; a machine that cannot is told so.
+    ...(said.includes('dbos is left out') ? [] : ['dbos']),
     'direct',
   ]);
   for (const cell of cells) {

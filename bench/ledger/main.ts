@@ -1,0 +1,136 @@
+/**
+ * `npm run bench:ledger`: money moves per second, each its own statement and group-committed, on one
+ * organization and on a hundred, in interleaved rounds on a Postgres of its own (docs/performance.md).
+ */
+import { rm } from 'node:fs/promises';
+import { Command } from 'commander';
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { createLedger } from '../../activities/ledger/ledger.ts';
+import { createOrganization } from '../../api/identity/accounts.ts';
+import { newId } from '../../domain/ids.ts';
+import { openDatabase, type DatabasePool } from '../../platform/database.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { migrate } from '../../platform/migrations.ts';
+import { freePort } from '../../stack/free-port.ts';
+import { startPostgres } from '../../stack/postgres.ts';
+import { makeTemporaryDirectory } from '../../stack/temporary-directory.ts';
+import { runClosedLoop } from '../closed-loop.ts';
+import { renderTable } from '../table.ts';
+
+interface Options {
+  callers: number;
+  seconds: number;
+  rounds: number;
+}
+
+/** Two moves: a reservation and its charge. */
+type Pair = (organizationId: string) => Promise<void>;
+
+const options = new Command('bench:ledger')
+  .option('--callers <n>', 'at once', Number, 64)
+  .option('--seconds <n>', 'per round and way', Number, 3)
+  .option('--rounds <n>', 'interleaved', Number, 3)
+  .parse()
+  .opts<Options>();
+const movesPerPair = 2;
+/** As a process of ours has (DATABASE_POOL_MAX). */
+const poolMax = 12;
+const startMicro = 1_000_000_000_000;
+
+/** The way without group commit: one call of the ledger's function per move. */
+function oneByOne(pool: DatabasePool): Pair {
+  const apply = async (move: Record<string, string | number>): Promise<void> => {
+    await pool.query(
+      sql.type(z.object({ answers: z.unknown() }))`
+        SELECT ledger_apply(${sql.jsonb([move])}) AS answers`,
+    );
+  };
+  return async (organizationId) => {
+    const id = newId('job');
+    const named = { organizationId, id };
+    await apply({ ...named, verb: 'reserve', kind: 'studio', amount: 2, ttlMs: 60_000 });
+    await apply({ ...named, verb: 'settle', to: 'charged', amount: 1, reason: 'bench' });
+  };
+}
+
+/** Our way. */
+function grouped(pool: DatabasePool): Pair {
+  const ledger = createLedger(pool);
+  return async (organizationId) => {
+    const id = newId('job');
+    const named = { organizationId, id };
+    await ledger.reserve({ ...named, kind: 'studio', amountMicro: 2, ttlMs: 60_000 });
+    await ledger.settle({ ...named, to: 'charged', amountMicro: 1, reason: 'bench' });
+  };
+}
+
+async function makeOrganizations(pool: DatabasePool, count: number): Promise<string[]> {
+  const ledger = createLedger(pool);
+  const make = async (): Promise<string> => {
+    const made = await createOrganization(pool, { name: 'bench', windowLimitMicro: null });
+    const { organizationId } = made;
+    const grant = { id: 'bench', amountMicro: startMicro, actor: 'bench', reason: 'bench' };
+    await ledger.grant({ organizationId, ...grant });
+    return organizationId;
+  };
+  return Promise.all(Array.from({ length: count }, make));
+}
+
+async function measure(pool: DatabasePool): Promise<string[][]> {
+  const ways = { 'one statement per move': oneByOne(pool), 'group commit': grouped(pool) };
+  const crowds = {
+    '1': await makeOrganizations(pool, 1),
+    '100': await makeOrganizations(pool, 100),
+  };
+  const cells = Object.entries(crowds).flatMap(([crowd, organizations]) =>
+    Object.entries(ways).map(([way, pair]) => ({ crowd, organizations, way, pair, rates: [0] })),
+  );
+  for (const cell of cells) cell.rates.pop();
+  for (let round = 0; round < options.rounds; round += 1) {
+    for (const { organizations, pair, rates } of cells) {
+      let turn = 0;
+      const job = (): Promise<void> => {
+        turn += 1;
+        return pair(organizations[turn % organizations.length] ?? '');
+      };
+      const load = { concurrency: options.callers, seconds: options.seconds };
+      // oxlint-disable-next-line no-await-in-loop -- one at a time: that is the measurement
+      const { latenciesMs, elapsedSeconds, firstFailure } = await runClosedLoop(job, load);
+      if (firstFailure !== null) throw new Error(firstFailure);
+      rates.push((latenciesMs.length * movesPerPair) / elapsedSeconds);
+    }
+  }
+  return cells.map(({ crowd, way, rates }) => {
+    const base = cells.find((cell) => cell.crowd === crowd)?.rates ?? [];
+    return [crowd, way, mean(rates).toFixed(0), (mean(rates) / mean(base)).toFixed(1)];
+  });
+}
+
+function mean(numbers: readonly number[]): number {
+  return numbers.reduce((sum, number) => sum + number, 0) / Math.max(1, numbers.length);
+}
+
+const directory = makeTemporaryDirectory('bench-ledger');
+const postgres = await startPostgres({
+  dataDir: `${directory}/postgres`,
+  port: await freePort(),
+  password: 'bench-ledger',
+});
+try {
+  await migrate(postgres.url);
+  const logger = createLogger('bench', 'warn');
+  const pool = await openDatabase({ url: postgres.url, poolMax, logger });
+  try {
+    const rows = await measure(pool);
+    console.log(renderTable([['organizations', 'way', 'moves/s', '× one by one'], ...rows]));
+    const findings = await createLedger(pool).audit();
+    if (findings.length > 0) throw new Error(`the ledger's audit: ${JSON.stringify(findings)}`);
+    console.log('audit: every promise of the ledger holds');
+  } finally {
+    await pool.end();
+  }
+} finally {
+  await postgres.stop();
+  await rm(directory, { recursive: true, force: true });
+}
