@@ -164,7 +164,7 @@ const variables = z.object({
   /** How often the sweeper asks whether an open reservation still has a running workflow. */
   RESERVATION_TTL_MS: count(1000, 86_400_000).default(120_000),
   SWEEP_INTERVAL_MS: count(100, 3_600_000).default(10_000),
-  /** How often a worker reads the ledger's audit; 0 = never. */
+  /** How often a worker checks every promise about money and results; 0 = never. */
   AUDIT_INTERVAL_MS: count(0, 86_400_000).default(600_000),
 
   /** Serves /metrics, /healthz and /readyz of this process; absent = nothing is counted. 0 = any port. */

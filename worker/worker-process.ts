@@ -5,6 +5,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { createInbox } from '../activities/notifications.ts';
 import { createNotificationRelay } from '../activities/notification-relay.ts';
+import { ownerOf } from '../activities/job-owner.ts';
 import { observeInbox } from '../activities/observed/observed-inbox.ts';
 import { providerConcurrency } from '../activities/providers/registry.ts';
 import { openServices, type Services } from '../activities/services.ts';
@@ -80,7 +81,11 @@ export async function startWorkerProcess(
   const workers = await startStudioWorkers({ config, connection, services });
   const stopSweeping = sweeper.start();
   const stopAuditing = startAuditor({
-    ledger: services.ledger,
+    sources: {
+      databaseUrl: config.DATABASE_URL,
+      pool: services.pool,
+      isOwned: async (jobId) => (await ownerOf(client, workflowIdOf(jobId))) === 'running',
+    },
     logger,
     intervalMs: config.AUDIT_INTERVAL_MS,
     state,
