@@ -76,6 +76,8 @@ const variables = z.object({
   API_HOST: z.string().default('127.0.0.1'),
   API_PORT: port.default(4000),
   PUBLIC_BASE_URL: z.url().optional(),
+  /** How long a process that was asked to end still serves while it says that it is not ready. */
+  DRAIN_DELAY_MS: count(0, 60_000).default(0),
   /** Whether the API process also works on the Studio queue, so that workflows start eagerly. */
   API_WORKER: flag.default(true),
 
