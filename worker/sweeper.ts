@@ -19,6 +19,8 @@ interface SweeperDeps {
   services: Services;
   client: Client;
   relay: NotificationRelay;
+  /** Gives a server that lost everything it knew what the start of a job needs. */
+  prepareServer: () => Promise<void>;
   /** Told of every good pass. */
   onPass?: (report: SweepReport) => void;
 }
@@ -70,6 +72,7 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
       report[did] += 1;
     }
     await services.uploads.sweep();
+    await deps.prepareServer();
     deps.onPass?.(report);
     return report;
   }

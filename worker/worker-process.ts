@@ -52,11 +52,13 @@ export async function startWorkerProcess(
 ): Promise<WorkerProcess> {
   const services = await openServices(config, logger);
   const connection = await connectTemporal(config, logger);
-  await registerSearchAttributes(
-    connection,
-    config.TEMPORAL_NAMESPACE,
-    Object.values(searchAttributes),
-  );
+  const prepareServer = (): Promise<void> =>
+    registerSearchAttributes(
+      connection,
+      config.TEMPORAL_NAMESPACE,
+      Object.values(searchAttributes),
+    );
+  await prepareServer();
   const { metrics, tracing } = services.telemetry;
   const state = metrics && createStateMetrics(metrics);
   const client = new Client({
@@ -76,6 +78,7 @@ export async function startWorkerProcess(
     services,
     client,
     relay,
+    prepareServer,
     ...(state && { onPass: (report) => countPass(state, report) }),
   });
   const workers = await startStudioWorkers({ config, connection, services });

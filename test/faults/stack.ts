@@ -27,15 +27,7 @@ import { startControl, type Control } from './control.ts';
 import type { Inputs } from './kinds.ts';
 
 /** What can be killed. `api2` and `worker2` run only where they are asked for. */
-export const parts = [
-  'postgres',
-  'temporal',
-  'sandbox',
-  'api',
-  'worker',
-  'api2',
-  'worker2',
-] as const;
+const parts = ['postgres', 'temporal', 'sandbox', 'api', 'worker', 'api2', 'worker2'] as const;
 /** A process of the stack. */
 export type Part = (typeof parts)[number];
 
