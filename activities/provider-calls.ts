@@ -11,6 +11,7 @@ import type { CallEars } from './call-ears.ts';
 import type { CallSlots } from './call-slots.ts';
 import { storageReference, type Inputs } from './inputs.ts';
 import type { CallName, CallRecords } from './ledger/call-records.ts';
+import { outlastOutage } from './patience.ts';
 import type { NotificationUrls } from './providers/notification-url.ts';
 import {
   ProviderFailure,
@@ -119,7 +120,9 @@ export function createProviderCalls(deps: ProviderCallsDeps): ProviderCalls {
 async function withReadableInputs(deps: ProviderCallsDeps, task: CallTask): Promise<CallTask> {
   const { source, route } = task;
   const named = source ? { [source.field]: storageReference(source.storageKey) } : {};
-  const input = await deps.inputs.sign({ ...route.input, ...named }, task.organizationId);
+  const input = await patiently(() =>
+    deps.inputs.sign({ ...route.input, ...named }, task.organizationId),
+  );
   return { ...task, route: { ...route, input } };
 }
 
@@ -134,11 +137,11 @@ async function inSlot<Outcome>(leave: () => void, run: () => Promise<Outcome>): 
 
 async function submit(deps: ProviderCallsDeps, asked: CallTask): Promise<SubmitOutcome> {
   const task = await withReadableInputs(deps, asked);
-  const begun = await deps.records.begin({
-    ...callOf(task),
-    routeIndex: task.routeIndex,
-    provider: task.route.provider,
-  });
+  const { routeIndex } = task;
+  const { provider } = task.route;
+  const begun = await patiently(() =>
+    deps.records.begin({ ...callOf(task), routeIndex, provider }),
+  );
   if (begun.verdict === 'send') return submitNew(deps, task);
   if (begun.verdict === 'accepted') {
     return { kind: 'operation', operation: begun.operation, endHeard: false };
@@ -201,7 +204,12 @@ async function keepResult(
     task,
     signal: Context.current().cancellationSignal,
   });
-  await deps.records.answered({ ...callOf(task), outputs });
+  try {
+    await patiently(() => deps.records.answered({ ...callOf(task), outputs }));
+  } catch (error) {
+    // The workflow's history keeps the outputs too: what is paid for and stored is not given up.
+    deps.logger.warn({ error, ...callOf(task) }, 'call.not_recorded');
+  }
   return { kind: 'outputs', outputs };
 }
 
@@ -218,7 +226,8 @@ async function send(deps: ProviderCallsDeps, task: CallTask): Promise<Submitted>
     });
   } catch (error) {
     if (error instanceof ProviderFailure && error.kind !== 'unknown') {
-      await deps.records.refused(callOf(task));
+      // Left as begun, the call could never be sent again.
+      await patiently(() => deps.records.refused(callOf(task)));
     }
     throw error;
   }
@@ -231,7 +240,11 @@ async function collect(deps: ProviderCallsDeps, task: CollectTask): Promise<Coll
   });
   if (checked.kind === 'failed') throw checked.failure;
   if (checked.kind === 'pending') {
-    await deps.records.progressed({ ...callOf(task), progress: checked.progress });
+    await deps.records
+      .progressed({ ...callOf(task), progress: checked.progress })
+      .catch((error: unknown) =>
+        deps.logger.info({ error, ...callOf(task) }, 'call.progress_not_recorded'),
+      );
     return checked;
   }
   const outputs = await storeResult(checked.result, {
@@ -257,8 +270,13 @@ function queueOf(deps: ProviderCallsDeps, task: CallTask): ProviderQueue {
 async function operationOf(deps: ProviderCallsDeps, task: CollectTask): Promise<Operation> {
   if (!task.adopted) return task.operation;
   const operation = queueOf(deps, task).adopt(task.route.operation, task.operation.id);
-  await deps.records.accepted({ ...callOf(task), operation });
+  await patiently(() => deps.records.accepted({ ...callOf(task), operation }));
   return operation;
+}
+
+/** Steps around a paid call wait for a database that is away. */
+function patiently<Result>(step: () => Promise<Result>): Promise<Result> {
+  return outlastOutage(step, Context.current().cancellationSignal);
 }
 
 function callOf(task: CallTask): CallName {

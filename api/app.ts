@@ -3,9 +3,11 @@ import Router from '@koa/router';
 import type { Client } from '@temporalio/client';
 import Koa from 'koa';
 import helmet from 'koa-helmet';
+import { runAudit } from '../activities/audit.ts';
 import { loadDocuments } from '../activities/documents.ts';
 import { createInbox } from '../activities/notifications.ts';
 import { createNotificationRelay } from '../activities/notification-relay.ts';
+import { ownerOf } from '../activities/job-owner.ts';
 import { createJobReads } from '../activities/job-reads.ts';
 import { createUsageReads } from '../activities/ledger/usage-reads.ts';
 import { publicBaseUrl, type Services } from '../activities/services.ts';
@@ -104,13 +106,20 @@ function openRoutes({ config, services, client, readiness }: AppDeps): Router<Re
 }
 
 /** Routes of operators, behind the admin key. */
-function adminRoutes({ config, services }: AppDeps, parts: Parts): Router<RequestState> {
-  const { pool, ledger } = services;
+function adminRoutes({ config, services, client }: AppDeps, parts: Parts): Router<RequestState> {
+  const { pool, ledger, storage } = services;
   return createAdminRouter({
     adminKey: config.ADMIN_API_KEY,
     keyPepper: config.KEY_PEPPER,
     pool,
     ledger,
+    audit: ({ results }) =>
+      runAudit({
+        databaseUrl: config.DATABASE_URL,
+        pool,
+        isOwned: async (jobId) => (await ownerOf(client, workflowIdOf(jobId))) === 'running',
+        ...(results && { storage }),
+      }),
     ...parts,
   });
 }

@@ -1,5 +1,6 @@
 /** The API process: HTTP, the Studio worker on the same connection (eager starts), the job listener. */
 import { createServer, type Server } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from '@temporalio/client';
 import { createJobReads } from '../activities/job-reads.ts';
 import { openServices, type Services } from '../activities/services.ts';
@@ -14,6 +15,7 @@ import { searchAttributes } from '../workflows/contract.ts';
 import { createApp } from './app.ts';
 import { startJobListener } from './job-listener.ts';
 import { readinessOf } from './readiness.ts';
+import { answerStarting, type Handler } from './starting.ts';
 
 /** Workers that the composition root starts on this process's connection. */
 interface HostedWorkers {
@@ -67,9 +69,15 @@ const serverTimeouts = {
   connectionsCheckingInterval: 3000,
 } as const;
 
-/** Starts the API; it serves when this returns. */
+/**
+ * Starts the API; it serves when this returns. The port is open before: a process that waits for
+ * Temporal says so.
+ */
 export async function startApi(options: ApiOptions): Promise<Api> {
   const { config, logger } = options;
+  let handle: Handler = answerStarting;
+  const server = createServer(serverTimeouts, (request, response) => handle(request, response));
+  const port = await listen(server, config);
   const services = await openServices(config, logger);
   const connection = await connectTemporal(config, logger);
   await registerSearchAttributes(
@@ -87,31 +95,21 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     ? await options.startWorkers({ config, connection, services })
     : null;
   services.ears.open();
-  const reads = createJobReads(services.pool);
   const stopListening = startJobListener({
     databaseUrl: config.DATABASE_URL,
     news: services.news,
     ears: services.ears,
-    reads,
+    reads: createJobReads(services.pool),
     logger,
   });
-  const readiness = readinessOf({ config, services, connection, workers });
-  const app = createApp({
-    config,
-    services,
-    client,
-    eager: workers !== null,
-    readiness,
-  });
-  const handle = app.callback();
-  const server = createServer(
-    serverTimeouts,
-    (request, response) => void handle(request, response),
-  );
-  await listen(server, config);
-  const address = server.address();
-  assert(typeof address === 'object' && address, 'the server listens on a port');
-  const { port } = address;
+  let draining = false;
+  const readiness = {
+    ...readinessOf({ config, services, connection, workers }),
+    serving: () => Promise.resolve(!draining),
+  };
+  const app = createApp({ config, services, client, eager: workers !== null, readiness });
+  const answer = app.callback();
+  handle = (request, response) => void answer(request, response);
   const operations = await openOperationsServer(config, {
     metrics: services.telemetry.metrics,
     readiness,
@@ -125,6 +123,9 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     client,
     failed: workers?.done ?? new Promise(() => {}),
     async close() {
+      // Who balances the load looks at readiness: until it has looked, requests still come here.
+      draining = true;
+      await sleep(config.DRAIN_DELAY_MS);
       await closeServer(server);
       workers?.shutdown();
       await workers?.done.catch(() => {});
@@ -140,11 +141,14 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   };
 }
 
-async function listen(server: Server, config: Config): Promise<void> {
+async function listen(server: Server, config: Config): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(config.API_PORT, config.API_HOST, resolve);
   });
+  const address = server.address();
+  assert(typeof address === 'object' && address, 'the server listens on a port');
+  return address.port;
 }
 
 async function closeServer(server: Server): Promise<void> {

@@ -94,6 +94,8 @@ const variables = z.object({
   API_HOST: z.string().default('127.0.0.1'),
   API_PORT: port.default(4000),
   PUBLIC_BASE_URL: z.url().optional(),
+  /** How long a process that was asked to end still serves while it says that it is not ready. */
+  DRAIN_DELAY_MS: count(0, 60_000).default(0),
   /** Whether the API process also works on the Studio queue, so that workflows start eagerly. */
   API_WORKER: flag.default(true),
 
@@ -184,7 +186,7 @@ const variables = z.object({
   /** How often the sweeper asks whether an open reservation still has a running workflow. */
   RESERVATION_TTL_MS: count(1000, 86_400_000).default(120_000),
   SWEEP_INTERVAL_MS: count(100, 3_600_000).default(10_000),
-  /** How often a worker reads the ledger's audit; 0 = never. */
+  /** How often a worker checks every promise about money and results; 0 = never. */
   AUDIT_INTERVAL_MS: count(0, 86_400_000).default(600_000),
 
   /** Serves /metrics, /healthz and /readyz of this process; absent = nothing is counted. 0 = any port. */

@@ -2,7 +2,17 @@
  * Postgres: one pool per process. Queries are slonik's `sql` tag only; int8 becomes a number that is
  * asserted to be a safe integer, timestamps become Unix milliseconds.
  */
-import { createPool, createTypeParserPreset, type DatabasePool, type Interceptor } from 'slonik';
+import { defaults as driverDefaults } from 'pg';
+import {
+  BackendTerminatedError,
+  BackendTerminatedUnexpectedlyError,
+  ConnectionError,
+  StatementTimeoutError,
+  createPool,
+  createTypeParserPreset,
+  type DatabasePool,
+  type Interceptor,
+} from 'slonik';
 import { assert } from '../domain/assert.ts';
 import { withoutCorrelation } from './correlation.ts';
 import type { Logger } from './logger.ts';
@@ -26,14 +36,26 @@ interface DatabaseOptions {
   metrics?: Metrics | null;
 }
 
+/** A statement that takes longer is broken off by the server. */
+const statementTimeoutMs = 10_000;
+/**
+ * A server that says nothing for this long is gone without a word: frozen, or behind a network that
+ * was cut. The connection is given up, so that the pool does not wait for it for ever.
+ */
+const silenceTimeoutMs = 12_000;
+// slonik has no option for it; the driver reads its defaults at every connection.
+driverDefaults.query_timeout = silenceTimeoutMs;
+
 /** Opens the pool. Connections are made when first used; a lost server is met by the next query. */
 export async function openDatabase(options: DatabaseOptions): Promise<DatabasePool> {
   const pool = await createPool(options.url, {
     maxPoolSize: options.poolMax,
     minPoolSize: 1,
     idleTimeout: 60_000,
-    connectionTimeout: 5000,
-    statementTimeout: 15_000,
+    connectionTimeout: 3000,
+    connectionRetryLimit: 1,
+    gracefulTerminationTimeout: 500,
+    statementTimeout: statementTimeoutMs,
     // Slonik would repeat a statement whose connection broke. Whoever may repeat one decides that.
     queryRetryLimit: 0,
     transactionRetryLimit: 0,
@@ -82,4 +104,22 @@ function countConnections(pool: DatabasePool, metrics: Metrics): void {
     metrics.poolConnections.set({ state: 'pending' }, pendingConnections);
     metrics.poolWaiting.set(waitingClients);
   });
+}
+
+/** What the driver says, without a code, of a connection that broke or was given up. */
+const lostConnection =
+  /Query read timeout|Connection terminated|timeout expired|timeout exceeded when trying to connect/i;
+
+/** Whether an error means that the database is away: the same may work in a moment. */
+export function isDatabaseAway(error: unknown): boolean {
+  if (error instanceof ConnectionError || error instanceof BackendTerminatedError) return true;
+  if (error instanceof BackendTerminatedUnexpectedlyError) return true;
+  if (error instanceof StatementTimeoutError) return true;
+  if (!(error instanceof Error)) return false;
+  const code = 'code' in error ? String(error.code) : '';
+  // Class 57P: shutting down or starting up; 53: out of connections, memory or disk; 08: connections.
+  return (
+    /^(57P|53|08|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT)/.test(code) ||
+    lostConnection.test(error.message)
+  );
 }

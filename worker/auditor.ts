@@ -1,11 +1,11 @@
-/** Reads the ledger's audit again and again: a row in it is a broken promise, and an alarm. */
+/** Audits again and again: what an audit finds is a broken promise, and an alarm. */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Ledger } from '../activities/ledger/ledger.ts';
+import { runAudit, type AuditSources } from '../activities/audit.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { StateMetrics } from '../platform/metrics.ts';
 
 interface AuditorOptions {
-  ledger: Pick<Ledger, 'audit'>;
+  sources: AuditSources;
   logger: Logger;
   /** 0 = never. */
   intervalMs: number;
@@ -40,9 +40,12 @@ export function startAuditor(options: AuditorOptions): () => Promise<void> {
   };
 }
 
-async function audit({ ledger, logger, state }: AuditorOptions): Promise<void> {
+async function audit({ sources, logger, state }: AuditorOptions): Promise<void> {
   try {
-    const findings = await ledger.audit();
+    const { checks } = await runAudit(sources);
+    const findings = checks.flatMap(({ name, subjects }) =>
+      subjects.map((subject) => ({ finding: name, subject })),
+    );
     state?.auditRows.set(findings.length);
     state?.auditedAt.setToCurrentTime();
     if (findings.length === 0) return;

@@ -2,10 +2,11 @@
  * The sweeper does not trust Temporal: it asks for every open reservation, when its time has come,
  * whether a workflow still owns it, and settles what terminated, wiped or lost workflows left behind.
  */
-import { WorkflowNotFoundError, type Client } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { setTimeout as delay } from 'node:timers/promises';
 import { sql } from 'slonik';
 import { z } from 'zod';
+import { ownerOf } from '../activities/job-owner.ts';
 import type { NotificationRelay } from '../activities/notification-relay.ts';
 import type { Services } from '../activities/services.ts';
 import { errorTable } from '../domain/errors.ts';
@@ -18,6 +19,8 @@ interface SweeperDeps {
   services: Services;
   client: Client;
   relay: NotificationRelay;
+  /** Gives a server that lost everything it knew what the start of a job needs. */
+  prepareServer: () => Promise<void>;
   /** Told of every good pass. */
   onPass?: (report: SweepReport) => void;
 }
@@ -69,6 +72,7 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
       report[did] += 1;
     }
     await services.uploads.sweep();
+    await deps.prepareServer();
     deps.onPass?.(report);
     return report;
   }
@@ -109,7 +113,7 @@ async function sleep(waitMs: number, signal: AbortSignal): Promise<void> {
 
 async function decide(deps: SweeperDeps, entry: Due): Promise<keyof SweepReport> {
   const { RESERVATION_TTL_MS: ttlMs } = deps.config;
-  const owner = await ownerOf(deps.client, entry.id);
+  const owner = await ownerOf(deps.client, workflowIdOf(entry.id));
   if (owner === 'running') {
     await postpone(deps, entry, { delayMs: ttlMs, missing: false });
     return 'extended';
@@ -126,16 +130,6 @@ async function decide(deps: SweeperDeps, entry: Due): Promise<keyof SweepReport>
 
 function idsOf({ id }: Due): { jobId: string; workflowId: string } {
   return { jobId: id, workflowId: workflowIdOf(id) };
-}
-
-async function ownerOf(client: Client, id: string): Promise<'running' | 'closed' | 'missing'> {
-  try {
-    const { status } = await client.workflow.getHandle(workflowIdOf(id)).describe();
-    return status.name === 'RUNNING' || status.name === 'PAUSED' ? 'running' : 'closed';
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return 'missing';
-    throw error;
-  }
 }
 
 async function postpone(

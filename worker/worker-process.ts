@@ -5,6 +5,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { createInbox } from '../activities/notifications.ts';
 import { createNotificationRelay } from '../activities/notification-relay.ts';
+import { ownerOf } from '../activities/job-owner.ts';
 import { observeInbox } from '../activities/observed/observed-inbox.ts';
 import { providerConcurrency } from '../activities/providers/registry.ts';
 import { openServices, type Services } from '../activities/services.ts';
@@ -52,11 +53,13 @@ export async function startWorkerProcess(
 ): Promise<WorkerProcess> {
   const services = await openServices(config, logger);
   const connection = await connectTemporal(config, logger);
-  await registerSearchAttributes(
-    connection,
-    config.TEMPORAL_NAMESPACE,
-    Object.values(searchAttributes),
-  );
+  const prepareServer = (): Promise<void> =>
+    registerSearchAttributes(
+      connection,
+      config.TEMPORAL_NAMESPACE,
+      Object.values(searchAttributes),
+    );
+  await prepareServer();
   const { metrics, tracing } = services.telemetry;
   const state = metrics && createStateMetrics(metrics);
   const client = new Client({
@@ -77,12 +80,17 @@ export async function startWorkerProcess(
     services,
     client,
     relay,
+    prepareServer,
     ...(state && { onPass: (report) => countPass(state, report) }),
   });
   const workers = await startStudioWorkers({ config, connection, services });
   const stopSweeping = sweeper.start();
   const stopAuditing = startAuditor({
-    ledger: services.ledger,
+    sources: {
+      databaseUrl: config.DATABASE_URL,
+      pool: services.pool,
+      isOwned: async (jobId) => (await ownerOf(client, workflowIdOf(jobId))) === 'running',
+    },
     logger,
     intervalMs: config.AUDIT_INTERVAL_MS,
     state,

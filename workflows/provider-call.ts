@@ -30,6 +30,15 @@ interface RunningCall extends CallContext {
 
 const checkIntervalMaxMs = 30_000;
 
+/** Failures of a look that tell how the call ended. */
+const verdicts: ReadonlySet<string> = new Set([
+  'PROVIDER_REJECTED_INPUT',
+  'CONTENT_POLICY',
+  'PROVIDER_ERROR',
+  'STORAGE_ERROR',
+  'CANCELED',
+]);
+
 /** A failure that ends the call; the type is a code of the error table. */
 function fail(code: string, message: string): never {
   throw ApplicationFailure.nonRetryable(message, code);
@@ -182,9 +191,8 @@ async function look(
     });
   } catch (error) {
     const { type } = failureOf(error);
-    // Not having learnt anything is not a verdict.
-    if (type === 'PROVIDER_UNREACHABLE' || type === null)
-      return { kind: 'pending', progress: null };
+    // Not having learnt anything is not a verdict; neither is a fault of ours, a database that is away.
+    if (type === null || !verdicts.has(type)) return { kind: 'pending', progress: null };
     if (type === 'CANCELED' && !desk.cancelRequested) {
       const late = Date.now() >= running.deadlineAtMs;
       fail(

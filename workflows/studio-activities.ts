@@ -47,6 +47,8 @@ export const assembly = proxyActivities<Pick<Activities, 'assembleOutputs'>>({
 
 /** Attempts at a submit that was certainly not taken, before the next route is tried. */
 const submitAttemptsMax = 4;
+/** Without another route to try, a provider may take a quarter of a minute to come back. */
+const lastSubmitAttemptsMax = 6;
 const collectAttemptsMax = 6;
 
 /** Provider activities of one call, on its provider's queue. */
@@ -64,7 +66,11 @@ export function callActivities(
     startToCloseTimeout: '10 minutes',
     scheduleToCloseTimeout: plan.deadlineMs + plan.outcomeWaitMs,
   } as const;
-  const submits = { ...retry, maximumAttempts: submitAttemptsMax };
+  const isLast = routeIndex === call.routes.length - 1;
+  const submits = {
+    ...retry,
+    maximumAttempts: isLast ? lastSubmitAttemptsMax : submitAttemptsMax,
+  };
   const looks = { ...retry, maximumAttempts: collectAttemptsMax };
   const queued: ActivityOptions = {
     ...common,

@@ -38,6 +38,8 @@ async function runJob(plan: JobPlan, desk: CallDesk): Promise<JobOutcome> {
         refusal: admitted,
       });
     }
+    // A reset workflow reserves again what was settled long ago: nothing may be sent for it any more.
+    if (admitted.state !== 'reserved') return await settledBefore(plan, admitted.state);
     outputs = await assemble(plan, await runCalls(plan, { desk, progress }));
   } catch (error) {
     progress.show(null, 'releasing');
@@ -106,6 +108,15 @@ async function assemble(plan: JobPlan, outputs: CallOutputs[]): Promise<CallOutp
     parts: outputs.flatMap((call) => call.artifacts),
   });
   return [...outputs, assembled];
+}
+
+/** The outcome of a job that an earlier run, or the sweeper, has settled. */
+async function settledBefore(plan: JobPlan, state: string): Promise<JobOutcome> {
+  if (state !== 'charged') {
+    return outcome(plan, { status: 'failed', billing: 'released', reason: 'JOB_LOST' });
+  }
+  // Settling again changes nothing and tells what was charged.
+  return charge(plan, []);
 }
 
 async function charge(plan: JobPlan, outputs: CallOutputs[]): Promise<JobOutcome> {

@@ -1,7 +1,7 @@
 /** Turns whatever was thrown into an answer of the error table (spec §7). */
 import type { Middleware } from 'koa';
-import { BackendTerminatedError, ConnectionError, StatementTimeoutError } from 'slonik';
 import { GatewayError } from '../../domain/errors.ts';
+import { isDatabaseAway } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context, RequestState } from '../context.ts';
 
@@ -29,14 +29,6 @@ function translate(error: unknown): GatewayError {
     });
   }
   return new GatewayError('Internal server error', undefined, { cause: error });
-}
-
-function isDatabaseAway(error: unknown): boolean {
-  if (error instanceof ConnectionError || error instanceof BackendTerminatedError) return true;
-  if (error instanceof StatementTimeoutError) return true;
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  // Class 57P: shutting down or starting up; class 53: out of connections, memory or disk.
-  return code === 'ECONNREFUSED' || code === 'ECONNRESET' || /^(57P|53)/.test(code);
 }
 
 function answer(ctx: Context, error: GatewayError): void {

@@ -1,5 +1,6 @@
 /** /api/admin/v1: what operators do, behind the admin key. Every write says who and why. */
 import Router from '@koa/router';
+import type { AuditReport } from '../../../activities/audit.ts';
 import type { JobReads } from '../../../activities/job-reads.ts';
 import { createJobOversight } from '../../../activities/job-oversight.ts';
 import { createLedgerReads } from '../../../activities/ledger/ledger-reads.ts';
@@ -24,6 +25,7 @@ interface AdminRoutesDeps {
   keyPepper: string;
   pool: DatabasePool;
   ledger: Ledger;
+  audit: (options: { results: boolean }) => Promise<AuditReport>;
   reads: JobReads;
   view: JobView;
   cancel: CancelJob;
@@ -37,7 +39,7 @@ export function createAdminRouter(deps: AdminRoutesDeps): Router<RequestState> {
   addOrganizationRoutes(router, pool);
   addUserRoutes(router, pool);
   addAdminKeyRoutes(router, { pool, keyPepper });
-  addLedgerRoutes(router, { pool, ledger: deps.ledger, reads: createLedgerReads(pool) });
+  addLedgerRoutes(router, { ...deps, reads: createLedgerReads(pool) });
   addAdminJobRoutes(router, { ...deps, oversight: createJobOversight(pool) });
   addActionRoutes(router, pool);
   gate(router, async (ctx, next) => {

@@ -1,6 +1,7 @@
 /** Operators: credit grants, ledger entries, open reservations and the audit. */
 import type Router from '@koa/router';
 import { z } from 'zod';
+import type { AuditReport } from '../../../activities/audit.ts';
 import type {
   LedgerEntry,
   LedgerReads,
@@ -32,8 +33,14 @@ const reservationListing = z.strictObject({
   limit: pageLimit,
 });
 
+const auditRequest = z.strictObject({
+  /** Also reads every result that was paid for. */
+  results: z.enum(['true', 'false']).optional(),
+});
+
 interface LedgerRoutesDeps {
   pool: DatabasePool;
+  audit: (options: { results: boolean }) => Promise<AuditReport>;
   ledger: Ledger;
   reads: LedgerReads;
 }
@@ -62,8 +69,19 @@ export function addLedgerRoutes(router: Router<RequestState>, deps: LedgerRoutes
   });
 
   router.get('/audit', async (ctx) => {
-    const findings = await deps.ledger.audit();
-    ctx.body = { clean: findings.length === 0, findings };
+    const { results } = parseWith(auditRequest, { ...ctx.query });
+    const { clean, checks } = await deps.audit({ results: results === 'true' });
+    ctx.body = {
+      clean,
+      findings: checks.flatMap(({ name, subjects }) =>
+        subjects.map((subject) => ({ finding: name, subject })),
+      ),
+      checks: checks.map(({ name, examined, subjects }) => ({
+        name,
+        examined,
+        found: subjects.length,
+      })),
+    };
   });
 }
 

@@ -1,0 +1,25 @@
+/** The API process of the fault tests: api/main.ts, stopped at the points that the tests name. */
+import { startApi } from '../../api/server.ts';
+import { loadConfigOrExit } from '../../platform/config.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { assertSchemaCurrent } from '../../platform/migrations.ts';
+import { announceReady, drainOnExit } from '../../platform/process-life.ts';
+import { installRuntime } from '../../platform/temporal.ts';
+import { startStudioWorkers } from '../../worker/studio-worker.ts';
+import { stopActivities, stopAnswers, stopStarts } from './points.ts';
+
+const config = loadConfigOrExit();
+const logger = createLogger('api', config.LOG_LEVEL);
+installRuntime(logger);
+await assertSchemaCurrent(config.DATABASE_URL);
+stopAnswers();
+const api = await startApi({
+  config,
+  logger,
+  startWorkers: config.API_WORKER ? startStudioWorkers : null,
+});
+stopStarts(api.client);
+stopActivities(api.services);
+drainOnExit(() => api.close(), 45_000);
+api.failed.catch(() => process.exit(1));
+announceReady({ port: api.port });

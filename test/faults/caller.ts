@@ -1,0 +1,85 @@
+/** A caller as the documentation asks for one: it repeats what failed, under one Idempotency-Key. */
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** A request to make until it has an answer that stays. */
+export interface PatientRequest {
+  urls: readonly string[];
+  path: string;
+  key: string;
+  /** Idempotency-Key and X-Request-Id of every attempt. */
+  tag: string;
+  body: object;
+  timeoutMs: number;
+}
+
+/** How it ended for the caller. */
+export interface PatientAnswer {
+  outcome: 'completed' | 'failed' | 'refused' | 'no answer';
+  jobId: string | null;
+  /** The error's code, if there was one. */
+  code: string | null;
+  /** Every status on the way, in order; 0 = the connection broke. */
+  statuses: number[];
+}
+
+interface Told {
+  error?: string | { code: string } | null;
+  jobId?: string;
+  data?: { jobId?: string; done?: boolean; status?: string; error?: { code: string } | null };
+}
+
+/** Status, body and Retry-After in seconds. */
+type Reply = [number, Told, number];
+
+/** Asks until the job has ended, whatever dies on the way. */
+export async function askPatiently(request: PatientRequest): Promise<PatientAnswer> {
+  const { urls, path, key, tag, body, timeoutMs } = request;
+  const deadlineAt = Date.now() + timeoutMs;
+  const statuses: number[] = [];
+  const headers = {
+    authorization: `Bearer ${key}`,
+    'content-type': 'application/json',
+    'idempotency-key': tag,
+    'x-request-id': tag,
+  };
+
+  async function attempt(target: string, init: RequestInit): Promise<Reply> {
+    const url = urls[statuses.length % urls.length] ?? '';
+    try {
+      const signal = AbortSignal.timeout(Math.max(1, deadlineAt - Date.now()));
+      const answer = await fetch(url + target, { ...init, headers, signal });
+      const told = (await answer.json()) as Told;
+      statuses.push(answer.status);
+      return [answer.status, told, Number(answer.headers.get('retry-after') ?? 0)];
+    } catch {
+      statuses.push(0);
+      return [0, {}, 0];
+    }
+  }
+
+  const isPassing = (status: number): boolean => [0, 409, 429, 503].includes(status);
+  let jobId: string | null = null;
+  while (Date.now() < deadlineAt) {
+    const [status, told, retryAfterSeconds]: Reply =
+      jobId === null
+        ? await attempt(path, { method: 'POST', body: JSON.stringify(body) })
+        : await attempt(`/api/v1/studio/jobs/${jobId}?wait=5`, { method: 'GET' });
+    if (isPassing(status)) {
+      await sleep(Math.min(1000, Math.max(200, retryAfterSeconds * 1000)));
+      continue;
+    }
+    const named: string | null = told.data?.jobId ?? told.jobId ?? null;
+    if (jobId === null) {
+      if (status === 202) jobId = named;
+      else if (status === 200) return { outcome: 'completed', jobId: named, code: null, statuses };
+      else {
+        const code = typeof told.error === 'string' ? told.error : null;
+        return { outcome: named ? 'failed' : 'refused', jobId: named, code, statuses };
+      }
+    } else if (told.data?.done) {
+      const outcome = told.data.status === 'completed' ? 'completed' : 'failed';
+      return { outcome, jobId, code: told.data.error?.code ?? null, statuses };
+    }
+  }
+  return { outcome: 'no answer', jobId, code: null, statuses };
+}

@@ -1,0 +1,294 @@
+/**
+ * One column of the crash matrix: jobs of several kinds come to one point, one process is killed
+ * there, and everything the project promises is checked once it is back.
+ */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { runAudit, type WitnessedSubmit } from '../../activities/audit.ts';
+import { openStorage } from '../../activities/storage/open-storage.ts';
+import { loadConfig } from '../../platform/config.ts';
+import { openDatabase } from '../../platform/database.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { askPatiently, type PatientAnswer } from './caller.ts';
+import type { Kind } from './kinds.ts';
+import type { Point } from './points.ts';
+import type { FaultStack, Part } from './stack.ts';
+
+/** Who is killed. */
+export const victims = ['api', 'worker', 'postgres', 'temporal', 'sandbox'] as const;
+/** A process that a cell kills. */
+export type Victim = (typeof victims)[number];
+
+/** Which jobs, when, and who dies. */
+export interface Column {
+  victim: Victim;
+  point: Point;
+  kinds: readonly Kind[];
+  /** How long the victim stays away, milliseconds. */
+  downMs: number;
+}
+
+/** What became of one job. */
+export interface CellResult {
+  victim: Victim;
+  point: Point;
+  kind: string;
+  /** `completed` and `released` are both right, each where it may be; `violated` is never. */
+  verdict: 'completed' | 'released' | 'violated';
+  /** From the victim's return to the caller's answer. */
+  recoveryMs: number;
+  /** The code of a failed job. */
+  code: string | null;
+  /** What is wrong; for `violated` only. */
+  violations: string[];
+}
+
+interface Running {
+  kind: Kind;
+  tag: string;
+  answer: Promise<PatientAnswer>;
+  /** performance.now() of the answer. */
+  answeredAt: number;
+}
+
+const arrivalTimeoutMs = 30_000;
+/** Longer than a worker's heartbeat timeout, a claim that went stale and a sweep together. */
+const answerTimeoutMs = 120_000;
+
+/** Runs a column. */
+export async function runColumn(stack: FaultStack, column: Column): Promise<CellResult[]> {
+  const { victim, point } = column;
+  stack.takeLost();
+  if (point === 'waiting') await setSandboxFaults(stack, 'slow:4s');
+  else stack.control.arm(point);
+  const running = column.kinds.map((kind) => begin(stack, kind));
+  const late = await gather(stack, { point, running });
+  await stack.kill(victim);
+  stack.control.release();
+  await sleep(column.downMs);
+  await stack.start(victim);
+  const backAt = performance.now();
+  if (point === 'waiting' && victim !== 'sandbox') await setSandboxFaults(stack, null);
+  const answers = await Promise.all(running.map(({ answer }) => answer));
+  const shared = [...(await settle(stack)), ...(await reviveLost(stack)), ...(await audit(stack))];
+  return Promise.all(
+    running.map(async ({ kind, tag, answeredAt }, index): Promise<CellResult> => {
+      const answer = answers[index];
+      if (!answer) throw new Error('every request has an answer');
+      const submits = answer.jobId === null ? 0 : await acceptedSubmits(stack, answer.jobId);
+      const violations = [
+        ...(late.has(tag) ? ['never came to the point'] : []),
+        ...(await checkJob(stack, { tag, answer })),
+        ...checkLiveness(column, { kind, answer, submits }),
+        ...shared,
+      ];
+      return {
+        victim,
+        point,
+        kind: kind.name,
+        verdict:
+          violations.length > 0
+            ? 'violated'
+            : answer.outcome === 'completed'
+              ? 'completed'
+              : 'released',
+        recoveryMs: Math.max(0, Math.round(answeredAt - backAt)),
+        code: answer.code,
+        violations,
+      };
+    }),
+  );
+}
+
+function begin(stack: FaultStack, kind: Kind): Running {
+  const tag = `fault-${randomUUID()}`;
+  const running = { kind, tag, answeredAt: 0 };
+  const ask = async (): Promise<PatientAnswer> => {
+    const answer = await askPatiently({
+      urls: [stack.url],
+      path: kind.path,
+      key: stack.caller.key,
+      tag,
+      body: kind.body(stack.inputs, `a tree ${tag.slice(-12)}`),
+      timeoutMs: answerTimeoutMs,
+    });
+    running.answeredAt = performance.now();
+    return answer;
+  };
+  return Object.assign(running, { answer: ask() });
+}
+
+/** Waits until every job is at the point; returns the tags of those that are not. */
+async function gather(
+  stack: FaultStack,
+  { point, running }: { point: Point; running: readonly Running[] },
+): Promise<Set<string>> {
+  const deadlineAt = Date.now() + arrivalTimeoutMs;
+  const tags = running.map(({ tag }) => tag);
+  for (;;) {
+    const here = await arrivedTags(stack, { point, tags });
+    if (here.size >= tags.length || Date.now() > deadlineAt) {
+      return new Set(tags.filter((tag) => !here.has(tag)));
+    }
+    await sleep(50);
+  }
+}
+
+async function arrivedTags(
+  stack: FaultStack,
+  { point, tags }: { point: Point; tags: string[] },
+): Promise<Set<string>> {
+  const { arrived } = stack.control;
+  if (point === 'not-answered') return new Set(arrived());
+  // Before the start a job has no row that could tell whose it is: it counts, whoever it is.
+  if (point === 'before-start') return new Set(tags.slice(0, arrived().size));
+  const jobs = await jobsOf(stack, tags);
+  const here = await Promise.all(
+    jobs.map(async ({ id, tag, accepted }) => {
+      if (point !== 'waiting') return arrived().has(id) ? tag : null;
+      return accepted && (await acceptedSubmits(stack, id)) > 0 ? tag : null;
+    }),
+  );
+  return new Set(here.filter((tag) => tag !== null));
+}
+
+interface JobRow {
+  id: string;
+  tag: string;
+  status: string;
+  state: string;
+  /** No call is on its way whose provider would answer with an operation. */
+  accepted: boolean;
+  entries: string[];
+}
+
+async function jobsOf(stack: FaultStack, tags: string[]): Promise<JobRow[]> {
+  return stack.query<JobRow>(
+    `SELECT j.id, j.request_id AS tag, j.status, r.state,
+       NOT EXISTS (SELECT FROM provider_call c WHERE c.job_id = j.id
+         AND c.state <> 'accepted' AND c.provider = 'fal') AS accepted,
+       ARRAY(SELECT e.kind FROM ledger_entry e WHERE e.reservation_id = j.id ORDER BY e.sequence)
+         AS entries
+     FROM job j JOIN reservation r ON r.id = j.id WHERE j.request_id = ANY($1)`,
+    [tags],
+  );
+}
+
+async function checkJob(
+  stack: FaultStack,
+  { tag, answer }: { tag: string; answer: PatientAnswer },
+): Promise<string[]> {
+  const jobs = await jobsOf(stack, [tag]);
+  const [job] = jobs;
+  if (jobs.length !== 1 || !job) return [`${jobs.length} jobs of one request`];
+  const wanted =
+    answer.outcome === 'completed'
+      ? { status: 'completed', state: 'charged', entries: 'reserve,charge' }
+      : { status: 'failed', state: 'released', entries: 'reserve,release' };
+  const violations: string[] = [];
+  if (answer.outcome === 'no answer') violations.push('the caller got no answer');
+  if (job.status !== wanted.status) violations.push(`${answer.outcome}, but ${job.status}`);
+  if (job.state !== wanted.state) violations.push(`${answer.outcome}, but ${job.state}`);
+  if (job.entries.join() !== wanted.entries) violations.push(`entries ${job.entries.join()}`);
+  const isOurFault = answer.code === 'Internal server error';
+  if (isOurFault) violations.push('failed on our side');
+  return violations;
+}
+
+/** Whether jobs of a kind come to a point at all. */
+export function comesTo(kind: Kind, point: Point): boolean {
+  return !kind.storesNothing || (point !== 'result-known' && point !== 'mid-store');
+}
+
+/** Points between the sending of a call and its result's place in the storage. */
+const inTheAir: readonly Point[] = [
+  'before-submit',
+  'accepted',
+  'waiting',
+  'result-known',
+  'mid-store',
+];
+
+/** What the provider did is delivered, unless its one answer died with the process that held it. */
+function checkLiveness(
+  { victim, point }: Column,
+  seen: { kind: Kind; answer: PatientAnswer; submits: number },
+): string[] {
+  if (seen.answer.outcome === 'completed' || seen.submits === 0) return [];
+  const heldTheAnswer = victim === 'worker' || victim === 'sandbox';
+  if (seen.kind.answersOnce && heldTheAnswer && inTheAir.includes(point)) return [];
+  return [`the provider took it, but the job failed: ${seen.answer.code}`];
+}
+
+/** Waits until nothing is reserved any more. */
+async function settle(stack: FaultStack): Promise<string[]> {
+  const deadlineAt = Date.now() + 30_000;
+  for (;;) {
+    const open = await stack.query<{ id: string }>(
+      `SELECT id FROM reservation WHERE state = 'reserved'`,
+    );
+    if (open.length === 0) return [];
+    if (Date.now() > deadlineAt) return [`${open.length} reservations were never settled`];
+    await sleep(100);
+  }
+}
+
+/** A process that ends because another one died is a fault of its own. */
+async function reviveLost(stack: FaultStack): Promise<string[]> {
+  const lost = stack.takeLost();
+  for (const part of lost) await stack.start(part);
+  return lost.map((part: Part) => `${part} ended by itself`);
+}
+
+/** Every invariant, with the bytes of all results and the provider's own log. */
+async function audit(stack: FaultStack): Promise<string[]> {
+  const config = loadConfig({ ...stack.env });
+  const logger = createLogger('faults', 'silent');
+  const pool = await openDatabase({ url: stack.databaseUrl, poolMax: 2, logger });
+  try {
+    const { storage } = await openStorage(config, stack.url);
+    const submits = () => allSubmits(stack);
+    const { databaseUrl } = stack;
+    const { checks } = await runAudit({ databaseUrl, pool, storage, submits });
+    return checks.flatMap(({ name, subjects }) => subjects.map((subject) => `${name}: ${subject}`));
+  } finally {
+    await pool.end();
+  }
+}
+
+async function askSandbox<Answer>(
+  stack: FaultStack,
+  path: string,
+  init: RequestInit = {},
+): Promise<Answer> {
+  const answer = await fetch(`${stack.sandboxUrl}/_sandbox/${path}`, init);
+  if (!answer.ok) throw new Error(`sandbox: ${path} answered ${answer.status}`);
+  return (await answer.json().catch(() => null)) as Answer;
+}
+
+async function allSubmits(stack: FaultStack): Promise<WitnessedSubmit[]> {
+  const told = await askSandbox<WitnessedSubmit[] | { submits: WitnessedSubmit[] }>(
+    stack,
+    'submits',
+  );
+  return Array.isArray(told) ? told : told.submits;
+}
+
+async function acceptedSubmits(stack: FaultStack, jobId: string): Promise<number> {
+  const told = await askSandbox<unknown[] | { submits: unknown[] }>(
+    stack,
+    `submits?jobId=${jobId}`,
+  );
+  return (Array.isArray(told) ? told : told.submits).length;
+}
+
+/** Makes every generation misbehave, or none. */
+async function setSandboxFaults(stack: FaultStack, faults: string | null): Promise<void> {
+  await (faults === null
+    ? askSandbox(stack, 'faults', { method: 'DELETE' })
+    : askSandbox(stack, 'faults', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ faults }),
+      }));
+}

@@ -1,0 +1,174 @@
+/**
+ * Workflows that end without settling, or start again after it: terminated, timed out, reset, or
+ * forgotten by a server that lost its database. Nothing stays reserved, nothing is paid twice.
+ */
+import { randomUUID } from 'node:crypto';
+import { Client, Connection } from '@temporalio/client';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { JobPlan } from '../../studio/job-plan.ts';
+import { findViolations } from '../../activities/ledger/invariants.ts';
+import { startStack, type FaultStack } from './stack.ts';
+
+let stack: FaultStack;
+let connection: Connection;
+let client: Client;
+
+async function connect(): Promise<void> {
+  connection = await Connection.connect({ address: stack.env['TEMPORAL_ADDRESS'] ?? '' });
+  client = new Client({ connection });
+}
+beforeAll(async () => {
+  stack = await startStack();
+  await connect();
+});
+afterAll(async () => {
+  expect(await findViolations(stack.databaseUrl)).toEqual([]);
+  await connection.close();
+  await stack.close();
+});
+
+const path = '/api/v1/studio/image/generate';
+
+interface Told {
+  status: number;
+  data: { jobId: string };
+}
+
+async function submit(prompt: string, isAsync = true): Promise<Told> {
+  const answer = await fetch(stack.url + path, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${stack.caller.key}`,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify({ prompt, async: isAsync }),
+  });
+  return { ...((await answer.json()) as Told), status: answer.status };
+}
+
+interface JobState {
+  status: string;
+  state: string;
+  code: string | null;
+  entries: string[];
+}
+
+async function stateOf(jobId: string): Promise<JobState | undefined> {
+  const [job] = await stack.query<JobState>(
+    `SELECT j.status, r.state, j.error->>'code' AS code, ARRAY(SELECT e.kind FROM ledger_entry e
+       WHERE e.reservation_id = j.id ORDER BY e.sequence) AS entries
+     FROM job j JOIN reservation r ON r.id = j.id WHERE j.id = $1`,
+    [jobId],
+  );
+  return job;
+}
+
+async function accepted(jobId: string): Promise<number> {
+  const answer = await fetch(`${stack.sandboxUrl}/_sandbox/submits?jobId=${jobId}`);
+  const told = (await answer.json()) as unknown[] | { submits: unknown[] };
+  return (Array.isArray(told) ? told : told.submits).length;
+}
+
+const taken = (jobId: string) => expect.poll(() => accepted(jobId)).toBe(1);
+const lost = {
+  status: 'failed',
+  state: 'released',
+  code: 'JOB_LOST',
+  entries: ['reserve', 'release'],
+};
+const paid = { status: 'completed', state: 'charged', code: null, entries: ['reserve', 'charge'] };
+
+/** Starts a workflow again from one of its first tasks (the first one that ended is number 1). */
+async function reset(jobId: string, task: 'first' | 'last'): Promise<void> {
+  const { events } = await client.workflow.getHandle(jobId).fetchHistory();
+  const tasks = (events ?? []).filter((event) => event.workflowTaskCompletedEventAttributes);
+  const eventId = (task === 'first' ? tasks[0] : tasks.at(-1))?.eventId;
+  if (!eventId) throw new Error('no workflow task has completed');
+  await connection.workflowService.resetWorkflowExecution({
+    namespace: 'default',
+    workflowExecution: { workflowId: jobId },
+    reason: 'test',
+    requestId: randomUUID(),
+    workflowTaskFinishEventId: eventId,
+  });
+}
+
+async function untilClosed(jobId: string): Promise<void> {
+  const status = async () => (await client.workflow.getHandle(jobId).describe()).status.name;
+  await expect.poll(status).not.toBe('RUNNING');
+}
+
+describe('a workflow that ends without settling', () => {
+  it('is released when it was terminated or timed out; one that runs is left alone', async () => {
+    const [terminated, running] = await Promise.all([
+      submit('[[slow:60s]] a terminated fox'),
+      submit('[[slow:9s]] a patient fox'),
+    ]);
+    await taken(terminated.data.jobId);
+    await client.workflow.getHandle(terminated.data.jobId).terminate('test');
+
+    // Nothing here starts a workflow with a timeout; an operator might.
+    const { events } = await client.workflow.getHandle(running.data.jobId).fetchHistory();
+    const input = events?.[0]?.workflowExecutionStartedEventAttributes?.input?.payloads?.[0]?.data;
+    const plan = JSON.parse(Buffer.from(input ?? '').toString('utf8')) as JobPlan;
+    const timedOutId = `job_${randomUUID().replaceAll('-', '')}`;
+    await client.workflow.start(plan.type, {
+      workflowId: timedOutId,
+      taskQueue: 'studio',
+      workflowExecutionTimeout: '2s',
+      args: [{ ...plan, jobId: timedOutId }],
+    });
+    await expect.poll(() => stateOf(timedOutId)).toBeDefined();
+
+    await expect.poll(() => stateOf(terminated.data.jobId), { timeout: 30_000 }).toEqual(lost);
+    await expect.poll(() => stateOf(timedOutId), { timeout: 30_000 }).toEqual(lost);
+    // Twice its reservation's time has passed by now, and its workflow still runs.
+    await expect.poll(() => stateOf(running.data.jobId), { timeout: 30_000 }).toEqual(paid);
+  });
+});
+
+describe('a workflow that is reset', () => {
+  it('after its charge charges nothing again, from whichever task', async () => {
+    for (const task of ['first', 'last'] as const) {
+      const { data } = await submit(`a fox reset to its ${task} task`);
+      await expect.poll(() => stateOf(data.jobId)).toEqual(paid);
+      await untilClosed(data.jobId);
+      await reset(data.jobId, task);
+      const outcome = await client.workflow.getHandle(data.jobId).result();
+      expect(outcome).toMatchObject({ status: 'completed', billing: 'charged' });
+      expect((outcome as { chargedMicro: number }).chargedMicro).toBeGreaterThan(0);
+      expect(await stateOf(data.jobId)).toEqual(paid);
+      expect(await accepted(data.jobId)).toBe(1);
+    }
+  });
+
+  it('after its release sends nothing to the provider any more', async () => {
+    const { data } = await submit('[[submit:422x1]] a fox that nobody took');
+    await expect
+      .poll(() => stateOf(data.jobId), { timeout: 40_000 })
+      .toMatchObject({ state: 'released' });
+    await untilClosed(data.jobId);
+    // From now on the provider would take it.
+    await reset(data.jobId, 'first');
+    const outcome = await client.workflow.getHandle(data.jobId).result();
+    expect(outcome).toMatchObject({ status: 'failed', billing: 'released' });
+    expect(await accepted(data.jobId)).toBe(0);
+  });
+});
+
+describe('a server that lost its database', () => {
+  it('forgets its workflows: all are released, and new jobs run', async () => {
+    const prompts = Array.from({ length: 10 }, (_, index) => `[[slow:60s]] fox number ${index}`);
+    const jobs = await Promise.all(prompts.map((prompt) => submit(prompt)));
+    await Promise.all(jobs.map(({ data }) => taken(data.jobId)));
+    await connection.close();
+    await stack.wipeTemporal();
+    await connect();
+    for (const { data } of jobs) {
+      await expect.poll(() => stateOf(data.jobId), { timeout: 40_000 }).toEqual(lost);
+    }
+    const next = async () => (await submit('a fox after the flood', false)).status;
+    await expect.poll(next, { timeout: 40_000, interval: 1000 }).toBe(200);
+    expect(stack.takeLost()).toEqual([]);
+  });
+});

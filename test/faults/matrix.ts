@@ -1,0 +1,142 @@
+/**
+ * `npm run test:faults`: the crash matrix. Every victim is killed at every point for every kind; all
+ * kinds of a victim and a point run together. Prints a table; what was run is kept for `--resume`.
+ */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { comesTo, runColumn, victims, type CellResult, type Column } from './cell.ts';
+import { kinds } from './kinds.ts';
+import { points } from './points.ts';
+import { shuffled } from './shuffle.ts';
+import { startStack, type FaultStack } from './stack.ts';
+
+const usage = `npm run test:faults -- [options]
+  --seed <n>       order of the columns; printed, so that a run can be repeated
+  --cells <list>   victim/point/kind, * for all, several with commas: worker/*/musicGenerate,*/stored/*
+  --down <ms>      how long a killed process stays away (default 1500)
+  --resume         go on where the last run with this seed was broken off
+  --json           print the results as JSON`;
+
+const { values: given } = parseArgs({
+  options: {
+    seed: { type: 'string' },
+    cells: { type: 'string', default: '*/*/*' },
+    down: { type: 'string', default: '1500' },
+    resume: { type: 'boolean', default: false },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+});
+
+const recordPath = fileURLToPath(new URL('../../.cache/faults.json', import.meta.url));
+
+interface Record_ {
+  seed: number;
+  results: CellResult[];
+}
+
+function readRecord(): Record_ | null {
+  if (!existsSync(recordPath)) return null;
+  return JSON.parse(readFileSync(recordPath, 'utf8')) as Record_;
+}
+
+/** Whether `--cells` names this cell. */
+function isWanted(cell: readonly string[]): boolean {
+  return given.cells.split(',').some((pattern) => {
+    const words = pattern.split('/');
+    return cell.every((word, index) => ['*', undefined, word].includes(words[index]));
+  });
+}
+
+function columnsOf(seed: number): Column[] {
+  const all = victims.flatMap((victim) =>
+    points.map((point) => ({
+      victim,
+      point,
+      kinds: kinds.filter((kind) => comesTo(kind, point) && isWanted([victim, point, kind.name])),
+      downMs: Number(given.down),
+    })),
+  );
+  return shuffled(
+    all.filter((column) => column.kinds.length > 0),
+    seed,
+  );
+}
+
+function print(line: string): void {
+  if (!given.json) process.stdout.write(`${line}\n`);
+}
+
+/** One line per victim and point: how many jobs were completed and released, and how long it took. */
+function table(results: readonly CellResult[]): string {
+  const rows = victims.flatMap((victim) =>
+    points.map((point) => {
+      const cells = results.filter((cell) => cell.victim === victim && cell.point === point);
+      if (cells.length === 0) return null;
+      const count = (verdict: CellResult['verdict']) =>
+        cells.filter((cell) => cell.verdict === verdict).length;
+      const slowestSeconds = Math.max(...cells.map(({ recoveryMs }) => recoveryMs)) / 1000;
+      return `| ${victim} | ${point} | ${count('completed')} | ${count('released')} | ${count('violated')} | ${slowestSeconds.toFixed(1)} |`;
+    }),
+  );
+  const head = '| victim | point | completed | released | violated | slowest, s |';
+  return [head, '| --- | --- | --: | --: | --: | --: |', ...rows.filter(Boolean)].join('\n');
+}
+
+async function runAll(columns: readonly Column[], record: Record_): Promise<void> {
+  let stack: FaultStack | null = null;
+  try {
+    for (const [index, column] of columns.entries()) {
+      stack ??= await startStack();
+      const name = `${column.victim}/${column.point}`;
+      const startedAt = performance.now();
+      let results: CellResult[];
+      try {
+        results = await runColumn(stack, column);
+      } catch (error) {
+        print(`${name}: the harness failed: ${String(error)}`);
+        process.exitCode = 1;
+        await stack.close();
+        stack = null;
+        continue;
+      }
+      record.results.push(...results);
+      mkdirSync(new URL('./', `file://${recordPath}`), { recursive: true });
+      writeFileSync(recordPath, JSON.stringify(record));
+      const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+      const bad = results.filter(({ verdict }) => verdict === 'violated');
+      const released = results.filter(({ verdict }) => verdict === 'released').length;
+      print(
+        `${index + 1}/${columns.length} ${name}: ${results.length} jobs, ${released} released, ` +
+          `${bad.length} violated (${seconds} s)`,
+      );
+      for (const cell of bad) print(`    ${cell.kind}: ${cell.violations.join('; ')}`);
+    }
+  } finally {
+    await stack?.close();
+  }
+}
+
+async function main(): Promise<void> {
+  if (given.help) return print(usage);
+  const last = given.resume ? readRecord() : null;
+  const seed =
+    given.seed === undefined ? (last?.seed ?? Date.now() % 1_000_000) : Number(given.seed);
+  const record: Record_ = last?.seed === seed ? last : { seed, results: [] };
+  const columns = columnsOf(seed).filter(
+    ({ victim, point }) =>
+      !record.results.some((cell) => cell.victim === victim && cell.point === point),
+  );
+  print(`seed ${seed}: ${columns.length} columns`);
+  await runAll(columns, record);
+  const violated = record.results.filter(({ verdict }) => verdict === 'violated');
+  if (given.json) process.stdout.write(`${JSON.stringify(record)}\n`);
+  else
+    print(
+      `\n${table(record.results)}\n\nseed ${seed}: ${record.results.length} cells, ${violated.length} violated`,
+    );
+  if (violated.length > 0) process.exitCode = 1;
+}
+
+await main();

@@ -1,0 +1,118 @@
+/**
+ * The ten moments at which something may die, and how a process of the tests stops at them. The
+ * product has no hook for this: the entry points beside this file start the real processes and wrap
+ * the methods of their open services, so nothing of it can be switched on in production.
+ */
+import { ServerResponse } from 'node:http';
+import type { Client } from '@temporalio/client';
+import type { Services } from '../../activities/services.ts';
+
+/** In the order of a job's life. */
+export const points = [
+  'before-start',
+  'reserved',
+  'before-submit',
+  'accepted',
+  'waiting',
+  'result-known',
+  'mid-store',
+  'stored',
+  'charged',
+  'not-answered',
+] as const;
+
+/** A moment of a job. `waiting` is seen from outside, by the provider's log; the others stop here. */
+export type Point = (typeof points)[number];
+
+/** What a process tells the control server when it comes to a point. */
+export interface Arrival {
+  point: Point;
+  /** The job, or the request where no job is known. */
+  subject: string;
+}
+
+/** Tells of the arrival and goes on when the control server answers, or is gone. */
+async function reach(point: Point, subject: string): Promise<void> {
+  const controlUrl = process.env['FAULT_CONTROL_URL'];
+  if (controlUrl === undefined) throw new Error('FAULT_CONTROL_URL is not set');
+  const body = JSON.stringify({ point, subject } satisfies Arrival);
+  await fetch(controlUrl, { method: 'POST', body }).catch(() => {});
+}
+
+type Method<Args extends unknown[], Out> = (...args: Args) => Promise<Out>;
+
+interface Stops<Args extends unknown[], Out> {
+  before?: (...args: Args) => Promise<void>;
+  after?: (out: Out, ...args: Args) => Promise<void>;
+}
+
+function stopping<Args extends unknown[], Out>(
+  method: Method<Args, Out>,
+  { before, after }: Stops<Args, Out>,
+): Method<Args, Out> {
+  return async (...args) => {
+    await before?.(...args);
+    const out = await method(...args);
+    await after?.(out, ...args);
+    return out;
+  };
+}
+
+const jobIn = (text: string): string => /job_[0-9a-f]{32}/.exec(text)?.[0] ?? text;
+
+/** Stops at the points of activities. */
+export function stopActivities(services: Services): void {
+  const { ledger, providers, artifacts, storage } = services;
+  ledger.reserve = stopping(ledger.reserve, {
+    after: (_, { id }) => reach('reserved', id),
+  });
+  for (const provider of providers.values()) {
+    provider.submit = stopping(provider.submit, {
+      before: ({ idempotencyKey }) => reach('before-submit', jobIn(idempotencyKey)),
+      after: (_, { idempotencyKey }) => reach('accepted', jobIn(idempotencyKey)),
+    });
+  }
+  artifacts.store = stopping(artifacts.store, {
+    before: (_, { place }) => reach('result-known', place.jobId),
+  });
+  storage.put = stopping(storage.put, {
+    before: (key) => reach('mid-store', jobIn(key)),
+  });
+  ledger.settle = stopping(ledger.settle, {
+    before: async ({ id, to }) => {
+      if (to === 'charged') await reach('stored', id);
+    },
+    after: async (_, { id, to }) => {
+      if (to === 'charged') await reach('charged', id);
+    },
+  });
+}
+
+/** Stops before a workflow is started. */
+export function stopStarts(client: Client): void {
+  const { workflowService } = client.connection;
+  const start = workflowService.startWorkflowExecution.bind(workflowService);
+  const stopped = async (request: Parameters<typeof start>[0]) => {
+    await reach('before-start', request.workflowId ?? '');
+    return start(request);
+  };
+  Object.assign(workflowService, { startWorkflowExecution: stopped });
+}
+
+/** Stops before the answer that tells a caller of a job's end. */
+export function stopAnswers(): void {
+  const { prototype } = ServerResponse;
+  // oxlint-disable-next-line typescript/unbound-method -- bound again at each call
+  const { end } = prototype;
+  const stopped = function (this: ServerResponse, ...args: unknown[]): ServerResponse {
+    const finish = () => Reflect.apply(end, this, args);
+    const [body] = args;
+    const { method = '', url = '' } = this.req;
+    const asked = url.startsWith('/api/v1/studio/');
+    const done = method === 'POST' || (typeof body === 'string' && body.includes('"done":true'));
+    if (!asked || this.statusCode !== 200 || !done) return finish();
+    void reach('not-answered', String(this.getHeader('x-request-id'))).then(finish);
+    return this;
+  };
+  Object.assign(prototype, { end: stopped });
+}

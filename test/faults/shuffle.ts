@@ -1,0 +1,21 @@
+/** The same order for the same seed. */
+
+/** Mulberry32: a small generator of numbers in [0, 1) that a seed repeats. */
+function randomOf(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+/** A copy in an order that the seed decides. */
+export function shuffled<Item>(items: readonly Item[], seed: number): Item[] {
+  const random = randomOf(seed);
+  return items
+    .map((item) => ({ item, rank: random() }))
+    .toSorted((a, b) => a.rank - b.rank)
+    .map(({ item }) => item);
+}

@@ -1,0 +1,46 @@
+/**
+ * A slice of the crash matrix (docs/faults.md), another one every day: one column in which the worker
+ * dies, two of the other victims, three kinds each. `FAULT_DAY=<n>` repeats the slice of a day.
+ */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { comesTo, runColumn, victims, type Victim } from './cell.ts';
+import { kinds } from './kinds.ts';
+import { points, type Point } from './points.ts';
+import { shuffled } from './shuffle.ts';
+import { startStack, type FaultStack } from './stack.ts';
+
+const day = Number(process.env['FAULT_DAY'] ?? Math.floor(Date.now() / 86_400_000));
+
+/** Ten days see every point of the worker, twenty every point of the others. */
+function columnsOfDay(): { victim: Victim; point: Point }[] {
+  const others = victims.filter((victim) => victim !== 'worker');
+  const rest = shuffled(
+    others.flatMap((victim) => points.map((point) => ({ victim, point }))),
+    1,
+  );
+  const at = (2 * day) % rest.length;
+  const worker = { victim: 'worker' as const, point: points[day % points.length] ?? 'reserved' };
+  return [worker, ...rest.slice(at, at + 2)];
+}
+
+let stack: FaultStack;
+beforeAll(async () => {
+  stack = await startStack();
+});
+afterAll(() => stack.close());
+
+describe(`day ${day}`, () => {
+  it.each(columnsOfDay())(
+    '$victim killed at $point: nothing lost, nothing charged twice',
+    async ({ victim, point }) => {
+      const chosen = shuffled(
+        kinds.filter((kind) => comesTo(kind, point)),
+        day,
+      ).slice(0, 3);
+      const results = await runColumn(stack, { victim, point, kinds: chosen, downMs: 500 });
+      expect(results.filter(({ verdict }) => verdict === 'violated')).toEqual([]);
+      expect(results).toHaveLength(3);
+    },
+    150_000,
+  );
+});

@@ -1,0 +1,357 @@
+/**
+ * A whole gateway in processes of its own, each of which can be killed, frozen and started again on
+ * the same port with the same data: Postgres, Temporal, the sandbox, APIs and workers.
+ */
+import { randomBytes } from 'node:crypto';
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { Client } from 'pg';
+import { createKey, createOrganization } from '../../api/identity/accounts.ts';
+import { createLedger } from '../../activities/ledger/ledger.ts';
+import { microFromCredits } from '../../domain/credits.ts';
+import { openDatabase } from '../../platform/database.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { migrate } from '../../platform/migrations.ts';
+import { freePort } from '../../stack/free-port.ts';
+import { nodeService } from '../../stack/node-service.ts';
+import { startPostgres } from '../../stack/postgres.ts';
+import type { Running } from '../../stack/running.ts';
+import { startTemporal } from '../../stack/temporal.ts';
+import { makeTemporaryDirectory } from '../../stack/temporary-directory.ts';
+import type { TestCaller } from '../harness/gateway.ts';
+import { discPicture, download } from '../harness/media.ts';
+import { startMediaServer } from '../harness/media-server.ts';
+import { startControl, type Control } from './control.ts';
+import type { Inputs } from './kinds.ts';
+
+/** What can be killed. `api2` and `worker2` run only where they are asked for. */
+const parts = ['postgres', 'temporal', 'sandbox', 'api', 'worker', 'api2', 'worker2'] as const;
+/** A process of the stack. */
+export type Part = (typeof parts)[number];
+
+interface StackOptions {
+  /** Parts to run beside Postgres, Temporal and the sandbox. Default: one API, one worker. */
+  run?: readonly Part[];
+  env?: Record<string, string>;
+  /** Settings of Postgres, such as the directory of a tablespace. */
+  postgres?: Record<string, string>;
+}
+
+/** A running stack. */
+export interface FaultStack {
+  url: string;
+  env: Readonly<Record<string, string>>;
+  control: Control;
+  caller: TestCaller;
+  inputs: Inputs;
+  databaseUrl: string;
+  sandboxUrl: string;
+  directory: string;
+  /** Where a part listens. */
+  urlOf: (part: 'api' | 'api2') => string;
+  pidOf: (part: Part) => number;
+  /** Parts that ended although nobody had asked for it, since the last time this was asked. */
+  takeLost: () => Part[];
+  /** SIGKILL; returns when the process is gone. */
+  kill: (part: Part) => Promise<void>;
+  /** SIGTERM; returns when the process is gone, with its exit code. */
+  end: (part: Part) => Promise<number | null>;
+  /** Starts a part that is not running. */
+  start: (part: Part) => Promise<void>;
+  /** Stops or continues a part and all of its children, as SIGSTOP and SIGCONT do. */
+  freeze: (part: Part, frozen: boolean) => void;
+  /** Ends Temporal and starts it again without anything it knew. */
+  wipeTemporal: () => Promise<void>;
+  newCaller: (credits: number, windowCredits?: number) => Promise<TestCaller>;
+  query: <Row extends object>(text: string, values?: unknown[]) => Promise<Row[]>;
+  /** The end of a part's log, for messages. */
+  logOf: (part: Part) => string;
+  close: () => Promise<void>;
+}
+
+const programs = fileURLToPath(new URL('./', import.meta.url));
+const sandboxScript = fileURLToPath(new URL('../../sandbox/main.ts', import.meta.url));
+const logger = createLogger('faults', 'silent');
+
+function secret(): string {
+  return randomBytes(32).toString('base64url');
+}
+
+interface Ports {
+  postgres: number;
+  temporal: number;
+  sandbox: number;
+  api: number;
+  api2: number;
+}
+
+/** What the processes of a stack are told. */
+function environment(given: {
+  ports: Ports;
+  password: string;
+  directory: string;
+  origins: string[];
+}): Record<string, string> {
+  const { ports, password, directory, origins } = given;
+  const sandboxUrl = `http://127.0.0.1:${ports.sandbox}`;
+  const url = `http://127.0.0.1:${ports.api}`;
+  return {
+    DATABASE_URL: `postgres://postgres:${password}@127.0.0.1:${ports.postgres}/gateway`,
+    DATABASE_POOL_MAX: '8',
+    TEMPORAL_ADDRESS: `127.0.0.1:${ports.temporal}`,
+    API_PORT: String(ports.api),
+    API_WORKER: 'false',
+    PUBLIC_BASE_URL: url,
+    STORAGE_DIR: join(directory, 'storage'),
+    STORAGE_SECRET: secret(),
+    KEY_PEPPER: secret(),
+    WEBHOOK_SECRET: secret(),
+    ADMIN_API_KEY: secret(),
+    FAL_KEY: 'sandbox-fal-key-of-tests',
+    FAL_QUEUE_URL: `${sandboxUrl}/fal/queue`,
+    FAL_JWKS_URL: `${sandboxUrl}/fal/.well-known/jwks.json`,
+    OPENAI_IMAGES_API_KEY: 'sandbox-openai-key-of-tests',
+    OPENAI_IMAGES_BASE_URL: `${sandboxUrl}/openai/v1`,
+    ELEVENLABS_API_KEY: 'sandbox-elevenlabs-key-of-tests',
+    ELEVENLABS_BASE_URL: `${sandboxUrl}/elevenlabs`,
+    ELEVENLABS_CONCURRENCY: '50',
+    SANDBOX_CHAT_OPENAI_URL: `${sandboxUrl}/chat-openai/v1`,
+    SANDBOX_CHAT_ANTHROPIC_URL: `${sandboxUrl}/chat-anthropic`,
+    ALLOW_PRIVATE_NETWORK_ORIGINS: [sandboxUrl, url, ...origins].join(),
+    RATE_LIMIT_PER_MINUTE: '100000000',
+    POLL_RATE_LIMIT_PER_MINUTE: '100000000',
+    SYNC_WAIT_MS: '20000',
+    CHECK_INTERVAL_MS: '1000',
+    OUTCOME_WAIT_MS: '6000',
+    RESERVATION_TTL_MS: '4000',
+    SWEEP_INTERVAL_MS: '500',
+    LOG_LEVEL: 'warn',
+    SANDBOX_PORT: String(ports.sandbox),
+    SANDBOX_DATA_DIR: join(directory, 'sandbox'),
+    SANDBOX_FAL_KEY: 'sandbox-fal-key-of-tests',
+    SANDBOX_CHAT_KEY: 'sandbox-chat-key-of-tests',
+    SANDBOX_OPENAI_KEY: 'sandbox-openai-key-of-tests',
+    SANDBOX_ELEVENLABS_KEY: 'sandbox-elevenlabs-key-of-tests',
+    SANDBOX_LATENCY_MS: '100',
+    SANDBOX_TINY_MEDIA: '1',
+  };
+}
+
+/** Starts a stack with an organization that can pay, and the inputs of every kind. */
+export async function startStack(options: StackOptions = {}): Promise<FaultStack> {
+  const directory = makeTemporaryDirectory('faults');
+  const ports: Ports = { postgres: 0, temporal: 0, sandbox: 0, api: 0, api2: 0 };
+  for (const name of ['postgres', 'temporal', 'sandbox', 'api', 'api2'] as const) {
+    ports[name] = await freePort();
+  }
+  const password = secret();
+  const control = await startControl();
+  const media = await startMediaServer();
+  const env: Record<string, string> = {
+    ...environment({ ports, password, directory, origins: [media.origin] }),
+    FAULT_CONTROL_URL: control.url,
+    ...options.env,
+  };
+  const databaseUrl = env['DATABASE_URL'] ?? '';
+  const logPath = (part: Part): string => join(directory, 'logs', `${part}.log`);
+
+  const node =
+    (part: Part, script: string, extra: Record<string, string> = {}) =>
+    (): Promise<Running> =>
+      nodeService({
+        name: part,
+        script,
+        logPath: logPath(part),
+        env: { PATH: process.env['PATH'], ...env, ...extra },
+      }).start();
+  const starts: Record<Part, () => Promise<Running>> = {
+    postgres: () =>
+      startPostgres({
+        dataDir: join(directory, 'postgres'),
+        port: ports.postgres,
+        password,
+        logPath: logPath('postgres'),
+        // A killed process loses nothing that it gave to the system: no test here cuts the power.
+        settings: { fsync: 'off', ...options.postgres },
+      }),
+    temporal: () =>
+      startTemporal({
+        dataDir: join(directory, 'temporal'),
+        port: ports.temporal,
+        uiPort: null,
+        logPath: logPath('temporal'),
+      }),
+    sandbox: node('sandbox', sandboxScript),
+    api: node('api', `${programs}api.ts`),
+    worker: node('worker', `${programs}worker.ts`),
+    api2: node('api2', `${programs}api.ts`, { API_PORT: String(ports.api2) }),
+    worker2: node('worker2', `${programs}worker.ts`),
+  };
+  const running = new Map<Part, Running>();
+  const lost: Part[] = [];
+
+  function runningPart(part: Part): Running {
+    const found = running.get(part);
+    if (!found) throw new Error(`${part} is not running`);
+    return found;
+  }
+
+  async function noteLoss(part: Part, started: Running): Promise<void> {
+    await started.exited;
+    // Whoever ends a part takes it off the list first.
+    if (running.get(part) !== started) return;
+    running.delete(part);
+    lost.push(part);
+  }
+
+  async function start(part: Part): Promise<void> {
+    if (running.has(part)) throw new Error(`${part} is running`);
+    // Processes of a killed Postgres may hold its memory for a moment longer.
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        const started = await starts[part]();
+        running.set(part, started);
+        void noteLoss(part, started);
+        return;
+      } catch (error) {
+        if (attempt === 5) throw error;
+        await sleep(500);
+      }
+    }
+  }
+
+  async function kill(part: Part): Promise<void> {
+    const ended = runningPart(part);
+    running.delete(part);
+    ended.kill();
+    await ended.exited;
+  }
+
+  async function query<Row extends object>(text: string, values?: unknown[]): Promise<Row[]> {
+    const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: 5000 });
+    client.on('error', () => {});
+    await client.connect();
+    try {
+      return (await client.query(text, values)).rows;
+    } finally {
+      await client.end();
+    }
+  }
+
+  async function newCaller(credits: number, windowCredits?: number): Promise<TestCaller> {
+    const pool = await openDatabase({ url: databaseUrl, poolMax: 2, logger });
+    try {
+      const made = await createOrganization(pool, {
+        name: 'Faults',
+        windowLimitMicro: windowCredits === undefined ? null : microFromCredits(windowCredits),
+      });
+      const key = await createKey(pool, env['KEY_PEPPER'] ?? '', { ...made, name: 'faults' });
+      await createLedger(pool).grant({
+        organizationId: made.organizationId,
+        id: 'initial',
+        amountMicro: microFromCredits(credits),
+        actor: 'test',
+        reason: 'test',
+      });
+      return { ...made, ...key };
+    } finally {
+      await pool.end();
+    }
+  }
+
+  async function close(): Promise<void> {
+    control.release();
+    await Promise.all([...running.keys()].map(kill));
+    control.close();
+    media.close();
+    rmSync(directory, { recursive: true, force: true });
+  }
+
+  const urlOf = (part: 'api' | 'api2'): string => `http://127.0.0.1:${ports[part]}`;
+  try {
+    await Promise.all([start('postgres'), start('temporal'), start('sandbox')]);
+    await migrate(databaseUrl);
+    await Promise.all((options.run ?? ['api', 'worker']).map(start));
+    const caller = await newCaller(1_000_000);
+    const inputs: Inputs = { picture: '', film: '', speech: '' };
+    if (running.has('api') && running.has('worker')) {
+      inputs.picture = media.put('/picture.png', await discPicture(64, 64));
+      const makeInput = async (path: string, body: object): Promise<Buffer> =>
+        download(await makeResult(urlOf('api'), caller.key, { path, body }));
+      const [film, speech] = await Promise.all([
+        makeInput('/api/v1/studio/video/generate', { prompt: 'a tree' }),
+        makeInput('/api/v1/studio/voiceover/generate', { text: 'Hear me', title: 'Title' }),
+      ]);
+      inputs.film = media.put('/film.mp4', film);
+      inputs.speech = media.put('/speech.mp3', speech);
+    }
+    return {
+      url: urlOf('api'),
+      env,
+      control,
+      caller,
+      inputs,
+      databaseUrl,
+      sandboxUrl: `http://127.0.0.1:${ports.sandbox}`,
+      directory,
+      urlOf,
+      pidOf: (part) => runningPart(part).pid,
+      takeLost: () => lost.splice(0),
+      kill,
+      async end(part) {
+        const { pid, exited } = runningPart(part);
+        running.delete(part);
+        process.kill(pid, 'SIGTERM');
+        return (await exited).code;
+      },
+      start,
+      freeze(part, frozen) {
+        // Every part leads a process group of its own.
+        process.kill(-runningPart(part).pid, frozen ? 'SIGSTOP' : 'SIGCONT');
+      },
+      async wipeTemporal() {
+        await kill('temporal');
+        rmSync(join(directory, 'temporal'), { recursive: true, force: true });
+        await start('temporal');
+      },
+      newCaller,
+      query,
+      logOf: (part) => readLog(logPath(part)),
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+function readLog(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+/** Runs one job to its end and returns the address of its result. */
+async function makeResult(
+  url: string,
+  key: string,
+  { path, body }: { path: string; body: object },
+): Promise<string> {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+  interface Told {
+    data: { jobId: string; done?: boolean; url?: string; result?: { url?: string } };
+  }
+  const answer = await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) });
+  let told = (await answer.json()) as Told;
+  while (answer.status === 202 && told.data.done !== true) {
+    const polled = await fetch(`${url}/api/v1/studio/jobs/${told.data.jobId}?wait=10`, { headers });
+    told = (await polled.json()) as Told;
+  }
+  const result = answer.status === 202 ? told.data.result : told.data;
+  if (typeof result?.url !== 'string') throw new Error(`no result: ${JSON.stringify(told)}`);
+  return result.url;
+}

@@ -1,0 +1,18 @@
+/** The worker process of the fault tests: worker/main.ts, stopped at the points that the tests name. */
+import { loadConfigOrExit } from '../../platform/config.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { assertSchemaCurrent } from '../../platform/migrations.ts';
+import { announceReady, drainOnExit } from '../../platform/process-life.ts';
+import { installRuntime } from '../../platform/temporal.ts';
+import { startWorkerProcess } from '../../worker/worker-process.ts';
+import { stopActivities } from './points.ts';
+
+const config = loadConfigOrExit();
+const logger = createLogger('worker', config.LOG_LEVEL);
+installRuntime(logger);
+await assertSchemaCurrent(config.DATABASE_URL);
+const worker = await startWorkerProcess(config, logger);
+stopActivities(worker.services);
+drainOnExit(() => worker.close(), 45_000);
+worker.failed.catch(() => process.exit(1));
+announceReady();
