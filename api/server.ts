@@ -79,18 +79,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const server = createServer(serverTimeouts, (request, response) => handle(request, response));
   const port = await listen(server, config);
   const services = await openServices(config, logger);
-  const connection = await connectTemporal(config, logger);
-  await registerSearchAttributes(
-    connection,
-    config.TEMPORAL_NAMESPACE,
-    Object.values(searchAttributes),
-  );
-  const client = new Client({
-    connection,
-    namespace: config.TEMPORAL_NAMESPACE,
-    interceptors: { workflow: [handOverContext(services.telemetry.tracing)] },
-    dataConverter: dataConverterOf(config),
-  });
+  const { connection, client } = await openTemporal(config, services);
   const workers = options.startWorkers
     ? await options.startWorkers({ config, connection, services })
     : null;
@@ -139,6 +128,26 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       await connection.close();
     },
   };
+}
+
+/** Waits for Temporal and makes a client on the connection that the workers share. */
+async function openTemporal(
+  config: Config,
+  services: Services,
+): Promise<{ connection: Connection; client: Client }> {
+  const connection = await connectTemporal(config, services.logger);
+  await registerSearchAttributes(
+    connection,
+    config.TEMPORAL_NAMESPACE,
+    Object.values(searchAttributes),
+  );
+  const client = new Client({
+    connection,
+    namespace: config.TEMPORAL_NAMESPACE,
+    interceptors: { workflow: [handOverContext(services.telemetry.tracing)] },
+    dataConverter: dataConverterOf(config),
+  });
+  return { connection, client };
 }
 
 async function listen(server: Server, config: Config): Promise<number> {
