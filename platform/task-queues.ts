@@ -29,6 +29,7 @@ export async function describeTaskQueue(
     connection.workflowService.describeTaskQueue({
       namespace,
       taskQueue: { name: queue },
+      // oxlint-disable-next-line typescript/no-unsafe-enum-assignment -- the enum is in a package of the SDK's own
       taskQueueType: task === 'workflow' ? workflowType : activityType,
       reportStats: true,
     }),

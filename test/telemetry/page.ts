@@ -6,8 +6,10 @@ export interface Sample {
   value: number;
 }
 
-/** Samples by name, `_bucket`, `_sum` and `_count` included. */
+/** Samples by name, `_bucket`, `_sum` and `_count` included; a metric without samples is there, empty. */
 export type Page = Map<string, Sample[]>;
+
+const suffixes: Record<string, string[]> = { histogram: ['_bucket', '_sum', '_count'] };
 
 /** Reads a page. */
 export async function readPage(url: string): Promise<Page> {
@@ -15,6 +17,10 @@ export async function readPage(url: string): Promise<Page> {
   if (!answer.ok) throw new Error(`${url} answered ${answer.status}`);
   const page: Page = new Map();
   for (const line of (await answer.text()).split('\n')) {
+    const [, declared, kind = ''] = /^# TYPE (\S+) (\S+)$/.exec(line) ?? [];
+    if (declared !== undefined) {
+      for (const suffix of suffixes[kind] ?? ['']) page.set(declared + suffix, []);
+    }
     const [, name, labels = '', value] = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/.exec(line) ?? [];
     if (name === undefined || value === undefined) continue;
     const samples = page.get(name) ?? [];
@@ -33,7 +39,7 @@ export async function readPage(url: string): Promise<Page> {
 }
 
 /** The samples of a metric that have these labels. */
-export function seriesOf(page: Page, name: string, labels: Record<string, string> = {}): Sample[] {
+function seriesOf(page: Page, name: string, labels: Record<string, string> = {}): Sample[] {
   return (page.get(name) ?? []).filter((sample) =>
     Object.entries(labels).every(([key, value]) => sample.labels[key] === value),
   );
