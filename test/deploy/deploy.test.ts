@@ -1,0 +1,266 @@
+/**
+ * The deployment files against the code: what an engine would find out at the worst moment. Their formats
+ * are checked by `npm run check:deploy`.
+ */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { parse, parseAllDocuments } from 'yaml';
+import { loadConfig } from '../../platform/config.ts';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const read = (file: string): string => readFileSync(root + file, 'utf8');
+const deploy = 'stack/deploy';
+
+interface ComposeService {
+  image: string;
+  command?: string[];
+  build?: { dockerfile: string };
+  environment?: Record<string, string>;
+  volumes?: string[];
+  depends_on?: Record<string, { condition: string }>;
+  healthcheck?: object;
+  deploy?: { resources: { limits: object } };
+}
+interface Compose {
+  services: Record<string, ComposeService>;
+  volumes: Record<string, null>;
+}
+interface Manifest {
+  kind: string;
+  metadata: { name: string };
+  data?: Record<string, string>;
+  spec: {
+    template: {
+      spec: {
+        containers: {
+          image: string;
+          command: string[];
+          env?: { name: string }[];
+          envFrom?: object[];
+          ports?: { name: string; containerPort: number }[];
+          readinessProbe?: { httpGet: { path: string; port: string } };
+          livenessProbe?: { httpGet: { path: string; port: string } };
+        }[];
+      };
+    };
+  };
+}
+
+/** Reads `NAME=value` lines. */
+function readEnv(file: string): Record<string, string> {
+  const lines = read(file).split('\n');
+  return Object.fromEntries(
+    lines
+      .filter((line) => /^[A-Z]/.test(line))
+      .map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+  );
+}
+
+const secret = (seed: string): string => `${seed}kE3vR9xQ2mN7pL5sT8wY1zB4cD6fG0hJ`;
+/** What docs/deployment.md has its reader put into `.env`. */
+const dotEnv = Object.fromEntries(
+  [...(/for name in ([^;]+);/.exec(read('docs/deployment.md'))?.[1] ?? '').matchAll(/\w+/g)].map(
+    ([name]) => [name, secret(name)],
+  ),
+);
+
+/** Does what Compose does to `${NAME}`, `${NAME:-default}` and `${NAME:?why}`. */
+function interpolate(text: string, env: Record<string, string>): string {
+  return text.replaceAll(
+    /\$\{(\w+)(?:(:-|:\?)([^}]*))?\}/g,
+    (_, name: string, operator?: string, rest = '') => {
+      const value = env[name];
+      if (value) return value;
+      if (operator !== ':-') throw new Error(`${name} is not set: ${rest}`);
+      return rest;
+    },
+  );
+}
+
+const compose = parse(
+  interpolate(read('docker-compose.yml'), { ...dotEnv, ...readEnv(`${deploy}/sandbox.env`) }),
+  { merge: true },
+) as Compose;
+const gateways = Object.entries(compose.services).filter(([, { build }]) => build);
+const manifestFiles = readdirSync(`${root}${deploy}/kubernetes`).filter(
+  (file) => file !== 'kustomization.yaml',
+);
+const manifests = manifestFiles.flatMap((file) =>
+  parseAllDocuments(read(`${deploy}/kubernetes/${file}`)).map(
+    (document) => document.toJS() as Manifest,
+  ),
+);
+
+/** Variables that the code reads: the configuration, and the providers of chat by their names. */
+const schema = read('platform/config.ts') + read('platform/chat-upstreams.ts');
+const providers = [...read('platform/chat-upstreams.ts').matchAll(/^ {2}'([a-z]+)',$/gm)];
+const known = new Set([
+  ...[...schema.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name]) => name),
+  ...providers.flatMap(([, name = '']) => [
+    `${name.toUpperCase()}_API_KEY`,
+    `${name.toUpperCase()}_BASE_URL`,
+  ]),
+  'CHAT_UPSTREAMS',
+]);
+const sandboxKnown = new Set(
+  [...read('sandbox/main.ts').matchAll(/(SANDBOX_[A-Z_]+):/g)].map(([, name]) => name),
+);
+
+describe('docker-compose.yml', () => {
+  it('gives every process of ours a configuration that it starts with', () => {
+    expect(gateways.map(([name]) => name).toSorted()).toEqual(
+      ['api-1', 'api-2', 'migrations', 'sandbox', 'worker-1', 'worker-2'].toSorted(),
+    );
+    for (const [name, service] of gateways) {
+      const env = service.environment ?? {};
+      const readBy = name === 'sandbox' ? sandboxKnown : known;
+      expect(
+        Object.keys(env).filter((variable) => !readBy.has(variable)),
+        name,
+      ).toEqual([]);
+      if (name !== 'sandbox') expect(loadConfig(env).STORAGE_DRIVER).toBe('s3');
+      expect(existsSync(root + (service.command?.[1] ?? 'nothing')), name).toBe(true);
+      expect(service.build?.dockerfile).toBe(`${deploy}/Dockerfile`);
+    }
+  });
+
+  it('points at the sandbox with variables that exist', () => {
+    const variables = Object.keys(readEnv(`${deploy}/sandbox.env`));
+    expect(variables.filter((name) => !known.has(name))).toEqual([]);
+    const keys = readEnv(`${deploy}/sandbox.env`);
+    const main = read('sandbox/main.ts');
+    for (const name of [
+      'FAL_KEY',
+      'ELEVENLABS_API_KEY',
+      'OPENAI_IMAGES_API_KEY',
+      'SANDBOX_CHAT_KEY',
+    ]) {
+      expect(main).toContain(`'${keys[name]}'`);
+    }
+  });
+
+  it('mounts files that exist, and waits for services that exist', () => {
+    for (const [name, service] of Object.entries(compose.services)) {
+      for (const volume of service.volumes ?? []) {
+        const [source = ''] = volume.split(':');
+        const found = source.startsWith('./')
+          ? existsSync(root + source)
+          : source in compose.volumes;
+        expect(found, `${name}: ${source}`).toBe(true);
+      }
+      for (const [other, { condition }] of Object.entries(service.depends_on ?? {})) {
+        expect(compose.services, name).toHaveProperty(other);
+        const healthy = compose.services[other]?.healthcheck ?? condition !== 'service_healthy';
+        expect(healthy, `${name} waits for ${other}`).toBeTruthy();
+      }
+    }
+  });
+
+  it('limits what runs for long', () => {
+    const short = ['temporal-schema', 'temporal-namespace', 'storage-bucket'];
+    const endless = Object.entries(compose.services)
+      .filter(([name, service]) => !short.includes(name) && !service.deploy?.resources.limits)
+      .map(([name]) => name);
+    expect(endless).toEqual([]);
+  });
+
+  it('agrees with the load balancer and with Prometheus on who listens where', () => {
+    const { environment } = compose.services['api-1'] ?? {};
+    const caddyfile = read(`${deploy}/Caddyfile`);
+    for (const name of ['api-1', 'api-2']) {
+      expect(caddyfile).toContain(`${name}:${environment?.['API_PORT']}`);
+    }
+    const { scrape_configs: jobs } = parse(read(`${deploy}/prometheus/prometheus.yml`)) as {
+      scrape_configs: { static_configs: { targets: string[] }[] }[];
+    };
+    const targets = jobs.flatMap((job) => job.static_configs.flatMap((one) => one.targets));
+    const metricsPort = /METRICS_PORT=(\d+)/.exec(read(`${deploy}/Dockerfile`))?.[1];
+    for (const target of targets) {
+      const [host = '', port] = target.split(':');
+      expect(compose.services).toHaveProperty(host);
+      if (host !== 'temporal') expect(port).toBe(metricsPort);
+    }
+  });
+});
+
+describe('the image', () => {
+  const dockerfile = read(`${deploy}/Dockerfile`);
+  const copied = [...dockerfile.matchAll(/^COPY (?!--)(.+) \S+$/gm)].flatMap(([, sources = '']) =>
+    sources.split(' '),
+  );
+
+  it('holds every folder that its programs import, and no other', () => {
+    const folders = new Set(['api', 'worker', 'sandbox']);
+    for (const folder of folders) {
+      for (const file of readdirSync(root + folder, { recursive: true }).map(String)) {
+        if (!file.endsWith('.ts')) continue;
+        for (const [, other = ''] of read(`${folder}/${file}`).matchAll(
+          /from '(?:\.\.\/)+([a-z]+)\//g,
+        )) {
+          if (existsSync(root + other)) folders.add(other);
+        }
+      }
+    }
+    const held = copied.filter((path) => !path.includes('.'));
+    expect(held.toSorted()).toEqual([...folders].toSorted());
+  });
+
+  it('is built from what .dockerignore lets through, with variables that exist', () => {
+    const admitted = read(`${deploy}/Dockerfile.dockerignore`)
+      .split('\n')
+      .filter((line) => line.startsWith('!'))
+      .map((line) => line.slice(1));
+    expect(admitted.toSorted()).toEqual(copied.toSorted());
+    for (const path of copied) expect(existsSync(root + path), path).toBe(true);
+    const env = [...dockerfile.matchAll(/^(?:ENV| {2})\s*([A-Z_]+)=/gm)].map(([, name]) => name);
+    expect(env.length).toBeGreaterThan(3);
+    expect(env.filter((name) => !known.has(name ?? ''))).toEqual([]);
+  });
+
+  it('runs on the Node of the project, and not as root', () => {
+    const { dependencies } = JSON.parse(read('package.json')) as {
+      dependencies: Record<string, string>;
+    };
+    expect(dockerfile).toContain(`NODE_VERSION=${dependencies['node']}\n`);
+    expect(dockerfile).toMatch(/^USER 1000:1000$/m);
+  });
+});
+
+describe('the Kubernetes manifests', () => {
+  it('are all part of the kustomization', () => {
+    const { resources } = parse(read(`${deploy}/kubernetes/kustomization.yaml`)) as {
+      resources: string[];
+    };
+    expect(resources.toSorted()).toEqual(manifestFiles.toSorted());
+  });
+
+  it('give every process a configuration that it starts with', () => {
+    const config = manifests.find(({ kind }) => kind === 'ConfigMap')?.data ?? {};
+    const comment = read(`${deploy}/kubernetes/config.yaml`).split('apiVersion')[0] ?? '';
+    const named = [...comment.matchAll(/\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b/g)].map(([name]) => name);
+    expect([...Object.keys(config), ...named].filter((name) => !known.has(name))).toEqual([]);
+    const secrets = Object.fromEntries(named.map((name) => [name, secret(name)]));
+    const env = { ...config, ...secrets, DATABASE_URL: 'postgres://u:p@postgres:5432/gateway' };
+    expect(() => loadConfig(env)).not.toThrow();
+  });
+
+  it('run what exists, and probe what is served', () => {
+    const workloads = manifests.filter(({ kind }) => ['Deployment', 'Job'].includes(kind));
+    expect(workloads.map(({ metadata }) => metadata.name).toSorted()).toEqual([
+      'api',
+      'migrations',
+      'worker',
+    ]);
+    for (const { kind, metadata, spec } of workloads) {
+      for (const container of spec.template.spec.containers) {
+        expect(existsSync(root + (container.command[1] ?? 'nothing')), metadata.name).toBe(true);
+        if (kind === 'Job') continue;
+        const ports = new Map(container.ports?.map((port) => [port.name, port.containerPort]));
+        expect(ports.get('metrics')).toBe(9464);
+        expect(container.readinessProbe?.httpGet).toEqual({ path: '/readyz', port: 'metrics' });
+        expect(container.livenessProbe?.httpGet).toEqual({ path: '/healthz', port: 'metrics' });
+      }
+    }
+  });
+});
