@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { providerTraits } from '../catalog/providers.ts';
+import { drawn } from '../docs/draw.ts';
 import { errorTable } from '../domain/errors.ts';
 import { capabilities } from '../studio/registry.ts';
 import * as workflowTypes from '../workflows/index.ts';
@@ -108,5 +109,12 @@ describe('docs/errors.md', () => {
     for (const [code_, { status }] of Object.entries(errorTable)) {
       expect(text).toContain(`| \`${code_}\` | ${status} |`);
     }
+  });
+});
+
+describe('docs/architecture.md', () => {
+  it('has the drawing of what the code is now (npm run draw)', () => {
+    expect(read('docs/architecture.md')).toBe(drawn());
+    expect(read('docs/architecture.md')).toContain('  api --> activities');
   });
 });
