@@ -30,7 +30,14 @@ const call = async (path: string, body: object): Promise<{ status: number; body:
 
 beforeAll(async () => {
   gateway = await startGateway({ worker: false });
-  const env = { METRICS_PORT: '0', API_PORT: '0', LOG_LEVEL: 'info', AUDIT_INTERVAL_MS: '500' };
+  const env = {
+    METRICS_PORT: '0',
+    API_PORT: '0',
+    LOG_LEVEL: 'info',
+    AUDIT_INTERVAL_MS: '500',
+    // So that there are tasks on every queue.
+    CALL_DISPATCH: 'queued',
+  };
   worker = await gateway.spawn('worker', env);
   api = await gateway.spawn('api', { ...env, API_WORKER: 'false' });
 });
@@ -165,6 +172,7 @@ describe('metrics', () => {
 
 describe('the dashboard and the alert rules', () => {
   it('name only metrics that are really exported, by labels that they have', async () => {
+    expect((await call(generate, { prompt: 'a mole' })).status).toBe(200);
     const page: Page = new Map([...(await scrape(api)), ...(await scrape(worker))]);
     const selectors = (await readExpressions()).flatMap(selectorsOf);
     expect(selectors.length).toBeGreaterThan(60);
