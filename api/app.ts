@@ -38,7 +38,7 @@ import { addUsageRoutes } from './routes/usage.ts';
 import { createAdmission } from './studio/admission.ts';
 import { createCancelJob } from './studio/cancellation.ts';
 import { createIdempotency } from './studio/idempotency.ts';
-import { createJobView } from './studio/job-view.ts';
+import { createJobView } from '../studio/job-view.ts';
 
 /** What the application is made from. */
 export interface AppDeps {

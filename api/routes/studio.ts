@@ -16,7 +16,7 @@ import { parseWith } from '../middleware/body.ts';
 import type { Admission } from '../studio/admission.ts';
 import type { Hearing } from '../studio/hearing.ts';
 import type { Claim, Idempotency } from '../studio/idempotency.ts';
-import type { JobView } from '../studio/job-view.ts';
+import type { JobView } from '../../studio/job-view.ts';
 import { measurePrices } from '../studio/measured-prices.ts';
 import { completePlan, type Planned } from '../studio/planner.ts';
 import { readRequest } from '../studio/request-reading.ts';

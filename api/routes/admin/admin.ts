@@ -10,7 +10,7 @@ import type { RequestState } from '../../context.ts';
 import { bearerKey } from '../../middleware/authenticate.ts';
 import { exactPaths, gate } from '../../middleware/gate.ts';
 import type { CancelJob } from '../../studio/cancellation.ts';
-import type { JobView } from '../../studio/job-view.ts';
+import type { JobView } from '../../../studio/job-view.ts';
 import { addActionRoutes } from './actions.ts';
 import { addAdminJobRoutes } from './jobs.ts';
 import { addAdminKeyRoutes } from './keys.ts';
