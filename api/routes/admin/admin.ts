@@ -4,6 +4,8 @@ import type { JobReads } from '../../../activities/job-reads.ts';
 import { createJobOversight } from '../../../activities/job-oversight.ts';
 import { createLedgerReads } from '../../../activities/ledger/ledger-reads.ts';
 import type { Ledger } from '../../../activities/ledger/ledger.ts';
+import type { WebhookRelay } from '../../../activities/webhooks/webhook-relay.ts';
+import type { Webhooks } from '../../../activities/webhooks/webhooks.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import type { RequestState } from '../../context.ts';
@@ -18,6 +20,7 @@ import { addLedgerRoutes } from './ledger.ts';
 import { createWordCheck } from './operator-key.ts';
 import { addOrganizationRoutes } from './organizations.ts';
 import { addUserRoutes } from './users.ts';
+import { addAdminWebhookRoutes } from './webhooks.ts';
 
 interface AdminRoutesDeps {
   adminKey: string;
@@ -27,6 +30,8 @@ interface AdminRoutesDeps {
   reads: JobReads;
   view: JobView;
   cancel: CancelJob;
+  webhooks: Webhooks;
+  webhookRelay: WebhookRelay;
 }
 
 /** The router of the operators. */
@@ -39,6 +44,7 @@ export function createAdminRouter(deps: AdminRoutesDeps): Router<RequestState> {
   addAdminKeyRoutes(router, { pool, keyPepper });
   addLedgerRoutes(router, { pool, ledger: deps.ledger, reads: createLedgerReads(pool) });
   addAdminJobRoutes(router, { ...deps, oversight: createJobOversight(pool) });
+  addAdminWebhookRoutes(router, { ...deps, oversight: createJobOversight(pool) });
   addActionRoutes(router, pool);
   gate(router, async (ctx, next) => {
     if (!isOperatorKey(bearerKey(ctx.req))) throw new GatewayError('Unauthorized');
