@@ -22,9 +22,9 @@ import {
   webhookTaskQueue,
   workflowIdOf,
 } from '../workflows/contract.ts';
+import { createKeptAnswers } from './chat/kept-answers.ts';
 import type { RequestState } from './context.ts';
 import { createAccess } from './identity/access.ts';
-import { createKeys } from './identity/keys.ts';
 import { authenticate } from './middleware/authenticate.ts';
 import { errorAnswers } from './middleware/error-answers.ts';
 import { exactPaths, gate } from './middleware/gate.ts';
@@ -139,12 +139,13 @@ function adminRoutes({ config, services }: AppDeps, parts: Parts): Router<Reques
 
 /** Routes of callers, behind an API key and its rate limit. */
 function keyedRoutes({ config, services }: AppDeps, parts: Parts): Router<RequestState> {
-  const { pool, storage, uploads, chat, chatCatalog, outbound, webhooks } = services;
+  const { pool, storage, uploads, chat, chatCatalog, outbound, webhooks, logger } = services;
   const router = new Router<RequestState>({ prefix: '/api/v1', ...exactPaths });
   addChatRoutes(router, {
     chat,
     catalog: chatCatalog,
     outbound,
+    answers: createKeptAnswers(pool, logger),
     stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
     keepaliveMs: config.CHAT_KEEPALIVE_MS,
   });
@@ -166,7 +167,7 @@ function keyedRoutes({ config, services }: AppDeps, parts: Parts): Router<Reques
     relay: parts.webhookRelay,
     signingSecret: config.WEBHOOK_SIGNING_SECRET,
   });
-  addApiKeyRoutes(router, createKeys(pool, config.KEY_PEPPER));
+  addApiKeyRoutes(router, { pool, keyPepper: config.KEY_PEPPER });
   addUsageRoutes(router, createUsageReads(pool));
   gate(
     router,
