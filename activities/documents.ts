@@ -2,10 +2,8 @@
 import { buffer } from 'node:stream/consumers';
 import type { Json } from '../domain/json.ts';
 import type { CallOutputs } from '../studio/job-plan.ts';
+import type { Documents } from '../studio/job-record.ts';
 import type { Storage } from './storage/storage.ts';
-
-/** Content of JSON artifacts by storage key. */
-export type Documents = ReadonlyMap<string, Json>;
 
 /** Loads the JSON artifacts of a job; one that is gone is left out. */
 export async function loadDocuments(storage: Storage, outputs: CallOutputs[]): Promise<Documents> {

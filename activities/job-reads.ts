@@ -1,37 +1,11 @@
 /** Reads of jobs: what polls, lists and answers are made from. Phases are derived, never written. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
-import type { ErrorCode } from '../domain/errors.ts';
-import type { Json, JsonObject } from '../domain/json.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import type { CallOutputs } from '../studio/job-plan.ts';
-import type { Documents } from './documents.ts';
+import type { Documents, JobRecord } from '../studio/job-record.ts';
 
-/** A job with its billing and the balance of its organization; times are Unix ms, amounts micro-credits. */
-export interface JobRecord {
-  id: string;
-  type: string;
-  model: string | null;
-  status: 'queued' | 'completed' | 'failed' | 'canceled';
-  verifying: boolean;
-  request: JsonObject;
-  outputs: CallOutputs[] | null;
-  error: { code: ErrorCode; message: string } | null;
-  request_id: string;
-  created_at: number;
-  deadline_at: number;
-  completed_at: number | null;
-  /** When the first call was about to be sent. */
-  started_at: number | null;
-  call_states: string[] | null;
-  progress: Json;
-  billing_state: 'reserved' | 'charged' | 'released';
-  reserved: number;
-  charged: number | null;
-  available: number;
-  /** JSON artifacts of a finished job, loaded for a job that is looked at by itself. */
-  documents?: Documents;
-}
+export type { JobRecord };
 
 /** Which jobs to list; newest first. */
 export interface JobListing {

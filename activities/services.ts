@@ -28,6 +28,8 @@ import type { SignedUrls } from './storage/local-disk.ts';
 import { openStorage } from './storage/open-storage.ts';
 import type { Storage } from './storage/storage.ts';
 import { createUploads, type Uploads } from './storage/uploads.ts';
+import { createSigningSecrets, type SigningSecrets } from './webhooks/signing-secrets.ts';
+import { createWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 
 /** The open services of a process. */
 export interface Services {
@@ -52,6 +54,8 @@ export interface Services {
   recordings: Recordings;
   urls: NotificationUrls;
   telemetry: Telemetry;
+  webhooks: Webhooks;
+  signingSecrets: SigningSecrets;
   logger: Logger;
 }
 
@@ -103,6 +107,8 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
       secret: config.WEBHOOK_SECRET,
     }),
     telemetry,
+    webhooks: createWebhooks(pool),
+    signingSecrets: createSigningSecrets(pool, config.WEBHOOK_SIGNING_SECRET),
     logger,
   };
 }

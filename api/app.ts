@@ -9,15 +9,24 @@ import { createInbox } from '../activities/notifications.ts';
 import { createNotificationRelay } from '../activities/notification-relay.ts';
 import { ownerOf } from '../activities/job-owner.ts';
 import { createJobReads } from '../activities/job-reads.ts';
+import { createWebhookRelay } from '../activities/webhooks/webhook-relay.ts';
 import { createUsageReads } from '../activities/ledger/usage-reads.ts';
 import { publicBaseUrl, type Services } from '../activities/services.ts';
 import { observeInbox } from '../activities/observed/observed-inbox.ts';
 import type { Config } from '../platform/config.ts';
 import type { Readiness } from '../platform/readiness.ts';
-import { notificationSignalName, workflowIdOf } from '../workflows/contract.ts';
+import {
+  deliverNowSignalName,
+  deliveryIdOf,
+  notificationSignalName,
+  studioTaskQueue,
+  webhookDeliveryType,
+  webhookTaskQueue,
+  workflowIdOf,
+} from '../workflows/contract.ts';
+import { createKeptAnswers } from './chat/kept-answers.ts';
 import type { RequestState } from './context.ts';
 import { createAccess } from './identity/access.ts';
-import { createKeys } from './identity/keys.ts';
 import { authenticate } from './middleware/authenticate.ts';
 import { errorAnswers } from './middleware/error-answers.ts';
 import { exactPaths, gate } from './middleware/gate.ts';
@@ -37,10 +46,11 @@ import { addStudioModelRoutes } from './routes/studio-models.ts';
 import { addStudioRoutes } from './routes/studio.ts';
 import { addUploadRoute, addUploadUrlRoute } from './routes/uploads.ts';
 import { addUsageRoutes } from './routes/usage.ts';
+import { addWebhookRoutes } from './routes/webhooks.ts';
 import { createAdmission } from './studio/admission.ts';
 import { createCancelJob } from './studio/cancellation.ts';
 import { createIdempotency } from './studio/idempotency.ts';
-import { createJobView } from './studio/job-view.ts';
+import { createJobView } from '../studio/job-view.ts';
 
 /** What the application is made from. */
 export interface AppDeps {
@@ -79,7 +89,18 @@ function createParts({ config, services, client, eager }: AppDeps) {
     publicBaseUrl: publicBaseUrl(config),
     urlOf: (artifact, ttlMs) => storage.urlOf(artifact.storageKey, ttlMs),
   });
-  return { reads, admission, view, cancel: createCancelJob({ client, admission }) };
+  const webhookRelay = createWebhookRelay({
+    client,
+    webhooks: services.webhooks,
+    logger: services.logger,
+    workflowType: webhookDeliveryType,
+    workflowIdOf: deliveryIdOf,
+    signalName: deliverNowSignalName,
+    taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
+    attemptTaskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
+  });
+  const cancel = createCancelJob({ client, admission });
+  return { reads, admission, view, cancel, webhookRelay };
 }
 
 /** Routes that need no key: their own signatures, or nothing to hide. */
@@ -107,7 +128,7 @@ function openRoutes({ config, services, client, readiness }: AppDeps): Router<Re
 
 /** Routes of operators, behind the admin key. */
 function adminRoutes({ config, services, client }: AppDeps, parts: Parts): Router<RequestState> {
-  const { pool, ledger, storage } = services;
+  const { pool, ledger, storage, webhooks } = services;
   return createAdminRouter({
     adminKey: config.ADMIN_API_KEY,
     keyPepper: config.KEY_PEPPER,
@@ -120,18 +141,20 @@ function adminRoutes({ config, services, client }: AppDeps, parts: Parts): Route
         isOwned: async (jobId) => (await ownerOf(client, workflowIdOf(jobId))) === 'running',
         ...(results && { storage }),
       }),
+    webhooks,
     ...parts,
   });
 }
 
 /** Routes of callers, behind an API key and its rate limit. */
 function keyedRoutes({ config, services }: AppDeps, parts: Parts): Router<RequestState> {
-  const { pool, storage, uploads, chat, chatCatalog, outbound } = services;
+  const { pool, storage, uploads, chat, chatCatalog, outbound, webhooks, logger } = services;
   const router = new Router<RequestState>({ prefix: '/api/v1', ...exactPaths });
   addChatRoutes(router, {
     chat,
     catalog: chatCatalog,
     outbound,
+    answers: createKeptAnswers(pool, logger),
     stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
     keepaliveMs: config.CHAT_KEEPALIVE_MS,
   });
@@ -146,7 +169,14 @@ function keyedRoutes({ config, services }: AppDeps, parts: Parts): Router<Reques
     uploadTtlMs: config.UPLOAD_URL_TTL_MS,
     readTtlMs: config.UPLOAD_READ_TTL_MS,
   });
-  addApiKeyRoutes(router, createKeys(pool, config.KEY_PEPPER));
+  addWebhookRoutes(router, {
+    ...parts,
+    pool,
+    webhooks,
+    relay: parts.webhookRelay,
+    signingSecret: config.WEBHOOK_SIGNING_SECRET,
+  });
+  addApiKeyRoutes(router, { pool, keyPepper: config.KEY_PEPPER });
   addUsageRoutes(router, createUsageReads(pool));
   gate(
     router,

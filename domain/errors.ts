@@ -49,6 +49,17 @@ export const errorTable = {
   METHOD_NOT_ALLOWED: { status: 405, retryable: false, message: 'Method not allowed.' },
   REQUEST_TIMEOUT: { status: 408, retryable: true, message: 'The request took too long to come.' },
   JOB_ALREADY_DONE: { status: 409, retryable: false, message: 'The job has already ended.' },
+  JOB_NOT_DONE: { status: 409, retryable: true, message: 'The job has not ended yet.' },
+  KEY_ALREADY_CREATED: {
+    status: 409,
+    retryable: false,
+    message: 'This Idempotency-Key has made an API key, whose secret was shown once.',
+  },
+  ANSWER_NOT_KEPT: {
+    status: 409,
+    retryable: false,
+    message: 'The chat of this Idempotency-Key was charged, but its answer was not kept.',
+  },
   KEY_ALREADY_REPLACED: {
     status: 409,
     retryable: false,

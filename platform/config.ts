@@ -24,6 +24,13 @@ const originList = z
   .default('')
   .transform((value) => value.split(',').filter(Boolean))
   .pipe(z.array(z.url().transform((value) => new URL(value).origin)));
+const delayList = z
+  .string()
+  .transform((value) => value.split(',').map(Number))
+  .refine(
+    (list) => list.length <= 50 && list.every((ms) => ms >= 0 && ms <= 86_400_000),
+    'must be at most 50 waits of at most a day each, with commas between',
+  );
 
 /** `name=value,name=value`, percent-encoded (OpenTelemetry's specification of OTLP headers). */
 const headerList = z
@@ -120,6 +127,8 @@ const variables = z.object({
   UPLOAD_READ_TTL_MS: count(60_000, 604_800_000).default(604_800_000),
   KEY_PEPPER: secret,
   WEBHOOK_SECRET: secret,
+  /** Callers' webhook secrets are derived from it. */
+  WEBHOOK_SIGNING_SECRET: secret,
   ADMIN_API_KEY: secret,
 
   FAL_KEY: z.string().min(8),
@@ -200,6 +209,12 @@ const variables = z.object({
   OTEL_TRACES_SAMPLER_ARG: z.coerce.number().min(0).max(1).default(1),
   /** Milliseconds between exports. */
   OTEL_BSP_SCHEDULE_DELAY: count(50, 600_000).default(5000),
+  /** How long a caller's receiver may take for a webhook. */
+  WEBHOOK_TIMEOUT_MS: count(100, 60_000).default(15_000),
+  /** Waits between the attempts at a webhook: together 51.7 hours. */
+  WEBHOOK_RETRY_DELAYS_MS: delayList.default(
+    [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400].map((s) => s * 1000),
+  ),
 });
 
 const environment = variables.superRefine((config, context) => {

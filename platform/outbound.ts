@@ -10,19 +10,10 @@ import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import ipaddr from 'ipaddr.js';
 import { Agent, buildConnector, request, type Dispatcher } from 'undici';
+import { OutboundError } from './outbound-error.ts';
+import { createPost, type PostAnswer, type PostMessage } from './outbound-post.ts';
 
-/** A URL that must not be, or could not be, fetched. `refused`: our guard; else the far side. */
-export class OutboundError extends Error {
-  override readonly name = 'OutboundError';
-  readonly reason: 'refused' | 'unreachable' | 'status' | 'too_large' | 'broken';
-  readonly status: number | undefined;
-
-  constructor(reason: OutboundError['reason'], message: string, status?: number) {
-    super(message);
-    this.reason = reason;
-    this.status = status;
-  }
-}
+export { OutboundError };
 
 function refuse(why: string): never {
   throw new OutboundError('refused', why);
@@ -51,6 +42,8 @@ export interface FetchedBody {
 export interface Outbound {
   /** @throws OutboundError */
   fetch: (url: string, limits: FetchLimits) => Promise<FetchedBody>;
+  /** Sends once and follows nothing. @throws OutboundError refused, unreachable */
+  post: (url: string, message: PostMessage) => Promise<PostAnswer>;
   /** Parses a URL and refuses what could never be fetched. @throws OutboundError refused */
   check: (url: string) => URL;
   /**
@@ -195,6 +188,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
     connections: 256,
     connect: { timeout: 5000 },
   });
+  const dispatcherOf = (url: URL): Agent => (admitted.has(url.origin) ? open : guarded);
 
   async function openHop(
     url: URL,
@@ -202,7 +196,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
   ): Promise<Dispatcher.ResponseData> {
     try {
       return await request(url, {
-        dispatcher: admitted.has(url.origin) ? open : guarded,
+        dispatcher: dispatcherOf(url),
         method: 'GET',
         // No compression: a small answer must not become a large one.
         headers: {
@@ -220,6 +214,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
 
   return {
     check,
+    post: createPost({ check, dispatcherOf }),
     async fetch(spelled, limits) {
       const deadline = AbortSignal.timeout(limits.timeoutMs);
       const signal = limits.signal ? AbortSignal.any([deadline, limits.signal]) : deadline;

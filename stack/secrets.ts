@@ -9,6 +9,7 @@ const schema = z.object({
   postgresPassword: text,
   keyPepper: text,
   webhookSecret: text,
+  webhookSigningSecret: text,
   storageSecret: text,
   adminKey: text,
   /** Seals what Temporal keeps, when PAYLOAD_ENCRYPTION says so; opens it always. */
@@ -37,6 +38,7 @@ export function loadSecrets(dataDir: string): Secrets {
     postgresPassword: randomSecret(),
     keyPepper: randomSecret(),
     webhookSecret: randomSecret(),
+    webhookSigningSecret: randomSecret(),
     storageSecret: randomSecret(),
     adminKey: `admin_${randomSecret()}`,
     payloadKey: `local:${randomSecret()}`,

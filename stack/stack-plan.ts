@@ -136,6 +136,7 @@ function gatewayEnvironment(
     STORAGE_SECRET: secrets.storageSecret,
     KEY_PEPPER: secrets.keyPepper,
     WEBHOOK_SECRET: secrets.webhookSecret,
+    WEBHOOK_SIGNING_SECRET: secrets.webhookSigningSecret,
     ADMIN_API_KEY: secrets.adminKey,
   };
 }

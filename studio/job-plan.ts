@@ -74,6 +74,8 @@ export interface JobPlan {
   /** ISO 8601; after it the job is canceled at the provider and its verdict awaited. */
   deadlineAt: string;
   deadlineMs: number;
+  /** The caller is told of the end, by attempts on this task queue; null: nobody is. */
+  webhook: { taskQueue: string } | null;
   checkIntervalMs: number;
   outcomeWaitMs: number;
   /** After this the sweeper asks whether the workflow still runs. */

@@ -5,11 +5,12 @@
 import { Worker, type NativeConnection } from '@temporalio/worker';
 import { createActivities, type Activities } from '../activities/index.ts';
 import { providerConcurrency } from '../activities/providers/registry.ts';
-import type { Services } from '../activities/services.ts';
+import { publicBaseUrl, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { dataConverterOf } from '../platform/payload-codec.ts';
-import { providerTaskQueue, studioTaskQueue } from '../workflows/contract.ts';
 import { activityContext } from './activity-context.ts';
+import { createJobView } from '../studio/job-view.ts';
+import { providerTaskQueue, studioTaskQueue, webhookTaskQueue } from '../workflows/contract.ts';
 import { loadWorkflowBundle } from './bundle.ts';
 
 /** Running workers. */
@@ -39,11 +40,17 @@ const cachedWorkflowsMax = 2000;
  */
 const workflowTasksMax = 1000;
 const localActivitiesMax = 1000;
+/** Attempts at webhooks at the same time: nearly all of such a time is waiting for a receiver. */
+const webhookAttemptsMax = 100;
 
 /** Starts the workers of this process. */
 export async function startStudioWorkers(options: WorkerOptions): Promise<StudioWorkers> {
   const { config, connection, services } = options;
-  const activities = createActivities(services);
+  const view = createJobView({
+    publicBaseUrl: publicBaseUrl(config),
+    urlOf: (artifact, ttlMs) => services.storage.urlOf(artifact.storageKey, ttlMs),
+  });
+  const activities = createActivities({ ...services, config, showJob: view.resource });
   const shared = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
@@ -70,7 +77,14 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
       }),
     ),
   );
-  const workers = [studio, ...providers];
+  const { attemptDelivery, stopDelivery } = activities;
+  const webhooks = await Worker.create({
+    ...shared,
+    taskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
+    activities: { attemptDelivery, stopDelivery },
+    maxConcurrentActivityTaskExecutions: webhookAttemptsMax,
+  });
+  const workers = [studio, ...providers, webhooks];
   return {
     done: runAll(workers),
     shutdown() {

@@ -8,10 +8,12 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { ownerOf } from '../activities/job-owner.ts';
 import type { NotificationRelay } from '../activities/notification-relay.ts';
+import type { WebhookRelay } from '../activities/webhooks/webhook-relay.ts';
 import type { Services } from '../activities/services.ts';
 import { errorTable } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { withCorrelation } from '../platform/correlation.ts';
+import type { DatabasePool } from '../platform/database.ts';
 import { workflowIdOf } from '../workflows/contract.ts';
 
 interface SweeperDeps {
@@ -23,6 +25,7 @@ interface SweeperDeps {
   prepareServer: () => Promise<void>;
   /** Told of every good pass. */
   onPass?: (report: SweepReport) => void;
+  webhookRelay: WebhookRelay;
 }
 
 /** What one pass found. */
@@ -31,6 +34,8 @@ export interface SweepReport {
   missing: number;
   released: number;
   redelivered: number;
+  /** Deliveries of webhooks that nobody made. */
+  webhooks: number;
   /** Chats whose API is gone, settled by their last checkpoint. */
   chats: number;
 }
@@ -52,12 +57,21 @@ type Due = z.infer<typeof due>;
 
 /** A workflow must be gone for this long: a server that restores itself may forget it for a moment. */
 const missingGraceMs = 30_000;
+/** Longer than the day that callers are promised, and than any job takes. */
+const claimsKeptFor = '48 hours';
 
 /** See `Sweeper`. */
 export function createSweeper(deps: SweeperDeps): Sweeper {
   const { services, config } = deps;
   async function sweep(): Promise<SweepReport> {
-    const report: SweepReport = { extended: 0, missing: 0, released: 0, redelivered: 0, chats: 0 };
+    const report: SweepReport = {
+      extended: 0,
+      missing: 0,
+      released: 0,
+      redelivered: 0,
+      webhooks: 0,
+      chats: 0,
+    };
     report.redelivered = await deps.relay.redeliver();
     report.chats = await sweepChats(services);
     const entries = await services.pool.any(sql.type(due)`
@@ -71,8 +85,10 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
       const did = await withCorrelation(idsOf(entry), () => decide(deps, entry));
       report[did] += 1;
     }
+    report.webhooks = await deps.webhookRelay.resume();
     await services.uploads.sweep();
     await deps.prepareServer();
+    await forgetClaims(services.pool);
     deps.onPass?.(report);
     return report;
   }
@@ -104,6 +120,15 @@ async function sweepChats({ chatLedger, logger }: Services): Promise<number> {
     logger.warn({ chatId: id, state, charged }, 'sweeper.chat_settled');
   }
   return swept.length;
+}
+
+/** Throws away old Idempotency-Keys, and with them the answers of chats that they keep. */
+async function forgetClaims(pool: DatabasePool): Promise<void> {
+  await pool.query(sql.type(z.object({}))`DELETE FROM idempotency_claim
+    WHERE (organization_id, idempotency_key) IN (
+      SELECT organization_id, idempotency_key FROM idempotency_claim
+      WHERE created_at < clock_timestamp() - ${claimsKeptFor}::interval
+      ORDER BY created_at LIMIT 1000)`);
 }
 
 /** Waits, or until told to stop. */

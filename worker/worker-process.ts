@@ -8,6 +8,7 @@ import { createNotificationRelay } from '../activities/notification-relay.ts';
 import { ownerOf } from '../activities/job-owner.ts';
 import { observeInbox } from '../activities/observed/observed-inbox.ts';
 import { providerConcurrency } from '../activities/providers/registry.ts';
+import { createWebhookRelay, type WebhookRelay } from '../activities/webhooks/webhook-relay.ts';
 import { openServices, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { handOverContext } from '../platform/job-context.ts';
@@ -19,9 +20,14 @@ import { describeTaskQueue, remembered } from '../platform/task-queues.ts';
 import { dataConverterOf } from '../platform/payload-codec.ts';
 import { connectTemporal, registerSearchAttributes } from '../platform/temporal.ts';
 import {
+  deliverNowSignalName,
+  deliveryIdOf,
   notificationSignalName,
   polledQueues,
   searchAttributes,
+  studioTaskQueue,
+  webhookDeliveryType,
+  webhookTaskQueue,
   workflowIdOf,
 } from '../workflows/contract.ts';
 import { startStudioWorkers, type StudioWorkers } from './studio-worker.ts';
@@ -81,6 +87,7 @@ export async function startWorkerProcess(
     client,
     relay,
     prepareServer,
+    webhookRelay: webhookRelayOf({ config, services, client }),
     ...(state && { onPass: (report) => countPass(state, report) }),
   });
   const workers = await startStudioWorkers({ config, connection, services });
@@ -155,4 +162,23 @@ function readinessOf({ config, services, connection, workers }: ReadinessParts):
       return states.every(({ pollers }) => pollers.includes(workers.identity));
     }, pollersAgeMaxMs),
   };
+}
+
+/** What starts the deliveries that nobody makes. */
+function webhookRelayOf(deps: {
+  config: Config;
+  services: Services;
+  client: Client;
+}): WebhookRelay {
+  const { config, services, client } = deps;
+  return createWebhookRelay({
+    client,
+    webhooks: services.webhooks,
+    logger: services.logger,
+    workflowType: webhookDeliveryType,
+    workflowIdOf: deliveryIdOf,
+    signalName: deliverNowSignalName,
+    taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
+    attemptTaskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
+  });
 }

@@ -39,6 +39,7 @@ export function polledQueues(prefix: string, providers: readonly string[]): Poll
       queue: providerTaskQueue(prefix, provider),
       task: 'activity',
     })),
+    { name: webhookTaskQueue(''), queue: webhookTaskQueue(prefix), task: 'activity' },
   ];
 }
 
@@ -49,6 +50,30 @@ export const notificationSignalName = 'providerNotification';
 export interface CallNotification {
   callIndex: number;
   operationId: string;
+}
+
+/** The workflow type that tells a caller of a job's end. */
+export const webhookDeliveryType = 'webhookDelivery';
+
+/** The delivery of a job's webhook. */
+export function deliveryIdOf(jobId: string): string {
+  return `${jobId}-webhook`;
+}
+
+/** Task queue of the attempts at webhooks: slow receivers must not take the places of jobs. */
+export function webhookTaskQueue(prefix: string): string {
+  return `${prefix}webhooks`;
+}
+
+/** Signal: somebody wants the webhook delivered now. */
+export const deliverNowSignalName = 'deliverNow';
+
+/** Input of a delivery. */
+export interface WebhookDelivery {
+  jobId: string;
+  organizationId: string;
+  /** Where the attempts are made. */
+  taskQueue: string;
 }
 
 /** Search attributes of every Studio workflow, registered at start-up. */

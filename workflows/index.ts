@@ -18,3 +18,4 @@ export {
   studioJob as videoUpscale,
   studioJob as voiceoverGenerate,
 } from './studio-job.ts';
+export { webhookDelivery } from './webhook-delivery.ts';

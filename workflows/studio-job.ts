@@ -8,12 +8,21 @@ import {
   ApplicationFailure,
   CancelledFailure,
   CancellationScope,
+  log,
+  ParentClosePolicy,
+  startChild,
   upsertSearchAttributes,
 } from '@temporalio/workflow';
 import type { ErrorCode } from '../domain/errors.ts';
 import type { CallOutputs, JobPlan, PlannedCall } from '../studio/job-plan.ts';
 import { openCallDesk, type CallDesk } from './call-desk.ts';
-import { searchAttributes, type JobOutcome } from './contract.ts';
+import {
+  deliveryIdOf,
+  searchAttributes,
+  webhookDeliveryType,
+  type JobOutcome,
+  type WebhookDelivery,
+} from './contract.ts';
 import { createJobProgress, type JobProgress } from './job-progress.ts';
 import { runCall, type CallContext } from './provider-call.ts';
 import { admission, assembly, failureOf, settlement } from './studio-activities.ts';
@@ -132,6 +141,7 @@ async function charge(plan: JobPlan, outputs: CallOutputs[]): Promise<JobOutcome
     outputs,
     error: null,
   });
+  await tellCaller(plan);
   // A sweeper that took the job for lost has released it: then nothing is charged, and that is said.
   if (settled.verdict === 'not_reserved' || settled.state !== 'charged') {
     return outcome(plan, { status: 'failed', billing: 'released', reason: 'JOB_LOST' });
@@ -155,10 +165,33 @@ async function release(plan: JobPlan, error: unknown): Promise<JobOutcome> {
     outputs: null,
     error: { code, message },
   });
+  if (settled.verdict !== 'not_reserved') await tellCaller(plan);
   const billing = settled.verdict === 'not_reserved' ? 'none' : settled.state;
   outcome(plan, { status, billing, reason: code });
   if (status === 'canceled') throw new CancelledFailure(message);
   throw ApplicationFailure.nonRetryable(message, code);
+}
+
+/**
+ * Sets the delivery of the webhook going, once the job is settled. Awaited, because a server does not
+ * start the child of a workflow that has ended; a delivery that cannot be started is the sweeper's.
+ */
+async function tellCaller(plan: JobPlan): Promise<void> {
+  // Plans of before there were webhooks have no such field.
+  if (!plan.webhook) return;
+  const { jobId, organizationId } = nameOf(plan);
+  const delivery: WebhookDelivery = { jobId, organizationId, ...plan.webhook };
+  try {
+    await startChild(webhookDeliveryType, {
+      workflowId: deliveryIdOf(jobId),
+      args: [delivery],
+      parentClosePolicy: ParentClosePolicy.ABANDON,
+      staticSummary: `webhook of ${jobId}`,
+      priority: { fairnessKey: organizationId },
+    });
+  } catch (error) {
+    log.warn('the delivery of the webhook was not started', { error: String(error) });
+  }
 }
 
 /** Failure types that are codes of the error table; any other failure is a fault of ours. */

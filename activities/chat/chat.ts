@@ -6,7 +6,6 @@
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { newId } from '../../domain/ids.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Telemetry } from '../../platform/telemetry.ts';
@@ -21,6 +20,8 @@ import { createUpstreams } from './upstreams.ts';
 
 /** What a caller asked for. */
 export interface ChatOrder {
+  /** A new id (domain/ids.ts). */
+  id: string;
   organizationId: string;
   keyId: string;
   requestId: string;
@@ -65,7 +66,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
 
   return {
     async open(order) {
-      const { model, body, stream, organizationId } = order;
+      const { id, model, body, stream, organizationId } = order;
       const upstream = upstreams.of(model);
       const request = upstream.protocol.encode({ model, body, stream });
       const input = countInput(body);
@@ -74,7 +75,6 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
         { input, maxTokens: order.maxTokens, answers: body.n ?? 1 },
         usdPerCredit,
       );
-      const id = newId('chat');
       const verdict = await ledger.reserve({
         organizationId,
         id,

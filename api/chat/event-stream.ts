@@ -4,6 +4,9 @@
  */
 import type { ServerResponse } from 'node:http';
 
+/** The media type of an event stream. */
+export const eventStreamType = 'text/event-stream; charset=utf-8';
+
 /** The reader is gone, or has not read for too long. */
 export class ReaderGone extends Error {
   override readonly name = 'ReaderGone';
@@ -42,7 +45,7 @@ export function createEventStream(response: ServerResponse, options: Options): E
       opened = true;
       options.onOpen();
       response.writeHead(200, {
-        'Content-Type': 'text/event-stream; charset=utf-8',
+        'Content-Type': eventStreamType,
         'Cache-Control': 'no-cache, no-transform',
         'X-Accel-Buffering': 'no',
       });

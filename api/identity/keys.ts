@@ -36,6 +36,8 @@ export interface NewKey {
 
 /** A key that is wanted. */
 interface WantedKey {
+  /** The id it is to have; absent: a new one. */
+  keyId?: string;
   memberId: string;
   /** The key that asks: the new one gets what that one has, or less. Null: an operator asks. */
   makerKeyId: string | null;
@@ -85,9 +87,9 @@ const answerRow = z.object({ answer: z.custom<Verdict>() });
 
 /** Keys over a pool or an open transaction. */
 export function createKeys(connection: CommonQueryMethods, pepper: string): Keys {
-  function minted(key: string): JsonObject {
+  function minted(key: string, id = newId('key')): JsonObject {
     return {
-      id: newId('key'),
+      id,
       prefix: prefixOfKey(key),
       mac: macOfKey(key, pepper),
       quota: keysPerUserMax,
@@ -108,7 +110,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string): Keys
     async create(wanted) {
       const key = wanted.key ?? newApiKey();
       const request: JsonObject = {
-        ...minted(key),
+        ...minted(key, wanted.keyId),
         memberId: wanted.memberId,
         makerKeyId: wanted.makerKeyId,
         name: wanted.name,

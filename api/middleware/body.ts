@@ -44,6 +44,20 @@ export async function readBody(ctx: Context, bytesMax: number): Promise<Buffer> 
 }
 
 /**
+ * Reads a JSON object.
+ * @throws GatewayError INVALID_REQUEST, PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE
+ */
+export async function readJson(
+  ctx: Context,
+  bytesMax = jsonBytesMax,
+): Promise<Record<string, unknown>> {
+  if (!ctx.is('json', '+json')) {
+    throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json.');
+  }
+  return parseJson(await readBody(ctx, bytesMax));
+}
+
+/**
  * Reads a JSON object and parses it by a schema.
  * @throws GatewayError INVALID_REQUEST naming each field, PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE
  */
@@ -52,10 +66,7 @@ export async function parseBody<Body>(
   schema: z.ZodType<Body>,
   bytesMax = jsonBytesMax,
 ): Promise<Body> {
-  if (!ctx.is('json', '+json')) {
-    throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json.');
-  }
-  return parseWith(schema, parseJson(await readBody(ctx, bytesMax)));
+  return parseWith(schema, await readJson(ctx, bytesMax));
 }
 
 /**
@@ -77,7 +88,7 @@ function notABody(message: string): GatewayError {
   return new GatewayError('INVALID_REQUEST', message, { details: [{ path: '(body)', message }] });
 }
 
-function parseJson(bytes: Buffer): unknown {
+function parseJson(bytes: Buffer): Record<string, unknown> {
   let text: string;
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
@@ -96,7 +107,7 @@ function parseJson(bytes: Buffer): unknown {
     throw notABody('must be a JSON object');
   }
   if (holdsUnstorableText(text)) throw notABody('must not hold NUL characters or lone surrogates');
-  return value;
+  return { ...value };
 }
 
 /** The deepest nesting of brackets outside strings. */

@@ -1,6 +1,7 @@
 /** API keys and usage, described (spec §4.3, §4.4; design §5, §7). */
 import { z } from 'zod';
 import { scopes } from '../identity/access.ts';
+import { idempotencyHeader } from '../middleware/idempotency-key.ts';
 import { createRequest, rotateRequest } from '../routes/api-keys.ts';
 import { usageQuery } from '../routes/usage.ts';
 import type { AnswerDescription, Operation } from './operation.ts';
@@ -80,14 +81,23 @@ export const accountOperations: readonly Operation[] = [
     summary: 'Create an API key',
     description:
       'At most 10 per user. A key grants no more than the key that makes it: scopes, models and ' +
-      'expiry that are not given are taken from it.',
+      'expiry that are not given are taken from it. With an Idempotency-Key a repeat makes no second ' +
+      'key; it is told the id of the first.',
     scope: 'keys:write',
+    headers: z.object(idempotencyHeader),
     body: {
       required: true,
       content: { 'application/json': { schema: createRequest, example: { name: 'my laptop' } } },
     },
     answers: answered('The key. It is shown once.', newKey),
-    errors: ['INVALID_REQUEST', 'KEY_QUOTA_REACHED', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'],
+    errors: [
+      'INVALID_REQUEST',
+      'KEY_QUOTA_REACHED',
+      'KEY_ALREADY_CREATED',
+      'IDEMPOTENCY_KEY_REUSED',
+      'PAYLOAD_TOO_LARGE',
+      'UNSUPPORTED_MEDIA_TYPE',
+    ],
   },
   {
     method: 'post',

@@ -1,6 +1,7 @@
 /** Chat and its models, described (spec §4.1, §4.2, design §6). */
 import { z } from 'zod';
 import { chatRequest, completionsRequest } from '../chat/chat-schema.ts';
+import { idempotencyHeader } from '../middleware/idempotency-key.ts';
 import { paging } from '../routes/models.ts';
 import type { AnswerDescription, Operation } from './operation.ts';
 
@@ -59,6 +60,9 @@ const errors = [
   'PAYLOAD_TOO_LARGE',
   'UNSUPPORTED_MEDIA_TYPE',
   'REQUEST_TIMEOUT',
+  'REQUEST_IN_PROGRESS',
+  'ANSWER_NOT_KEPT',
+  'IDEMPOTENCY_KEY_REUSED',
   'PROVIDER_ERROR',
   'OUTCOME_UNKNOWN',
 ] as const;
@@ -102,6 +106,7 @@ export const chatOperations: readonly Operation[] = [
     description:
       'Credits for the most that the answer may cost are reserved first; the tokens used are charged.',
     scope: 'chat',
+    headers: z.object(idempotencyHeader),
     body: { required: true, content: { 'application/json': { schema: chatRequest, example } } },
     answers: { 200: answer(chatAnswer) },
     errors,
@@ -114,6 +119,7 @@ export const chatOperations: readonly Operation[] = [
     summary: 'Chat, as OpenAI’s SDK speaks',
     description: 'Point an OpenAI SDK at `{base}/api/v1`. Tools and the other fields pass through.',
     scope: 'chat',
+    headers: z.object(idempotencyHeader),
     body: {
       required: true,
       content: { 'application/json': { schema: completionsRequest, example } },

@@ -8,6 +8,7 @@ import { describeOperation, type Operation } from './operation.ts';
 import { storageOperations } from './storage-operations.ts';
 import { studioModelOperations } from './studio-model-operations.ts';
 import { studioOperations } from './studio-operations.ts';
+import { webhookDescriptions, webhookOperations } from './webhook-operations.ts';
 
 /** Every operation, in the order of the reference page. */
 export const operations: readonly Operation[] = [
@@ -15,6 +16,7 @@ export const operations: readonly Operation[] = [
   ...studioOperations,
   ...studioModelOperations,
   ...jobOperations,
+  ...webhookOperations,
   ...storageOperations,
   ...accountOperations,
 ];
@@ -52,6 +54,7 @@ export function buildDocument(baseUrl: string): OpenApiDocument {
       },
     },
     paths,
+    webhooks: webhookDescriptions,
   };
   const document = createDocument(described);
   return { json: JSON.stringify(document), yaml: stringify(document) };

@@ -24,7 +24,8 @@ export const ticketSchema = z
   })
   .meta({ id: 'JobTicket' });
 
-const jobSchema = z
+/** The job resource. */
+export const jobSchema = z
   .object({
     jobId: z.string(),
     type: z.string(),

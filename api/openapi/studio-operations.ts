@@ -1,8 +1,11 @@
 /** The Studio capabilities, described from their own files. */
 import { z } from 'zod';
+import { assert } from '../../domain/assert.ts';
 import type { ErrorCode } from '../../domain/errors.ts';
 import type { Capability } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
+import { idempotencyHeader } from '../middleware/idempotency-key.ts';
+import { webhookFields } from '../studio/webhook-url.ts';
 import { creditsSchema, ticketSchema } from './job-operations.ts';
 import type { AnswerDescription, Operation } from './operation.ts';
 
@@ -30,12 +33,7 @@ const studioErrors: readonly ErrorCode[] = [
 ];
 
 const headers = z.object({
-  'Idempotency-Key': z
-    .string()
-    .min(1)
-    .max(255)
-    .optional()
-    .meta({ description: 'The same key and body give the same job; another body is refused.' }),
+  ...idempotencyHeader,
   Prefer: z.string().optional().meta({
     description: '`wait=n` lowers the synchronous wait to n seconds.',
     example: 'wait=10',
@@ -75,7 +73,8 @@ function describeCapability(capability: Capability): Operation {
 }
 
 function contentOf(capability: Capability): NonNullable<Operation['body']>['content'] {
-  const { request, example, upload } = capability;
+  const { example, upload } = capability;
+  const request = withWebhook(capability.request);
   if (!upload) return { 'application/json': { schema: request, example } };
   const file = z.string().meta({
     format: 'binary',
@@ -83,8 +82,17 @@ function contentOf(capability: Capability): NonNullable<Operation['body']>['cont
   });
   return {
     'application/json': { schema: request, example },
-    'multipart/form-data': { schema: z.looseObject({ [upload.field]: file }) },
+    'multipart/form-data': {
+      schema: z.looseObject({ [upload.field]: file, ...webhookFields }),
+    },
   };
+}
+
+/** A request as it is sent: with the field that is no capability's own. */
+function withWebhook(request: z.ZodType): z.ZodType {
+  const sent = request instanceof z.ZodPipe ? request.in : request;
+  assert(sent instanceof z.ZodObject, 'a request is an object');
+  return sent.safeExtend(webhookFields);
 }
 
 function doneAnswer(capability: Capability): AnswerDescription {

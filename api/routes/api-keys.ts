@@ -2,12 +2,14 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
-import { isId } from '../../domain/ids.ts';
+import { isId, newId } from '../../domain/ids.ts';
+import type { DatabasePool } from '../../platform/database.ts';
 import type { Context, RequestState } from '../context.ts';
 import { keyExpiry, keyModels, keyName, keyScopes } from '../identity/key-fields.ts';
-import { pastExpiry, type Keys, type NewKey } from '../identity/keys.ts';
+import { createKeys, pastExpiry, type NewKey } from '../identity/keys.ts';
 import { authorize, refuseViewer } from '../middleware/authenticate.ts';
 import { parseBody, parseWith } from '../middleware/body.ts';
+import { claimDeed, idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 
 const dayMs = 86_400_000;
 /** Time to roll a new key out where the wish does not say. */
@@ -28,23 +30,44 @@ export const rotateRequest = z.strictObject({
   expiresAt: keyExpiry.optional(),
 });
 
+interface ApiKeyRoutesDeps {
+  pool: DatabasePool;
+  keyPepper: string;
+}
+
 /** Adds the routes. */
-export function addApiKeyRoutes(router: Router<RequestState>, keys: Keys): void {
+export function addApiKeyRoutes(
+  router: Router<RequestState>,
+  { pool, keyPepper }: ApiKeyRoutesDeps,
+): void {
+  const keys = createKeys(pool, keyPepper);
+
   router.get('/api-keys', async (ctx) => {
     authorize(ctx.state.caller, 'keys:read');
     ctx.body = { keys: await keys.list(ctx.state.caller.memberId) };
   });
 
   router.post('/api-keys', async (ctx) => {
-    const { expiresAt, ...wanted } = await parseBody(ctx, createRequest);
-    const { caller } = ctx.state;
+    const body = await parseBody(ctx, createRequest);
+    const { expiresAt, ...rest } = body;
+    const { memberId, organizationId, keyId: makerKeyId } = ctx.state.caller;
     requireFuture(ctx, expiresAt);
     mayMakeKeys(ctx);
-    const made = await keys.create({
-      ...wanted,
-      memberId: caller.memberId,
-      makerKeyId: caller.keyId,
-      expiresAtMs: expiresAt,
+    const keyId = newId('key');
+    const wanted = { ...rest, keyId, memberId, makerKeyId, expiresAtMs: expiresAt };
+    const idempotencyKey = idempotencyKeyOf(ctx);
+    if (idempotencyKey === null) {
+      ctx.body = shownOnce(ctx, await keys.create(wanted));
+      return;
+    }
+    // The secret is kept nowhere, so a repeat cannot show it: it is told which key was made.
+    const deed = { organizationId, idempotencyKey, path: '/api-keys', body: { memberId, ...body } };
+    const made = await pool.transaction(async (connection) => {
+      const earlier = await claimDeed(connection, { ...deed, subject: keyId });
+      if (earlier !== null) {
+        throw new GatewayError('KEY_ALREADY_CREATED', undefined, { body: { keyId: earlier } });
+      }
+      return createKeys(connection, keyPepper).create(wanted);
     });
     ctx.body = shownOnce(ctx, made);
   });

@@ -6,6 +6,7 @@ import type { OpenChat } from '../../activities/chat/open-chat.ts';
 import type { ChatCatalog } from '../../catalog/chat-catalog.ts';
 import { assert } from '../../domain/assert.ts';
 import { GatewayError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
 import { firstTokenSent } from '../../platform/observations.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import {
@@ -16,38 +17,63 @@ import {
 } from '../chat/chat-presentation.ts';
 import { chatRequest, completionsRequest, type ChatRequest } from '../chat/chat-schema.ts';
 import { checkParts } from '../chat/content-parts.ts';
-import { createEventStream, ReaderGone, type EventStream } from '../chat/event-stream.ts';
+import {
+  createEventStream,
+  eventStreamType,
+  ReaderGone,
+  type EventStream,
+} from '../chat/event-stream.ts';
+import { keptBytesMax, type KeptAnswers, type KeyedChat } from '../chat/kept-answers.ts';
 import type { Context, RequestState } from '../context.ts';
 import { authorize } from '../middleware/authenticate.ts';
 import { parseBody } from '../middleware/body.ts';
+import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 
 interface ChatRoutesDeps {
   chat: Chat;
   catalog: Pick<ChatCatalog, 'find'>;
   outbound: Outbound;
+  answers: KeptAnswers;
   stallTimeoutMs: number;
   keepaliveMs: number;
 }
 
-/** A chat that is answered as it comes. */
-interface Streamed extends Shown {
+/** A chat under way, and the key that its answer is kept under. */
+interface Handled extends Shown {
+  keyed: KeyedChat | null;
   /** When its request came, by `performance.now()`. */
   startedAtMs: number;
   provider: string;
 }
+
+/** What an answer is given with. */
+type Giving = Pick<ChatRoutesDeps, 'answers' | 'stallTimeoutMs' | 'keepaliveMs'> & {
+  presentation: Presentation;
+};
 
 /** Pictures travel inside the request. */
 const chatBytesMax = 20 * 1024 * 1024;
 
 /** Adds both paths. */
 export function addChatRoutes(router: Router<RequestState>, deps: ChatRoutesDeps): void {
-  async function open(ctx: Context, schema: z.ZodType<ChatRequest>): Promise<Shown> {
+  /** Null when the answer was there already, and has been given. */
+  async function open(ctx: Context, schema: z.ZodType<ChatRequest>): Promise<Handled | null> {
+    const startedAtMs = performance.now();
     const { caller, requestId } = ctx.state;
     const request = await parseBody(ctx, schema, chatBytesMax);
     const model = deps.catalog.find(request.model);
     checkParts(request, model, deps.outbound);
     authorize(caller, 'chat', model.id);
-    const chat = await deps.chat.open({
+    const chatId = newId('chat');
+    const keyed = keyedChat(ctx, chatId);
+    const kept = keyed && (await deps.answers.claim(keyed, { path: ctx.path, body: request }));
+    if (kept) {
+      ctx.set({ 'Idempotent-Replayed': 'true', 'Content-Type': kept.contentType });
+      ctx.body = kept.body;
+      return null;
+    }
+    const order = {
+      id: chatId,
       organizationId: caller.organizationId,
       keyId: caller.keyId,
       requestId,
@@ -55,49 +81,75 @@ export function addChatRoutes(router: Router<RequestState>, deps: ChatRoutesDeps
       body: request.body,
       maxTokens: request.maxTokens,
       stream: request.stream,
+    };
+    const chat = await deps.chat.open(order).catch(async (error: unknown) => {
+      await deps.answers.free(keyed, null);
+      throw error;
     });
     watch(ctx, chat);
-    return { chat, request, requestId };
+    return { chat, request, requestId, keyed, startedAtMs, provider: model.provider };
   }
 
   const handle = (schema: z.ZodType<ChatRequest>, presentation: Presentation) => {
     return async (ctx: Context): Promise<void> => {
-      const startedAtMs = performance.now();
       const shown = await open(ctx, schema);
-      if (shown.request.stream) {
-        const { provider } = deps.catalog.find(shown.request.model);
-        await streamAnswer(ctx, { ...shown, startedAtMs, provider }, presentation);
-      } else await wholeAnswer(ctx, shown, presentation);
+      if (!shown) return;
+      const answer = shown.request.stream ? streamAnswer : wholeAnswer;
+      try {
+        await answer(ctx, shown, { presentation, ...deps });
+      } finally {
+        await deps.answers.free(shown.keyed, shown.chat.bill);
+      }
     };
   };
 
-  async function streamAnswer(
-    ctx: Context,
-    shown: Streamed,
-    presentation: Presentation,
-  ): Promise<void> {
-    const out = createEventStream(ctx.res, {
-      stallTimeoutMs: deps.stallTimeoutMs,
-      keepaliveMs: deps.keepaliveMs,
-      onOpen() {
-        ctx.respond = false;
-        ctx.status = 200;
-      },
-    });
-    try {
-      await relay(shown, presentation, out);
-      out.end(presentation.end(shown, billOf(shown.chat)));
-    } catch (error) {
-      if (!out.opened) throw error;
-      if (error instanceof ReaderGone) ctx.res.destroy();
-      else out.end(presentation.failure(shown, known(error), shown.chat.bill));
-    } finally {
-      out.stop();
-    }
-  }
-
   router.post('/chat', handle(chatRequest, servicePresentation));
   router.post('/chat/completions', handle(completionsRequest, completionsPresentation));
+}
+
+/** Gives the answer as it comes. */
+async function streamAnswer(
+  ctx: Context,
+  shown: Handled,
+  { presentation, answers, stallTimeoutMs, keepaliveMs }: Giving,
+): Promise<void> {
+  const out = createEventStream(ctx.res, {
+    stallTimeoutMs,
+    keepaliveMs,
+    onOpen() {
+      ctx.respond = false;
+      ctx.status = 200;
+    },
+  });
+  try {
+    const told = await relay(shown, presentation, out);
+    const end = presentation.end(shown, billOf(shown.chat));
+    if (told !== null) {
+      await answers.keep(shown.keyed, { text: told + end, contentType: eventStreamType });
+    }
+    out.end(end);
+  } catch (error) {
+    if (!out.opened) throw error;
+    if (error instanceof ReaderGone) ctx.res.destroy();
+    else out.end(presentation.failure(shown, known(error), shown.chat.bill));
+  } finally {
+    out.stop();
+  }
+}
+
+/** Gives the answer when it is all there. */
+async function wholeAnswer(
+  ctx: Context,
+  shown: Handled,
+  { presentation, answers }: Giving,
+): Promise<void> {
+  const answer = await shown.chat.answer();
+  const body = presentation.body(shown, answer, billOf(shown.chat));
+  ctx.status = 200;
+  ctx.type = 'application/json';
+  const contentType = ctx.response.get('Content-Type');
+  await answers.keep(shown.keyed, { text: body, contentType });
+  ctx.body = body;
 }
 
 /** Tells the chat when its caller is gone. */
@@ -106,11 +158,27 @@ function watch({ res }: Context, chat: OpenChat): void {
   else res.once('close', () => chat.callerLeft());
 }
 
-async function relay(shown: Streamed, presentation: Presentation, out: EventStream): Promise<void> {
+function keyedChat(ctx: Context, chatId: string): KeyedChat | null {
+  const idempotencyKey = idempotencyKeyOf(ctx);
+  const { organizationId } = ctx.state.caller;
+  return idempotencyKey === null ? null : { organizationId, idempotencyKey, chatId };
+}
+
+/** Returns what was sent when it is to be kept; null when it is not, or is too long. */
+async function relay(
+  shown: Handled,
+  presentation: Presentation,
+  out: EventStream,
+): Promise<string | null> {
+  let told: string[] | null = shown.keyed ? [] : null;
+  let length = 0;
   let silent = true;
   for await (const steps of shown.chat.events()) {
     const text = presentation.steps(shown, steps);
     if (text === '') continue;
+    length += text.length;
+    if (length > keptBytesMax) told = null;
+    told?.push(text);
     const wait = out.write(text);
     if (silent && steps.some(({ written }) => written !== '')) {
       silent = false;
@@ -119,13 +187,7 @@ async function relay(shown: Streamed, presentation: Presentation, out: EventStre
     }
     if (wait) await wait;
   }
-}
-
-async function wholeAnswer(ctx: Context, shown: Shown, presentation: Presentation): Promise<void> {
-  const answer = await shown.chat.answer();
-  ctx.status = 200;
-  ctx.type = 'application/json';
-  ctx.body = presentation.body(shown, answer, billOf(shown.chat));
+  return told?.join('') ?? null;
 }
 
 function billOf(chat: OpenChat): NonNullable<OpenChat['bill']> {

@@ -13,7 +13,7 @@ import { authorize } from '../middleware/authenticate.ts';
 import { parseWith } from '../middleware/body.ts';
 import type { Admission } from '../studio/admission.ts';
 import type { CancelJob } from '../studio/cancellation.ts';
-import type { JobView } from '../studio/job-view.ts';
+import type { JobView } from '../../studio/job-view.ts';
 import { streamJob } from '../studio/job-events.ts';
 import { preferredWaitMs } from '../studio/waiting.ts';
 

@@ -1,22 +1,23 @@
 /** POST /api/v1/studio/…: one handler for every capability of the registry. */
 import type Router from '@koa/router';
-import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Inputs } from '../../activities/inputs.ts';
 import type { InputMeter } from '../../activities/storage/input-meter.ts';
 import type { JobRecord } from '../../activities/job-reads.ts';
 import type { Recordings } from '../../activities/recordings.ts';
+import type { Webhooks } from '../../activities/webhooks/webhooks.ts';
 import type { Config } from '../../platform/config.ts';
+import type { Outbound } from '../../platform/outbound.ts';
 import type { Capability } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
 import type { Context, RequestState } from '../context.ts';
 import { authorize } from '../middleware/authenticate.ts';
-import { parseWith } from '../middleware/body.ts';
+import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 import type { Admission } from '../studio/admission.ts';
 import type { Hearing } from '../studio/hearing.ts';
 import type { Claim, Idempotency } from '../studio/idempotency.ts';
-import type { JobView } from '../studio/job-view.ts';
+import type { JobView } from '../../studio/job-view.ts';
 import { measurePrices } from '../studio/measured-prices.ts';
 import { completePlan, type Planned } from '../studio/planner.ts';
 import { readRequest } from '../studio/request-reading.ts';
@@ -26,14 +27,18 @@ interface StudioRoutesDeps {
   config: Config;
   admission: Admission;
   idempotency: Idempotency;
-  services: { inputs: Inputs; meter: InputMeter; recordings: Recordings };
+  services: {
+    inputs: Inputs;
+    meter: InputMeter;
+    recordings: Recordings;
+    webhooks: Webhooks;
+    outbound: Outbound;
+  };
   view: JobView;
 }
 
-/** Printable ASCII, 1–255 characters (design §4). */
-const idempotencyKey = z.object({
-  'Idempotency-Key': z.string().regex(/^[\x21-\x7e]{1,255}$/, 'must be 1–255 printable characters'),
-});
+/** A request on its way to becoming a job. */
+type Candidate = Omit<Planned, 'tells'> & { webhookUrl: string | null };
 
 /** Adds the routes of all capabilities. */
 export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutesDeps): void {
@@ -53,11 +58,11 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
 
   async function claim(ctx: Context, capability: Capability, body: unknown): Promise<Claim> {
     const newJobId = newId('job');
-    if (ctx.headers['idempotency-key'] === undefined) return { jobId: newJobId, replayed: false };
-    const key = parseWith(idempotencyKey, { 'Idempotency-Key': ctx.get('idempotency-key') });
+    const idempotencyKey = idempotencyKeyOf(ctx);
+    if (idempotencyKey === null) return { jobId: newJobId, replayed: false };
     return deps.idempotency.claim({
       organizationId: ctx.state.caller.organizationId,
-      idempotencyKey: key['Idempotency-Key'],
+      idempotencyKey,
       path: capability.path,
       body,
       newJobId,
@@ -66,15 +71,16 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
 
   async function handle(ctx: Context, capability: Capability): Promise<void> {
     const { caller, requestId } = ctx.state;
-    const { request, recording } = await readRequest(ctx, capability, deps.services.recordings);
+    const { request, recording, webhookUrl } = await readRequest(ctx, capability, deps.services);
     const draft = capability.plan(request, recording);
     authorize(caller, capability.scope, draft.model);
     const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
     const ready = await deps.services.inputs.prepare(draft, caller.organizationId);
-    const { jobId, replayed } = await claim(ctx, capability, request);
+    const body = webhookUrl === null ? request : { request, webhookUrl };
+    const { jobId, replayed } = await claim(ctx, capability, body);
     if (replayed) ctx.set('Idempotent-Replayed', 'true');
-    const planned = { jobId, requestId, caller, capability, request, draft: ready };
-    const heard = replayed ? null : await admit(planned, ctx);
+    const candidate = { jobId, requestId, caller, capability, request, draft: ready, webhookUrl };
+    const heard = replayed ? null : await admit(candidate, ctx);
     const job = await awaitEnd({ organizationId: caller.organizationId, jobId, heard }, waitMs);
     if (!job) {
       throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be admitted.', {
@@ -84,14 +90,21 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     await answer(ctx, { capability, job, view: deps.view });
   }
 
-  async function admit(planned: Planned, ctx: Context): Promise<Hearing> {
+  async function admit(candidate: Candidate, ctx: Context): Promise<Hearing> {
+    const { webhookUrl: url, ...planned } = candidate;
+    const { organizationId } = planned.caller;
+    const { webhooks, meter } = deps.services;
     try {
-      const draft = await measurePrices(deps.services.meter, planned.draft);
-      return await deps.admission.admit(completePlan(deps.config, { ...planned, draft }));
+      const draft = await measurePrices(meter, planned.draft);
+      const plan = completePlan(deps.config, { ...planned, draft, tells: url !== null });
+      // Before the job is: no accepted job may lack its webhook.
+      if (url !== null) await webhooks.add({ jobId: plan.jobId, organizationId, url });
+      return await deps.admission.admit(plan);
     } catch (error) {
       const refused = error instanceof GatewayError && error.code !== 'SERVICE_UNAVAILABLE';
+      if (refused && url !== null) await webhooks.drop(planned.jobId);
       if (refused && ctx.headers['idempotency-key'] !== undefined) {
-        await deps.idempotency.giveBack(planned.caller.organizationId, planned.jobId);
+        await deps.idempotency.giveBack(organizationId, planned.jobId);
       }
       throw error;
     }

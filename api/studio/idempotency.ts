@@ -1,9 +1,9 @@
 /** Idempotency-Key claims: one key, one request, one job (design §4). */
-import { createHash } from 'node:crypto';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import type { DatabasePool } from '../../platform/database.ts';
+import { fingerprintOf } from '../middleware/idempotency-key.ts';
 
 /** A request that names a key. */
 export interface KeyedRequest {
@@ -41,9 +41,7 @@ const claimAnswer = z.custom<{
 export function createIdempotency(pool: DatabasePool): Idempotency {
   return {
     async claim(request) {
-      const fingerprint = createHash('sha256')
-        .update(`${request.path}\n${JSON.stringify(request.body)}`)
-        .digest('hex');
+      const fingerprint = fingerprintOf(request.path, request.body);
       const answer = await pool.oneFirst(sql.type(z.object({ answer: claimAnswer }))`
         SELECT claim_idempotency_key(${request.organizationId}, ${request.idempotencyKey},
           ${fingerprint}, ${request.newJobId}, ${staleAfter}::interval) AS answer`);

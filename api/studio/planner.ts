@@ -7,7 +7,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Capability, DraftCall, DraftPlan } from '../../studio/capability.ts';
 import type { JobPlan, PlannedCall } from '../../studio/job-plan.ts';
-import { providerTaskQueue } from '../../workflows/contract.ts';
+import { providerTaskQueue, webhookTaskQueue } from '../../workflows/contract.ts';
 import type { Caller } from '../identity/access.ts';
 
 /** A request that is about to become a job. */
@@ -18,6 +18,8 @@ export interface Planned {
   capability: Capability;
   request: JsonObject;
   draft: DraftPlan;
+  /** Whether somebody is to be told of the end. */
+  tells: boolean;
 }
 
 /** Completes a draft. */
@@ -55,6 +57,7 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     lingerMs: planned.capability.medium === 'video' ? 0 : config.SUBMIT_LINGER_MS,
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
     deadlineMs,
+    webhook: planned.tells ? { taskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX) } : null,
     checkIntervalMs: config.CHECK_INTERVAL_MS,
     outcomeWaitMs: config.OUTCOME_WAIT_MS,
     reservationTtlMs: config.RESERVATION_TTL_MS,

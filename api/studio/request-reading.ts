@@ -2,16 +2,25 @@
 import type { Recordings } from '../../activities/recordings.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
+import type { Outbound } from '../../platform/outbound.ts';
 import type { Capability, Recording } from '../../studio/capability.ts';
 import type { Context } from '../context.ts';
 import { authorize } from '../middleware/authenticate.ts';
-import { parseBody, parseWith } from '../middleware/body.ts';
+import { parseWith, readJson } from '../middleware/body.ts';
 import { receiveForm } from '../middleware/multipart.ts';
+import { parseWebhookUrl } from './webhook-url.ts';
 
 /** A request that was read. */
 export interface ReadRequest {
   request: JsonObject;
   recording: Recording | undefined;
+  /** Whom to tell of the job's end; null: nobody. */
+  webhookUrl: string | null;
+}
+
+interface ReadingDeps {
+  recordings: Recordings;
+  outbound: Outbound;
 }
 
 /**
@@ -21,13 +30,15 @@ export interface ReadRequest {
 export async function readRequest(
   ctx: Context,
   capability: Capability,
-  recordings: Recordings,
+  deps: ReadingDeps,
 ): Promise<ReadRequest> {
-  if (capability.upload && ctx.is('multipart/form-data')) {
-    return readForm(ctx, capability, recordings);
-  }
-  const request = await parseBody(ctx, capability.request);
-  return { request, recording: await findRecording(ctx, capability, { request, recordings }) };
+  const { recordings } = deps;
+  if (capability.upload && ctx.is('multipart/form-data')) return readForm(ctx, capability, deps);
+  const { webhookUrl: given, ...fields } = await readJson(ctx);
+  const request = parseWith(capability.request, fields);
+  const webhookUrl = parseWebhookUrl(given, deps.outbound);
+  const recording = await findRecording(ctx, capability, { request, recordings });
+  return { request, recording, webhookUrl };
 }
 
 async function findRecording(
@@ -42,7 +53,7 @@ async function findRecording(
 async function readForm(
   ctx: Context,
   capability: Capability,
-  recordings: Recordings,
+  { recordings, outbound }: ReadingDeps,
 ): Promise<ReadRequest> {
   const { caller } = ctx.state;
   const field = capability.upload?.field ?? '';
@@ -53,11 +64,13 @@ async function readForm(
     bytesMax: capability.upload?.bytesMax ?? 0,
     keep: (stream) => recordings.keep({ field, stream }, caller.organizationId),
   });
-  const { async: later, ...fields } = texts;
+  const { async: later, webhookUrl: given, ...fields } = texts;
+  const webhookUrl = parseWebhookUrl(given, outbound);
   const told = { ...fields, ...(later !== undefined && { async: spelledFlag(later) }) };
   if (!file) {
     const request = parseWith(capability.request, told);
-    return { request, recording: await findRecording(ctx, capability, { request, recordings }) };
+    const recording = await findRecording(ctx, capability, { request, recordings });
+    return { request, recording, webhookUrl };
   }
   if (texts['fileId'] !== undefined) {
     const message = `name one source: ${field} or fileId`;
@@ -72,7 +85,7 @@ async function readForm(
   });
   // Refuses a second source beside the file.
   capability.recording?.(request);
-  return { request, recording: file.kept.recording };
+  return { request, recording: file.kept.recording, webhookUrl };
 }
 
 /** Forms know texts only; another spelling is left for the schema to refuse. */

@@ -26,6 +26,7 @@ export function addReadCommands(admin: Command, root: string): void {
   addLedger(admin, root);
   addJobs(admin, root);
   addReservations(admin, root);
+  addWebhooks(admin, root);
   addActions(admin, root);
   addAudit(admin, root);
 }
@@ -117,6 +118,36 @@ function addReservations(admin: Command, root: string): void {
       credits: open.credits,
       'age s': open.ageSeconds,
       'owner missing': shortTime(open.ownerMissingAt),
+    }),
+  });
+}
+
+function addWebhooks(admin: Command, root: string): void {
+  addListing(root, {
+    command: admin
+      .command('webhooks')
+      .description('webhooks that do not get through, newest job first')
+      .option('--org <organizationId>', 'only of this organization')
+      .option('--status <status>', 'waiting, delivering, delivered, gone or failed'),
+    path: () => '/webhooks',
+    row: z.looseObject({
+      jobId: z.string(),
+      organizationId: z.string(),
+      url: z.string(),
+      state: z.string(),
+      attempts: z.number(),
+      lastStatus: z.number().nullable(),
+      lastError: z.string().nullable(),
+      nextAttemptAt: z.string().nullable(),
+    }),
+    cells: (webhook) => ({
+      job: webhook.jobId,
+      organization: webhook.organizationId,
+      state: webhook.state,
+      attempts: webhook.attempts,
+      last: webhook.lastStatus ?? webhook.lastError,
+      next: shortTime(webhook.nextAttemptAt),
+      url: webhook.url,
     }),
   });
 }

@@ -16,6 +16,7 @@ import {
   withKeyOptions,
   type KeyOptions,
 } from './keys.ts';
+import { oneWebhook, webhookText } from './webhooks.ts';
 import { account, accountFields } from './usage.ts';
 
 const root = '/api/admin/v1';
@@ -238,6 +239,14 @@ function addCreditCommands(admin: Command): void {
         method: 'PUT',
       });
       sessionOf(command).output.show(raw, () => organizationText(body));
+    });
+  writing(admin.command('redeliver').argument('<jobId>'))
+    .description('deliver the webhook of a job again, now')
+    .action(async (jobId: string, _options: object, command: Command) => {
+      const { body, raw } = await write(command, `/jobs/${at(jobId)}/webhook/redeliver`, {
+        schema: oneWebhook,
+      });
+      sessionOf(command).output.show(raw, () => webhookText(body.data));
     });
   writing(admin.command('cancel').argument('<jobId>'))
     .description('cancel a job of any organization')

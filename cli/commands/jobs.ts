@@ -1,10 +1,11 @@
-/** `studio jobs ls|get|watch|cancel`. */
+/** `studio jobs ls|get|watch|cancel`, and what webhooks.ts adds. */
 import { Command } from 'commander';
 import { z } from 'zod';
 import { numeric, shortTime } from '../fields.ts';
 import { jobResource, showJob, watchJob } from '../jobs.ts';
 import { table } from '../output.ts';
 import { sessionOf } from '../session.ts';
+import { addWebhookCommands } from './webhooks.ts';
 
 const jobList = z.looseObject({
   data: z.array(jobResource),
@@ -68,6 +69,7 @@ export function jobsCommand(): Command {
         .send(`${pathOf(jobId)}/cancel`, oneJob, { method: 'POST' });
       await showJob(session.output, { job: body.data, raw });
     });
+  addWebhookCommands(jobs);
   return jobs;
 }
 

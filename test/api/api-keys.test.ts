@@ -181,6 +181,41 @@ describe('creating a key', () => {
   });
 });
 
+describe('creating a key under an Idempotency-Key', () => {
+  const keyed = (key: string, idempotencyKey: string, body: unknown) =>
+    gateway.call<KeyBody>(path, { key, body, headers: { 'idempotency-key': idempotencyKey } });
+
+  it('makes one, however often it is asked; a repeat is told which, not its secret', async () => {
+    const caller = await newCaller();
+    const racing = await Promise.all(
+      Array.from({ length: 6 }, () => keyed(caller.key, 'k', { name: 'once' })),
+    );
+    const made = racing.filter(({ status }) => status === 200);
+    expect(made).toHaveLength(1);
+    const keyId = made[0]?.body.keyId;
+    for (const answer of racing.filter(({ status }) => status !== 200)) {
+      expectRefusal(answer, 409, 'KEY_ALREADY_CREATED');
+      expect(answer.body.keyId).toBe(keyId);
+    }
+    expect((await list(caller.key)).map((entry) => entry.keyId)).toEqual([keyId, caller.keyId]);
+    const stored = await gateway.database.query(
+      `SELECT to_jsonb(c) AS row FROM idempotency_claim c`,
+    );
+    expect(JSON.stringify(stored)).toContain(keyId);
+    expect(JSON.stringify(stored)).not.toContain(made[0]?.body.key.slice(13));
+  });
+
+  it('is another request with another body, and costs nothing when it is refused', async () => {
+    const caller = await newCaller();
+    await keyed(caller.key, 'k', { name: 'once' });
+    expectRefusal(await keyed(caller.key, 'k', { name: 'twice' }), 422, 'IDEMPOTENCY_KEY_REUSED');
+    const narrow = await create(caller.key, { name: 'narrow', scopes: ['keys:write'] });
+    const wide = { name: 'wide', scopes: ['chat'] };
+    expectRefusal(await keyed(narrow.body.key, 'w', wide), 403, 'FORBIDDEN');
+    expect((await keyed(caller.key, 'w', wide)).status).toBe(200);
+  });
+});
+
 describe('an expired key', () => {
   it('opens nothing, is still listed, and counts until it is revoked', async () => {
     const caller = await newCaller();

@@ -12,6 +12,7 @@ const good = {
   STORAGE_SECRET: secret,
   KEY_PEPPER: secret,
   WEBHOOK_SECRET: secret,
+  WEBHOOK_SIGNING_SECRET: secret,
   ADMIN_API_KEY: secret,
   FAL_KEY: 'fal-key-of-tests',
   ELEVENLABS_API_KEY: 'elevenlabs-key-of-tests',
@@ -51,6 +52,7 @@ describe('a configuration', () => {
     ['RATE_LIMIT_PER_MINUTE', '0'],
     ['SYNC_WAIT_MS', 'soon'],
     ['API_WORKER', 'yes'],
+    ['WEBHOOK_RETRY_DELAYS_MS', '5000,soon'],
     ['S3_BUCKET', '../other/bucket'],
     ['UPLOAD_URL_TTL_MS', '600001'],
   ])('is refused with a wrong %s, whose value is not shown', (name, value) => {

@@ -4,19 +4,27 @@ import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { recordHistory } from '../harness/histories.ts';
 import { discPicture, download } from '../harness/media.ts';
 import { startMediaServer, type MediaServer } from '../harness/media-server.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../harness/webhook-receiver.ts';
 
 let gateway: TestGateway;
 let media: MediaServer;
+let receiver: WebhookReceiver;
 /** Inputs that scenarios name by these words. */
 const inputs: Record<string, string> = {};
 /** What the transcriptions hear. */
 let spokenUrl = '';
 beforeAll(async () => {
   media = await startMediaServer();
+  receiver = await startWebhookReceiver();
   gateway = await startGateway({
-    admittedOrigins: [media.origin],
+    admittedOrigins: [media.origin, receiver.origin],
     sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-    env: { IMAGE_DEADLINE_MS: '6000', OUTCOME_WAIT_MS: '1500', CHECK_INTERVAL_MS: '500' },
+    env: {
+      IMAGE_DEADLINE_MS: '6000',
+      OUTCOME_WAIT_MS: '1500',
+      CHECK_INTERVAL_MS: '500',
+      WEBHOOK_RETRY_DELAYS_MS: '200',
+    },
   });
   inputs['picture'] = media.put('/picture.png', await discPicture(64, 64));
   const film = await gateway.call('/api/v1/studio/video/generate', { body: { prompt: 'a tree' } });
@@ -30,6 +38,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await gateway.close();
   media.close();
+  receiver.close();
 });
 
 interface Scenario {
@@ -251,6 +260,39 @@ describe.concurrent('each way a job can end', () => {
   it.for(named.filter(([, { faults }]) => !faults))('%s', ([, scenario], { expect }) =>
     play(scenario, expect),
   );
+});
+
+/** What a receiver answers to the first attempt and to the second, and how the delivery ends. */
+const deliveries = [
+  { name: 'completed', statuses: [200] },
+  { name: 'completed-retried', statuses: [500, 200] },
+  { name: 'failed', statuses: [500, 500] },
+  { name: 'failed-gone', statuses: [410] },
+];
+
+describe.concurrent('each way a webhook can end', () => {
+  it.for(deliveries)('webhookDelivery.$name', async ({ name, statuses }, { expect }) => {
+    const webhookUrl = receiver.at(`/${name}`, (response, count) => {
+      response.writeHead(statuses[count - 1] ?? 500).end();
+    });
+    const accepted = await gateway.call(image, {
+      body: { prompt: 'a tree', async: true, webhookUrl },
+    });
+    const { jobId } = accepted.body.data;
+    const { workflow } = gateway.api.client;
+    await workflow.getHandle(jobId).result();
+    const delivery = workflow.getHandle(`${jobId}-webhook`);
+    const ended = delivery.result().then(
+      () => 'completed',
+      () => 'failed',
+    );
+    expect(name).toMatch(new RegExp(`^${await ended}`));
+    if (process.env['RECORD_HISTORIES'] !== '1') return;
+    await recordHistory(`webhookDelivery.${name}`, delivery);
+    if (name === 'completed') {
+      await recordHistory('imageGenerate.completed-told', workflow.getHandle(jobId));
+    }
+  });
 });
 
 describe('each way a job can end, by a fault of its own', () => {

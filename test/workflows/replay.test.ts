@@ -29,6 +29,16 @@ describe('every recorded history', () => {
   });
 });
 
+describe('a delivery of a webhook', () => {
+  it('is recorded with each of its endings', () => {
+    const names = recorded.map((entry) => entry.name);
+    for (const ending of ['completed', 'completed-retried', 'failed', 'failed-gone']) {
+      expect(names).toContain(`webhookDelivery.${ending}`);
+    }
+    expect(names).toContain('imageGenerate.completed-told');
+  });
+});
+
 describe('a workflow whose steps changed', () => {
   it.each([
     ['settleJob', 'settleJobLater'],

@@ -5,13 +5,15 @@ import type { JobReads } from '../../../activities/job-reads.ts';
 import { createJobOversight } from '../../../activities/job-oversight.ts';
 import { createLedgerReads } from '../../../activities/ledger/ledger-reads.ts';
 import type { Ledger } from '../../../activities/ledger/ledger.ts';
+import type { WebhookRelay } from '../../../activities/webhooks/webhook-relay.ts';
+import type { Webhooks } from '../../../activities/webhooks/webhooks.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import type { RequestState } from '../../context.ts';
 import { bearerKey } from '../../middleware/authenticate.ts';
 import { exactPaths, gate } from '../../middleware/gate.ts';
 import type { CancelJob } from '../../studio/cancellation.ts';
-import type { JobView } from '../../studio/job-view.ts';
+import type { JobView } from '../../../studio/job-view.ts';
 import { addActionRoutes } from './actions.ts';
 import { addAdminJobRoutes } from './jobs.ts';
 import { addAdminKeyRoutes } from './keys.ts';
@@ -19,6 +21,7 @@ import { addLedgerRoutes } from './ledger.ts';
 import { createWordCheck } from './operator-key.ts';
 import { addOrganizationRoutes } from './organizations.ts';
 import { addUserRoutes } from './users.ts';
+import { addAdminWebhookRoutes } from './webhooks.ts';
 
 interface AdminRoutesDeps {
   adminKey: string;
@@ -29,6 +32,8 @@ interface AdminRoutesDeps {
   reads: JobReads;
   view: JobView;
   cancel: CancelJob;
+  webhooks: Webhooks;
+  webhookRelay: WebhookRelay;
 }
 
 /** The router of the operators. */
@@ -41,6 +46,7 @@ export function createAdminRouter(deps: AdminRoutesDeps): Router<RequestState> {
   addAdminKeyRoutes(router, { pool, keyPepper });
   addLedgerRoutes(router, { ...deps, reads: createLedgerReads(pool) });
   addAdminJobRoutes(router, { ...deps, oversight: createJobOversight(pool) });
+  addAdminWebhookRoutes(router, { ...deps, oversight: createJobOversight(pool) });
   addActionRoutes(router, pool);
   gate(router, async (ctx, next) => {
     if (!isOperatorKey(bearerKey(ctx.req))) throw new GatewayError('Unauthorized');

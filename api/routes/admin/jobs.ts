@@ -11,7 +11,7 @@ import type { RequestState } from '../../context.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
 import type { CancelJob } from '../../studio/cancellation.ts';
-import type { JobView } from '../../studio/job-view.ts';
+import type { JobView } from '../../../studio/job-view.ts';
 import { bareWrite, idField, isoTime, pageLimit, pageOf } from './fields.ts';
 
 interface JobRoutesDeps {

@@ -107,6 +107,7 @@ async function grant(
     requestId: ctx.state.requestId,
     deedKey: `grant:${organizationId}:${wanted.id}`,
   });
+  if (granted.repeated) ctx.set('Idempotent-Replayed', 'true');
   ctx.body = {
     success: true,
     repeated: granted.repeated,

@@ -1,11 +1,11 @@
 /** How jobs are shown: the polling resource (design §4) and the Studio envelope (spec §4.6). */
-import type { JobRecord } from '../../activities/job-reads.ts';
-import { assert } from '../../domain/assert.ts';
-import { creditsFromMicro, type CreditsBlock } from '../../domain/credits.ts';
-import { errorTable } from '../../domain/errors.ts';
-import type { Capability } from '../../studio/capability.ts';
-import type { CallOutputs, StoredArtifact } from '../../studio/job-plan.ts';
-import { findCapability } from '../../studio/registry.ts';
+import { assert } from '../domain/assert.ts';
+import { creditsFromMicro, type CreditsBlock } from '../domain/credits.ts';
+import { errorTable } from '../domain/errors.ts';
+import type { Capability } from './capability.ts';
+import type { CallOutputs, StoredArtifact } from './job-plan.ts';
+import type { JobRecord } from './job-record.ts';
+import { findCapability } from './registry.ts';
 
 /** Makes the shapes that callers see. */
 export interface JobView {

@@ -1,0 +1,77 @@
+/** Sets deliveries going: when one is asked for again, and for those that nobody seems to make. */
+import type { Client } from '@temporalio/client';
+import type { Logger } from '../../platform/logger.ts';
+import type { WebhookName, Webhooks } from './webhooks.ts';
+
+interface RelayDeps {
+  client: Client;
+  webhooks: Webhooks;
+  logger: Logger;
+  /** Names of the delivery workflow (workflows/contract.ts). */
+  workflowType: string;
+  workflowIdOf: (jobId: string) => string;
+  signalName: string;
+  /** Where the workflow runs, and where its attempts are made. */
+  taskQueue: string;
+  attemptTaskQueue: string;
+}
+
+/** See the file's head. */
+export interface WebhookRelay {
+  /** Delivers now, whatever became of it before; one that is under way is hurried. */
+  redeliver: (name: WebhookName) => Promise<void>;
+  /** Starts what is forsaken; returns how many. */
+  resume: () => Promise<number>;
+}
+
+const startTimeoutMs = 10_000;
+
+/** See `WebhookRelay`. */
+export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
+  const { client, webhooks, logger } = deps;
+
+  function optionsOf(name: WebhookName) {
+    return {
+      workflowId: deps.workflowIdOf(name.jobId),
+      taskQueue: deps.taskQueue,
+      args: [{ ...name, taskQueue: deps.attemptTaskQueue }],
+      staticSummary: `webhook of ${name.jobId}`,
+    };
+  }
+
+  async function resumeOne(name: WebhookName): Promise<void> {
+    await client.withDeadline(Date.now() + startTimeoutMs, () =>
+      client.workflow.start(deps.workflowType, {
+        ...optionsOf(name),
+        workflowIdConflictPolicy: 'USE_EXISTING',
+      }),
+    );
+    await webhooks.attended(name.jobId);
+    logger.info({ jobId: name.jobId }, 'webhook.resumed');
+  }
+
+  return {
+    async redeliver(name) {
+      await webhooks.renew(name.jobId);
+      try {
+        await client.withDeadline(Date.now() + startTimeoutMs, () =>
+          client.workflow.signalWithStart(deps.workflowType, {
+            ...optionsOf(name),
+            signal: deps.signalName,
+          }),
+        );
+      } catch (error) {
+        // It is written down as wanted: the sweeper starts it once it can.
+        logger.warn({ error, jobId: name.jobId }, 'webhook.not_started');
+      }
+    },
+    async resume() {
+      const forsaken = await webhooks.forsaken();
+      for (const name of forsaken) {
+        // oxlint-disable-next-line no-await-in-loop -- a sweep is never in a hurry
+        await resumeOne(name);
+      }
+      return forsaken.length;
+    },
+  };
+}

@@ -1,0 +1,216 @@
+/** Whom to tell of a job's end, and every attempt to do so. The rows decide; workflows only wait. */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import type { DatabasePool } from '../../platform/database.ts';
+
+/** Where a webhook stands; `gone`: the receiver said 410, `failed`: the last attempt has failed. */
+export type WebhookState = 'waiting' | 'delivering' | 'delivered' | 'gone' | 'failed';
+
+/** A webhook; times are Unix ms. */
+export interface WebhookRecord {
+  jobId: string;
+  organizationId: string;
+  url: string;
+  state: WebhookState;
+  attempts: number;
+  nextAttemptAtMs: number | null;
+  createdAtMs: number;
+  updatedAtMs: number;
+}
+
+/** One attempt; `sending`: under way, or its end was never told. */
+export interface WebhookAttempt {
+  number: number;
+  outcome: 'sending' | 'delivered' | 'gone' | 'failed';
+  status: number | null;
+  error: string | null;
+  response: string | null;
+  durationMs: number | null;
+  startedAtMs: number;
+}
+
+/** A webhook with its last attempt, for operators. */
+export interface FailingWebhook extends WebhookRecord {
+  lastStatus: number | null;
+  lastError: string | null;
+}
+
+/** Which failing webhooks to list; newest job first. */
+export interface FailingListing {
+  organizationId: string | undefined;
+  state: WebhookState | undefined;
+  /** Only those of jobs before this one. */
+  beforeJobId: string | undefined;
+  limit: number;
+}
+
+/** Names a webhook. */
+export interface WebhookName {
+  jobId: string;
+  organizationId: string;
+}
+
+/** An attempt that has begun. */
+interface BegunAttempt {
+  url: string;
+  number: number;
+}
+
+/** How an attempt ended. */
+export interface AttemptEnd {
+  outcome: 'delivered' | 'gone' | 'failed';
+  status: number | null;
+  error: string | null;
+  response: string | null;
+  durationMs: number;
+  /** The wait until the next one; null when there is none. */
+  retryInMs: number | null;
+}
+
+/** Webhooks over a pool. */
+export interface Webhooks {
+  /** Registers one before its job is admitted. */
+  add: (webhook: WebhookName & { url: string }) => Promise<void>;
+  /** Its job was refused. */
+  drop: (jobId: string) => Promise<void>;
+  /** Null when this organization has no such webhook. */
+  find: (name: WebhookName) => Promise<WebhookRecord | null>;
+  /** The newest attempts, newest first. */
+  attempts: (jobId: string, limit: number) => Promise<WebhookAttempt[]>;
+  /** Null when there is nothing to deliver any more. */
+  begin: (name: WebhookName) => Promise<BegunAttempt | null>;
+  end: (jobId: string, number: number, end: AttemptEnd) => Promise<void>;
+  /** Stops what is being delivered; it counts as failed. */
+  giveUp: (jobId: string) => Promise<void>;
+  /** Whatever its state was, it is to be delivered now. */
+  renew: (jobId: string) => Promise<void>;
+  /** Webhooks of ended jobs that nobody seems to deliver. */
+  forsaken: () => Promise<WebhookName[]>;
+  /** Somebody delivers it: it is not forsaken for a while. */
+  attended: (jobId: string) => Promise<void>;
+  failing: (listing: FailingListing) => Promise<FailingWebhook[]>;
+}
+
+/** A job's own workflow starts the delivery; after this the sweeper does. */
+const forsakenAfter = '5 seconds';
+/** An attempt takes no longer, and no worker is away for longer without being believed dead. */
+const overdueAfter = '2 minutes';
+/** A refused job takes its webhook back; what a crash left is thrown away after this. */
+const orphanedAfter = '1 day';
+
+const columns = sql.fragment`w.job_id AS "jobId", w.organization_id AS "organizationId", w.url,
+  w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
+  w.updated_at AS "updatedAtMs"`;
+
+const none = z.object({});
+
+/** See `Webhooks`. */
+export function createWebhooks(pool: DatabasePool): Webhooks {
+  return { ...createRegistry(pool), ...createDeliveryMoves(pool), ...createReads(pool) };
+}
+
+function createRegistry(pool: DatabasePool): Pick<Webhooks, 'add' | 'drop' | 'renew' | 'giveUp'> {
+  return {
+    async add({ jobId, organizationId, url }) {
+      await pool.query(sql.type(none)`INSERT INTO webhook (job_id, organization_id, url)
+        VALUES (${jobId}, ${organizationId}, ${url}) ON CONFLICT DO NOTHING`);
+    },
+    async drop(jobId) {
+      await pool.query(sql.type(none)`DELETE FROM webhook w WHERE job_id = ${jobId}
+        AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.job_id)`);
+    },
+    async renew(jobId) {
+      await pool.query(sql.type(none)`UPDATE webhook SET state = 'delivering',
+        next_attempt_at = clock_timestamp(),
+        overdue_at = clock_timestamp() + ${forsakenAfter}::interval, updated_at = clock_timestamp()
+        WHERE job_id = ${jobId}`);
+    },
+    async giveUp(jobId) {
+      await pool.query(sql.type(none)`UPDATE webhook SET state = 'failed',
+        next_attempt_at = NULL, overdue_at = NULL, updated_at = clock_timestamp()
+        WHERE job_id = ${jobId} AND state IN ('waiting', 'delivering')`);
+    },
+  };
+}
+
+function createDeliveryMoves(pool: DatabasePool): Pick<Webhooks, 'begin' | 'end'> {
+  return {
+    begin: ({ jobId, organizationId }) =>
+      pool.maybeOne(sql.type(z.object({ url: z.string(), number: z.number() }))`
+        WITH begun AS (
+          UPDATE webhook SET state = 'delivering', attempts = attempts + 1, next_attempt_at = NULL,
+            overdue_at = clock_timestamp() + ${overdueAfter}::interval,
+            updated_at = clock_timestamp()
+          WHERE job_id = ${jobId} AND organization_id = ${organizationId}
+            AND state IN ('waiting', 'delivering')
+          RETURNING job_id, url, attempts),
+        logged AS (
+          INSERT INTO webhook_attempt (job_id, number) SELECT job_id, attempts FROM begun
+          RETURNING number)
+        SELECT begun.url, logged.number FROM begun, logged`),
+    async end(jobId, number, end) {
+      const { outcome, status, error, response, durationMs, retryInMs } = end;
+      const state = outcome === 'failed' && retryInMs !== null ? 'delivering' : outcome;
+      await pool.query(sql.type(none)`
+        WITH logged AS (
+          UPDATE webhook_attempt SET outcome = ${outcome}, status = ${status}, error = ${error},
+            response = ${response}, duration_ms = ${durationMs}
+          WHERE job_id = ${jobId} AND number = ${number}
+          RETURNING job_id)
+        UPDATE webhook w SET state = ${state}, updated_at = clock_timestamp(),
+          next_attempt_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond',
+          overdue_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond'
+            + ${overdueAfter}::interval
+        FROM logged WHERE w.job_id = logged.job_id`);
+    },
+  };
+}
+
+type Reads = 'find' | 'attempts' | 'forsaken' | 'attended' | 'failing';
+
+function createReads(pool: DatabasePool): Pick<Webhooks, Reads> {
+  return {
+    find: ({ jobId, organizationId }) =>
+      pool.maybeOne(sql.type(z.custom<WebhookRecord>())`SELECT ${columns} FROM webhook w
+        WHERE w.job_id = ${jobId} AND w.organization_id = ${organizationId}`),
+    async attempts(jobId, limit) {
+      const rows = await pool.any(sql.type(z.custom<WebhookAttempt>())`
+        SELECT number, outcome, status, error, response, duration_ms AS "durationMs",
+          started_at AS "startedAtMs"
+        FROM webhook_attempt WHERE job_id = ${jobId} ORDER BY number DESC LIMIT ${limit}`);
+      return [...rows];
+    },
+    async forsaken() {
+      await pool.query(sql.type(none)`DELETE FROM webhook w WHERE state = 'waiting'
+        AND created_at < clock_timestamp() - ${orphanedAfter}::interval
+        AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.job_id)`);
+      const rows = await pool.any(sql.type(
+        z.object({ jobId: z.string(), organizationId: z.string() }),
+      )`SELECT w.job_id AS "jobId", w.organization_id AS "organizationId"
+        FROM webhook w JOIN job j ON j.id = w.job_id
+        WHERE w.state IN ('waiting', 'delivering') AND j.status <> 'queued' AND coalesce(w.overdue_at,
+          j.completed_at + ${forsakenAfter}::interval) < clock_timestamp()
+        ORDER BY w.created_at LIMIT 100`);
+      return [...rows];
+    },
+    async attended(jobId) {
+      await pool.query(sql.type(none)`UPDATE webhook
+        SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE job_id = ${jobId}`);
+    },
+    async failing({ organizationId, state, beforeJobId, limit }) {
+      const of = organizationId ?? null;
+      const before = beforeJobId ?? null;
+      const rows = await pool.any(sql.type(z.custom<FailingWebhook>())`
+        SELECT ${columns}, a.status AS "lastStatus", a.error AS "lastError"
+        FROM webhook w
+          LEFT JOIN webhook_attempt a ON a.job_id = w.job_id AND a.number = w.attempts
+        WHERE (${state ?? null}::text = w.state
+            OR ${state ?? null}::text IS NULL AND w.state IN ('delivering', 'failed', 'gone')
+              AND a.outcome IN ('failed', 'gone'))
+          AND (${of}::text IS NULL OR w.organization_id = ${of}::text)
+          AND (${before}::text IS NULL OR w.job_id < ${before}::text)
+        ORDER BY w.job_id DESC LIMIT ${limit}`);
+      return [...rows];
+    },
+  };
+}

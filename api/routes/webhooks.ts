@@ -1,0 +1,123 @@
+/** Webhooks of callers: the secret that signs them, the log of a job's webhook, redelivery. */
+import type Router from '@koa/router';
+import { z } from 'zod';
+import type { JobReads } from '../../activities/job-reads.ts';
+import { createSigningSecrets } from '../../activities/webhooks/signing-secrets.ts';
+import type { WebhookRelay } from '../../activities/webhooks/webhook-relay.ts';
+import type { WebhookRecord, Webhooks } from '../../activities/webhooks/webhooks.ts';
+import { assert } from '../../domain/assert.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { isId } from '../../domain/ids.ts';
+import type { DatabasePool } from '../../platform/database.ts';
+import type { Context, RequestState } from '../context.ts';
+import { authorize, refuseViewer } from '../middleware/authenticate.ts';
+import { parseBody, parseWith } from '../middleware/body.ts';
+import { claimDeed, idempotencyKeyOf } from '../middleware/idempotency-key.ts';
+import { showWebhook } from '../studio/webhook-view.ts';
+
+interface WebhookRoutesDeps {
+  pool: DatabasePool;
+  webhooks: Webhooks;
+  relay: WebhookRelay;
+  reads: JobReads;
+  /** WEBHOOK_SIGNING_SECRET. */
+  signingSecret: string;
+}
+
+const daySeconds = 86_400;
+
+/** Body of a rotation; all of it is optional. */
+export const rotateSecretRequest = z.strictObject({
+  overlapSeconds: z
+    .int()
+    .min(0)
+    .max(7 * daySeconds)
+    .default(daySeconds),
+});
+
+/** Adds the routes. */
+export function addWebhookRoutes(router: Router<RequestState>, deps: WebhookRoutesDeps): void {
+  addSecretRoutes(router, deps);
+
+  async function find(ctx: Context, jobId = ''): Promise<WebhookRecord> {
+    authorize(ctx.state.caller, 'studio:read');
+    const { organizationId } = ctx.state.caller;
+    const known = isId('job', jobId) && (await deps.reads.read(organizationId, jobId));
+    if (!known) throw new GatewayError('JOB_NOT_FOUND');
+    const webhook = await deps.webhooks.find({ jobId, organizationId });
+    if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');
+    return webhook;
+  }
+
+  router.get('/studio/jobs/:jobId/webhook', async (ctx) => {
+    ctx.body = {
+      success: true,
+      data: await showWebhook(deps.webhooks, await find(ctx, ctx.params['jobId'])),
+    };
+  });
+
+  router.post('/studio/jobs/:jobId/webhook/redeliver', async (ctx) => {
+    const webhook = await find(ctx, ctx.params['jobId']);
+    const job = await deps.reads.read(webhook.organizationId, webhook.jobId);
+    if (job?.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
+    await deps.relay.redeliver(webhook);
+    const now = await deps.webhooks.find(webhook);
+    ctx.status = 202;
+    ctx.body = { success: true, data: await showWebhook(deps.webhooks, now ?? webhook) };
+  });
+}
+
+function addSecretRoutes(
+  router: Router<RequestState>,
+  { pool, signingSecret }: WebhookRoutesDeps,
+): void {
+  async function show(ctx: Context): Promise<void> {
+    const live = await createSigningSecrets(pool, signingSecret).live(
+      ctx.state.caller.organizationId,
+    );
+    const [inUse, ...replaced] = live;
+    assert(inUse, 'an organization has a secret');
+    // No cache on the way may keep the secret.
+    ctx.set('Cache-Control', 'no-store');
+    ctx.body = {
+      secret: inUse.secret,
+      generation: inUse.generation,
+      replaced: replaced.map(({ generation, retiresAtMs }) => ({
+        generation,
+        retiresAt: new Date(retiresAtMs ?? 0).toISOString(),
+      })),
+    };
+  }
+
+  router.get('/webhooks/secret', async (ctx) => {
+    mayHoldSecrets(ctx);
+    await show(ctx);
+  });
+
+  router.post('/webhooks/secret/rotate', async (ctx) => {
+    const empty = ctx.is('json') === null || ctx.request.length === 0;
+    const wanted = empty
+      ? parseWith(rotateSecretRequest, {})
+      : await parseBody(ctx, rotateSecretRequest);
+    mayHoldSecrets(ctx);
+    const idempotencyKey = idempotencyKeyOf(ctx);
+    const { organizationId } = ctx.state.caller;
+    const earlier = await pool.transaction(async (connection) => {
+      const path = '/webhooks/secret/rotate';
+      const deed = { organizationId, path, body: wanted, subject: 'webhook-secret' };
+      const done = idempotencyKey && (await claimDeed(connection, { ...deed, idempotencyKey }));
+      if (done) return done;
+      const secrets = createSigningSecrets(connection, signingSecret);
+      await secrets.rotate(organizationId, wanted.overlapSeconds * 1000);
+      return null;
+    });
+    if (earlier !== null) ctx.set('Idempotent-Replayed', 'true');
+    await show(ctx);
+  });
+}
+
+/** Who knows the secret can forge webhooks: it is guarded as the making of keys is. */
+function mayHoldSecrets(ctx: Context): void {
+  authorize(ctx.state.caller, 'keys:write');
+  refuseViewer(ctx.state.caller, 'A viewer may not see or rotate the webhook secret.');
+}

@@ -1,0 +1,511 @@
+/** Webhooks of callers: told of every end, signed, retried, logged, and never in the way of the job. */
+import { Webhook } from 'standardwebhooks';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { download } from '../harness/media.ts';
+import {
+  startWebhookReceiver,
+  until,
+  type ReceivedWebhook,
+  type WebhookReceiver,
+} from '../harness/webhook-receiver.ts';
+
+let gateway: TestGateway;
+let receiver: WebhookReceiver;
+/** One that a test takes down. */
+let shaky: WebhookReceiver;
+beforeAll(async () => {
+  [receiver, shaky] = await Promise.all([startWebhookReceiver(), startWebhookReceiver()]);
+  gateway = await startGateway({
+    admittedOrigins: [receiver.origin, shaky.origin],
+    latencyMs: 20,
+    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+    env: { WEBHOOK_TIMEOUT_MS: '1000', WEBHOOK_RETRY_DELAYS_MS: '100,100' },
+  });
+});
+afterAll(async () => {
+  await gateway.expectSettled();
+  await gateway.close();
+  receiver.close();
+  shaky.close();
+});
+
+interface WebhookBody {
+  success: boolean;
+  data: {
+    jobId: string;
+    url: string;
+    state: string;
+    attempts: number;
+    nextAttemptAt: string | null;
+    deliveries: {
+      number: number;
+      outcome: string;
+      status: number | null;
+      error: string | null;
+      response: string | null;
+      durationMs: number;
+    }[];
+  };
+  error: string;
+}
+interface SecretBody {
+  secret: string;
+  generation: number;
+  replaced: { generation: number; retiresAt: string }[];
+}
+
+const imagePath = '/api/v1/studio/image/generate';
+const start = async (webhookUrl: string, prompt = 'a tree', caller = gateway.caller) => {
+  const accepted = await gateway.call(imagePath, {
+    body: { prompt, async: true, webhookUrl },
+    key: caller.key,
+  });
+  expect(accepted.status).toBe(202);
+  return accepted.body.data.jobId;
+};
+const webhookOf = async (jobId: string, caller = gateway.caller) =>
+  (await gateway.call<WebhookBody>(`/api/v1/studio/jobs/${jobId}/webhook`, { key: caller.key }))
+    .body.data;
+const redeliver = (jobId: string) =>
+  gateway.call<WebhookBody>(`/api/v1/studio/jobs/${jobId}/webhook/redeliver`, { method: 'POST' });
+const untilState = async (jobId: string, state: string) => {
+  await until(async () => expect((await webhookOf(jobId)).state).toBe(state));
+  return webhookOf(jobId);
+};
+const secretOf = async (caller: TestCaller) =>
+  (await gateway.call<SecretBody>('/api/v1/webhooks/secret', { key: caller.key })).body;
+const verify = (secret: string, { text, headers }: ReceivedWebhook) =>
+  new Webhook(secret).verify(text, headers);
+const only = (hooks: ReceivedWebhook[]): ReceivedWebhook => {
+  const [hook] = hooks;
+  if (!hook || hooks.length > 1) throw new Error(`${hooks.length} webhooks, not one`);
+  return hook;
+};
+
+// Most of a test is waiting: they wait together.
+describe.concurrent('a webhook', () => {
+  it('tells the job as GET shows it, signed, with URLs that read', async () => {
+    const jobId = await start(receiver.at('/completed'));
+    const hook = only(await receiver.untilReceived('/completed'));
+    const { secret } = await secretOf(gateway.caller);
+    expect(verify(secret, hook)).toEqual(hook.body);
+    expect(hook.headers['content-type']).toBe('application/json');
+    const job = await gateway.call(`/api/v1/studio/jobs/${jobId}`);
+    const images = [{ ...job.body.data.result.images[0], url: expect.any(String) }];
+    expect(hook.body).toEqual({
+      type: 'studio.job.completed',
+      timestamp: expect.any(String),
+      data: { ...job.body.data, result: { ...job.body.data.result, images } },
+    });
+    expect(await download(hook.body.data.result?.images[0]?.url ?? '')).not.toHaveLength(0);
+    const told = await untilState(jobId, 'delivered');
+    expect(told).toMatchObject({
+      jobId,
+      url: receiver.at('/completed'),
+      attempts: 1,
+      nextAttemptAt: null,
+      deliveries: [{ number: 1, outcome: 'delivered', status: 204, error: null, response: '' }],
+    });
+  });
+
+  it('tells of a job that failed, and of one that was canceled', async () => {
+    await start(receiver.at('/failed'), '[[fail:422]] a tree');
+    const failed = only(await receiver.untilReceived('/failed'));
+    expect(failed.body).toMatchObject({
+      type: 'studio.job.failed',
+      data: { status: 'failed', done: true, result: null, billing: { state: 'released' } },
+    });
+    const jobId = await start(receiver.at('/canceled'), '[[slow:60s]] a tree');
+    await until(async () => expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1));
+    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
+    const canceled = only(await receiver.untilReceived('/canceled'));
+    expect(canceled.body).toMatchObject({
+      type: 'studio.job.canceled',
+      data: { jobId, status: 'canceled', error: { code: 'CANCELED' } },
+    });
+  });
+
+  it('is sent for a synchronous request too, whose answer does not wait for it', async () => {
+    const held: (() => void)[] = [];
+    const webhookUrl = receiver.at('/slow', (response) => {
+      held.push(() => response.writeHead(200).end());
+    });
+    const answer = await gateway.call(imagePath, { body: { prompt: 'a tree', webhookUrl } });
+    expect(answer.status).toBe(200);
+    await receiver.untilReceived('/slow');
+    for (const release of held) release();
+  });
+
+  it('goes with a form', async () => {
+    const spoken = await gateway.call('/api/v1/studio/voiceover/generate', {
+      body: { text: 'Hear me', title: 'Title' },
+    });
+    const form = new FormData();
+    form.set(
+      'file',
+      new Blob([await download(spoken.body.data.url)], { type: 'audio/mpeg' }),
+      'a.mp3',
+    );
+    form.set('webhookUrl', receiver.at('/form'));
+    const answer = await fetch(`${gateway.url}/api/v1/studio/audio/transcribe`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.caller.key}` },
+      body: form,
+    });
+    expect([200, 202]).toContain(answer.status);
+    const hook = only(await receiver.untilReceived('/form'));
+    expect(hook.body).toMatchObject({ type: 'studio.job.completed', data: { done: true } });
+  });
+
+  it('is part of what an Idempotency-Key stands for', async () => {
+    const headers = { 'idempotency-key': 'with-webhook' };
+    const body = { prompt: 'a tree', webhookUrl: receiver.at('/keyed') };
+    expect((await gateway.call(imagePath, { body, headers })).status).toBe(200);
+    const again = await gateway.call(imagePath, { body, headers });
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    const other = { ...body, webhookUrl: receiver.at('/other') };
+    expect((await gateway.call(imagePath, { body: other, headers })).status).toBe(422);
+    only(await receiver.untilReceived('/keyed'));
+  });
+
+  it('costs a job without one nothing: no row, no event', async () => {
+    const answer = await gateway.call(imagePath, {
+      body: { prompt: 'a tree' },
+      headers: { prefer: 'respond-async' },
+    });
+    const { jobId } = answer.body.data;
+    await gateway.untilDone(jobId);
+    const handle = gateway.api.client.workflow.getHandle(jobId);
+    await handle.result();
+    const { events } = await handle.fetchHistory();
+    expect(events?.some((event) => event.startChildWorkflowExecutionInitiatedEventAttributes)).toBe(
+      false,
+    );
+    const missing = await gateway.call(`/api/v1/studio/jobs/${jobId}/webhook`);
+    expect([missing.status, missing.body.error]).toEqual([404, 'NOT_FOUND']);
+  });
+
+  it('adds nothing to the history of its job but the start of the delivery', async () => {
+    const jobId = await start(receiver.at('/history'));
+    await receiver.untilReceived('/history');
+    const handle = gateway.api.client.workflow.getHandle(jobId);
+    await handle.result();
+    const { events } = await handle.fetchHistory();
+    const settled = events?.findIndex(
+      (event) => event.startChildWorkflowExecutionInitiatedEventAttributes,
+    );
+    // Initiated, started, the task that this wakes (3), the search attributes, the end.
+    expect(events?.slice(settled).length).toBe(7);
+  });
+});
+
+describe.concurrent('a receiver that', () => {
+  it('fails is asked again, with the same id and a fresh signature, until it takes it', async () => {
+    const webhookUrl = receiver.at('/flaky', (response, count) => {
+      response.writeHead(count < 3 ? 500 : 200).end(`answer ${count}\0`);
+    });
+    const jobId = await start(webhookUrl);
+    const hooks = await receiver.untilReceived('/flaky', 3);
+    expect(new Set(hooks.map((hook) => hook.headers['webhook-id'])).size).toBe(1);
+    const { secret } = await secretOf(gateway.caller);
+    for (const hook of hooks) verify(secret, hook);
+    const told = await untilState(jobId, 'delivered');
+    expect(
+      told.deliveries.map(({ number, outcome, status, response }) => [
+        number,
+        outcome,
+        status,
+        response,
+      ]),
+    ).toEqual([
+      [3, 'delivered', 200, 'answer 3'],
+      [2, 'failed', 500, 'answer 2'],
+      [1, 'failed', 500, 'answer 1'],
+    ]);
+  });
+
+  it('redirects is not followed', async () => {
+    const elsewhere = receiver.at('/elsewhere');
+    const webhookUrl = receiver.at('/redirects', (response) => {
+      response.writeHead(307, { location: elsewhere }).end();
+    });
+    const jobId = await start(webhookUrl);
+    const told = await untilState(jobId, 'failed');
+    expect(told.deliveries.map(({ status }) => status)).toEqual([307, 307, 307]);
+    expect(receiver.received('/elsewhere')).toEqual([]);
+  });
+
+  it('says 410 is never asked again', async () => {
+    const webhookUrl = receiver.at('/gone', (response) => response.writeHead(410).end());
+    const jobId = await start(webhookUrl);
+    const told = await untilState(jobId, 'gone');
+    expect(told.deliveries).toMatchObject([{ outcome: 'gone', status: 410 }]);
+  });
+
+  it('says Retry-After is given that time', async () => {
+    const arrivedAtMs: number[] = [];
+    const webhookUrl = receiver.at('/later', (response, count) => {
+      arrivedAtMs.push(Date.now());
+      response.writeHead(count === 1 ? 503 : 200, { 'retry-after': '2' }).end();
+    });
+    await start(webhookUrl);
+    await receiver.untilReceived('/later', 2);
+    const [first = 0, second = 0] = arrivedAtMs;
+    // The waits of this gateway are 100 ms.
+    expect(second - first).toBeGreaterThan(1900);
+  });
+
+  it('never answers is given up on after the timeout, and the job has long been done', async () => {
+    const webhookUrl = receiver.at('/silent', () => {});
+    const jobId = await start(webhookUrl);
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
+    await receiver.untilReceived('/silent', 2);
+    const told = await webhookOf(jobId);
+    expect(told.deliveries.at(-1)).toMatchObject({
+      outcome: 'failed',
+      status: null,
+      error: 'unreachable: no answer within 1000 ms',
+    });
+  });
+
+  it('is down gets it once it is up, and an endless answer is cut', async () => {
+    const webhookUrl = shaky.at('/up-again', (response) => {
+      response.writeHead(200);
+      const more = setInterval(() => response.write('x'.repeat(4096)), 5);
+      response.once('close', () => clearInterval(more));
+    });
+    await shaky.down();
+    const jobId = await start(webhookUrl);
+    await until(async () =>
+      expect((await webhookOf(jobId)).deliveries.at(-1)?.error).toBe(
+        'unreachable: the URL could not be reached',
+      ),
+    );
+    await shaky.up();
+    await redeliver(jobId);
+    await shaky.untilReceived('/up-again');
+    const told = await untilState(jobId, 'delivered');
+    expect(told.deliveries[0]?.response).toBe('x'.repeat(1024));
+  });
+});
+
+describe.concurrent('a webhookUrl that', () => {
+  it.each([
+    ['is no text', 17],
+    ['is no URL', 'receiver'],
+    ['is not https', 'http://example.com/hook'],
+    ['is another scheme', 'ftp://example.com/hook'],
+    ['is a private address', 'https://10.0.0.1/hook'],
+    ['is the loopback in disguise', 'https://0x7f000001/hook'],
+    ['is a mapped address', 'https://[::ffff:127.0.0.1]/hook'],
+    ['is a private name', 'https://metadata.internal/hook'],
+    ['carries credentials', 'https://me:secret@example.com/hook'],
+    ['is too long', `https://example.com/${'x'.repeat(2048)}`],
+  ])('%s is refused before anything is reserved', async (_why, webhookUrl) => {
+    const answer = await gateway.call(imagePath, { body: { prompt: 'a tree', webhookUrl } });
+    expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
+    expect(answer.body.details).toMatchObject([{ path: 'webhookUrl' }]);
+  });
+
+  it('turns out to be private when it is called is not called', async () => {
+    const jobId = await start(receiver.at('/rebound'), '[[slow:500ms]] a tree');
+    // As a name would that resolves to something else by then.
+    await gateway.database.query(
+      `UPDATE webhook SET url = 'https://127.0.0.1/hook' WHERE job_id = '${jobId}'`,
+    );
+    const told = await untilState(jobId, 'failed');
+    expect(told.deliveries.map(({ error }) => error)).toEqual(
+      Array.from({ length: 3 }, () => 'refused: the host does not have a public address'),
+    );
+  });
+
+  it('is of a refused job leaves nothing behind', async () => {
+    const poor = await gateway.newCaller({ credits: 0 });
+    const answer = await gateway.call(imagePath, {
+      body: { prompt: 'a tree', webhookUrl: receiver.at('/poor') },
+      key: poor.key,
+    });
+    expect(answer.status).toBe(402);
+    const rows = await gateway.database.query('SELECT 1 FROM webhook WHERE organization_id = $1', [
+      poor.organizationId,
+    ]);
+    expect(rows).toEqual([]);
+  });
+});
+
+describe.concurrent('redelivery', () => {
+  it('sends the same message again, with URLs signed anew', async () => {
+    const jobId = await start(receiver.at('/again'));
+    await untilState(jobId, 'delivered');
+    const asked = await redeliver(jobId);
+    expect([asked.status, asked.body.data.state]).toEqual([202, 'delivering']);
+    const [first, second] = await receiver.untilReceived('/again', 2);
+    expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id']);
+    expect(second?.body.type).toBe(first?.body.type);
+    expect((await untilState(jobId, 'delivered')).attempts).toBe(2);
+  });
+
+  it('hurries one that waits', async () => {
+    let open = false;
+    const webhookUrl = receiver.at('/hurried', (response) => {
+      response.writeHead(open ? 200 : 503, { 'retry-after': '600' }).end();
+    });
+    const jobId = await start(webhookUrl);
+    await until(async () => expect((await webhookOf(jobId)).deliveries[0]?.outcome).toBe('failed'));
+    expect(Date.parse((await webhookOf(jobId)).nextAttemptAt ?? '') - Date.now()).toBeGreaterThan(
+      500_000,
+    );
+    open = true;
+    await redeliver(jobId);
+    await untilState(jobId, 'delivered');
+  });
+
+  it('is refused while the job runs, for no webhook, and for foreign jobs', async () => {
+    const jobId = await start(receiver.at('/running'), '[[slow:60s]] a tree');
+    expect((await redeliver(jobId)).body.error).toBe('JOB_NOT_DONE');
+    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
+    await receiver.untilReceived('/running');
+    const stranger = await gateway.newCaller({ credits: 1 });
+    for (const [path, method] of [
+      [`/api/v1/studio/jobs/${jobId}/webhook`, 'GET'],
+      [`/api/v1/studio/jobs/${jobId}/webhook/redeliver`, 'POST'],
+    ] as const) {
+      const foreign = await gateway.call(path, { key: stranger.key, method });
+      expect([foreign.status, foreign.body.error]).toEqual([404, 'JOB_NOT_FOUND']);
+    }
+  });
+});
+
+describe('the secret', () => {
+  it('is of the organization alone, and only for keys that may make keys', async () => {
+    const other = await gateway.newCaller({ credits: 1 });
+    const { secret } = await secretOf(gateway.caller);
+    expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
+    expect((await secretOf(other)).secret).not.toBe(secret);
+    const narrow = await gateway.newCaller({ credits: 1, scopes: ['studio:read', 'keys:read'] });
+    const refused = await gateway.call('/api/v1/webhooks/secret', { key: narrow.key });
+    expect([refused.status, refused.body.error]).toEqual([403, 'FORBIDDEN']);
+  });
+
+  it('is rotated: for the overlap both sign; after it, or at once, only the new one', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const before = await secretOf(caller);
+    const rotate = (body?: object) =>
+      gateway.call<SecretBody>('/api/v1/webhooks/secret/rotate', {
+        key: caller.key,
+        method: 'POST',
+        ...(body && { body }),
+        headers: { 'idempotency-key': `rotate-${JSON.stringify(body ?? null)}` },
+      });
+    const after = await rotate();
+    expect(after.status).toBe(200);
+    expect(after.headers.get('cache-control')).toContain('no-store');
+    expect(after.body).toMatchObject({ generation: 2, replaced: [{ generation: 1 }] });
+    const endsInMs = Date.parse(after.body.replaced[0]?.retiresAt ?? '') - Date.now();
+    expect(Math.abs(endsInMs - 86_400_000)).toBeLessThan(60_000);
+    const again = await rotate();
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    expect(again.body).toEqual(after.body);
+
+    await start(receiver.at('/overlap'), 'a tree', caller);
+    const both = only(await receiver.untilReceived('/overlap'));
+    for (const { secret } of [before, after.body]) verify(secret, both);
+    const stranger = await secretOf(gateway.caller);
+    expect(() => verify(stranger.secret, both)).toThrow('No matching signature found');
+
+    const last = (await rotate({ overlapSeconds: 0 })).body;
+    expect(last).toMatchObject({ generation: 3, replaced: [] });
+    await start(receiver.at('/at-once'), 'a tree', caller);
+    const one = only(await receiver.untilReceived('/at-once'));
+    verify(last.secret, one);
+    for (const { secret } of [before, after.body]) {
+      expect(() => verify(secret, one)).toThrow('No matching signature found');
+    }
+  });
+
+  it('does not verify what was changed on the way', async () => {
+    const { secret } = await secretOf(gateway.caller);
+    const hook = receiver.received('/completed')[0];
+    if (!hook) throw new Error('a webhook arrived');
+    const text = hook.text.replace('completed', 'failed');
+    expect(() => verify(secret, { ...hook, text })).toThrow('No matching signature found');
+    const headers = { ...hook.headers, 'webhook-id': 'msg_other' };
+    expect(() => verify(secret, { ...hook, headers })).toThrow('No matching signature found');
+  });
+});
+
+describe.concurrent('operators', () => {
+  it('see what does not get through, and deliver it again', async () => {
+    let open = false;
+    const webhookUrl = receiver.at('/operators', (response) => {
+      response.writeHead(open ? 200 : 500).end();
+    });
+    const caller = await gateway.newCaller({ credits: 100 });
+    const jobId = await start(webhookUrl, 'a tree', caller);
+    await until(async () => expect((await webhookOf(jobId, caller)).state).toBe('failed'));
+    const key = gateway.config.ADMIN_API_KEY;
+    const list = async () =>
+      (
+        await gateway.call<{ data: { jobId: string }[] }>(
+          `/api/admin/v1/webhooks?organizationId=${caller.organizationId}`,
+          { key },
+        )
+      ).body.data;
+    expect(await list()).toMatchObject([
+      { jobId, state: 'failed', attempts: 3, lastStatus: 500, lastError: null },
+    ]);
+    open = true;
+    const asked = await gateway.call(`/api/admin/v1/jobs/${jobId}/webhook/redeliver`, {
+      key,
+      body: { actor: 'olga', reason: 'ticket 9' },
+    });
+    expect(asked.status).toBe(202);
+    await until(async () => expect((await webhookOf(jobId, caller)).state).toBe('delivered'));
+    expect(await list()).toEqual([]);
+    const actions = await gateway.call<{ data: { action: string; subject: string }[] }>(
+      `/api/admin/v1/actions?organizationId=${caller.organizationId}`,
+      { key },
+    );
+    expect(actions.body.data).toMatchObject([
+      { action: 'webhook.redelivery_asked', subject: jobId },
+    ]);
+  });
+
+  it('stop a delivery by canceling its workflow', async () => {
+    const webhookUrl = receiver.at('/stopped', (response) => {
+      response.writeHead(503, { 'retry-after': '600' }).end();
+    });
+    const jobId = await start(webhookUrl);
+    await receiver.untilReceived('/stopped');
+    await gateway.api.client.workflow.getHandle(`${jobId}-webhook`).cancel();
+    await untilState(jobId, 'failed');
+  });
+});
+
+describe('a delivery that nobody makes', () => {
+  it('is made by the sweeper: of a job that it settled, and of a workflow that was lost', async () => {
+    const lost = await start(receiver.at('/lost'), '[[slow:60s]] a tree');
+    await until(async () => expect(await gateway.sandbox.submits({ jobId: lost })).toHaveLength(1));
+    await gateway.api.client.workflow.getHandle(lost).terminate('test');
+    let open = false;
+    const webhookUrl = receiver.at('/wiped', (response) => {
+      response.writeHead(open ? 200 : 503, { 'retry-after': '600' }).end();
+    });
+    const wiped = await start(webhookUrl);
+    await until(async () => expect((await webhookOf(wiped)).deliveries[0]?.outcome).toBe('failed'));
+    await gateway.api.client.workflow.getHandle(`${wiped}-webhook`).terminate('test');
+    open = true;
+    await gateway.database.query(`UPDATE webhook SET overdue_at = now() WHERE job_id = '${wiped}'`);
+    await gateway.spawn('worker', { SWEEP_INTERVAL_MS: '300', RESERVATION_TTL_MS: '1000' });
+    await gateway.database.query(
+      `UPDATE reservation SET expires_at = now() WHERE id = '${lost}' AND state = 'reserved'`,
+    );
+    await untilState(wiped, 'delivered');
+    await until(async () => expect(receiver.received('/lost').length).toBe(1));
+    expect(only(receiver.received('/lost')).body).toMatchObject({
+      type: 'studio.job.failed',
+      data: { jobId: lost, error: { code: 'JOB_LOST' } },
+    });
+  });
+});

@@ -1,0 +1,61 @@
+/** The receiver of docs/webhooks.md, run as it stands there. */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { freePort } from '../../stack/free-port.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { until } from '../harness/webhook-receiver.ts';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+let gateway: TestGateway;
+let port: number;
+let directory: string;
+beforeAll(async () => {
+  port = await freePort();
+  // Where it finds the packages of this project.
+  await mkdir(`${root}.cache`, { recursive: true });
+  directory = await mkdtemp(`${root}.cache/receiver-`);
+  gateway = await startGateway({
+    admittedOrigins: [`http://127.0.0.1:${port}`],
+    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+  });
+});
+afterAll(async () => {
+  await gateway.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+it('takes what the gateway sends, and nothing else', async () => {
+  const text = await readFile(`${root}docs/webhooks.md`, 'utf8');
+  const [, snippet = ''] = /```js\n(.+?)```/s.exec(text) ?? [];
+  expect(snippet).toContain('webhook.verify');
+  await writeFile(`${directory}/receiver.mjs`, snippet);
+  const told = await gateway.call<{ secret: string }>('/api/v1/webhooks/secret');
+  const child = fork(`${directory}/receiver.mjs`, {
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+    env: { PATH: process.env['PATH'], WEBHOOK_SECRET: told.body.secret, PORT: String(port) },
+  });
+  let said = '';
+  child.stdout?.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  const webhookUrl = `http://127.0.0.1:${port}/`;
+  await until(() => fetch(webhookUrl));
+  const answer = await gateway.call('/api/v1/studio/image/generate', {
+    body: { prompt: 'a tree', webhookUrl, async: true },
+  });
+  const { jobId } = answer.body.data;
+  await until(() => expect(said).toBe(`studio.job.completed ${jobId}\n`));
+  const forged = await fetch(webhookUrl, {
+    method: 'POST',
+    headers: {
+      'webhook-id': 'msg_1',
+      'webhook-timestamp': String(Math.floor(Date.now() / 1000)),
+      'webhook-signature': 'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',
+    },
+    body: '{}',
+  });
+  expect(forged.status).toBe(400);
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+});

@@ -1,0 +1,172 @@
+/** Idempotency-Key on chat: one key, one chat that is paid for; its answer is given again. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { chatsOf, settledChatsOf } from './chat-account.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ worker: false });
+});
+afterEach(async () => {
+  await gateway.api.services.chat.drained();
+  await gateway.expectSettled();
+});
+afterAll(() => gateway.close());
+
+const bodyOf = (content: string, more: object = {}) => ({
+  model: 'gpt-4o',
+  messages: [{ role: 'user', content }],
+  ...more,
+});
+
+interface Told {
+  status: number;
+  text: string;
+  replayed: string | null;
+  type: string | null;
+  retryAfter: string | null;
+}
+
+async function chat(caller: TestCaller, body: object, key: string, path = ''): Promise<Told> {
+  const answer = await fetch(`${gateway.url}/api/v1/chat${path}`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${caller.key}`,
+      'content-type': 'application/json',
+      'idempotency-key': key,
+    },
+    body: JSON.stringify(body),
+  });
+  return {
+    status: answer.status,
+    text: await answer.text(),
+    replayed: answer.headers.get('idempotent-replayed'),
+    type: answer.headers.get('content-type'),
+    retryAfter: answer.headers.get('retry-after'),
+  };
+}
+
+const errorOf = ({ text }: Told): string => JSON.parse(text).error;
+const newCaller = () => gateway.newCaller({ credits: 100 });
+
+describe('a repeated chat', () => {
+  it.each([
+    ['service style', '', {}],
+    ['OpenAI style', '/completions', {}],
+    ['a stream', '', { stream: true }],
+    ['an OpenAI stream', '/completions', { stream: true, stream_options: { include_usage: true } }],
+  ])('gets the same bytes and pays once: %s', async (_name, path, more) => {
+    const caller = await newCaller();
+    const body = bodyOf('[[words:20]]', more);
+    const first = await chat(caller, body, 'k', path);
+    expect([first.status, first.replayed]).toEqual([200, null]);
+    const again = await chat(caller, body, 'k', path);
+    expect(again).toEqual({ ...first, replayed: 'true' });
+    expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
+  });
+
+  it('is refused when it is another request, or on another path', async () => {
+    const caller = await newCaller();
+    await chat(caller, bodyOf('a'), 'k');
+    const other = await chat(caller, bodyOf('b'), 'k');
+    expect([other.status, errorOf(other)]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED']);
+    const elsewhere = await chat(caller, bodyOf('a'), 'k', '/completions');
+    expect([elsewhere.status, errorOf(elsewhere)]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED']);
+    expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
+  });
+
+  it('is another chat for another organization', async () => {
+    const [ann, bob] = [await newCaller(), await newCaller()];
+    await chat(ann, bodyOf('a'), 'k');
+    expect((await chat(bob, bodyOf('a'), 'k')).replayed).toBe(null);
+    expect(await settledChatsOf(gateway, bob)).toHaveLength(1);
+  });
+
+  it('is asked to come back while the first is being answered; then it gets its answer', async () => {
+    const caller = await newCaller();
+    const body = bodyOf('[[slow:700ms]] a');
+    const first = chat(caller, body, 'k');
+    await expect.poll(() => chatsOf(gateway, caller)).toHaveLength(1);
+    const racing = await Promise.all(Array.from({ length: 5 }, () => chat(caller, body, 'k')));
+    for (const answer of racing) {
+      expect([answer.status, errorOf(answer)]).toEqual([409, 'REQUEST_IN_PROGRESS']);
+      expect(Number(answer.retryAfter)).toBeGreaterThan(0);
+    }
+    const { text } = await first;
+    await expect.poll(async () => (await chat(caller, body, 'k')).text).toBe(text);
+    expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
+  });
+});
+
+describe('a key is free again', () => {
+  it('after a refusal', async () => {
+    const caller = await newCaller();
+    const refused = await chat(caller, bodyOf('a', { max_tokens: 0 }), 'k');
+    expect(refused.status).toBe(400);
+    const poor = await gateway.newCaller({ credits: 0 });
+    expect((await chat(poor, bodyOf('a'), 'k')).status).toBe(402);
+    await gateway.api.services.ledger.grant({
+      organizationId: poor.organizationId,
+      id: 'more',
+      amountMicro: 100_000_000,
+      actor: 'test',
+      reason: 'test',
+    });
+    expect((await chat(poor, bodyOf('a'), 'k')).status).toBe(200);
+    expect((await chat(caller, bodyOf('a'), 'k')).status).toBe(200);
+  });
+
+  it('after a failure that cost nothing', async () => {
+    const caller = await newCaller();
+    for (const stream of [false, true]) {
+      const body = bodyOf('[[fail:500]]', { stream });
+      const key = `k-${stream}`;
+      expect((await chat(caller, body, key)).status).toBe(500);
+      expect((await chat(caller, body, key)).status).toBe(500);
+    }
+    const chats = await settledChatsOf(gateway, caller);
+    expect(chats.map(({ state }) => state)).toEqual(Array.from({ length: 4 }, () => 'released'));
+  });
+});
+
+describe('a key whose chat was charged without an answer to keep', () => {
+  it('says so, and never pays again: a stream that broke', async () => {
+    const caller = await newCaller();
+    const body = bodyOf('[[words:20]] [[stream-cut:3]]', { stream: true });
+    const broken = await chat(caller, body, 'k');
+    expect(broken.text).not.toContain('[DONE]');
+    await settledChatsOf(gateway, caller);
+    // The charge may be ahead of the answer for a moment; the database's clock is not ours to turn.
+    expect(errorOf(await chat(caller, body, 'k'))).toBe('REQUEST_IN_PROGRESS');
+    await gateway.database.query(
+      `UPDATE reservation SET settled_at = settled_at - interval '1 minute'
+       WHERE organization_id = '${caller.organizationId}'`,
+    );
+    const again = await chat(caller, body, 'k');
+    expect([again.status, errorOf(again)]).toEqual([409, 'ANSWER_NOT_KEPT']);
+    expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
+  });
+
+  it('is kept when the caller left before a whole answer came', async () => {
+    const caller = await newCaller();
+    const body = bodyOf('[[slow:500ms]] a');
+    const leaving = new AbortController();
+    const left = fetch(`${gateway.url}/api/v1/chat`, {
+      method: 'POST',
+      signal: leaving.signal,
+      headers: {
+        authorization: `Bearer ${caller.key}`,
+        'content-type': 'application/json',
+        'idempotency-key': 'k',
+      },
+      body: JSON.stringify(body),
+    }).catch(() => null);
+    await expect.poll(() => chatsOf(gateway, caller)).toHaveLength(1);
+    await sleep(50);
+    leaving.abort();
+    await left;
+    await expect.poll(async () => (await chat(caller, body, 'k')).replayed).toBe('true');
+    expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
+  });
+});
