@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { ErrorCode } from '../../domain/errors.ts';
 import type { Capability } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
+import { idempotencyKeyText } from '../studio/idempotency.ts';
 import { creditsSchema, ticketSchema } from './job-operations.ts';
 import type { AnswerDescription, Operation } from './operation.ts';
 
@@ -30,10 +31,7 @@ const studioErrors: readonly ErrorCode[] = [
 ];
 
 const headers = z.object({
-  'Idempotency-Key': z
-    .string()
-    .min(1)
-    .max(255)
+  'Idempotency-Key': idempotencyKeyText
     .optional()
     .meta({ description: 'The same key and body give the same job; another body is refused.' }),
   Prefer: z.string().optional().meta({

@@ -15,7 +15,7 @@ import { authorize } from '../middleware/authenticate.ts';
 import { parseWith } from '../middleware/body.ts';
 import type { Admission } from '../studio/admission.ts';
 import type { Hearing } from '../studio/hearing.ts';
-import type { Claim, Idempotency } from '../studio/idempotency.ts';
+import { idempotencyKeyText, type Claim, type Idempotency } from '../studio/idempotency.ts';
 import type { JobView } from '../studio/job-view.ts';
 import { measurePrices } from '../studio/measured-prices.ts';
 import { completePlan, type Planned } from '../studio/planner.ts';
@@ -30,10 +30,7 @@ interface StudioRoutesDeps {
   view: JobView;
 }
 
-/** Printable ASCII, 1–255 characters (design §4). */
-const idempotencyKey = z.object({
-  'Idempotency-Key': z.string().regex(/^[\x21-\x7e]{1,255}$/, 'must be 1–255 printable characters'),
-});
+const idempotencyKey = z.object({ 'Idempotency-Key': idempotencyKeyText });
 
 /** Adds the routes of all capabilities. */
 export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutesDeps): void {

@@ -5,6 +5,11 @@ import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 
+/** The header's value: printable ASCII, 1–255 characters (design §4). */
+export const idempotencyKeyText = z
+  .string()
+  .regex(/^[\x21-\x7e]{1,255}$/, 'must be 1–255 printable characters');
+
 /** A request that names a key. */
 export interface KeyedRequest {
   organizationId: string;
