@@ -29,7 +29,8 @@ export function modelId(models: readonly { id: string }[], standard: string) {
     .max(100)
     .default(standard)
     .meta({
-      description: `One of: ${models.map((model) => model.id).join(', ')}`,
+      // Described, not validated: an unknown model has an error of its own.
+      enum: models.map((model) => model.id),
       example: standard,
     });
 }

@@ -12,7 +12,11 @@ import { isPersisted, showPicture, shownPictureData } from './stored-picture.ts'
 const request = z.strictObject({
   imageUrl: mediaUrl,
   model: modelId(backgroundRemovers, 'General Use (Light)'),
-  operatingResolution: z.string().max(16).default('1024x1024'),
+  operatingResolution: z
+    .string()
+    .max(16)
+    .default('1024x1024')
+    .meta({ enum: backgroundRemovers[0]?.parameters['operatingResolution']?.oneOf }),
   refineForeground: z.boolean().default(true),
   persistToStorage: z.boolean().default(false),
   async: z.boolean().optional(),

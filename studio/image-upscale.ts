@@ -14,7 +14,7 @@ const request = z.strictObject({
   imageUrl: mediaUrl,
   scaleFactor: z.union([z.literal(2), z.literal(4), z.literal(6)]).optional(),
   service: modelId(upscalers, 'service_a'),
-  model: z.string().max(64).optional(),
+  model: z.string().max(64).optional().meta({ enum: upscalers[0]?.parameters['model']?.oneOf }),
   faceEnhancement: z.boolean().optional(),
   persistToStorage: z.boolean().default(false),
   async: z.boolean().optional(),

@@ -41,7 +41,8 @@ export const musicModelId = z
   .string()
   .max(100)
   .default(audioModels.music.id)
-  .meta({ description: `One of: ${audioModels.music.id}`, example: audioModels.music.id });
+  // Described, not validated: another id has an error of its own.
+  .meta({ enum: [audioModels.music.id], example: audioModels.music.id });
 
 /** @throws GatewayError UNKNOWN_MODEL listing what exists */
 export function refuseOtherMusicModel(id: string): void {

@@ -10,7 +10,7 @@ export function errorAnswers(logger: Logger): Middleware<RequestState> {
   return async (ctx, next) => {
     try {
       await next();
-      if (ctx.status === 404 && ctx.body === undefined) throw new GatewayError('NOT_FOUND');
+      if (ctx.status === 404 && ctx.body === undefined) throw unanswered(ctx);
     } catch (error) {
       const known = error instanceof GatewayError ? error : translate(error);
       if (known.status >= 500) {
@@ -19,6 +19,21 @@ export function errorAnswers(logger: Logger): Middleware<RequestState> {
       answer(ctx, known);
     }
   };
+}
+
+/** No route took the request: its path is unknown, or known for other methods only. */
+function unanswered(ctx: Context): GatewayError {
+  const layers: unknown[] = Array.isArray(ctx['matched']) ? ctx['matched'] : [];
+  const methods = new Set(layers.flatMap(methodsOf));
+  if (methods.size === 0) return new GatewayError('NOT_FOUND');
+  ctx.set('Allow', [...methods].join(', '));
+  return new GatewayError('METHOD_NOT_ALLOWED');
+}
+
+/** Of a layer that matched the path; middleware has none. */
+function methodsOf(layer: unknown): string[] {
+  if (typeof layer !== 'object' || layer === null || !('methods' in layer)) return [];
+  return Array.isArray(layer.methods) ? layer.methods.map(String) : [];
 }
 
 function translate(error: unknown): GatewayError {

@@ -7,16 +7,12 @@ import type { Context } from '../context.ts';
 import { parseWith } from './body.ts';
 
 /** Printable ASCII, 1–255 characters (design §4). */
-const header = z.object({
-  'Idempotency-Key': z.string().regex(/^[\x21-\x7e]{1,255}$/, 'must be 1–255 printable characters'),
-});
+const text = z.string().regex(/^[\x21-\x7e]{1,255}$/, 'must be 1–255 printable characters');
+const header = z.object({ 'Idempotency-Key': text });
 
 /** The header as operations with it are described. */
 export const idempotencyHeader = {
-  'Idempotency-Key': z
-    .string()
-    .min(1)
-    .max(255)
+  'Idempotency-Key': text
     .optional()
     .meta({ description: 'The same key and body are one request; another body is refused.' }),
 };

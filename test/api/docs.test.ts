@@ -60,3 +60,22 @@ describe('the description', () => {
     for (const { path } of operations) expect(summary).toContain(path);
   });
 });
+
+describe('a path that is asked with another method', () => {
+  it.each([
+    ['PUT', '/api/v1/chat', 'POST'],
+    ['GET', '/api/v1/studio/image/generate', 'POST'],
+    ['PATCH', '/api/v1/api-keys', 'HEAD, GET, POST'],
+    ['POST', '/api/v1/models/gpt-4o', 'HEAD, GET'],
+    ['DELETE', '/api/v1/openapi.json', 'HEAD, GET'],
+  ])('%s %s is 405 and tells what is allowed', async (method, path, allowed) => {
+    const answer = await gateway.call(path, { method });
+    expect([answer.status, answer.body.error]).toEqual([405, 'METHOD_NOT_ALLOWED']);
+    expect(answer.headers.get('allow')).toBe(allowed);
+  });
+
+  it('is 404 when there is no such path', async () => {
+    const answer = await gateway.call('/api/v1/nothing', { method: 'PUT' });
+    expect([answer.status, answer.body.error]).toEqual([404, 'NOT_FOUND']);
+  });
+});
