@@ -147,8 +147,7 @@ describe('Postgres', () => {
       const asked = Array.from({ length: 200 }, (_, index) =>
         once(path, { prompt: `ice ${index}` }),
       );
-      const answers = await Promise.all(asked);
-      stack.freeze('postgres', false);
+      const answers = await Promise.all(asked).finally(() => stack.freeze('postgres', false));
       await expect.poll(readiness, { timeout: 5000 }).toBe(200);
       expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]));
       expect(answers[0]).toMatchObject(away);

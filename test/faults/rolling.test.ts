@@ -47,7 +47,10 @@ describe.runIf(isWhole)('a rolling restart under load', () => {
     async function call(index: number): Promise<void> {
       const urls = [...ready];
       const url = urls[index % urls.length];
-      if (url === undefined) return void (await sleep(20));
+      if (url === undefined) {
+        await sleep(20);
+        return;
+      }
       const slow = index % 10 === 0 ? '[[slow:2s]] ' : '';
       const answer = await fetch(`${url}/api/v1/studio/image/generate`, {
         method: 'POST',
