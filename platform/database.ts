@@ -46,6 +46,68 @@ const silenceTimeoutMs = 12_000;
 // slonik has no option for it; the driver reads its defaults at every connection.
 driverDefaults.query_timeout = silenceTimeoutMs;
 
+/** Waiting for a connection included: whoever asks is told by then that the database is away. */
+const answerTimeoutMs = 15_000;
+/** More questions under way than this are not waited for: it has been long silent. */
+const underWayMax = 5000;
+
+/** The database did not answer in time, or so many wait for it that asking is in vain. */
+class DatabaseSilentError extends Error {
+  override readonly name = 'DatabaseSilentError';
+}
+
+/** The methods that ask one question. */
+const questions = [
+  'any',
+  'anyFirst',
+  'exists',
+  'many',
+  'manyFirst',
+  'maybeOne',
+  'maybeOneFirst',
+  'one',
+  'oneFirst',
+  'query',
+] as const;
+
+/**
+ * Bounds how long a question may take, and how many there may be: the pool itself makes callers wait
+ * for a connection without an end, one after the other, while the server is frozen.
+ */
+function boundQuestions(pool: DatabasePool): void {
+  let underWay = 0;
+  const bounded =
+    (ask: (...given: unknown[]) => Promise<unknown>) =>
+    async (...given: unknown[]): Promise<unknown> => {
+      if (underWay >= underWayMax) throw new DatabaseSilentError('too many wait for the database');
+      underWay += 1;
+      let timer: NodeJS.Timeout | undefined;
+      const late = new Promise<never>((_, reject) => {
+        const give = (): void => reject(new DatabaseSilentError('the database does not answer'));
+        timer = setTimeout(give, answerTimeoutMs);
+      });
+      const asked = ask(...given).finally(() => {
+        underWay -= 1;
+      });
+      // Whoever asked may be gone when the pool gives up.
+      asked.catch(() => {});
+      try {
+        return await Promise.race([asked, late]);
+      } finally {
+        clearTimeout(timer);
+      }
+    };
+  for (const name of questions) {
+    const ask: unknown = Reflect.get(pool, name);
+    assert(typeof ask === 'function', `the pool has the method ${name}`);
+    Reflect.set(
+      pool,
+      name,
+      bounded((...given) => Reflect.apply(ask, pool, given)),
+    );
+  }
+}
+
 /** Opens the pool. Connections are made when first used; a lost server is met by the next query. */
 export async function openDatabase(options: DatabaseOptions): Promise<DatabasePool> {
   const pool = await createPool(options.url, {
@@ -72,6 +134,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
     withoutCorrelation(() => options.logger.warn({ error }, 'database.connection_lost')),
   );
   if (options.metrics) countConnections(pool, options.metrics);
+  boundQuestions(pool);
   return pool;
 }
 
@@ -114,7 +177,7 @@ const lostConnection =
 export function isDatabaseAway(error: unknown): boolean {
   if (error instanceof ConnectionError || error instanceof BackendTerminatedError) return true;
   if (error instanceof BackendTerminatedUnexpectedlyError) return true;
-  if (error instanceof StatementTimeoutError) return true;
+  if (error instanceof StatementTimeoutError || error instanceof DatabaseSilentError) return true;
   if (!(error instanceof Error)) return false;
   const code = 'code' in error ? String(error.code) : '';
   // Class 57P: shutting down or starting up; 53: out of connections, memory or disk; 08: connections.

@@ -2,6 +2,7 @@
  * A whole gateway in processes of its own, each of which can be killed, frozen and started again on
  * the same port with the same data: Postgres, Temporal, the sandbox, APIs and workers.
  */
+import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -308,8 +309,10 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
       },
       start,
       freeze(part, frozen) {
-        // Every part leads a process group of its own.
-        process.kill(-runningPart(part).pid, frozen ? 'SIGSTOP' : 'SIGCONT');
+        const { pid } = runningPart(part);
+        const signal = frozen ? 'SIGSTOP' : 'SIGCONT';
+        // Postgres puts each of its processes into a group of its own.
+        for (const one of [pid, ...childrenOf(pid)]) process.kill(one, signal);
       },
       async wipeTemporal() {
         await kill('temporal');
@@ -325,6 +328,15 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
     await close();
     throw error;
   }
+}
+
+function childrenOf(pid: number): number[] {
+  const listed = execFileSync('ps', ['-eo', 'pid=,ppid='], { encoding: 'utf8' });
+  return listed
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/).map(Number))
+    .filter(([, parent]) => parent === pid)
+    .map(([child = 0]) => child);
 }
 
 function readLog(path: string): string {

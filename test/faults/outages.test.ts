@@ -1,0 +1,282 @@
+/**
+ * What the gateway needs goes away and comes back: the processes live on, callers are told 503 with
+ * Retry-After, nothing accepted is lost. `FAULTS=all` adds what takes longer (docs/faults.md).
+ */
+import { execFileSync } from 'node:child_process';
+import { chownSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { runAudit } from '../../activities/audit.ts';
+import { openDatabase } from '../../platform/database.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { askPatiently, type PatientAnswer } from './caller.ts';
+import { startStack, type FaultStack } from './stack.ts';
+
+const isWhole = process.env['FAULTS'] === 'all';
+const path = '/api/v1/studio/image/generate';
+
+let stack: FaultStack;
+let pids: number[];
+beforeAll(async () => {
+  stack = await startStack();
+  pids = [stack.pidOf('api'), stack.pidOf('worker')];
+});
+afterEach(async () => {
+  expect([stack.pidOf('api'), stack.pidOf('worker')]).toEqual(pids);
+  expect(stack.takeLost()).toEqual([]);
+  await expect
+    .poll(() => stack.query(`SELECT id FROM reservation WHERE state = 'reserved'`))
+    .toEqual([]);
+  const logger = createLogger('test', 'silent');
+  const pool = await openDatabase({ url: stack.databaseUrl, poolMax: 1, logger });
+  const { checks } = await runAudit({ databaseUrl: stack.databaseUrl, pool });
+  await pool.end();
+  expect(checks.filter(({ subjects }) => subjects.length > 0)).toEqual([]);
+});
+afterAll(() => stack.close());
+
+/** A caller who repeats what failed, until it has an answer that stays. */
+function ask(prompt: string, urls: readonly string[] = [stack.url]): Promise<PatientAnswer> {
+  return askPatiently({
+    urls,
+    path,
+    key: stack.caller.key,
+    tag: `outage-${randomUUID()}`,
+    body: { prompt },
+    timeoutMs: 100_000,
+  });
+}
+
+interface Plain {
+  status: number;
+  retryAfter: string | null;
+  error: unknown;
+  tookMs: number;
+}
+
+async function once(target: string, body?: object): Promise<Plain> {
+  const startedAt = performance.now();
+  const answer = await fetch(stack.url + target, {
+    method: body ? 'POST' : 'GET',
+    headers: {
+      authorization: `Bearer ${stack.caller.key}`,
+      'content-type': 'application/json',
+    },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+  const told = (await answer.json()) as { error?: unknown };
+  return {
+    status: answer.status,
+    retryAfter: answer.headers.get('retry-after'),
+    error: told.error,
+    tookMs: performance.now() - startedAt,
+  };
+}
+
+const readiness = async (): Promise<number> => (await once('/readyz')).status;
+const away = { status: 503, error: 'SERVICE_UNAVAILABLE', retryAfter: expect.any(String) };
+
+/** Asks again and again until told to stop; every job has to be done in the end. */
+function load(count: number): { stop: () => Promise<PatientAnswer[]> } {
+  let stopped = false;
+  const answers: PatientAnswer[] = [];
+  const loops = Array.from({ length: count }, async (_, loop) => {
+    for (let index = 0; !stopped; index += 1) answers.push(await ask(`load ${loop} ${index}`));
+  });
+  return {
+    async stop() {
+      stopped = true;
+      await Promise.all(loops);
+      return answers;
+    },
+  };
+}
+
+/** The statuses that callers saw on the way to their answers. */
+const statusesOf = (answers: readonly PatientAnswer[]): number[] =>
+  [...new Set(answers.flatMap(({ statuses }) => statuses))].toSorted((a, b) => a - b);
+
+describe('Postgres', () => {
+  it('cuts every connection, idle and busy: nobody is told more than 503', async () => {
+    const running = load(4);
+    for (let cut = 0; cut < 5; cut += 1) {
+      await sleep(300);
+      await stack.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()`);
+    }
+    const answers = await running.stop();
+    expect(answers.length).toBeGreaterThan(4);
+    expect(answers.filter(({ outcome }) => outcome !== 'completed')).toEqual([]);
+    expect(statusesOf(answers).filter((status) => ![200, 202, 409, 503].includes(status))).toEqual(
+      [],
+    );
+    await expect.poll(readiness, { timeout: 5000 }).toBe(200);
+  });
+
+  it.runIf(isWhole)(
+    'is killed: 503 with Retry-After, then everything goes on within five seconds',
+    async () => {
+      const running = [ask('[[slow:1500ms]] a job under way'), ask('[[slow:2500ms]] another one')];
+      await expect
+        .poll(() => stack.query(`SELECT job_id FROM provider_call WHERE state = 'accepted'`))
+        .not.toEqual([]);
+      await stack.kill('postgres');
+      expect(await readiness()).toBe(503);
+      expect(await once(path, { prompt: 'a job in vain' })).toMatchObject(away);
+      expect(await once('/api/v1/usage')).toMatchObject(away);
+      expect((await once('/healthz')).status).toBe(200);
+      await stack.start('postgres');
+      await expect.poll(readiness, { timeout: 5000 }).toBe(200);
+      const answers = await Promise.all(running);
+      expect(answers.map(({ outcome }) => outcome)).toEqual(['completed', 'completed']);
+    },
+  );
+
+  it.runIf(isWhole)(
+    'is frozen: 503 instead of silence, and nothing piles up',
+    async () => {
+      const running = ask('[[slow:3s]] a job in the ice');
+      await expect
+        .poll(() => stack.query(`SELECT id FROM job WHERE status = 'queued'`))
+        .not.toEqual([]);
+      const rss = residentBytes(stack.pidOf('api'));
+      stack.freeze('postgres', true);
+      const asked = Array.from({ length: 200 }, (_, index) =>
+        once(path, { prompt: `ice ${index}` }),
+      );
+      const answers = await Promise.all(asked).finally(() => stack.freeze('postgres', false));
+      await expect.poll(readiness, { timeout: 5000 }).toBe(200);
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]));
+      expect(answers[0]).toMatchObject(away);
+      expect(Math.max(...answers.map(({ tookMs }) => tookMs))).toBeLessThan(40_000);
+      expect(residentBytes(stack.pidOf('api')) - rss).toBeLessThan(150e6);
+      expect((await running).outcome).toBe('completed');
+    },
+    120_000,
+  );
+
+  it.runIf(isWhole && canMount())(
+    'has a full disk: 503 until there is room again',
+    async () => {
+      const mount = join(stack.directory, 'small');
+      mkdirSync(mount);
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', mount]);
+      const tables = ['job', 'ledger_entry', 'reservation', 'idempotency_claim'];
+      const move = async (space: string): Promise<void> => {
+        for (const table of tables)
+          await stack.query(`ALTER TABLE ${table} SET TABLESPACE ${space}`);
+      };
+      const filler = join(mount, 'filler');
+      try {
+        const place = join(mount, 'place');
+        mkdirSync(place);
+        const { uid, gid } = statSync(join(stack.directory, 'postgres'));
+        chownSync(place, uid, gid);
+        await stack.query(`CREATE TABLESPACE small LOCATION '${place}'`);
+        await move('small');
+        try {
+          writeFileSync(filler, Buffer.alloc(9e6));
+        } catch {
+          // Full.
+        }
+        const noise = Array.from({ length: 120 }, () => ask(`a page of ${noiseOf(1900)}`));
+        await sleep(6000);
+        rmSync(filler);
+        const answers = await Promise.all(noise);
+        expect(answers.filter(({ outcome }) => outcome !== 'completed')).toEqual([]);
+        const statuses = statusesOf(answers);
+        expect(statuses).toContain(503);
+        expect(statuses.filter((status) => ![200, 202, 409, 503].includes(status))).toEqual([]);
+      } finally {
+        rmSync(filler, { force: true });
+        await move('pg_default');
+        await stack.query('DROP TABLESPACE small');
+        execFileSync('umount', [mount]);
+      }
+    },
+    150_000,
+  );
+});
+
+describe('Temporal', () => {
+  it('goes away: 503, webhooks are kept and delivered; an API that boots meanwhile waits', async () => {
+    const running = Array.from({ length: 4 }, (_, index) => ask(`[[slow:1500ms]] clock ${index}`));
+    const acceptedCalls = () =>
+      stack.query(`SELECT c.job_id FROM provider_call c JOIN job j ON j.id = c.job_id
+        WHERE c.state = 'accepted' AND j.status = 'queued'`);
+    await expect.poll(async () => (await acceptedCalls()).length).toBe(4);
+    await stack.kill('temporal');
+    await expect.poll(readiness).toBe(503);
+    const notified = async (state: string) =>
+      (await stack.query('SELECT job_id FROM notification WHERE state = $1', [state])).length;
+    const delivered = await notified('delivered');
+    await expect.poll(() => notified('received')).toBe(4);
+    expect(await once(path, { prompt: 'no clock' })).toMatchObject(away);
+
+    const booting = stack.start('api2');
+    const probe = async (target: string): Promise<number> =>
+      fetch(stack.urlOf('api2') + target).then(
+        ({ status }) => status,
+        () => 0,
+      );
+    await expect.poll(() => probe('/healthz')).toBe(200);
+    expect(await probe('/readyz')).toBe(503);
+    await stack.start('temporal');
+    await booting;
+    expect(await probe('/healthz')).toBe(200);
+    await expect.poll(readiness).toBe(200);
+    const answers = await Promise.all(running);
+    expect(answers.map(({ outcome }) => outcome)).toEqual(answers.map(() => 'completed'));
+    await expect.poll(() => notified('received')).toBe(0);
+    expect(await notified('delivered')).toBeGreaterThan(delivered);
+    expect(await stack.end('api2')).toBe(0);
+  });
+});
+
+describe('the storage', () => {
+  it('goes away for a while: it is tried again, and paid for when the bytes are there', async () => {
+    const objects = join(stack.directory, 'storage', 'objects');
+    const aside = `${objects}.aside`;
+    await rename(objects, aside);
+    // A file where the directory should be: no object can be made, whoever runs this.
+    await writeFile(objects, '');
+    const running = ask('a picture that waits for its wall');
+    const accepted = async () =>
+      (
+        await stack.query(`SELECT c.job_id FROM provider_call c JOIN job j ON j.id = c.job_id
+        WHERE c.state = 'accepted' AND j.status = 'queued'`)
+      ).length;
+    await expect.poll(accepted).toBe(1);
+    await sleep(1500);
+    const charged = await stack.query(`SELECT id FROM reservation WHERE state = 'reserved'`);
+    expect(charged).toHaveLength(1);
+    await rm(objects);
+    await rename(aside, objects);
+    expect((await running).outcome).toBe('completed');
+  });
+});
+
+function residentBytes(pid: number): number {
+  const kilobytes = execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' });
+  return Number(kilobytes.trim()) * 1024;
+}
+
+/** A tmpfs of its own is what makes a full disk without filling anybody's. */
+function canMount(): boolean {
+  try {
+    execFileSync('unshare', ['--mount', 'true'], { stdio: 'ignore' });
+    return process.getuid?.() === 0;
+  } catch {
+    return false;
+  }
+}
+
+/** Words that no compression makes small. */
+function noiseOf(length: number): string {
+  let words = '';
+  while (words.length < length) words += randomUUID();
+  return words.slice(0, length);
+}
