@@ -6,16 +6,23 @@ import { z } from 'zod';
 import { ChatUpstreamError, readChatUpstreams, type ChatUpstream } from './chat-upstreams.ts';
 import { readPayloadKeys } from './payload-codec.ts';
 
-/** Values that stand in example files: a process refuses to run with one of them. */
-const sampleSecrets = new Set(['change-me', 'changeme', 'secret', 'example']);
+/** Words of example files and of templates nobody filled in: a process refuses to run with them. */
+const sampleWords =
+  /change.?me|secret|password|example|sample|placeholder|your[-_ ]|openssl|[<>${}\s]/i;
 const secret = z
   .string()
+  .trim()
   .min(32, 'must have at least 32 characters')
-  .refine(
-    (value) => !sampleSecrets.has(value.replaceAll(/[^a-z-]/gi, '').toLowerCase()),
-    'must not be a sample value',
-  )
-  .refine((value) => new Set(value).size >= 8, 'must be random');
+  .refine((value) => !sampleWords.test(value), 'must not be a sample value')
+  .refine((value) => new Set(value).size >= 10, 'must be random');
+/** Each purpose has a secret of its own: what leaks of one opens nothing else. */
+const ownSecrets = [
+  'STORAGE_SECRET',
+  'KEY_PEPPER',
+  'WEBHOOK_SECRET',
+  'WEBHOOK_SIGNING_SECRET',
+  'ADMIN_API_KEY',
+] as const;
 const flag = z.enum(['true', 'false']).transform((value) => value === 'true');
 const port = z.coerce.number().int().min(0).max(65_535);
 const count = (min: number, max: number) => z.coerce.number().int().min(min).max(max);
@@ -222,6 +229,11 @@ const environment = variables.superRefine((config, context) => {
     const message = 'is required by PAYLOAD_ENCRYPTION';
     context.addIssue({ code: 'custom', path: ['PAYLOAD_KEYS'], message });
   }
+  ownSecrets.forEach((name, index) => {
+    const other = ownSecrets.slice(0, index).find((earlier) => config[earlier] === config[name]);
+    if (other === undefined) return;
+    context.addIssue({ code: 'custom', path: [name], message: `must differ from ${other}` });
+  });
   if (config.STORAGE_DRIVER !== 's3') return;
   for (const name of s3Variables) {
     if (config[name] === undefined) {

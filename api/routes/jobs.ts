@@ -9,7 +9,7 @@ import { isId } from '../../domain/ids.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { workflowIdOf } from '../../workflows/contract.ts';
 import type { Context, RequestState } from '../context.ts';
-import { authorize } from '../middleware/authenticate.ts';
+import { authorize, refuseViewer } from '../middleware/authenticate.ts';
 import { parseWith } from '../middleware/body.ts';
 import type { Admission } from '../studio/admission.ts';
 import type { CancelJob } from '../studio/cancellation.ts';
@@ -94,6 +94,7 @@ export function addJobRoutes(router: Router<RequestState>, deps: JobRoutesDeps):
 
   router.post('/studio/jobs/:jobId/cancel', async (ctx) => {
     const job = await find(ctx);
+    refuseViewer(ctx.state.caller, 'A viewer may not cancel jobs.');
     const now = await deps.cancel(ctx.state.caller.organizationId, job);
     ctx.status = now.status === 'queued' ? 202 : 200;
     await show(ctx, view, now);

@@ -109,6 +109,7 @@ function environment(given: {
     STORAGE_SECRET: secret(),
     KEY_PEPPER: secret(),
     WEBHOOK_SECRET: secret(),
+    WEBHOOK_SIGNING_SECRET: secret(),
     ADMIN_API_KEY: secret(),
     FAL_KEY: 'sandbox-fal-key-of-tests',
     FAL_QUEUE_URL: `${sandboxUrl}/fal/queue`,

@@ -9,11 +9,11 @@ const secret = 'kE3vR9xQ2mN7pL5sT8wY1zB4cD6fG0hJ';
 const good = {
   DATABASE_URL: 'postgres://user:pass@127.0.0.1:5432/gateway',
   TEMPORAL_ADDRESS: '127.0.0.1:7233',
-  STORAGE_SECRET: secret,
-  KEY_PEPPER: secret,
-  WEBHOOK_SECRET: secret,
-  WEBHOOK_SIGNING_SECRET: secret,
-  ADMIN_API_KEY: secret,
+  STORAGE_SECRET: `s${secret}`,
+  KEY_PEPPER: `k${secret}`,
+  WEBHOOK_SECRET: `w${secret}`,
+  WEBHOOK_SIGNING_SECRET: `g${secret}`,
+  ADMIN_API_KEY: `a${secret}`,
   FAL_KEY: 'fal-key-of-tests',
   ELEVENLABS_API_KEY: 'elevenlabs-key-of-tests',
 };
@@ -59,6 +59,77 @@ describe('a configuration', () => {
     const load = () => loadConfig({ ...good, [name]: value });
     expect(load).toThrow(`${name} is wrong`);
     expect(load).not.toThrow(value.length > 8 ? value : /^$/);
+  });
+});
+
+/** Random, as `openssl rand -base64 32` gives it; nothing else is a key. */
+const payloadKey = 'kE3vR9xQ2mN7pL5sT8wY1zB4cD6fG0hJaU+o/iXqZeM=';
+
+describe('a secret', () => {
+  const secrets = ['STORAGE_SECRET', 'KEY_PEPPER', 'WEBHOOK_SECRET', 'ADMIN_API_KEY'];
+  const weak: [string, string | undefined][] = [
+    ['absent', undefined],
+    ['empty', ''],
+    ['a space', ' '],
+    ['8 characters', 'kE3vR9xQ'],
+    ['31 characters', secret.slice(1)],
+    ['spaces to fill up', 'kE3vR9xQ'.padEnd(40, ' ')],
+    ['one character, often', 'a'.repeat(64)],
+    ['two characters, often', 'ab'.repeat(32)],
+    ['zeros', '0'.repeat(64)],
+    ['digits in order', '1234567'.repeat(8)],
+    ['change-me', 'change-me'.padEnd(40, '0')],
+    ['changeme', 'changeme'.repeat(5)],
+    ['CHANGE-ME', 'CHANGE-ME-CHANGE-ME-CHANGE-ME-CHANGE-ME'],
+    ['change_me in the example', 'change_me_to_32_random_characters_or_more'],
+    ['secret', 'secret-secret-secret-secret-secret-secret'],
+    ['password', 'password-password-password-password-1234'],
+    ['an example', 'example-key-example-key-example-key-1234'],
+    ['a placeholder', '<openssl rand -base64 32 gives one here>'],
+    ['a variable that was not set in', '${WEBHOOK_SECRET:-set-this-to-something-random}'],
+    ['your own here', 'your-secret-here-your-secret-here-0123456789'],
+  ];
+  const cases = secrets.flatMap((name) =>
+    weak.map(([what, value]) => [name, what, value] as const),
+  );
+
+  it.each(cases)('is refused by name, and not shown: %s is %s', (name, _what, value) => {
+    const load = () => loadConfig({ ...good, [name]: value });
+    expect(load).toThrow(new RegExp(`^configuration: ${name} is (required|wrong)`));
+    if (value !== undefined && value.trim().length >= 8) expect(load).not.toThrow(value);
+  });
+
+  it.each(secrets)('may not be the same as another: %s', (name) => {
+    const other = name === 'KEY_PEPPER' ? 'WEBHOOK_SECRET' : 'KEY_PEPPER';
+    const load = () => loadConfig({ ...good, [name]: good[other as keyof typeof good] });
+    expect(load).toThrow('is wrong: must differ from');
+    expect(load).not.toThrow(good.KEY_PEPPER);
+  });
+
+  it.each([
+    ['FAL_KEY', 'short'],
+    ['ELEVENLABS_API_KEY', 'short'],
+    ['OPENAI_IMAGES_API_KEY', 'short'],
+    ['SANDBOX_CHAT_KEY', 'short'],
+    ['PAYLOAD_KEYS', 'one:short'],
+    ['PAYLOAD_KEYS', payloadKey],
+    ['PAYLOAD_KEYS', `one:${Buffer.alloc(32).toString('base64')}`],
+    ['PAYLOAD_KEYS', `one:${payloadKey},one:${payloadKey}`],
+    ['PAYLOAD_ENCRYPTION', 'yes'],
+  ])('of a provider or codec is refused when it cannot be one: %s', (name, value) => {
+    const load = () => loadConfig({ ...good, [name]: value });
+    expect(load).toThrow(`configuration: ${name} is wrong`);
+    expect(load).not.toThrow(value.length > 8 ? value : /^$/);
+  });
+
+  it('of the codec is asked for when payloads are to be sealed', () => {
+    expect(() => loadConfig({ ...good, PAYLOAD_ENCRYPTION: 'true' })).toThrow(
+      'PAYLOAD_KEYS is required by PAYLOAD_ENCRYPTION'.replace(' by PAYLOAD_ENCRYPTION', ''),
+    );
+    const sealed = loadConfig({ ...good, PAYLOAD_KEYS: `one:${payloadKey}` });
+    expect(sealed).toMatchObject({ PAYLOAD_ENCRYPTION: true, PAYLOAD_KEYS: [{ id: 'one' }] });
+    const off = { ...good, PAYLOAD_KEYS: `one:${payloadKey}`, PAYLOAD_ENCRYPTION: 'false' };
+    expect(loadConfig(off).PAYLOAD_ENCRYPTION).toBe(false);
   });
 });
 

@@ -1,0 +1,288 @@
+/**
+ * Every secret of a gateway is a canary: a word that occurs nowhere else. After a mixed run, with failures
+ * and forgeries, in processes that log everything, none of them may be found in logs, answers, histories,
+ * tables or command lines.
+ */
+import { fork, type ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { codecAccessWord } from '../../platform/payload-codec.ts';
+import { freePort } from '../../stack/free-port.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+const canary = (name: string): string => `CANARY_${name}_${randomBytes(24).toString('hex')}`;
+const secrets: Record<string, string> = {
+  STORAGE_SECRET: canary('storage'),
+  KEY_PEPPER: canary('pepper'),
+  WEBHOOK_SECRET: canary('webhook'),
+  ADMIN_API_KEY: canary('admin'),
+  FAL_KEY: canary('fal'),
+  OPENAI_IMAGES_API_KEY: canary('openai-images'),
+  ELEVENLABS_API_KEY: canary('elevenlabs'),
+  SANDBOX_CHAT_KEY: canary('chat'),
+  S3_SECRET_ACCESS_KEY: canary('s3'),
+  OPENAI_API_KEY: canary('openai'),
+  ANTHROPIC_API_KEY: canary('anthropic'),
+};
+const payloadKey = randomBytes(32).toString('base64url');
+
+let gateway: TestGateway;
+let base: string;
+const processes: ChildProcess[] = [];
+const logs: string[] = [];
+const answers: string[] = [];
+const jobs = new Set<string>();
+
+beforeAll(async () => {
+  const port = await freePort();
+  base = `http://127.0.0.1:${port}`;
+  gateway = await startGateway({
+    worker: false,
+    admittedOrigins: [base],
+    env: {
+      ...secrets,
+      PAYLOAD_KEYS: `canary:${payloadKey}`,
+      // Off: what Temporal keeps must be harmless without it.
+      PAYLOAD_ENCRYPTION: 'false',
+      PUBLIC_BASE_URL: base,
+      CHECK_INTERVAL_MS: '300',
+      OUTCOME_WAIT_MS: '1500',
+      // Providers with keys of their own that nobody answers for: their chats fail.
+      OPENAI_BASE_URL: 'http://127.0.0.1:9/v1',
+      ANTHROPIC_BASE_URL: 'http://127.0.0.1:9',
+    },
+    sandboxEnv: {
+      SANDBOX_FAL_KEY: secrets['FAL_KEY'] ?? '',
+      SANDBOX_OPENAI_KEY: secrets['OPENAI_IMAGES_API_KEY'] ?? '',
+      SANDBOX_ELEVENLABS_KEY: secrets['ELEVENLABS_API_KEY'] ?? '',
+      SANDBOX_CHAT_KEY: secrets['SANDBOX_CHAT_KEY'] ?? '',
+      SANDBOX_TINY_MEDIA: '1',
+    },
+  });
+  await start('api', { API_PORT: String(port) });
+  await start('worker', {});
+});
+afterAll(async () => {
+  await Promise.all(processes.map(end));
+  await gateway.close();
+});
+
+async function start(script: 'api' | 'worker', env: Record<string, string>): Promise<void> {
+  const main = fileURLToPath(new URL(`../../${script}/main.ts`, import.meta.url));
+  const child = fork(main, {
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    env: { PATH: process.env['PATH'], ...gateway.env, LOG_LEVEL: 'debug', ...env },
+  });
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (chunk: Buffer) => logs.push(chunk.toString()));
+  }
+  processes.push(child);
+  await once(child, 'message');
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+}
+
+interface Asked {
+  method?: string;
+  key?: string;
+  headers?: Record<string, string>;
+  body?: unknown;
+}
+
+/** Asks the process whose logs are read, and keeps the whole answer. */
+async function ask(path: string, asked: Asked = {}): Promise<Record<string, unknown>> {
+  const answer = await fetch(base + path, {
+    method: asked.method ?? (asked.body === undefined ? 'GET' : 'POST'),
+    headers: {
+      authorization: `Bearer ${asked.key ?? gateway.caller.key}`,
+      ...(asked.body !== undefined && { 'content-type': 'application/json' }),
+      ...asked.headers,
+    },
+    ...(asked.body !== undefined && { body: JSON.stringify(asked.body) }),
+  });
+  const text = await answer.text();
+  answers.push(`${path} ${JSON.stringify([...answer.headers])} ${text}`);
+  for (const [id] of text.matchAll(/job_[0-9a-f]{32}/g)) jobs.add(id);
+  return answer.headers.get('content-type')?.includes('json') ? JSON.parse(text) : {};
+}
+
+const studio = (path: string, body: object, headers: Record<string, string> = {}) =>
+  ask(`/api/v1/studio/${path}`, { body, headers });
+
+/** Something of everything, and of everything that goes wrong. */
+async function mixedRun(): Promise<void> {
+  const picture = { prompt: 'a tall tree' };
+  await Promise.all([
+    studio('image/generate', picture, { 'idempotency-key': 'once' }),
+    studio('image/generate', { ...picture, model: 'alpha-image-2' }),
+    studio('image/generate', { prompt: '[[fail:422]] a refused tree' }),
+    studio('image/generate', { prompt: '[[fail:500]] a broken tree' }),
+    studio('image/generate', { prompt: '[[bad-signature]] a forged tree' }),
+    studio('voiceover/generate', { text: 'a tall tree', title: 'tree' }),
+    studio('sfx/generate', { prompt: 'a tall tree falls' }),
+    studio('music/generate', { prompt: 'a tall song' }),
+    studio('video/generate', { prompt: 'a tall film' }),
+    studio('image/generate', { prompt: 1 }),
+    studio('image/generate', { ...picture, imageUrls: 'http://127.0.0.1:9/x.png' }),
+    studio('image/generate', { ...picture, imageUrls: 'https://unknown.invalid/x.png' }),
+  ]);
+  const messages = [{ role: 'user', content: 'a tall tree' }];
+  const { data: models = [] } = (await ask('/api/v1/models?limit=1000')) as {
+    data?: { id: string }[];
+  };
+  expect(models.length).toBeGreaterThan(50);
+  for (const model of ['gpt-5-mini', 'claude-sonnet-4.5', 'mistral-small', models[0]?.id]) {
+    await ask('/api/v1/chat', { body: { model, messages } });
+    await ask('/api/v1/chat/completions', { body: { model, messages, stream: true } });
+  }
+  const upload = await ask('/api/v1/storage/upload-url', { body: { contentType: 'image/png' } });
+  await ask(new URL(String(upload['uploadUrl'])).pathname, { method: 'PUT', body: 'no picture' });
+  for (const key of ['gk_live_nonsense', secrets['ADMIN_API_KEY'], secrets['FAL_KEY']]) {
+    await ask('/api/v1/usage', { key: key ?? '' });
+  }
+  for (const path of ['organizations', 'jobs', 'reservations', 'audit', 'actions', 'nothing']) {
+    await ask(`/api/admin/v1/${path}`, { key: secrets['ADMIN_API_KEY'] ?? '' });
+  }
+  await ask(`/api/admin/v1/temporal/codec/encode`, {
+    key: secrets['ADMIN_API_KEY'] ?? '',
+    body: { payloads: [{ metadata: { encoding: btoa('json/plain') }, data: btoa('"x"') }] },
+  });
+  for (const jobId of [...jobs]) {
+    await ask(`/api/v1/studio/jobs/${jobId}?wait=30`);
+    await ask(`/api/admin/v1/jobs/${jobId}`, { key: secrets['ADMIN_API_KEY'] ?? '' });
+    await ask(`/hooks/fal/${jobId}/0/${'x'.repeat(43)}`, { body: { request_id: 'x' } });
+  }
+  for (const path of [
+    '/api/v1/studio/jobs',
+    '/api/v1/usage',
+    '/api/v1/api-keys',
+    '/readyz',
+    '/healthz',
+    '/metrics',
+    '/docs',
+    '/llms.txt',
+    '/%',
+    '/api/v1/openapi.json',
+  ]) {
+    await ask(path);
+  }
+}
+
+/** A text with all that it hides in base64 beside it. */
+function legible(text: string): string {
+  const decoded = [...text.matchAll(/"([A-Za-z0-9+/]{16,}={0,2})"/g)].map(([, word = '']) =>
+    Buffer.from(word, 'base64').toString('latin1'),
+  );
+  return [text, ...decoded].join('\n');
+}
+
+async function histories(): Promise<string> {
+  const all = await Promise.all(
+    [...jobs].map(async (jobId) =>
+      gateway.api.client.workflow
+        .getHandle(jobId)
+        .fetchHistory()
+        .then(historyToJSON, () => ''),
+    ),
+  );
+  return legible(all.join('\n'));
+}
+
+async function tables(): Promise<string> {
+  const names = await gateway.database.query<{ name: string }>(
+    `SELECT quote_ident(tablename) AS name FROM pg_tables WHERE schemaname = 'public'`,
+  );
+  expect(names.length).toBeGreaterThan(10);
+  const rows = await Promise.all(
+    names.map(({ name }) =>
+      gateway.database.query<{ row: string }>(`SELECT to_jsonb(t)::text AS row FROM ${name} t`),
+    ),
+  );
+  // bytea comes as hexadecimal.
+  return rows
+    .flat()
+    .map(
+      ({ row }) =>
+        row +
+        [...row.matchAll(/\\\\x([0-9a-f]{16,})/g)]
+          .map(([, hex = '']) => Buffer.from(hex, 'hex').toString('latin1'))
+          .join(),
+    )
+    .join('\n');
+}
+
+/** What must not be found, by name; in each spelling that it may take on the way. */
+function forbidden(): [string, string][] {
+  const password = new URL(gateway.database.url).password;
+  return [
+    ...Object.entries(secrets),
+    ['PAYLOAD_KEYS', payloadKey] as [string, string],
+    ['an API key', gateway.caller.key] as [string, string],
+    ...(password ? [['the password of Postgres', password] as [string, string]] : []),
+  ].flatMap(([name, word]): [string, string][] => [
+    [name, word],
+    [`${name} in base64`, Buffer.from(word).toString('base64').slice(0, 40)],
+    [`${name} in hexadecimal`, Buffer.from(word).toString('hex')],
+    [`${name} backwards`, [...word].toReversed().join('')],
+  ]);
+}
+
+describe('the canaries', () => {
+  let found: Record<string, string>;
+  beforeAll(async () => {
+    await mixedRun();
+    const commandLines = await Promise.all(
+      processes.map(({ pid }) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')),
+    );
+    found = {
+      logs: logs.join(''),
+      answers: answers.join('\n'),
+      histories: await histories(),
+      tables: await tables(),
+      'command lines': commandLines.join('\n'),
+    };
+  }, 90_000);
+
+  it('were looked for where there is something to find', () => {
+    expect(jobs.size).toBeGreaterThanOrEqual(9);
+    const [jobId = ''] = jobs;
+    for (const place of ['logs', 'answers', 'histories', 'tables']) {
+      expect(found[place]?.includes(jobId), place).toBe(true);
+      expect(found[place]?.length, place).toBeGreaterThan(5000);
+    }
+    expect(found['histories']).toContain('a tall tree');
+    expect(found['tables']).toContain('failed');
+    expect(found['logs']).toContain('request.answered');
+  });
+
+  it.each(['logs', 'answers', 'histories', 'tables', 'command lines'])(
+    'are not in the %s',
+    (place) => {
+      const text = found[place] ?? '';
+      const hits = forbidden()
+        .filter(([, word]) => text.includes(word))
+        .map(([name]) => name);
+      expect(hits).toEqual([]);
+      expect(text.includes('CANARY_')).toBe(false);
+    },
+  );
+
+  it('nor are signed URLs, MACs of addresses, prompts or access words where they do not belong', () => {
+    const word = codecAccessWord(secrets['ADMIN_API_KEY'] ?? '');
+    for (const place of ['logs', 'histories', 'tables']) {
+      const text = found[place] ?? '';
+      expect(/[?&]signature=/.test(text), `${place}: a signed URL`).toBe(false);
+      expect(/\/hooks\/fal\/job_/.test(text), `${place}: an address`).toBe(false);
+      expect(text.includes(word), place).toBe(false);
+    }
+    expect(found['logs']?.includes('a tall tree'), 'prompts in the logs').toBe(false);
+  });
+});

@@ -1,0 +1,317 @@
+/**
+ * Every object against every actor. A stranger gets for somebody's id, byte for byte, what he gets for an
+ * id that nobody has: no answer tells that the other exists.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { newApiKey } from '../../api/identity/key-format.ts';
+import { newId } from '../../domain/ids.ts';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+
+let gateway: TestGateway;
+/** Whose objects these are. */
+let owner: TestCaller;
+const theirs = { job: '', waitingJob: '', key: '', upload: '', uploadUrl: '', resultUrl: '' };
+type ObjectIds = typeof theirs;
+const actors: Record<string, string | null> = {};
+
+const admin = async (path: string, body: object): Promise<Record<string, string>> => {
+  const answer = await gateway.call<{ data: Record<string, string> }>(`/api/admin/v1${path}`, {
+    key: gateway.config.ADMIN_API_KEY,
+    body: { actor: 'test', reason: 'test', ...body },
+  });
+  expect(answer.status).toBe(200);
+  return answer.body.data;
+};
+
+async function userKey(organizationId: string, role: string, more: object = {}): Promise<string> {
+  const { userId } = await admin(`/organizations/${organizationId}/users`, { name: role, role });
+  return (await admin(`/users/${userId}/keys`, { name: 'a key', ...more }))['key'] ?? '';
+}
+
+beforeAll(async () => {
+  gateway = await startGateway();
+  owner = gateway.caller;
+  const generate = '/api/v1/studio/image/generate';
+  const done = await gateway.call(generate, { body: { prompt: 'a tall tree', async: true } });
+  theirs.job = done.body.data.jobId;
+  const finished = await gateway.untilDone(theirs.job);
+  theirs.resultUrl = finished.body.data.result.images[0]?.url ?? '';
+  const waiting = await gateway.call(generate, {
+    body: { prompt: '[[slow:900s]] [[no-webhook]] a slow tree', async: true },
+    headers: { 'idempotency-key': 'a-shared-word' },
+  });
+  theirs.waitingJob = waiting.body.data.jobId;
+  theirs.key = owner.keyId;
+  const upload = await gateway.call<{ fileId: string; publicUrl: string }>(
+    '/api/v1/storage/upload-url',
+    { body: { contentType: 'image/png' } },
+  );
+  theirs.upload = upload.body.fileId;
+  theirs.uploadUrl = upload.body.publicUrl;
+
+  const stranger = await gateway.newCaller({ credits: 100 });
+  const revoked = await gateway.newCaller({ credits: 1 });
+  await gateway.call(`/api/v1/api-keys/${revoked.keyId}`, { method: 'DELETE', key: revoked.key });
+  const suspended = await gateway.newCaller({ credits: 1 });
+  await admin(`/organizations/${suspended.organizationId}/suspend`, {});
+  Object.assign(actors, {
+    stranger: stranger.key,
+    'a viewer elsewhere': await userKey(stranger.organizationId, 'viewer'),
+    'an admin elsewhere': await userKey(stranger.organizationId, 'admin'),
+    'a stranger with one scope': (await gateway.newCaller({ credits: 1, scopes: ['chat'] })).key,
+    suspended: suspended.key,
+    revoked: revoked.key,
+    expired: (await gateway.newCaller({ credits: 1, expiresAtMs: Date.now() + 500 })).key,
+    'a key that never was': newApiKey(),
+    'the admin key': gateway.config.ADMIN_API_KEY,
+    nobody: null,
+  });
+  await sleep(600);
+});
+afterAll(async () => {
+  await gateway.call(`/api/v1/studio/jobs/${theirs.waitingJob}/cancel`, { method: 'POST' });
+  await gateway.untilDone(theirs.waitingJob);
+  await gateway.expectSettled();
+  await gateway.close();
+});
+
+interface Attempt {
+  method: string;
+  path: string;
+  body?: object;
+}
+const generateFrom = (imageUrls: string): Attempt => ({
+  method: 'POST',
+  path: '/api/v1/studio/image/generate',
+  body: { prompt: 'a tall tree', imageUrls },
+});
+
+/** What can be done to an object, from its ids. */
+const attempts: Record<string, (ids: ObjectIds) => Attempt> = {
+  'look at a job': ({ job }) => ({ method: 'GET', path: `/api/v1/studio/jobs/${job}` }),
+  'wait for a job': ({ waitingJob }) => ({
+    method: 'GET',
+    path: `/api/v1/studio/jobs/${waitingJob}?wait=1`,
+  }),
+  'listen to a job': ({ job }) => ({ method: 'GET', path: `/api/v1/studio/jobs/${job}/events` }),
+  'cancel a job that is done': ({ job }) => ({
+    method: 'POST',
+    path: `/api/v1/studio/jobs/${job}/cancel`,
+  }),
+  'cancel a job that waits': ({ waitingJob }) => ({
+    method: 'POST',
+    path: `/api/v1/studio/jobs/${waitingJob}/cancel`,
+  }),
+  'page on from a job': ({ job }) => ({ method: 'GET', path: `/api/v1/studio/jobs?cursor=${job}` }),
+  'revoke a key': ({ key }) => ({ method: 'DELETE', path: `/api/v1/api-keys/${key}` }),
+  'rotate a key': ({ key }) => ({
+    method: 'POST',
+    path: `/api/v1/api-keys/${key}/rotate`,
+    body: {},
+  }),
+  'use an upload by its id': ({ upload }) => generateFrom(upload),
+  'use an upload by its URL': ({ uploadUrl }) => generateFrom(uploadUrl),
+  'use a result by its URL': ({ resultUrl }) => generateFrom(resultUrl),
+  'edit a result': ({ resultUrl }) => ({
+    method: 'POST',
+    path: '/api/v1/studio/image/edit',
+    body: { prompt: 'a taller tree', imageUrls: resultUrl },
+  }),
+  'enlarge a result': ({ resultUrl }) => ({
+    method: 'POST',
+    path: '/api/v1/studio/image/upscale',
+    body: { imageUrl: resultUrl },
+  }),
+  'batch over a result': ({ resultUrl }) => ({
+    method: 'POST',
+    path: '/api/v1/studio/image/batch',
+    body: { imageUrls: [resultUrl], operation: 'upscale' },
+  }),
+  'transcribe an upload': ({ upload }) => ({
+    method: 'POST',
+    path: '/api/v1/studio/audio/transcribe',
+    body: { audioUrl: upload },
+  }),
+  'enlarge a film': ({ upload }) => ({
+    method: 'POST',
+    path: '/api/v1/studio/video/upscale',
+    body: { videoUrl: upload },
+  }),
+};
+
+/** Ids of the same form that nobody has. */
+function nobodys(): ObjectIds {
+  const [organization, job, upload] = [newId('organization'), newId('job'), newId('upload')];
+  const elsewhere = (url: string): string =>
+    url
+      .replace(/org_[0-9a-f]{32}/, organization)
+      .replace(/job_[0-9a-f]{32}/, job)
+      .replace(/file_[0-9a-f]{32}/, upload);
+  return {
+    job,
+    waitingJob: newId('job'),
+    key: newId('key'),
+    upload,
+    uploadUrl: elsewhere(theirs.uploadUrl),
+    resultUrl: elsewhere(theirs.resultUrl),
+  };
+}
+
+/** Everything of an answer but its date and the count of requests. */
+async function answered({ method, path, body }: Attempt, key: string | null): Promise<object> {
+  const answer = await fetch(gateway.url + path, {
+    method,
+    headers: {
+      'x-request-id': 'the-same-request',
+      ...(key !== null && { authorization: `Bearer ${key}` }),
+      ...(body && { 'content-type': 'application/json' }),
+    },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+  const headers = Object.fromEntries(answer.headers);
+  for (const name of ['date', 'x-ratelimit-remaining', 'x-ratelimit-reset']) delete headers[name];
+  return { status: answer.status, headers, bytes: await answer.text() };
+}
+
+async function state(): Promise<unknown> {
+  return gateway.database.query(
+    `SELECT (SELECT jsonb_agg(to_jsonb(r) ORDER BY id) FROM reservation r) AS reservations,
+       (SELECT jsonb_agg(jsonb_build_object('id', id, 'revoked', revoked_at) ORDER BY id)
+        FROM api_key) AS keys,
+       (SELECT count(*) FROM job) AS jobs, (SELECT count(*) FROM ledger_entry) AS entries`,
+  );
+}
+
+const refusedAs: Record<string, number[]> = {
+  stranger: [400, 404],
+  'a viewer elsewhere': [400, 403, 404],
+  'an admin elsewhere': [400, 404],
+  'a stranger with one scope': [400, 403],
+  suspended: [400, 403],
+  revoked: [401],
+  expired: [401],
+  'a key that never was': [401],
+  'the admin key': [401],
+  nobody: [401],
+};
+
+describe('a stranger', () => {
+  it.each(Object.keys(refusedAs))('learns and changes nothing: %s', async (actor) => {
+    const key = actors[actor] ?? null;
+    const before = await state();
+    for (const [what, attempt] of Object.entries(attempts)) {
+      const foreign = await answered(attempt(theirs), key);
+      const unknown = await answered(attempt(nobodys()), key);
+      expect({ what, ...foreign }).toEqual({ what, ...unknown });
+      // A page that begins at somebody's job is a page of one's own.
+      const allowed = [
+        ...(refusedAs[actor] ?? []),
+        ...(what === 'page on from a job' ? [200] : []),
+      ];
+      expect({ what, ...foreign }).toMatchObject({ status: expect.toBeOneOf(allowed) });
+      expect(JSON.stringify(foreign)).not.toContain(owner.organizationId);
+    }
+    expect(await state()).toEqual(before);
+  });
+
+  it('sees his own only, in every list', async () => {
+    const key = actors['stranger'] ?? '';
+    for (const path of ['/api/v1/studio/jobs', '/api/v1/usage', '/api/v1/api-keys']) {
+      const list = await gateway.call<object>(path, { key });
+      expect(list.status).toBe(200);
+      const told = JSON.stringify(list.body);
+      for (const id of [owner.organizationId, owner.keyId, theirs.job])
+        expect(told).not.toContain(id);
+    }
+  });
+
+  it("has an Idempotency-Key of his own, whatever word is another's", async () => {
+    const answer = await gateway.call('/api/v1/studio/image/generate', {
+      key: actors['stranger'] ?? '',
+      headers: { 'idempotency-key': 'a-shared-word' },
+      body: { prompt: 'his own tree' },
+    });
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('idempotent-replayed')).toBeNull();
+  });
+
+  it('finds no way to the operators', async () => {
+    const paths = [
+      'organizations',
+      `organizations/${owner.organizationId}`,
+      `organizations/${owner.organizationId}/ledger`,
+      `jobs/${theirs.job}`,
+      `jobs/${newId('job')}`,
+      'reservations',
+      'audit',
+      'actions',
+    ];
+    for (const [, key] of Object.entries(actors).filter(([actor]) => actor !== 'the admin key')) {
+      for (const path of paths) {
+        const answer = await answered({ method: 'GET', path: `/api/admin/v1/${path}` }, key);
+        expect(answer).toMatchObject({ status: 401, bytes: '{"error":"Unauthorized"}' });
+      }
+      const grant = { actor: 'me', reason: 'me', id: 'me', credits: 1 };
+      const path = `/api/admin/v1/organizations/${owner.organizationId}/grants`;
+      expect(await answered({ method: 'POST', path, body: grant }, key)).toMatchObject({
+        status: 401,
+      });
+    }
+  });
+});
+
+describe('in the same organization', () => {
+  it('another user sees the jobs, and none of the keys', async () => {
+    const key = await userKey(owner.organizationId, 'member');
+    const job = await answered(attempts['look at a job']?.(theirs) as Attempt, key);
+    expect(job).toMatchObject({ status: 200 });
+    for (const what of ['revoke a key', 'rotate a key']) {
+      const foreign = await answered(attempts[what]?.(theirs) as Attempt, key);
+      const unknown = await answered(attempts[what]?.(nobodys()) as Attempt, key);
+      expect(foreign).toEqual(unknown);
+      expect(foreign).toMatchObject({ status: 404 });
+    }
+    expect((await gateway.call('/api/v1/usage')).status).toBe(200);
+  });
+
+  it('a viewer looks and does nothing', async () => {
+    const key = await userKey(owner.organizationId, 'viewer');
+    const before = await state();
+    const statuses: Record<string, unknown> = {};
+    for (const [what, attempt] of Object.entries(attempts)) {
+      const answer = await answered(attempt(theirs), key);
+      statuses[what] = 'status' in answer && answer.status;
+    }
+    expect(statuses).toMatchObject({
+      'look at a job': 200,
+      'cancel a job that is done': 403,
+      'cancel a job that waits': 403,
+      'use a result by its URL': 403,
+      'rotate a key': 403,
+    });
+    expect(await state()).toEqual(before);
+  });
+
+  it('a key without the scope is told so, about any id alike', async () => {
+    const key = await userKey(owner.organizationId, 'member', { scopes: ['chat'] });
+    for (const what of ['look at a job', 'cancel a job that waits', 'revoke a key']) {
+      const own = await answered(attempts[what]?.(theirs) as Attempt, key);
+      expect(own).toMatchObject({ status: 403 });
+      expect(own).toEqual(await answered(attempts[what]?.(nobodys()) as Attempt, key));
+    }
+  });
+
+  it('the owner may do it all: what was refused above exists', async () => {
+    for (const what of [
+      'look at a job',
+      'wait for a job',
+      'listen to a job',
+      'use a result by its URL',
+    ]) {
+      expect(await answered(attempts[what]?.(theirs) as Attempt, owner.key)).toMatchObject({
+        status: 200,
+      });
+    }
+  });
+});
