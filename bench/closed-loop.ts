@@ -18,7 +18,7 @@ export interface LoopResult {
 }
 
 /** A job without an answer after this has failed; whoever asked goes on. */
-const answerTimeoutMs = 20_000;
+const answerTimeoutMs = 60_000;
 
 /** Runs `job` over and over; what is under way when the time is up is waited for. */
 export async function runClosedLoop(job: () => Promise<void>, load: Load): Promise<LoopResult> {

@@ -1,5 +1,6 @@
 /** A Temporal server, built from its source, on a Postgres of its own: as clusters run it (docs/scaling.md). */
 import { execFile } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -7,7 +8,7 @@ import { promisify } from 'node:util';
 import { Connection } from '@temporalio/client';
 import { msToTs } from '@temporalio/common/lib/time.js';
 import { Client } from 'pg';
-import { freePort } from '../stack/free-port.ts';
+import { freePort, isPortFree } from '../stack/free-port.ts';
 import { startPostgres, type RunningPostgres } from '../stack/postgres.ts';
 import { launch, logTail, type Running } from '../stack/running.ts';
 import { dynamicConfig } from '../stack/temporal.ts';
@@ -105,11 +106,20 @@ function dynamicSettings(): Record<string, { value: unknown }[]> {
   );
 }
 
+/** A free port that the server's membership table can hold: its column is a signed 16-bit integer. */
+async function lowPort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(10_000, 32_768);
+    // oxlint-disable-next-line no-await-in-loop -- one attempt after the other
+    if (await isPortFree(port)) return port;
+  }
+}
+
 async function listener(grpcPort?: number): Promise<object> {
   return {
     rpc: {
       grpcPort: grpcPort ?? (await freePort()),
-      membershipPort: await freePort(),
+      membershipPort: await lowPort(),
       bindOnLocalHost: true,
     },
   };

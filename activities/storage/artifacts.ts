@@ -92,30 +92,31 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
     }
   }
 
-  async function keep(path: string, options: StoreOptions, retryable: boolean) {
-    const probe = await probeMedia(path, options.output.medium);
-    const extension = extensionOf(options.output) ?? probe.extension;
+  async function keep(spooled: Spooled, options: StoreOptions, retryable: boolean) {
+    const { extension: found, ...facts } = await probeMedia(spooled.path, options.output.medium);
+    const extension = extensionOf(options.output) ?? found;
     const kept =
-      extension === probe.extension ? path : await convert(deps.storage, path, extension);
+      extension === found ? spooled : await convert(deps.storage, spooled.path, extension);
     try {
       const { organizationId, jobId, callIndex, outputIndex } = options.place;
       const storageKey = `${organizationId}/${jobId}/${callIndex}-${outputIndex}.${extension}`;
-      const digest = await digestOf(kept);
-      await put(storageKey, kept, retryable);
-      const { extension: _, ...facts } = probe;
-      return { storageKey, contentType: contentTypeOf(storageKey), ...digest, ...facts };
+      await put(storageKey, kept.path, retryable);
+      const { sizeBytes, sha256 } = kept;
+      return { storageKey, contentType: contentTypeOf(storageKey), sizeBytes, sha256, ...facts };
     } finally {
-      await rm(kept, { force: true });
+      if (kept !== spooled) await rm(kept.path, { force: true });
     }
   }
 
   return {
     async store(output, options) {
       const retryable = output.kind === 'url';
-      const source = capped(await open(output, options), bytesMax[options.output.medium]);
-      const path = await spool(source, deps.storage, retryable);
+      const digest = digesting();
+      const source = await open(output, options);
+      const counted = capped(source, bytesMax[options.output.medium], digest);
+      const path = await spool(counted, deps.storage, retryable);
       try {
-        return await keep(path, options, retryable);
+        return await keep({ path, ...digest.end() }, options, retryable);
       } finally {
         await rm(path, { force: true });
       }
@@ -123,14 +124,42 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
   };
 }
 
+/** A file on its way into the storage. */
+interface Spooled extends Digest {
+  path: string;
+}
+
+interface Digest {
+  sizeBytes: number;
+  sha256: string;
+}
+
+/** A digest of bytes as they pass: a file that was just written is not read again for it. */
+interface Digesting {
+  /** @returns the size so far */
+  take: (chunk: Buffer) => number;
+  end: () => Digest;
+}
+
+function digesting(): Digesting {
+  const hash = createHash('sha256');
+  let sizeBytes = 0;
+  return {
+    take(chunk) {
+      hash.update(chunk);
+      sizeBytes += chunk.length;
+      return sizeBytes;
+    },
+    end: () => ({ sizeBytes, sha256: hash.digest('hex') }),
+  };
+}
+
 /** A provider's own bytes under a limit; those of a URL are capped by the guarded fetch as well. */
-function capped(source: Readable, limitBytes: number): Readable {
+function capped(source: Readable, limitBytes: number, digest: Digesting): Readable {
   async function* counted(): AsyncGenerator<Buffer> {
-    let sizeBytes = 0;
     const chunks: AsyncIterable<Buffer> = source;
     for await (const chunk of chunks) {
-      sizeBytes += chunk.length;
-      if (sizeBytes > limitBytes) {
+      if (digest.take(chunk) > limitBytes) {
         throw new ProviderFailure('failed', `the output has more than ${limitBytes} bytes`);
       }
       yield chunk;
@@ -167,25 +196,21 @@ function extensionOf(output: OutputSpec): string | null {
   return output.format === 'jpeg' ? 'jpg' : output.format;
 }
 
-async function convert(storage: Storage, path: string, extension: string): Promise<string> {
+async function convert(storage: Storage, path: string, extension: string): Promise<Spooled> {
   const target = await storage.spoolPath();
   const format = extension === 'jpg' ? 'jpeg' : extension === 'webp' ? 'webp' : 'png';
   await sharp(path, { limitInputPixels: pixelsMax })
     .flatten(format === 'jpeg' ? { background: '#ffffff' } : false)
     .toFormat(format)
     .toFile(target);
-  return target;
+  return { path: target, ...(await digestOf(target)) };
 }
 
-async function digestOf(path: string): Promise<{ sizeBytes: number; sha256: string }> {
-  const hash = createHash('sha256');
-  let sizeBytes = 0;
+async function digestOf(path: string): Promise<Digest> {
+  const digest = digesting();
   const bytes: AsyncIterable<Buffer> = createReadStream(path);
-  for await (const chunk of bytes) {
-    sizeBytes += chunk.length;
-    hash.update(chunk);
-  }
-  return { sizeBytes, sha256: hash.digest('hex') };
+  for await (const chunk of bytes) digest.take(chunk);
+  return digest.end();
 }
 
 function failureOfSource(error: unknown): ProviderFailure {

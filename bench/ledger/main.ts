@@ -16,6 +16,7 @@ import { freePort } from '../../stack/free-port.ts';
 import { startPostgres } from '../../stack/postgres.ts';
 import { makeTemporaryDirectory } from '../../stack/temporary-directory.ts';
 import { runClosedLoop } from '../closed-loop.ts';
+import { readUsage } from '../process-usage.ts';
 import { renderTable } from '../table.ts';
 
 interface Options {
@@ -77,38 +78,46 @@ async function makeOrganizations(pool: DatabasePool, count: number): Promise<str
   return Promise.all(Array.from({ length: count }, make));
 }
 
-async function measure(pool: DatabasePool): Promise<string[][]> {
+async function measure(pool: DatabasePool, postgresPid: number): Promise<string[][]> {
   const ways = { 'one statement per move': oneByOne(pool), 'group commit': grouped(pool) };
   const crowds = {
     '1': await makeOrganizations(pool, 1),
     '100': await makeOrganizations(pool, 100),
   };
   const cells = Object.entries(crowds).flatMap(([crowd, organizations]) =>
-    Object.entries(ways).map(([way, pair]) => ({ crowd, organizations, way, pair, rates: [0] })),
+    Object.entries(ways).map(([way, pair]) => ({ crowd, organizations, way, pair, ...nothing() })),
   );
-  for (const cell of cells) cell.rates.pop();
   for (let round = 0; round < options.rounds; round += 1) {
-    for (const { organizations, pair, rates } of cells) {
+    for (const cell of cells) {
       let turn = 0;
       const job = (): Promise<void> => {
         turn += 1;
-        return pair(organizations[turn % organizations.length] ?? '');
+        return cell.pair(cell.organizations[turn % cell.organizations.length] ?? '');
       };
       const load = { concurrency: options.callers, seconds: options.seconds };
+      const before = cpuMsOf(postgresPid);
       // oxlint-disable-next-line no-await-in-loop -- one at a time: that is the measurement
       const { latenciesMs, elapsedSeconds, firstFailure } = await runClosedLoop(job, load);
       if (firstFailure !== null) throw new Error(firstFailure);
-      rates.push((latenciesMs.length * movesPerPair) / elapsedSeconds);
+      cell.moves += latenciesMs.length * movesPerPair;
+      cell.seconds += elapsedSeconds;
+      cell.cpuMs += cpuMsOf(postgresPid) - before;
     }
   }
-  return cells.map(({ crowd, way, rates }) => {
-    const base = cells.find((cell) => cell.crowd === crowd)?.rates ?? [];
-    return [crowd, way, mean(rates).toFixed(0), (mean(rates) / mean(base)).toFixed(1)];
+  return cells.map(({ crowd, way, moves, seconds, cpuMs }) => {
+    const base = cells.find((cell) => cell.crowd === crowd);
+    const times = moves / seconds / (base ? base.moves / base.seconds : 1);
+    const rate = (moves / seconds).toFixed(0);
+    return [crowd, way, rate, times.toFixed(1), ((1000 * cpuMs) / moves).toFixed(0)];
   });
 }
 
-function mean(numbers: readonly number[]): number {
-  return numbers.reduce((sum, number) => sum + number, 0) / Math.max(1, numbers.length);
+function nothing(): { moves: number; seconds: number; cpuMs: number } {
+  return { moves: 0, seconds: 0, cpuMs: 0 };
+}
+
+function cpuMsOf(pid: number): number {
+  return readUsage({ postgres: pid })['postgres']?.cpuMs ?? 0;
 }
 
 const directory = makeTemporaryDirectory('bench-ledger');
@@ -122,8 +131,9 @@ try {
   const logger = createLogger('bench', 'warn');
   const pool = await openDatabase({ url: postgres.url, poolMax, logger });
   try {
-    const rows = await measure(pool);
-    console.log(renderTable([['organizations', 'way', 'moves/s', '× one by one'], ...rows]));
+    const rows = await measure(pool, postgres.pid);
+    const head = ['organizations', 'way', 'moves/s', '× one by one', 'Postgres CPU µs per move'];
+    console.log(renderTable([head, ...rows]));
     const findings = await createLedger(pool).audit();
     if (findings.length > 0) throw new Error(`the ledger's audit: ${JSON.stringify(findings)}`);
     console.log('audit: every promise of the ledger holds');
