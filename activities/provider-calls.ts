@@ -48,7 +48,9 @@ export type SubmitOutcome =
       /** Its end was heard of while the submit lingered, but not collected: look at once. */
       endHeard: boolean;
     }
-  | { kind: 'outputs'; outputs: CallOutputs };
+  | { kind: 'outputs'; outputs: CallOutputs }
+  /** Not sent: an operator has paused the provider. */
+  | { kind: 'paused' };
 
 /** One look at a call. */
 export type CollectOutcome =
@@ -138,11 +140,12 @@ async function inSlot<Outcome>(leave: () => void, run: () => Promise<Outcome>): 
 async function submit(deps: ProviderCallsDeps, asked: CallTask): Promise<SubmitOutcome> {
   const task = await withReadableInputs(deps, asked);
   const { routeIndex } = task;
-  const { provider } = task.route;
+  const { provider, operation: endpoint } = task.route;
   const begun = await patiently(() =>
-    deps.records.begin({ ...callOf(task), routeIndex, provider }),
+    deps.records.begin({ ...callOf(task), routeIndex, provider, endpoint }),
   );
   if (begun.verdict === 'send') return submitNew(deps, task);
+  if (begun.verdict === 'paused') return { kind: 'paused' };
   if (begun.verdict === 'accepted') {
     return { kind: 'operation', operation: begun.operation, endHeard: false };
   }

@@ -49,6 +49,16 @@ export const errorTable = {
   METHOD_NOT_ALLOWED: { status: 405, retryable: false, message: 'Method not allowed.' },
   REQUEST_TIMEOUT: { status: 408, retryable: true, message: 'The request took too long to come.' },
   JOB_ALREADY_DONE: { status: 409, retryable: false, message: 'The job has already ended.' },
+  JOB_RUNNING: {
+    status: 409,
+    retryable: false,
+    message: 'The workflow of the job runs: it settles the job itself.',
+  },
+  OUTCOME_UNDECIDED: {
+    status: 409,
+    retryable: true,
+    message: 'The provider may still deliver, and the job cannot be taken up again.',
+  },
   KEY_ALREADY_REPLACED: {
     status: 409,
     retryable: false,

@@ -90,6 +90,18 @@ const variables = z.object({
     .string()
     .regex(/^[a-z0-9-]*$/)
     .default(''),
+  /** Names the deployment that workers are versions of (docs/deploys.md); absent: unversioned. */
+  WORKER_DEPLOYMENT_NAME: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,100}$/, 'must be letters, digits, - and _')
+    .optional(),
+  /** The version of this process's workers. */
+  WORKER_BUILD_ID: z
+    .string()
+    .regex(/^[A-Za-z0-9._-]{1,100}$/, 'must be letters, digits, ., - and _')
+    .optional(),
+  /** What running jobs do when another version becomes current: move to it, or end where they began. */
+  WORKER_VERSIONING: z.enum(['AUTO_UPGRADE', 'PINNED']).default('AUTO_UPGRADE'),
 
   API_HOST: z.string().default('127.0.0.1'),
   API_PORT: port.default(4000),
@@ -206,6 +218,13 @@ const environment = variables.superRefine((config, context) => {
   if (config.PAYLOAD_ENCRYPTION === true && config.PAYLOAD_KEYS.length === 0) {
     const message = 'is required by PAYLOAD_ENCRYPTION';
     context.addIssue({ code: 'custom', path: ['PAYLOAD_KEYS'], message });
+  }
+  if (config.WORKER_DEPLOYMENT_NAME !== undefined && config.WORKER_BUILD_ID === undefined) {
+    context.addIssue({
+      code: 'custom',
+      path: ['WORKER_BUILD_ID'],
+      message: 'is required by WORKER_DEPLOYMENT_NAME',
+    });
   }
   if (config.STORAGE_DRIVER !== 's3') return;
   for (const name of s3Variables) {

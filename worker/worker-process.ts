@@ -24,6 +24,7 @@ import {
   searchAttributes,
   workflowIdOf,
 } from '../workflows/contract.ts';
+import { startFollowUp } from './follow-up.ts';
 import { startStudioWorkers, type StudioWorkers } from './studio-worker.ts';
 import { startAuditor } from './auditor.ts';
 import { showState } from './state-gauges.ts';
@@ -74,6 +75,7 @@ export async function startWorkerProcess(
     logger,
     signalName: notificationSignalName,
     workflowIdOf,
+    outcomes: services.outcomes,
   });
   const sweeper = createSweeper({
     config,
@@ -82,6 +84,11 @@ export async function startWorkerProcess(
     relay,
     prepareServer,
     ...(state && { onPass: (report) => countPass(state, report) }),
+  });
+  const stopFollowing = startFollowUp({
+    outcomes: services.outcomes,
+    intervalMs: config.SWEEP_INTERVAL_MS,
+    logger,
   });
   const workers = await startStudioWorkers({ config, connection, services });
   const stopSweeping = sweeper.start();
@@ -112,6 +119,7 @@ export async function startWorkerProcess(
       await workers.done.catch(() => {});
       await stopSweeping();
       await stopAuditing();
+      await stopFollowing();
       await operations?.close();
       await services.pool.end();
       await services.telemetry.close();

@@ -18,6 +18,8 @@ import { addAdminKeyRoutes } from './keys.ts';
 import { addLedgerRoutes } from './ledger.ts';
 import { createWordCheck } from './operator-key.ts';
 import { addOrganizationRoutes } from './organizations.ts';
+import { addOutcomeRoutes, type OutcomeRoutesDeps } from './outcomes.ts';
+import { addProcessRoutes, addProviderRoutes, type ProviderRoutesDeps } from './providers.ts';
 import { addUserRoutes } from './users.ts';
 
 interface AdminRoutesDeps {
@@ -29,6 +31,7 @@ interface AdminRoutesDeps {
   reads: JobReads;
   view: JobView;
   cancel: CancelJob;
+  oversee: Omit<OutcomeRoutesDeps, 'oversight'> & ProviderRoutesDeps;
 }
 
 /** The router of the operators. */
@@ -40,7 +43,11 @@ export function createAdminRouter(deps: AdminRoutesDeps): Router<RequestState> {
   addUserRoutes(router, pool);
   addAdminKeyRoutes(router, { pool, keyPepper });
   addLedgerRoutes(router, { ...deps, reads: createLedgerReads(pool) });
-  addAdminJobRoutes(router, { ...deps, oversight: createJobOversight(pool) });
+  const oversight = createJobOversight(pool);
+  addAdminJobRoutes(router, { ...deps, oversight });
+  addOutcomeRoutes(router, { ...deps.oversee, oversight });
+  addProviderRoutes(router, deps.oversee);
+  addProcessRoutes(router, pool);
   addActionRoutes(router, pool);
   gate(router, async (ctx, next) => {
     if (!isOperatorKey(bearerKey(ctx.req))) throw new GatewayError('Unauthorized');
