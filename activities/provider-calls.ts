@@ -6,7 +6,7 @@ import type { Json } from '../domain/json.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { CallOutputs, CallRoute, Meter, OutputSpec } from '../studio/job-plan.ts';
 import { storeResult } from './call-results.ts';
-import { toApplicationFailure } from './failures.ts';
+import { jobSettledBefore, toApplicationFailure } from './failures.ts';
 import type { CallEars } from './call-ears.ts';
 import type { CallSlots } from './call-slots.ts';
 import { storageReference, type Inputs } from './inputs.ts';
@@ -146,6 +146,7 @@ async function submit(deps: ProviderCallsDeps, asked: CallTask): Promise<SubmitO
   );
   if (begun.verdict === 'send') return submitNew(deps, task);
   if (begun.verdict === 'paused') return { kind: 'paused' };
+  if (begun.verdict === 'settled') throw jobSettledBefore();
   if (begun.verdict === 'accepted') {
     return { kind: 'operation', operation: begun.operation, endHeard: false };
   }

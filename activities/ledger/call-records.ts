@@ -21,6 +21,8 @@ export type BeginVerdict =
   | { verdict: 'send' }
   /** The provider is paused: nothing may be sent now. */
   | { verdict: 'paused' }
+  /** The job was settled: nothing may be sent for it any more. */
+  | { verdict: 'settled' }
   | { verdict: 'unknown'; routeIndex: number }
   | { verdict: 'accepted'; routeIndex: number; operation: Operation }
   | { verdict: 'answered'; routeIndex: number; outputs: CallOutputs };

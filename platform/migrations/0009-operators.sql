@@ -17,8 +17,9 @@ ALTER TABLE provider_call
     CHECK (state IN ('waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown')),
   ADD COLUMN endpoint text;
 
--- As before, and: a call to a paused provider is not begun, it waits. The pause is read where the call is
--- begun, so that whoever pauses knows that nothing is sent from then on.
+-- As before, and: a call to a paused provider is not begun, it waits; a call of a settled job is never
+-- begun (`settled`), whatever replays or resets its workflow. Both are read where the call is begun, so
+-- that whoever pauses or settles knows that nothing is sent from then on.
 -- {jobId, callIndex, routeIndex, provider, endpoint}
 CREATE OR REPLACE FUNCTION call_begin(move jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -26,14 +27,18 @@ DECLARE
   paused boolean := EXISTS (SELECT FROM provider_pause WHERE provider = move->>'provider');
   begun text := CASE WHEN paused THEN 'waiting' ELSE 'begun' END;
   sent jsonb := jsonb_build_object('verdict', CASE WHEN paused THEN 'paused' ELSE 'send' END);
+  open boolean := EXISTS (SELECT FROM reservation WHERE id = move->>'jobId' AND state = 'reserved');
 BEGIN
   INSERT INTO provider_call (job_id, call_index, route_index, provider, endpoint, state)
-    VALUES (move->>'jobId', (move->>'callIndex')::integer, (move->>'routeIndex')::integer,
-      move->>'provider', move->>'endpoint', begun)
+    SELECT move->>'jobId', (move->>'callIndex')::integer, (move->>'routeIndex')::integer,
+      move->>'provider', move->>'endpoint', begun WHERE open
     ON CONFLICT (job_id, call_index) DO NOTHING;
   IF FOUND THEN RETURN sent; END IF;
   SELECT * INTO c FROM provider_call
     WHERE job_id = move->>'jobId' AND call_index = (move->>'callIndex')::integer FOR UPDATE;
+  IF NOT open AND (c.state IS NULL OR c.state IN ('refused', 'waiting')) THEN
+    RETURN jsonb_build_object('verdict', 'settled');
+  END IF;
   IF c.state IN ('refused', 'waiting') THEN
     UPDATE provider_call SET state = begun, route_index = (move->>'routeIndex')::integer,
       provider = move->>'provider', endpoint = move->>'endpoint', updated_at = clock_timestamp(),
