@@ -85,13 +85,8 @@ export async function startWorkerProcess(
     prepareServer,
     ...(state && { onPass: (report) => countPass(state, report) }),
   });
-  const stopFollowing = startFollowUp({
-    outcomes: services.outcomes,
-    intervalMs: config.SWEEP_INTERVAL_MS,
-    logger,
-  });
   const workers = await startStudioWorkers({ config, connection, services });
-  const stopSweeping = sweeper.start();
+  const stopSweeping = startSweeping(sweeper, { config, services });
   const stopAuditing = startAuditor({
     sources: {
       databaseUrl: config.DATABASE_URL,
@@ -119,7 +114,6 @@ export async function startWorkerProcess(
       await workers.done.catch(() => {});
       await stopSweeping();
       await stopAuditing();
-      await stopFollowing();
       await operations?.close();
       await services.pool.end();
       await services.telemetry.close();
@@ -162,5 +156,20 @@ function readinessOf({ config, services, connection, workers }: ReadinessParts):
       );
       return states.every(({ pollers }) => pollers.includes(workers.identity));
     }, pollersAgeMaxMs),
+  };
+}
+
+/** The sweeper, and the follow-up of what was released without a verdict; returns what stops both. */
+function startSweeping(
+  sweeper: Sweeper,
+  { config, services }: { config: Config; services: Services },
+): () => Promise<void> {
+  const { outcomes, logger } = services;
+  const stops = [
+    sweeper.start(),
+    startFollowUp({ outcomes, logger, intervalMs: config.SWEEP_INTERVAL_MS }),
+  ];
+  return async () => {
+    await Promise.all(stops.map((stop) => stop()));
   };
 }

@@ -15,7 +15,10 @@ export interface SourceChange {
 }
 
 /** Bundles the workflows with some changes. @throws Error when there is nothing to change */
-export async function bundleChanged(changes: SourceChange[]): Promise<{ code: string }> {
+export async function bundleChanged(
+  changes: SourceChange[],
+  interceptors: string[] = [],
+): Promise<{ code: string }> {
   // Below the project, so that the copy finds the same packages.
   const copy = join(root, '.cache', `changed-${randomUUID().slice(0, 8)}`);
   try {
@@ -29,7 +32,10 @@ export async function bundleChanged(changes: SourceChange[]): Promise<{ code: st
       if (!source.includes(from)) throw new Error(`${file} has no ${from}`);
       await writeFile(path, source.replace(from, to));
     }
-    return await bundleWorkflows({ workflowsPath: join(copy, 'workflows/index.ts') });
+    return await bundleWorkflows({
+      workflowsPath: join(copy, 'workflows/index.ts'),
+      interceptorPaths: interceptors,
+    });
   } finally {
     await rm(copy, { recursive: true, force: true });
   }
