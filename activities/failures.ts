@@ -25,6 +25,11 @@ const rows: Record<FailureKind, FailureRow> = {
   unreachable: { type: 'PROVIDER_UNREACHABLE', nonRetryable: false, benign: false },
 };
 
+/** Nothing is sent for a job that was settled, by a sweeper or by an earlier run of its workflow. */
+export function jobSettledBefore(): ApplicationFailure {
+  return ApplicationFailure.nonRetryable('the job was settled before this call', 'JOB_LOST');
+}
+
 /** The failure to throw from an activity; errors that are not ours pass unchanged (retried). */
 export function toApplicationFailure(error: unknown): unknown {
   if (error instanceof StorageFailure) {

@@ -1,16 +1,44 @@
-/** Whether a workflow still owns a job: asked of Temporal by whoever does not trust it. */
+/** The workflow that owns a job: whether it lives, asked of Temporal by whoever does not trust it. */
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 
 /** `closed` = it ended, however; `missing` = the server knows of none. */
 export type JobOwner = 'running' | 'closed' | 'missing';
 
+/** What is known of the workflow of a job. */
+export interface JobWorkflow {
+  state: JobOwner;
+  /** Temporal's status, e.g. `TERMINATED`; null when missing. */
+  status: string | null;
+}
+
 /** @throws ServiceError when the server cannot be asked */
-export async function ownerOf(client: Client, workflowId: string): Promise<JobOwner> {
+export async function workflowOf(client: Client, workflowId: string): Promise<JobWorkflow> {
   try {
     const { status } = await client.workflow.getHandle(workflowId).describe();
-    return status.name === 'RUNNING' || status.name === 'PAUSED' ? 'running' : 'closed';
+    const runs = status.name === 'RUNNING' || status.name === 'PAUSED';
+    return { state: runs ? 'running' : 'closed', status: status.name };
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return 'missing';
+    if (error instanceof WorkflowNotFoundError) return { state: 'missing', status: null };
+    throw error;
+  }
+}
+
+/** @throws ServiceError when the server cannot be asked */
+export async function ownerOf(client: Client, workflowId: string): Promise<JobOwner> {
+  return (await workflowOf(client, workflowId)).state;
+}
+
+/** Signals a workflow; false when none runs. */
+export async function tell(
+  client: Client,
+  workflowId: string,
+  signalName: string,
+): Promise<boolean> {
+  try {
+    await client.workflow.getHandle(workflowId).signal(signalName);
+    return true;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return false;
     throw error;
   }
 }

@@ -36,7 +36,7 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   FROM job j
     JOIN reservation r ON r.id = j.id
     JOIN account a ON a.organization_id = j.organization_id
-    LEFT JOIN LATERAL (SELECT min(begun_at) AS started_at, array_agg(state) AS call_states,
+    LEFT JOIN LATERAL (SELECT min(begun_at) FILTER (WHERE state <> 'waiting') AS started_at, array_agg(state) AS call_states,
         jsonb_agg(progress) FILTER (WHERE progress IS NOT NULL) AS progress
       FROM provider_call WHERE job_id = j.id) c ON true
   WHERE ${where}`;
@@ -73,7 +73,8 @@ export function createJobReads(
 }
 
 function conditions(listing: JobListing): FragmentSqlToken[] {
-  const begun = sql.fragment`EXISTS (SELECT FROM provider_call p WHERE p.job_id = j.id)`;
+  const begun = sql.fragment`EXISTS (SELECT FROM provider_call p
+    WHERE p.job_id = j.id AND p.state <> 'waiting')`;
   const found: FragmentSqlToken[] = [];
   if (listing.status === 'queued') found.push(sql.fragment`j.status = 'queued' AND NOT ${begun}`);
   else if (listing.status === 'in_progress') {

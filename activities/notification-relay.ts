@@ -3,6 +3,7 @@ import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { correlation, withCorrelation } from '../platform/correlation.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Inbox, InboxNotification } from './notifications.ts';
+import type { LateOutcomes } from './oversight/late-outcomes.ts';
 
 interface RelayDeps {
   client: Client;
@@ -11,6 +12,8 @@ interface RelayDeps {
   /** Name of the signal, and the workflow of a job (workflows/contract.ts). */
   signalName: string;
   workflowIdOf: (jobId: string) => string;
+  /** Looks at what a notification means that came when its workflow had ended. */
+  outcomes: LateOutcomes;
 }
 
 /** Passes notifications on. */
@@ -44,6 +47,11 @@ export function createNotificationRelay(deps: RelayDeps): NotificationRelay {
       if (error instanceof WorkflowNotFoundError) {
         deps.logger.warn({ jobId, callIndex }, 'notification.late');
         await deps.inbox.mark(notification, 'late');
+        // Nobody waits for this: the provider that notifies us must not, and a look missed here is made
+        // by the follow-up.
+        deps.outcomes.examine(jobId, 'notification').catch((failure: unknown) => {
+          deps.logger.warn({ error: failure, jobId }, 'notification.late_not_examined');
+        });
       } else deps.logger.warn({ error, jobId, callIndex }, 'notification.not_delivered');
     }
   }

@@ -11,6 +11,19 @@ export interface InboxNotification {
   operationId: string;
 }
 
+/** A notification as it lies in the inbox; times are Unix ms. */
+export interface KeptNotification extends InboxNotification {
+  /** `received`: no workflow has heard of it yet; `late`: its workflow had ended. */
+  state: 'received' | 'delivered' | 'late';
+  /** How often the provider sent it. */
+  deliveries: number;
+  receivedAtMs: number;
+}
+
+const columns = sql.fragment`provider, job_id AS "jobId", call_index AS "callIndex",
+  operation_id AS "operationId", state, deliveries, received_at AS "receivedAtMs"`;
+const kept = z.custom<KeptNotification>();
+
 /** The inbox. */
 export interface Inbox {
   /**
@@ -20,6 +33,10 @@ export interface Inbox {
   keep: (notification: InboxNotification, taken: boolean) => Promise<'new' | 'waiting' | 'told'>;
   /** The workflow has it, or is gone. */
   mark: (notification: InboxNotification, state: 'delivered' | 'late') => Promise<void>;
+  /** All of a job, oldest first. */
+  ofJob: (jobId: string) => Promise<KeptNotification[]>;
+  /** The newest in this state, or in any. */
+  list: (page: { state: string | undefined; limit: number }) => Promise<KeptNotification[]>;
   /** Those that wait for longer than this. */
   waiting: (olderThanMs: number) => Promise<InboxNotification[]>;
 }
@@ -48,6 +65,17 @@ export function createInbox(pool: DatabasePool): Inbox {
       await pool.query(sql.type(z.object({}))`UPDATE notification SET state = ${state}
         WHERE job_id = ${notification.jobId} AND call_index = ${notification.callIndex}
           AND operation_id = ${notification.operationId}`);
+    },
+    async ofJob(jobId) {
+      const rows = await pool.any(sql.type(kept)`SELECT ${columns} FROM notification
+        WHERE job_id = ${jobId} ORDER BY received_at`);
+      return [...rows];
+    },
+    async list({ state, limit }) {
+      const of = state ?? null;
+      const rows = await pool.any(sql.type(kept)`SELECT ${columns} FROM notification
+        WHERE ${of}::text IS NULL OR state = ${of}::text ORDER BY received_at DESC LIMIT ${limit}`);
+      return [...rows];
     },
     async waiting(olderThanMs) {
       const rows = await pool.any(sql.type(

@@ -6,7 +6,7 @@ import type { Json } from '../domain/json.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { CallOutputs, CallRoute, Meter, OutputSpec } from '../studio/job-plan.ts';
 import { storeResult } from './call-results.ts';
-import { toApplicationFailure } from './failures.ts';
+import { jobSettledBefore, toApplicationFailure } from './failures.ts';
 import type { CallEars } from './call-ears.ts';
 import type { CallSlots } from './call-slots.ts';
 import { storageReference, type Inputs } from './inputs.ts';
@@ -48,7 +48,9 @@ export type SubmitOutcome =
       /** Its end was heard of while the submit lingered, but not collected: look at once. */
       endHeard: boolean;
     }
-  | { kind: 'outputs'; outputs: CallOutputs };
+  | { kind: 'outputs'; outputs: CallOutputs }
+  /** Not sent: an operator has paused the provider. */
+  | { kind: 'paused' };
 
 /** One look at a call. */
 export type CollectOutcome =
@@ -138,11 +140,13 @@ async function inSlot<Outcome>(leave: () => void, run: () => Promise<Outcome>): 
 async function submit(deps: ProviderCallsDeps, asked: CallTask): Promise<SubmitOutcome> {
   const task = await withReadableInputs(deps, asked);
   const { routeIndex } = task;
-  const { provider } = task.route;
+  const { provider, operation: endpoint } = task.route;
   const begun = await patiently(() =>
-    deps.records.begin({ ...callOf(task), routeIndex, provider }),
+    deps.records.begin({ ...callOf(task), routeIndex, provider, endpoint }),
   );
   if (begun.verdict === 'send') return submitNew(deps, task);
+  if (begun.verdict === 'paused') return { kind: 'paused' };
+  if (begun.verdict === 'settled') throw jobSettledBefore();
   if (begun.verdict === 'accepted') {
     return { kind: 'operation', operation: begun.operation, endHeard: false };
   }

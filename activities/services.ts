@@ -18,6 +18,8 @@ import { observeChatLedger, observeLedger } from './observed/observed-ledgers.ts
 import { observeProviders } from './observed/observed-providers.ts';
 import { observeArtifacts } from './observed/observed-storage.ts';
 import { createSettlements } from './observed/settlements.ts';
+import { createCallLooks, type CallLooks } from './oversight/call-looks.ts';
+import { createLateOutcomes, type LateOutcomes } from './oversight/late-outcomes.ts';
 import { createNotificationUrls, type NotificationUrls } from './providers/notification-url.ts';
 import type { Provider } from './providers/provider.ts';
 import { createProviders, providerConcurrency } from './providers/registry.ts';
@@ -38,6 +40,8 @@ export interface Services {
   chatLedger: ChatLedger;
   chat: Chat;
   records: CallRecords;
+  looks: CallLooks;
+  outcomes: LateOutcomes;
   ears: CallEars;
   slots: CallSlots;
   news: JobNews;
@@ -83,16 +87,20 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
   const uploads = createUploads({ pool, storage });
   const chatLedger = observeChatLedger(createChatLedger(pool), observers);
   const inputs = createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl });
+  const providers = observeProviders(createProviders(config, { outbound, storage }), observers);
+  const looks = createCallLooks({ pool, providers });
   return {
     pool,
     ledger: observeLedger(createLedger(pool), observers),
     chatLedger,
     chat: createChat({ config, ledger: chatLedger, logger, telemetry }),
     records: createCallRecords(pool),
+    looks,
+    outcomes: createLateOutcomes({ pool, looks, logger }),
     ears: createCallEars(),
     slots: createCallSlots(providerConcurrency(config)),
     news: createJobNews(),
-    providers: observeProviders(createProviders(config, { outbound, storage }), observers),
+    providers,
     chatCatalog: await openChatCatalog(config),
     storage,
     signedUrls,

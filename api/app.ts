@@ -11,6 +11,8 @@ import { ownerOf } from '../activities/job-owner.ts';
 import { createJobReads } from '../activities/job-reads.ts';
 import { createWebhookRelay } from '../activities/webhooks/webhook-relay.ts';
 import { createUsageReads } from '../activities/ledger/usage-reads.ts';
+import { createProviderPauses } from '../activities/oversight/provider-pauses.ts';
+import { createStuckJobs } from '../activities/oversight/stuck-jobs.ts';
 import { publicBaseUrl, type Services } from '../activities/services.ts';
 import { observeInbox } from '../activities/observed/observed-inbox.ts';
 import type { Config } from '../platform/config.ts';
@@ -51,6 +53,7 @@ import { createAdmission } from './studio/admission.ts';
 import { createCancelJob } from './studio/cancellation.ts';
 import { createIdempotency } from './studio/idempotency.ts';
 import { createJobView } from '../studio/job-view.ts';
+import { createResettle } from './studio/resettlement.ts';
 
 /** What the application is made from. */
 export interface AppDeps {
@@ -71,7 +74,7 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
   app.use(errorAnswers(deps.services.logger));
   // A gateway behind plain http (development) must not send its own pages to https.
   app.use(helmet({ contentSecurityPolicy: { directives: { upgradeInsecureRequests: null } } }));
-  app.use(openRoutes(deps).routes());
+  app.use(openRoutes(deps, parts).routes());
   app.use(adminRoutes(deps, parts).routes());
   app.use(keyedRoutes(deps, parts).routes());
   app.silent = true;
@@ -82,7 +85,7 @@ type Parts = ReturnType<typeof createParts>;
 
 /** What several routes share. */
 function createParts({ config, services, client, eager }: AppDeps) {
-  const { pool, news, storage } = services;
+  const { pool, news, storage, logger, outcomes, telemetry } = services;
   const reads = createJobReads(pool, (outputs) => loadDocuments(storage, outputs));
   const admission = createAdmission({ client, news, reads, config, eager });
   const view = createJobView({
@@ -100,12 +103,24 @@ function createParts({ config, services, client, eager }: AppDeps) {
     attemptTaskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
   });
   const cancel = createCancelJob({ client, admission });
-  return { reads, admission, view, cancel, webhookRelay };
+  const inbox = observeInbox(createInbox(pool), telemetry.metrics);
+  const relay = createNotificationRelay({
+    client,
+    inbox,
+    logger,
+    signalName: notificationSignalName,
+    workflowIdOf,
+    outcomes,
+  });
+  return { reads, admission, view, cancel, webhookRelay, inbox, relay };
 }
 
 /** Routes that need no key: their own signatures, or nothing to hide. */
-function openRoutes({ config, services, client, readiness }: AppDeps): Router<RequestState> {
-  const { pool, storage, signedUrls, uploads, telemetry, logger } = services;
+function openRoutes(
+  { config, services, readiness }: AppDeps,
+  { inbox, relay }: Parts,
+): Router<RequestState> {
+  const { storage, signedUrls, uploads } = services;
   const router = new Router<RequestState>(exactPaths);
   addCodecRoutes(router, config);
   addHealthRoutes(router, readiness);
@@ -114,21 +129,23 @@ function openRoutes({ config, services, client, readiness }: AppDeps): Router<Re
     addFileRoutes(router, { storage, signedUrls });
     addUploadRoute(router, { storage, signedUrls, uploads });
   }
-  const inbox = observeInbox(createInbox(pool), telemetry.metrics);
-  const relay = createNotificationRelay({
-    client,
-    inbox,
-    logger,
-    signalName: notificationSignalName,
-    workflowIdOf,
-  });
   addHookRoutes(router, { ...services, inbox, relay });
   return router;
 }
 
 /** Routes of operators, behind the admin key. */
 function adminRoutes({ config, services, client }: AppDeps, parts: Parts): Router<RequestState> {
-  const { pool, ledger, storage, webhooks } = services;
+  const { pool, ledger, looks, outcomes, inputs, providers, storage, webhooks, logger } = services;
+  const oversee = {
+    ...parts,
+    pool,
+    client,
+    outcomes,
+    logger,
+    stuck: createStuckJobs({ pool, client, workflowIdOf }),
+    resettle: createResettle({ config, client, ledger, looks, inputs, reads: parts.reads }),
+    pauses: createProviderPauses(pool, [...providers.keys()]),
+  };
   return createAdminRouter({
     adminKey: config.ADMIN_API_KEY,
     keyPepper: config.KEY_PEPPER,
@@ -142,6 +159,7 @@ function adminRoutes({ config, services, client }: AppDeps, parts: Parts): Route
         ...(results && { storage }),
       }),
     webhooks,
+    oversee,
     ...parts,
   });
 }

@@ -1,4 +1,5 @@
 /** `npm run api`: the API process. */
+import { registerProcess } from '../activities/oversight/process-register.ts';
 import { startStudioWorkers } from '../worker/studio-worker.ts';
 import { loadConfigOrExit } from '../platform/config.ts';
 import { createLogger } from '../platform/logger.ts';
@@ -19,7 +20,17 @@ const api = await startApi({
   startWorkers: config.API_WORKER ? startStudioWorkers : null,
   sdkMetricsUrl,
 });
-drainOnExit(() => api.close(), drainTimeoutMs);
+const drain = drainOnExit(async () => {
+  await leave();
+  await api.close();
+}, drainTimeoutMs);
+const leave = registerProcess({
+  pool: api.services.pool,
+  logger,
+  kind: 'api',
+  buildId: config.WORKER_BUILD_ID ?? null,
+  onDrain: drain,
+});
 api.failed.catch((error: unknown) => {
   // A worker that fails does not come back by itself: the supervisor starts a new process.
   logger.fatal({ error }, 'worker.failed');

@@ -60,6 +60,16 @@ export const errorTable = {
     retryable: false,
     message: 'The chat of this Idempotency-Key was charged, but its answer was not kept.',
   },
+  JOB_RUNNING: {
+    status: 409,
+    retryable: false,
+    message: 'The workflow of the job runs: it settles the job itself.',
+  },
+  OUTCOME_UNDECIDED: {
+    status: 409,
+    retryable: true,
+    message: 'The provider may still deliver, and the job cannot be taken up again.',
+  },
   KEY_ALREADY_REPLACED: {
     status: 409,
     retryable: false,

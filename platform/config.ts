@@ -2,6 +2,8 @@
  * Configuration: the only reader of the environment. One schema, read once at start; a missing or
  * wrong value stops the process with one line that names the variable, never its value.
  */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { z } from 'zod';
 import { ChatUpstreamError, readChatUpstreams, type ChatUpstream } from './chat-upstreams.ts';
 import { readPayloadKeys } from './payload-codec.ts';
@@ -104,6 +106,18 @@ const variables = z.object({
     .string()
     .regex(/^[a-z0-9-]*$/)
     .default(''),
+  /** Names the deployment that workers are versions of (docs/deploys.md); absent: unversioned. */
+  WORKER_DEPLOYMENT_NAME: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,100}$/, 'must be letters, digits, - and _')
+    .optional(),
+  /** The version of this process's workers. */
+  WORKER_BUILD_ID: z
+    .string()
+    .regex(/^[A-Za-z0-9._-]{1,100}$/, 'must be letters, digits, ., - and _')
+    .optional(),
+  /** What running jobs do when another version becomes current: move to it, or end where they began. */
+  WORKER_VERSIONING: z.enum(['AUTO_UPGRADE', 'PINNED']).default('AUTO_UPGRADE'),
 
   API_HOST: z.string().default('127.0.0.1'),
   API_PORT: port.default(4000),
@@ -234,6 +248,13 @@ const environment = variables.superRefine((config, context) => {
     if (other === undefined) return;
     context.addIssue({ code: 'custom', path: [name], message: `must differ from ${other}` });
   });
+  if (config.WORKER_DEPLOYMENT_NAME !== undefined && config.WORKER_BUILD_ID === undefined) {
+    context.addIssue({
+      code: 'custom',
+      path: ['WORKER_BUILD_ID'],
+      message: 'is required by WORKER_DEPLOYMENT_NAME',
+    });
+  }
   if (config.STORAGE_DRIVER !== 's3') return;
   for (const name of s3Variables) {
     if (config[name] === undefined) {
@@ -286,6 +307,60 @@ function chatUpstreams(env: Record<string, string | undefined>): Config['CHAT_UP
       throw new ConfigError(`configuration: ${error.message}`, { cause: error });
     }
     throw error;
+  }
+}
+
+const temporalVariables = variables.pick({
+  TEMPORAL_ADDRESS: true,
+  TEMPORAL_NAMESPACE: true,
+  TEMPORAL_TLS: true,
+  TEMPORAL_TLS_CERT_PATH: true,
+  TEMPORAL_TLS_KEY_PATH: true,
+  TEMPORAL_TLS_CA_PATH: true,
+  TEMPORAL_API_KEY: true,
+  PAYLOAD_KEYS: true,
+  PAYLOAD_ENCRYPTION: true,
+});
+
+/** Where the Temporal server is, and how it is reached. */
+export type TemporalConfig = Omit<z.infer<typeof temporalVariables>, 'PAYLOAD_ENCRYPTION'> & {
+  PAYLOAD_ENCRYPTION: boolean;
+};
+
+/** The stack of this checkout, where it runs (`npm start` writes it). */
+const stackDescription = z.object({ temporalAddress: z.string(), temporalNamespace: z.string() });
+
+/**
+ * Configuration of a tool that only speaks to Temporal: of the environment, else of the local stack.
+ * @throws ConfigError
+ */
+export function loadTemporalConfig(
+  env: Record<string, string | undefined> = process.env,
+): TemporalConfig {
+  const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value));
+  const parsed = temporalVariables.safeParse({ ...localTemporal(present['DATA_DIR']), ...present });
+  if (parsed.success) return { ...parsed.data, ...loadPayloadSettings(env) };
+  const names = parsed.error.issues.map((issue) => issue.path.map(String).join('.'));
+  throw new ConfigError(`configuration: ${[...new Set(names)].join(', ')} missing or wrong`);
+}
+
+/** Keys of payloads alone, for a tool that reads histories. @throws ZodError */
+export function loadPayloadSettings(
+  env: Record<string, string | undefined> = process.env,
+): Pick<TemporalConfig, 'PAYLOAD_KEYS' | 'PAYLOAD_ENCRYPTION'> {
+  const { PAYLOAD_KEYS: keys, PAYLOAD_ENCRYPTION: encrypts = keys.length > 0 } = variables
+    .pick({ PAYLOAD_KEYS: true, PAYLOAD_ENCRYPTION: true })
+    .parse(Object.fromEntries(Object.entries(env).filter(([, value]) => value)));
+  return { PAYLOAD_KEYS: keys, PAYLOAD_ENCRYPTION: encrypts };
+}
+
+function localTemporal(dataDir = '.data'): Record<string, string> {
+  try {
+    const described: unknown = JSON.parse(readFileSync(join(dataDir, 'stack.json'), 'utf8'));
+    const { temporalAddress, temporalNamespace } = stackDescription.parse(described);
+    return { TEMPORAL_ADDRESS: temporalAddress, TEMPORAL_NAMESPACE: temporalNamespace };
+  } catch {
+    return {};
   }
 }
 

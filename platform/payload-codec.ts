@@ -23,7 +23,7 @@ export interface PayloadSettings {
   PAYLOAD_ENCRYPTION: boolean;
 }
 
-const sealedEncoding = 'binary/encrypted';
+export const sealedEncoding = 'binary/encrypted';
 const keyIdField = 'encryption-key-id';
 const nonceBytes = 12;
 const tagBytes = 16;

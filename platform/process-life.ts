@@ -7,9 +7,9 @@ export function announceReady(details: Record<string, unknown> = {}): void {
 
 /**
  * Runs `drain` once on SIGTERM, SIGINT or when the parent is gone, then exits; a second signal, or a
- * drain that takes longer than `timeoutMs`, exits at once.
+ * drain that takes longer than `timeoutMs`, exits at once. Returns what starts the drain by itself.
  */
-export function drainOnExit(drain: () => Promise<void>, timeoutMs: number): void {
+export function drainOnExit(drain: () => Promise<void>, timeoutMs: number): () => void {
   let draining = false;
   const onSignal = (): void => {
     if (draining) return;
@@ -24,4 +24,5 @@ export function drainOnExit(drain: () => Promise<void>, timeoutMs: number): void
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
   if (process.send) process.on('disconnect', onSignal);
+  return onSignal;
 }

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { NativeConnection, Runtime, type NativeConnectionOptions } from '@temporalio/worker';
 import { assert } from '../domain/assert.ts';
-import type { Config } from './config.ts';
+import type { Config, TemporalConfig } from './config.ts';
 import type { Logger } from './logger.ts';
 
 /**
@@ -50,7 +50,7 @@ function readIfNamed(path: string | undefined): Promise<Buffer> | undefined {
   return path === undefined ? undefined : readFile(path);
 }
 
-async function connectionOptions(config: Config): Promise<NativeConnectionOptions> {
+async function connectionOptions(config: TemporalConfig): Promise<NativeConnectionOptions> {
   const certificate = await readIfNamed(config.TEMPORAL_TLS_CERT_PATH);
   const key = await readIfNamed(config.TEMPORAL_TLS_KEY_PATH);
   const ca = await readIfNamed(config.TEMPORAL_TLS_CA_PATH);
@@ -102,7 +102,10 @@ async function freeLoopbackPort(): Promise<number> {
 }
 
 /** Connects, and keeps trying while the server is away: a process that starts first waits. */
-export async function connectTemporal(config: Config, logger: Logger): Promise<NativeConnection> {
+export async function connectTemporal(
+  config: TemporalConfig,
+  logger: Logger,
+): Promise<NativeConnection> {
   const options = await connectionOptions(config);
   for (let waitMs = 250; ; waitMs = Math.min(waitMs * 2, 5000)) {
     try {

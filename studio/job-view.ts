@@ -134,5 +134,7 @@ function phaseOf(job: JobRecord): string {
   if (job.verifying) return 'verifying_outcome';
   const states = job.call_states ?? [];
   if (states.length === 0) return 'reserved';
-  return states.includes('begun') ? 'submitting' : 'generating';
+  if (states.includes('begun')) return 'submitting';
+  // An operator has paused the provider: the call has not been sent.
+  return states.includes('waiting') ? 'waiting_for_provider' : 'generating';
 }

@@ -25,6 +25,14 @@ interface BundleOptions {
   encodeFailures: boolean;
 }
 
+/** What a bundle is made of that is not the working tree's own. */
+interface BundleSources {
+  /** The file that exports the workflows. */
+  workflowsPath?: string;
+  /** Interceptors beside our own. */
+  interceptorPaths?: string[];
+}
+
 /** The code of the bundle, from the cache when its inputs are unchanged. */
 export async function loadWorkflowBundle(
   options: BundleOptions = { encodeFailures: false },
@@ -46,10 +54,17 @@ export async function loadWorkflowBundle(
   }
 }
 
-async function build(path: URL, options: BundleOptions): Promise<{ code: string }> {
+/** Bundles workflows and what they import. */
+export async function bundleWorkflows(
+  { workflowsPath, interceptorPaths = [] }: BundleSources = {},
+  options: BundleOptions = { encodeFailures: false },
+): Promise<{ code: string }> {
   const { code } = await bundleWorkflowCode({
-    workflowsPath: fileURLToPath(new URL('workflows/index.ts', root)),
-    workflowInterceptorModules: [fileURLToPath(new URL('workflows/request-context.ts', root))],
+    workflowsPath: workflowsPath ?? fileURLToPath(new URL('workflows/index.ts', root)),
+    workflowInterceptorModules: [
+      fileURLToPath(new URL('workflows/request-context.ts', root)),
+      ...interceptorPaths,
+    ],
     ...(options.encodeFailures && { failureConverterPath }),
     logger: {
       log: () => {},
@@ -60,6 +75,11 @@ async function build(path: URL, options: BundleOptions): Promise<{ code: string 
       error: console.error,
     },
   });
+  return { code };
+}
+
+async function build(path: URL, options: BundleOptions): Promise<{ code: string }> {
+  const { code } = await bundleWorkflows({}, options);
   await mkdir(cache, { recursive: true });
   // Several processes may build at once: each renames a whole file into place.
   const draft = new URL(`${path.href}.${process.pid}`);

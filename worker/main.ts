@@ -1,4 +1,5 @@
 /** `npm run worker`: a worker process. */
+import { registerProcess } from '../activities/oversight/process-register.ts';
 import { loadConfigOrExit } from '../platform/config.ts';
 import { createLogger } from '../platform/logger.ts';
 import { assertSchemaCurrent } from '../platform/migrations.ts';
@@ -13,7 +14,17 @@ const logger = createLogger('worker', config.LOG_LEVEL);
 const sdkMetricsUrl = await installMeasuredRuntime(logger, config);
 await assertSchemaCurrent(config.DATABASE_URL);
 const worker = await startWorkerProcess(config, logger, { sdkMetricsUrl });
-drainOnExit(() => worker.close(), drainTimeoutMs);
+const drain = drainOnExit(async () => {
+  await leave();
+  await worker.close();
+}, drainTimeoutMs);
+const leave = registerProcess({
+  pool: worker.services.pool,
+  logger,
+  kind: 'worker',
+  buildId: config.WORKER_BUILD_ID ?? null,
+  onDrain: drain,
+});
 worker.failed.catch((error: unknown) => {
   logger.fatal({ error }, 'worker.failed');
   process.exit(1);

@@ -2,7 +2,7 @@
  * The Temporal workers of a process: one for the Studio queue (workflows and their local activities),
  * one per provider (its calls only, as many at once as the provider allows).
  */
-import { Worker, type NativeConnection } from '@temporalio/worker';
+import { Worker, type NativeConnection, type WorkerDeploymentOptions } from '@temporalio/worker';
 import { createActivities, type Activities } from '../activities/index.ts';
 import { providerConcurrency } from '../activities/providers/registry.ts';
 import { publicBaseUrl, type Services } from '../activities/services.ts';
@@ -28,6 +28,8 @@ interface WorkerOptions {
   config: Config;
   connection: NativeConnection;
   services: Services;
+  /** Workflow code other than that of the working tree. */
+  workflowBundle?: { code: string };
 }
 
 /** How long a draining worker waits for its activities. */
@@ -58,10 +60,14 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     interceptors: { activity: [activityContext(services.telemetry.tracing)] },
     dataConverter: dataConverterOf(config),
   };
+  const version = versionOf(config);
   const studio = await Worker.create({
     ...shared,
     taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
-    workflowBundle: await loadWorkflowBundle({ encodeFailures: config.PAYLOAD_ENCRYPTION }),
+    workflowBundle:
+      options.workflowBundle ??
+      (await loadWorkflowBundle({ encodeFailures: config.PAYLOAD_ENCRYPTION })),
+    ...(version && { workerDeploymentOptions: version }),
     activities,
     maxCachedWorkflows: cachedWorkflowsMax,
     maxConcurrentWorkflowTaskExecutions: workflowTasksMax,
@@ -94,6 +100,20 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     },
     running: () => workers.every((worker) => worker.getState() === 'RUNNING'),
     identity: studio.options.identity,
+  };
+}
+
+/**
+ * The version of the workers on the Studio queue; none unless configured. Provider queues hold activities
+ * only, whose input does not depend on a version: they stay unversioned and serve all.
+ */
+function versionOf(config: Config): WorkerDeploymentOptions | null {
+  const { WORKER_DEPLOYMENT_NAME: deploymentName, WORKER_BUILD_ID: buildId } = config;
+  if (deploymentName === undefined || buildId === undefined) return null;
+  return {
+    useWorkerVersioning: true,
+    version: { deploymentName, buildId },
+    defaultVersioningBehavior: config.WORKER_VERSIONING,
   };
 }
 

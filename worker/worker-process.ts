@@ -30,6 +30,7 @@ import {
   webhookTaskQueue,
   workflowIdOf,
 } from '../workflows/contract.ts';
+import { startFollowUp } from './follow-up.ts';
 import { startStudioWorkers, type StudioWorkers } from './studio-worker.ts';
 import { startAuditor } from './auditor.ts';
 import { showState } from './state-gauges.ts';
@@ -80,6 +81,7 @@ export async function startWorkerProcess(
     logger,
     signalName: notificationSignalName,
     workflowIdOf,
+    outcomes: services.outcomes,
   });
   const sweeper = createSweeper({
     config,
@@ -91,7 +93,7 @@ export async function startWorkerProcess(
     ...(state && { onPass: (report) => countPass(state, report) }),
   });
   const workers = await startStudioWorkers({ config, connection, services });
-  const stopSweeping = sweeper.start();
+  const stopSweeping = startSweeping(sweeper, { config, services });
   const stopAuditing = startAuditor({
     sources: {
       databaseUrl: config.DATABASE_URL,
@@ -181,4 +183,19 @@ function webhookRelayOf(deps: {
     taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
     attemptTaskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
   });
+}
+
+/** The sweeper, and the follow-up of what was released without a verdict; returns what stops both. */
+function startSweeping(
+  sweeper: Sweeper,
+  { config, services }: { config: Config; services: Services },
+): () => Promise<void> {
+  const { outcomes, logger } = services;
+  const stops = [
+    sweeper.start(),
+    startFollowUp({ outcomes, logger, intervalMs: config.SWEEP_INTERVAL_MS }),
+  ];
+  return async () => {
+    await Promise.all(stops.map((stop) => stop()));
+  };
 }

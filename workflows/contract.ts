@@ -46,6 +46,9 @@ export function polledQueues(prefix: string, providers: readonly string[]): Poll
 /** Signal: a verified notification of a provider. */
 export const notificationSignalName = 'providerNotification';
 
+/** Signal: an operator asks to look again now, instead of at the end of the current wait. */
+export const lookNowSignalName = 'lookNow';
+
 /** Payload of the notification signal. */
 export interface CallNotification {
   callIndex: number;

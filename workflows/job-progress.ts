@@ -5,6 +5,7 @@ import type { JobPlan } from '../studio/job-plan.ts';
 /** Where a call, or the whole job, stands. */
 export type Phase =
   | 'reserving'
+  | 'waiting_for_provider'
   | 'submitting'
   | 'generating'
   | 'verifying_outcome'

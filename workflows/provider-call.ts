@@ -26,9 +26,13 @@ type Handle = Pick<CollectTask, 'operation' | 'adopted'>;
 interface RunningCall extends CallContext {
   call: PlannedCall;
   routeIndex: number;
+  /** How many of the operators' wishes to look this call has followed. */
+  looksHeeded: number;
 }
 
 const checkIntervalMaxMs = 30_000;
+/** How often a call asks whether its provider is still paused; a resume tells it at once. */
+const pauseCheckMs = 60_000;
 
 /** Failures of a look that tell how the call ended. */
 const verdicts: ReadonlySet<string> = new Set([
@@ -45,29 +49,63 @@ function fail(code: string, message: string): never {
 }
 
 /**
- * Runs a call over its routes: the next one only when the last certainly did not take it.
+ * Runs a call over its routes; while a provider is paused that might take it, it waits to be sent.
  * @throws ApplicationFailure with a code of the error table
  */
 export async function runCall(context: CallContext, call: PlannedCall): Promise<CallOutputs> {
+  for (let looksHeeded = 0; ;) {
+    // Each round follows the wait before it.
+    const outputs = await tryRoutes(context, call, looksHeeded);
+    if (outputs) return outputs;
+    await awaitResume(context, call, looksHeeded);
+    looksHeeded = context.desk.looksAsked;
+  }
+}
+
+/** Tries the next route only when the last certainly did not take the call; null: one is paused. */
+async function tryRoutes(
+  context: CallContext,
+  call: PlannedCall,
+  looksHeeded: number,
+): Promise<CallOutputs | null> {
   let refusal = 'no route is configured';
+  let paused = false;
   for (const routeIndex of call.routes.keys()) {
     if (context.desk.cancelRequested) fail('CANCELED', 'canceled before the provider was asked');
-    const running = { ...context, call, routeIndex };
+    const running = { ...context, call, routeIndex, looksHeeded };
     // Routes are tried one after the other: that is the point.
     const submitted = await submit(running);
     if (submitted.kind === 'outputs') return submitted.outputs;
     if (submitted.kind === 'handle') return awaitOutputs(running, submitted.handle);
-    refusal = submitted.message;
+    if (submitted.kind === 'paused') paused = true;
+    else refusal = submitted.message;
   }
+  if (paused) return null;
   // Nobody took it, and nobody wants it any more: that is a cancel, not a failure.
   if (context.desk.cancelRequested) fail('CANCELED', 'canceled before a provider took it');
   return fail('PROVIDER_ERROR', refusal);
 }
 
+/** Waits until an operator resumes a provider, or for the next time to ask. */
+async function awaitResume(
+  { desk, progress, deadlineAtMs }: CallContext,
+  call: PlannedCall,
+  looksHeeded: number,
+): Promise<void> {
+  progress.show(call.index, 'waiting_for_provider');
+  await condition(
+    () => desk.cancelRequested || desk.looksAsked > looksHeeded,
+    Math.max(1, Math.min(pauseCheckMs, deadlineAtMs - Date.now())),
+    { summary: 'provider paused' },
+  );
+  if (Date.now() >= deadlineAtMs) fail('DEADLINE_EXCEEDED', 'the provider was paused for too long');
+}
+
 type Submitted =
   | { kind: 'outputs'; outputs: CallOutputs }
   | { kind: 'handle'; handle: Handle }
-  | { kind: 'refused'; message: string; again: Again };
+  | { kind: 'refused'; message: string; again: Again }
+  | { kind: 'paused' };
 
 /** When the same route may be asked again: never, or after so many milliseconds. */
 type Again = 'never' | number;
@@ -102,7 +140,7 @@ async function attemptSubmit(
   const { call, routeIndex, desk } = running;
   try {
     const taken = await send();
-    if (taken.kind === 'outputs') return taken;
+    if (taken.kind !== 'operation') return taken;
     if (taken.endHeard) desk.bringNews(call.index, taken.operation.id);
     return { kind: 'handle', handle: { operation: taken.operation, adopted: false } };
   } catch (error) {
@@ -147,14 +185,19 @@ async function awaitOutputs(running: RunningCall, handle: Handle): Promise<CallO
   let waitMs = plan.checkIntervalMs;
   let cancelSent = false;
   let expired = false;
+  let { looksHeeded } = running;
   progress.show(call.index, 'generating');
   for (;;) {
     const untilEndMs = running.deadlineAtMs + (expired ? plan.outcomeWaitMs : 0) - Date.now();
     const woken = await condition(
-      () => desk.hasNews(call.index) || (desk.cancelRequested && !cancelSent),
+      () =>
+        desk.hasNews(call.index) ||
+        desk.looksAsked > looksHeeded ||
+        (desk.cancelRequested && !cancelSent),
       Math.max(1, Math.min(waitMs, untilEndMs)),
       { summary: 'notification, or the next look' },
     );
+    looksHeeded = desk.looksAsked;
     const expectDone = woken && desk.hasNews(call.index);
     if (expectDone) desk.takeNews(call.index);
     const looked = await look(running, handle, expectDone);

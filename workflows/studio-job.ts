@@ -203,6 +203,7 @@ const publicCodes: readonly ErrorCode[] = [
   'DEADLINE_EXCEEDED',
   'OUTCOME_UNKNOWN',
   'CANCELED',
+  'JOB_LOST',
 ];
 
 function errorOf(error: unknown): { code: ErrorCode; message: string } {

@@ -19,13 +19,19 @@ export interface CallName {
 /** Whether the call may be sent, or what an earlier attempt left. */
 export type BeginVerdict =
   | { verdict: 'send' }
+  /** The provider is paused: nothing may be sent now. */
+  | { verdict: 'paused' }
+  /** The job was settled: nothing may be sent for it any more. */
+  | { verdict: 'settled' }
   | { verdict: 'unknown'; routeIndex: number }
   | { verdict: 'accepted'; routeIndex: number; operation: Operation }
   | { verdict: 'answered'; routeIndex: number; outputs: CallOutputs };
 
 /** Call records over a pool. */
 export interface CallRecords {
-  begin: (call: CallName & { routeIndex: number; provider: string }) => Promise<BeginVerdict>;
+  begin: (
+    call: CallName & { routeIndex: number; provider: string; endpoint: string },
+  ) => Promise<BeginVerdict>;
   /** The provider certainly did not take the call: it may be sent again. */
   refused: (call: CallName) => Promise<void>;
   accepted: (call: CallName & { operation: Operation }) => Promise<void>;

@@ -3,7 +3,6 @@
  * exists without an owner; started eagerly, its first task runs in this very process, and the verdict
  * is heard here before any round trip (docs/decisions/0002).
  */
-import type { SearchAttributePair } from '@temporalio/common';
 import {
   ServiceError,
   WorkflowExecutionAlreadyStartedError,
@@ -12,18 +11,14 @@ import {
 import type { JobNews } from '../../activities/job-news.ts';
 import type { JobReads, JobRecord } from '../../activities/job-reads.ts';
 import type { ReserveVerdict } from '../../activities/ledger/ledger.ts';
-import { creditsFromMicro } from '../../domain/credits.ts';
+import { publicBaseUrl } from '../../activities/services.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
 import { correlate } from '../../platform/correlation.ts';
 import type { JobPlan } from '../../studio/job-plan.ts';
-import {
-  searchAttributes,
-  studioTaskQueue,
-  workflowIdOf,
-  type JobOutcome,
-} from '../../workflows/contract.ts';
+import { studioTaskQueue, workflowIdOf, type JobOutcome } from '../../workflows/contract.ts';
 import { hear, type Hearing } from './hearing.ts';
+import { describeJob } from './job-description.ts';
 import { throwRefusal } from './refusals.ts';
 
 interface AdmissionDeps {
@@ -136,8 +131,7 @@ async function start(deps: AdmissionDeps, plan: JobPlan): Promise<{ eager: boole
         requestEagerStart: deps.eager,
         workflowIdReusePolicy: 'REJECT_DUPLICATE',
         workflowIdConflictPolicy: 'USE_EXISTING',
-        typedSearchAttributes: attributesOf(plan),
-        staticSummary: summaryOf(plan),
+        ...describeJob(plan, publicBaseUrl(deps.config)),
         priority: { fairnessKey: plan.organizationId },
       }),
     );
@@ -170,22 +164,4 @@ function pollReserved(reads: JobReads, plan: JobPlan): { found: Promise<void>; s
     found,
     stop: () => stopping.abort(),
   };
-}
-
-function attributesOf(plan: JobPlan): SearchAttributePair[] {
-  const provider = plan.calls[0]?.routes[0]?.provider ?? 'none';
-  return [
-    { key: searchAttributes.organizationId, value: plan.organizationId },
-    { key: searchAttributes.keyId, value: plan.keyId },
-    { key: searchAttributes.model, value: plan.model ?? 'none' },
-    { key: searchAttributes.provider, value: provider },
-    { key: searchAttributes.jobStatus, value: 'in_progress' },
-    { key: searchAttributes.billingState, value: 'reserved' },
-  ];
-}
-
-/** One line for the list of workflows: what is made, with what, for how much. */
-function summaryOf(plan: JobPlan): string {
-  const wanted = plan.calls.reduce((sum, call) => sum + call.quantity, 0);
-  return `${plan.type}: ${wanted} × ${plan.model ?? 'default'}, ${creditsFromMicro(plan.priceMicro)} credits`;
 }

@@ -14,7 +14,7 @@ import type { Caller } from '../identity/access.ts';
 export interface Planned {
   jobId: string;
   requestId: string;
-  caller: Caller;
+  caller: Pick<Caller, 'organizationId' | 'keyId'>;
   capability: Capability;
   request: JsonObject;
   draft: DraftPlan;

@@ -5,16 +5,16 @@ import { numeric, shortTime } from '../fields.ts';
 import { table, type Cell } from '../output.ts';
 import { sessionOf } from '../session.ts';
 
+/** Options of a listing; those without a name of their own go into the query as they are. */
 interface PageOptions {
   org?: string;
-  status?: string;
-  type?: string;
   limit?: number;
   cursor?: string;
+  [field: string]: string | number | undefined;
 }
 
 /** A list of the operators': its path, what is read of a row, how it is shown. */
-interface Listing<Row> {
+export interface Listing<Row> {
   command: Command;
   path: (...words: string[]) => string;
   row: z.ZodType<Row>;
@@ -176,7 +176,8 @@ function addActions(admin: Command, root: string): void {
   });
 }
 
-function addListing<Row>(root: string, listing: Listing<Row>): void {
+/** Adds a command that lists. */
+export function addListing<Row>(root: string, listing: Listing<Row>): void {
   const schema = z.looseObject({
     data: z.array(listing.row),
     nextCursor: z.string().nullish(),
@@ -186,10 +187,10 @@ function addListing<Row>(root: string, listing: Listing<Row>): void {
     .option('--cursor <cursor>', 'go on where the last page ended')
     .action(async () => {
       const session = sessionOf(listing.command);
-      const { org, status, type, limit, cursor } = listing.command.opts<PageOptions>();
+      const { org, limit, cursor, ...rest } = listing.command.opts<PageOptions>();
       const path = `${root}${listing.path(...listing.command.args)}`;
       const { body, raw } = await session.admin().send(path, schema, {
-        query: { organizationId: org, status, type, limit, cursor },
+        query: { organizationId: org, limit, cursor, ...rest },
       });
       session.output.show(raw, () => table(body.data.map(listing.cells)));
       if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);

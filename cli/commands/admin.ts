@@ -1,12 +1,13 @@
 /** `studio admin …`: what operators do; every write says who and why. */
-import { userInfo } from 'node:os';
 import { Command } from 'commander';
 import { z } from 'zod';
-import { CliError, type Answer } from '../api-client.ts';
+import { CliError } from '../api-client.ts';
 import { numeric } from '../fields.ts';
 import { list, table, type Cell } from '../output.ts';
 import { sessionOf } from '../session.ts';
+import { addOperationCommands } from './admin-operations.ts';
 import { addReadCommands } from './admin-reads.ts';
+import { at, root, write, writing } from './admin-writes.ts';
 import {
   keyMeta,
   keyRequest,
@@ -19,7 +20,6 @@ import {
 import { oneWebhook, webhookText } from './webhooks.ts';
 import { account, accountFields } from './usage.ts';
 
-const root = '/api/admin/v1';
 const organization = account.extend({
   organizationId: z.string(),
   name: z.string(),
@@ -33,44 +33,6 @@ const organizations = z.looseObject({
   nextCursor: z.string().nullable(),
 });
 const user = z.looseObject({ userId: z.string(), name: z.string(), role: z.string() });
-
-interface WriteOptions {
-  actor: string;
-  reason?: string;
-}
-
-/** A command that writes: it must say why, and may say who. */
-function writing(command: Command): Command {
-  return command
-    .requiredOption('--reason <text>', 'why; recorded')
-    .option('--actor <name>', 'who; recorded', loginName());
-}
-
-function loginName(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    // A user id without a name, as containers have them.
-    return 'operator';
-  }
-}
-
-/** Sends a write with actor and reason. */
-async function write<Body>(
-  command: Command,
-  path: string,
-  wanted: { schema: z.ZodType<Body>; body?: object; method?: 'POST' | 'PUT' },
-): Promise<Answer<Body>> {
-  const { actor, reason } = command.opts<WriteOptions>();
-  return sessionOf(command)
-    .admin()
-    .send(`${root}${path}`, wanted.schema, {
-      method: wanted.method ?? 'POST',
-      body: { ...wanted.body, actor, reason },
-    });
-}
-
-const at = (id: string): string => encodeURIComponent(id);
 
 function organizationText({ data }: z.infer<typeof oneOrganization>): string {
   const { organizationId, name, status, ownerId } = data;
@@ -90,6 +52,7 @@ export function adminCommand(): Command {
   addKeyCommands(admin.command('key').description('API keys of a user'));
   addCreditCommands(admin);
   addReadCommands(admin, root);
+  addOperationCommands(admin);
   return admin;
 }
 

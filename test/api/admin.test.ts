@@ -271,6 +271,12 @@ describe('every write', () => {
     ['POST', `/users/${id('usr')}/keys`, { name: 'n' }],
     ['POST', `/keys/${id('key')}/revoke`, {}],
     ['POST', `/jobs/${id('job')}/cancel`, {}],
+    ['POST', `/jobs/${id('job')}/reverify`, {}],
+    ['POST', `/jobs/${id('job')}/resettle`, {}],
+    ['POST', `/jobs/${id('job')}/redeliver`, {}],
+    ['POST', '/providers/nobody/pause', {}],
+    ['POST', '/providers/nobody/resume', {}],
+    ['POST', '/processes/worker-00000000/drain', {}],
   ];
 
   it.each(writes)('says who and why: %s %s', async (method, path, body) => {
@@ -314,6 +320,9 @@ describe('every write', () => {
     '/jobs?type=%00',
     '/jobs?cursor=job_1',
     '/reservations?organizationId=org_1',
+    '/stuck?olderThanSeconds=-1',
+    '/unknown-outcomes?succeeded=perhaps',
+    '/notifications?state=lost',
     '/actions?cursor=0',
     '/actions?stray=1',
   ])('and every list refuses what it cannot read: %s', async (path) => {

@@ -208,6 +208,38 @@ describe('studio admin', () => {
     expect(actions.stdout.match(/olga +ticket 7$/gm)).toHaveLength(8);
   });
 
+  it('steers jobs, providers and processes', async () => {
+    const paused = await admin(['pause', 'fal', ...why]);
+    expect(paused.stdout).toMatch(/^paused +.* by olga: ticket 7$/m);
+    const started = await as(gateway.caller)('image a waiting lighthouse --async');
+    const jobId = /job_[0-9a-f]{32}/.exec(started.stdout)?.[0] ?? '';
+    const waiting = async () =>
+      (await admin(['stuck', '--older-than-seconds', '0', '--json'])).stdout.includes('paused');
+    await expect.poll(waiting, { interval: 500 }).toBe(true);
+    const [stuck, providers, unknown, notifications, processes, looked, redelivered] =
+      await Promise.all([
+        admin(['stuck', '--older-than-seconds', '0']),
+        admin(['providers']),
+        admin(['unknown', '--succeeded', 'true']),
+        admin(['notifications', '--state', 'received']),
+        admin(['processes']),
+        admin(['reverify', jobId, ...why]),
+        admin(['redeliver', jobId, ...why]),
+      ]);
+    expect(stuck.stdout).toMatch(/job_.* call 0 waits: fal was paused .* by olga: ticket 7$/m);
+    expect(providers.stdout).toMatch(/^fal +.* by olga: ticket 7 +1 +0$/m);
+    expect([unknown, notifications, processes].map(({ stdout }) => stdout)).toEqual(
+      Array.from({ length: 3 }, () => '(none)\n'),
+    );
+    expect(looked.stdout).toMatch(/^ *0 +fal +not_sent +fal certainly did not take it$/m);
+    expect(redelivered.stderr).toContain('No notification');
+    const refused = await admin(['resettle', jobId, ...why]);
+    expect(refused.stderr).toContain('JOB_RUNNING');
+    expect((await admin(['drain', 'worker-00000000', ...why])).status).toBe(1);
+    expect((await admin(['resume', 'fal', ...why])).stdout).toMatch(/^provider +fal$/m);
+    await gateway.untilDone(jobId);
+  });
+
   it('does nothing without a reason, and opens nothing with a caller’s key', async () => {
     const unsaid = await admin(['org', 'create', 'Acme']);
     expect(unsaid.status).toBe(2);

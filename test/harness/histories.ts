@@ -6,6 +6,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import type { WorkflowHandle } from '@temporalio/client';
+import { scrubbedIdOf, scrubHistory } from '../../worker/replay/scrub.ts';
 
 type History = ReturnType<typeof historyFromJSON>;
 
@@ -35,12 +36,10 @@ export async function readHistories(): Promise<RecordedHistory[]> {
 /** Writes down the run of a workflow that has ended. */
 export async function recordHistory(name: string, handle: WorkflowHandle): Promise<void> {
   const history = await handle.fetchHistory();
-  // Where the code stood on the machine that recorded it is nobody's business.
-  const json = JSON.parse(historyToJSON(history), (key, value: unknown) =>
-    key === 'stackTrace' || key === 'identity' ? '' : value,
-  ) as unknown;
+  const json = scrubHistory(JSON.parse(historyToJSON(history)));
+  const workflowId = scrubbedIdOf(json);
   await writeFile(
     new URL(`${name}.json`, directory),
-    `${JSON.stringify({ workflowId: handle.workflowId, history: json }, null, 1)}\n`,
+    `${JSON.stringify({ workflowId, history: json }, null, 1)}\n`,
   );
 }

@@ -21,6 +21,8 @@ beforeAll(async () => {
     sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
     env: {
       IMAGE_DEADLINE_MS: '6000',
+      VIDEO_DEADLINE_MS: '8000',
+      AUDIO_DEADLINE_MS: '8000',
       OUTCOME_WAIT_MS: '1500',
       CHECK_INTERVAL_MS: '500',
       WEBHOOK_RETRY_DELAYS_MS: '200',
@@ -30,6 +32,14 @@ beforeAll(async () => {
   const film = await gateway.call('/api/v1/studio/video/generate', { body: { prompt: 'a tree' } });
   const made = await gateway.untilDone(film.body.data.jobId);
   inputs['film'] = media.put('/film.mp4', await download(made.body.data.result.url));
+  // Providers are told URLs: one of its own lets a fault find its job.
+  for (const type of ['imageUpscale', 'imageRemoveBackground', 'imageBatch']) {
+    inputs[`picture${type}`] = media.put(`/late-${type}.png`, await discPicture(64, 64));
+  }
+  for (const type of ['videoUpscale', 'videoRemoveBackground']) {
+    const bytes = await download(made.body.data.result.url);
+    inputs[`film${type}`] = media.put(`/late-${type}.mp4`, bytes);
+  }
   const spoken = await gateway.call('/api/v1/studio/voiceover/generate', {
     body: { text: 'Hear me', title: 'Title' },
   });
@@ -62,6 +72,35 @@ function endings(type: string, path: string, body: Record<string, unknown>): Sce
     { name: `${type}.canceled`, path, body, status: 'canceled', cancel: 'taken', faults: slow },
   ];
 }
+
+/** Jobs whose deadline passes while the provider is silent; a mark in the input names each. */
+const late: Scenario[] = [];
+function addLate(type: string, path: string, body: Record<string, unknown>): void {
+  const text = JSON.stringify(body);
+  const mark = `late-${type}`;
+  late.push({
+    name: `${type}.failed-deadline`,
+    path,
+    body: () => JSON.parse(text.replaceAll('<mark>', mark).replace('_mark', type)) as typeof body,
+    status: 'failed',
+    // A provider that answers the request itself is silent only while the request is open.
+    faults: [{ match: mark, faults: 'slow:14s', times: 1 }],
+  });
+}
+addLate('imageEdit', '/api/v1/studio/image/edit', { prompt: '<mark>', imageUrls: ['<picture>'] });
+addLate('imageUpscale', '/api/v1/studio/image/upscale', { imageUrl: '<picture_mark>' });
+addLate('imageRemoveBackground', '/api/v1/studio/image/remove-background', {
+  imageUrl: '<picture_mark>',
+});
+addLate('imageBatch', '/api/v1/studio/image/batch', {
+  operation: 'remove-background',
+  imageUrls: ['<picture_mark>'],
+});
+addLate('videoGenerate', '/api/v1/studio/video/generate', { prompt: '<mark>' });
+addLate('videoUpscale', '/api/v1/studio/video/upscale', { videoUrl: '<film_mark>' });
+addLate('videoRemoveBackground', '/api/v1/studio/video/remove-background', {
+  videoUrl: '<film_mark>',
+});
 
 const image = '/api/v1/studio/image/generate';
 const scenarios: Scenario[] = [
@@ -200,6 +239,12 @@ const audio: { type: string; path: string; body: (words: string) => Record<strin
 ];
 for (const { type, path, body } of audio) {
   const bodyOf = (marker: string) => () => body(`${marker} ${prompt}`);
+  late.push({
+    name: `${type}.failed-deadline`,
+    path,
+    body: bodyOf('[[slow:14s]]'),
+    status: 'failed',
+  });
   scenarios.push(
     { name: `${type}.completed`, path, body: bodyOf(''), status: 'completed' },
     { name: `${type}.failed`, path, body: bodyOf('[[policy]]'), status: 'failed' },
@@ -293,6 +338,14 @@ describe.concurrent('each way a webhook can end', () => {
       await recordHistory('imageGenerate.completed-told', workflow.getHandle(jobId));
     }
   });
+});
+
+describe('the deadline of each type', () => {
+  afterAll(() => gateway.sandbox.clearFaults());
+  it.concurrent.for(late.map((scenario) => [scenario.name, scenario] as const))(
+    '%s',
+    ([, scenario], { expect }) => play(scenario, expect),
+  );
 });
 
 describe('each way a job can end, by a fault of its own', () => {

@@ -19,10 +19,10 @@ describe('every recorded history', () => {
     },
   );
 
-  it('is there for each capability: success, failure and cancel', () => {
+  it('is there for each capability: success, failure, cancel and deadline', () => {
     const names = recorded.map((entry) => entry.name);
     for (const { type } of capabilities) {
-      for (const ending of ['completed', 'failed', 'canceled']) {
+      for (const ending of ['completed', 'failed', 'canceled', 'failed-deadline']) {
         expect(names).toContain(`${type}.${ending}`);
       }
     }

@@ -20,6 +20,8 @@ import { addAdminKeyRoutes } from './keys.ts';
 import { addLedgerRoutes } from './ledger.ts';
 import { createWordCheck } from './operator-key.ts';
 import { addOrganizationRoutes } from './organizations.ts';
+import { addOutcomeRoutes, type OutcomeRoutesDeps } from './outcomes.ts';
+import { addProcessRoutes, addProviderRoutes, type ProviderRoutesDeps } from './providers.ts';
 import { addUserRoutes } from './users.ts';
 import { addAdminWebhookRoutes } from './webhooks.ts';
 
@@ -34,6 +36,7 @@ interface AdminRoutesDeps {
   cancel: CancelJob;
   webhooks: Webhooks;
   webhookRelay: WebhookRelay;
+  oversee: Omit<OutcomeRoutesDeps, 'oversight'> & ProviderRoutesDeps;
 }
 
 /** The router of the operators. */
@@ -45,8 +48,12 @@ export function createAdminRouter(deps: AdminRoutesDeps): Router<RequestState> {
   addUserRoutes(router, pool);
   addAdminKeyRoutes(router, { pool, keyPepper });
   addLedgerRoutes(router, { ...deps, reads: createLedgerReads(pool) });
-  addAdminJobRoutes(router, { ...deps, oversight: createJobOversight(pool) });
-  addAdminWebhookRoutes(router, { ...deps, oversight: createJobOversight(pool) });
+  const oversight = createJobOversight(pool);
+  addAdminJobRoutes(router, { ...deps, oversight });
+  addOutcomeRoutes(router, { ...deps.oversee, oversight });
+  addProviderRoutes(router, deps.oversee);
+  addProcessRoutes(router, pool);
+  addAdminWebhookRoutes(router, { ...deps, oversight });
   addActionRoutes(router, pool);
   gate(router, async (ctx, next) => {
     if (!isOperatorKey(bearerKey(ctx.req))) throw new GatewayError('Unauthorized');

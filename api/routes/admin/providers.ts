@@ -1,0 +1,141 @@
+/** Operators: providers, paused and resumed; processes, asked to drain. */
+import type Router from '@koa/router';
+import type { Client } from '@temporalio/client';
+import { tell } from '../../../activities/job-owner.ts';
+import { askToDrain, listProcesses } from '../../../activities/oversight/process-register.ts';
+import {
+  pauseProvider,
+  resumeProvider,
+  type ProviderLine,
+  type ProviderPauses,
+} from '../../../activities/oversight/provider-pauses.ts';
+import { GatewayError } from '../../../domain/errors.ts';
+import type { DatabasePool } from '../../../platform/database.ts';
+import type { Logger } from '../../../platform/logger.ts';
+import { lookNowSignalName, workflowIdOf } from '../../../workflows/contract.ts';
+import type { RequestState } from '../../context.ts';
+import { recordAction } from '../../identity/admin-actions.ts';
+import { parseBody } from '../../middleware/body.ts';
+import { bareWrite, isoTime } from './fields.ts';
+
+/** What the routes work with. */
+export interface ProviderRoutesDeps {
+  pool: DatabasePool;
+  client: Client;
+  pauses: ProviderPauses;
+  logger: Logger;
+}
+
+/** Adds the routes. */
+export function addProviderRoutes(router: Router<RequestState>, deps: ProviderRoutesDeps): void {
+  const { pool, pauses } = deps;
+
+  async function find(provider: string): Promise<ProviderLine> {
+    const line = (await pauses.list()).find((each) => each.provider === provider);
+    if (!line) throw new GatewayError('NOT_FOUND', 'No such provider.');
+    return line;
+  }
+
+  router.get('/providers', async (ctx) => {
+    ctx.body = { success: true, data: (await pauses.list()).map(providerView) };
+  });
+
+  router.post('/providers/:provider/pause', async (ctx) => {
+    const by = await parseBody(ctx, bareWrite);
+    const { provider } = await find(String(ctx.params['provider']));
+    await pool.transaction(async (connection) => {
+      if (!(await pauseProvider(connection, { ...by, provider }))) return;
+      await recordAction(connection, {
+        ...by,
+        action: 'provider.paused',
+        organizationId: null,
+        subject: provider,
+        requestId: ctx.state.requestId,
+      });
+    });
+    ctx.body = { success: true, data: providerView(await find(provider)) };
+  });
+
+  router.post('/providers/:provider/resume', async (ctx) => {
+    const by = await parseBody(ctx, bareWrite);
+    const { provider } = await find(String(ctx.params['provider']));
+    await pool.transaction(async (connection) => {
+      if (!(await resumeProvider(connection, provider))) return;
+      await recordAction(connection, {
+        ...by,
+        action: 'provider.resumed',
+        organizationId: null,
+        subject: provider,
+        requestId: ctx.state.requestId,
+      });
+    });
+    const waiting = await pauses.waitingJobs(provider);
+    // Jobs that are not told now ask by themselves within a minute.
+    void wake(deps, waiting);
+    ctx.body = {
+      success: true,
+      data: { ...providerView(await find(provider)), told: waiting.length },
+    };
+  });
+}
+
+/** Adds the routes. */
+export function addProcessRoutes(router: Router<RequestState>, pool: DatabasePool): void {
+  router.get('/processes', async (ctx) => {
+    const processes = await listProcesses(pool);
+    const data = processes.map(({ startedAtMs, seenAtMs, drainAskedAtMs, ...process }) => ({
+      ...process,
+      startedAt: isoTime(startedAtMs),
+      seenAt: isoTime(seenAtMs),
+      drainAskedAt: isoTime(drainAskedAtMs),
+    }));
+    ctx.body = { success: true, data };
+  });
+
+  router.post('/processes/:processId/drain', async (ctx) => {
+    const by = await parseBody(ctx, bareWrite);
+    const id = String(ctx.params['processId']);
+    if (!/^(api|worker)-[0-9a-f]{8}$/.test(id)) throw new GatewayError('NOT_FOUND');
+    await pool.transaction(async (connection) => {
+      if (!(await askToDrain(connection, id))) {
+        throw new GatewayError('NOT_FOUND', 'No such process.');
+      }
+      await recordAction(connection, {
+        ...by,
+        action: 'process.drain_asked',
+        organizationId: null,
+        subject: id,
+        requestId: ctx.state.requestId,
+      });
+    });
+    ctx.status = 202;
+    ctx.body = { success: true, data: { processId: id } };
+  });
+}
+
+const wakeAtOnce = 20;
+
+async function wake({ client, logger }: ProviderRoutesDeps, jobIds: string[]): Promise<void> {
+  for (let next = 0; next < jobIds.length; next += wakeAtOnce) {
+    const some = jobIds.slice(next, next + wakeAtOnce);
+    // oxlint-disable-next-line no-await-in-loop -- so many at once, then the next
+    await Promise.all(
+      some.map((jobId) =>
+        tell(client, workflowIdOf(jobId), lookNowSignalName).catch((error: unknown) => {
+          logger.warn({ error, jobId }, 'provider.resume_not_told');
+        }),
+      ),
+    );
+  }
+}
+
+function providerView({ paused, ...line }: ProviderLine): Record<string, unknown> {
+  return {
+    ...line,
+    paused: paused && {
+      since: isoTime(paused.sinceMs),
+      actor: paused.actor,
+      reason: paused.reason,
+    },
+  };
+}

@@ -1,0 +1,357 @@
+/** What operators do about jobs that hang and providers that fail: every deed recorded, none paid twice. */
+import { once } from 'node:events';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+interface Finding {
+  callIndex: number;
+  verdict: string;
+}
+interface Data {
+  provider: string;
+  paused: { actor: string; reason: string } | null;
+  waiting: number;
+  id: string;
+  jobId: string;
+  kind: string;
+  state: string;
+  status: string;
+  billing: string;
+  decision: string;
+  errorCode: string;
+  reasons: string[];
+  findings: Finding[];
+  workflowTold: boolean;
+  calls: { late: { verdict: string; foundBy: string } | null }[];
+}
+interface Body<Shape> {
+  data: Shape;
+  counts: { lateSuccesses: number; released: number };
+  error: string;
+}
+
+const by = { actor: 'olga', reason: 'ticket 9' };
+const path = '/api/v1/studio/image/generate';
+
+/** Operators of a gateway. */
+function operatorsOf(gateway: TestGateway) {
+  const key = gateway.config.ADMIN_API_KEY;
+  return {
+    read: async (where: string) =>
+      (await gateway.call<Body<Data[]>>(`/api/admin/v1${where}`, { key })).body,
+    write: (where: string, body: object = {}) =>
+      gateway.call<Body<Data>>(`/api/admin/v1${where}`, { key, body: { ...by, ...body } }),
+    async start(prompt: string, body: object = {}) {
+      const answer = await gateway.call(path, { body: { prompt, async: true, ...body } });
+      expect(answer.status).toBe(202);
+      return answer.body.data.jobId;
+    },
+    phaseOf: async (jobId: string) =>
+      (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data.phase,
+    taken: (jobId: string) =>
+      expect.poll(() => gateway.sandbox.submits({ jobId }), { interval: 50 }).toHaveLength(1),
+    async entriesOf(jobId: string) {
+      const rows = await gateway.database.query<{ kind: string }>(
+        'SELECT kind FROM ledger_entry WHERE reservation_id = $1 ORDER BY sequence',
+        [jobId],
+      );
+      return rows.map((row) => row.kind);
+    },
+    async actions(subject: string) {
+      const rows = await gateway.database.query<{ action: string }>(
+        'SELECT action FROM admin_action WHERE subject = $1 ORDER BY id',
+        [subject],
+      );
+      return rows.map((row) => row.action);
+    },
+  };
+}
+
+describe.each(['queued', 'inline'] as const)('a paused provider, calls dispatched %s,', (way) => {
+  let gateway: TestGateway;
+  let operators: ReturnType<typeof operatorsOf>;
+  beforeAll(async () => {
+    gateway = await startGateway({
+      latencyMs: 20,
+      env: { CALL_DISPATCH: way, IMAGE_DEADLINE_MS: '20000' },
+    });
+    operators = operatorsOf(gateway);
+  });
+  afterEach(() => gateway.expectSettled());
+  afterAll(() => gateway.close());
+
+  it('takes no new call: jobs wait, say so, and go on when it is resumed', async () => {
+    expect((await operators.write('/providers/fal/pause')).body.data.paused).toMatchObject(by);
+    await operators.write('/providers/fal/pause', { reason: 'again' });
+    const jobs = [await operators.start('a patient heron'), await operators.start('another heron')];
+    for (const jobId of jobs) {
+      await expect.poll(() => operators.phaseOf(jobId)).toBe('waiting_for_provider');
+    }
+    const [seen] = (await gateway.call(`/api/v1/studio/jobs?status=queued`)).body
+      .data as unknown as { status: string }[];
+    expect(seen?.status).toBe('queued');
+    const stuck = await operators.read('/stuck?olderThanSeconds=0');
+    expect(stuck.data.map(({ reasons }) => reasons)).toEqual(
+      jobs.map(() => [
+        expect.stringMatching(/^call 0 waits: fal was paused .* by olga: ticket 9$/),
+      ]),
+    );
+    const [fal] = (await operators.read('/providers')).data;
+    expect(fal).toMatchObject({ provider: 'fal', waiting: 2, paused: by });
+    for (const jobId of jobs) expect(await gateway.sandbox.submits({ jobId })).toEqual([]);
+
+    const resumed = await operators.write('/providers/fal/resume');
+    expect(resumed.body.data).toMatchObject({ paused: null, told: 2 });
+    for (const jobId of jobs) {
+      const done = await gateway.untilDone(jobId);
+      expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
+      expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    }
+    await operators.write('/providers/fal/resume');
+    expect(await operators.actions('fal')).toEqual(['provider.paused', 'provider.resumed']);
+  });
+
+  it('still delivers what it has taken', async () => {
+    const jobId = await operators.start('[[slow:1500ms]] a heron in flight');
+    await operators.taken(jobId);
+    await operators.write('/providers/fal/pause');
+    try {
+      expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
+    } finally {
+      await operators.write('/providers/fal/resume');
+    }
+  });
+
+  it('is passed over where a model has a second one; a job without is canceled unsent', async () => {
+    await operators.write('/providers/fal/pause');
+    try {
+      const other = await gateway.call(path, {
+        body: { prompt: 'a heron elsewhere', model: 'alpha-image-2' },
+      });
+      expect(other.status).toBe(200);
+      const [submit] = await gateway.sandbox.submits({ match: 'a heron elsewhere' });
+      expect(submit?.endpoint).toContain('images/generations');
+      const jobId = await operators.start('a heron called back');
+      await expect.poll(() => operators.phaseOf(jobId)).toBe('waiting_for_provider');
+      await operators.write(`/jobs/${jobId}/cancel`);
+      const done = await gateway.untilDone(jobId);
+      expect(done.body.data).toMatchObject({ status: 'canceled', billing: { state: 'released' } });
+      expect(await gateway.sandbox.submits({ jobId })).toEqual([]);
+    } finally {
+      await operators.write('/providers/fal/resume');
+    }
+  });
+});
+
+describe('a job', () => {
+  let gateway: TestGateway;
+  let operators: ReturnType<typeof operatorsOf>;
+  beforeAll(async () => {
+    gateway = await startGateway({
+      latencyMs: 20,
+      env: {
+        CHECK_INTERVAL_MS: '30000',
+        IMAGE_DEADLINE_MS: '60000',
+        SUBMIT_LINGER_MS: '0',
+        OUTCOME_WAIT_MS: '1500',
+      },
+    });
+    operators = operatorsOf(gateway);
+  });
+  afterEach(() => gateway.expectSettled());
+  afterAll(() => gateway.close());
+
+  it('whose webhook was lost is found done by asking the provider', async () => {
+    const jobId = await operators.start('[[no-webhook]] [[slow:300ms]] a forgotten owl');
+    await operators.taken(jobId);
+    await expect
+      .poll(async () => {
+        const { body } = await operators.write(`/jobs/${jobId}/reverify`);
+        return body.data.findings.map(({ verdict }) => verdict);
+      })
+      .toEqual(['succeeded']);
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
+    expect(await operators.actions(jobId)).toContain('job.reverified');
+    const after = await operators.write(`/jobs/${jobId}/reverify`);
+    expect(after.body.data).toMatchObject({ status: 'completed', workflowTold: false });
+    expect(await operators.entriesOf(jobId)).toEqual(['reserve', 'charge']);
+  });
+
+  it('whose workflow was terminated is taken up again and paid for once', async () => {
+    const jobId = await operators.start('[[no-webhook]] [[slow:300ms]] an orphaned owl');
+    await operators.taken(jobId);
+    const running = await operators.write(`/jobs/${jobId}/resettle`);
+    expect(`${running.status} ${running.body.error}`).toBe('409 JOB_RUNNING');
+    await gateway.api.client.workflow.getHandle(jobId).terminate('test');
+    const [line] = (await operators.read('/stuck?olderThanSeconds=0')).data;
+    expect(line?.reasons).toEqual([
+      'workflow ended (TERMINATED) without settling',
+      expect.stringMatching(/^call 0 waits for fal \(.+\), submitted \d+ s ago$/),
+    ]);
+    const racing = await Promise.all(
+      Array.from({ length: 5 }, () => operators.write(`/jobs/${jobId}/resettle`)),
+    );
+    expect(racing.map(({ status }) => status)).toContain(202);
+    await operators.write(`/jobs/${jobId}/reverify`);
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
+    expect(await operators.entriesOf(jobId)).toEqual(['reserve', 'charge']);
+    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    const again = await operators.write(`/jobs/${jobId}/resettle`);
+    expect(`${again.status} ${again.body.error}`).toBe('409 JOB_ALREADY_DONE');
+  });
+
+  it('whose workflow was deleted is planned again from its request', async () => {
+    const jobId = await operators.start('[[no-webhook]] [[slow:300ms]] an erased owl');
+    await operators.taken(jobId);
+    const { workflow } = gateway.api.client;
+    await workflow.workflowService.deleteWorkflowExecution({
+      namespace: 'default',
+      workflowExecution: { workflowId: jobId },
+    });
+    await expect
+      .poll(async () => (await operators.read('/stuck?olderThanSeconds=0')).data[0]?.reasons)
+      .toContain('workflow gone: Temporal knows none of this id');
+    expect((await operators.write(`/jobs/${jobId}/resettle`)).body.data.decision).toBe('taken_up');
+    await operators.write(`/jobs/${jobId}/reverify`);
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data.status).toBe('completed');
+    expect(await operators.entriesOf(jobId)).toEqual(['reserve', 'charge']);
+    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+  });
+
+  it('that was never sent is released when its workflow is gone', async () => {
+    await operators.write('/providers/fal/pause');
+    try {
+      const jobId = await operators.start('an owl that stayed');
+      await expect.poll(() => operators.phaseOf(jobId)).toBe('waiting_for_provider');
+      await gateway.api.client.workflow.getHandle(jobId).terminate('test');
+      const settled = await operators.write(`/jobs/${jobId}/resettle`);
+      expect(settled.body.data).toMatchObject({
+        decision: 'released',
+        status: 'failed',
+        errorCode: 'JOB_LOST',
+        billing: 'released',
+        findings: [{ verdict: 'not_sent' }],
+      });
+      expect(await operators.entriesOf(jobId)).toEqual(['reserve', 'release']);
+    } finally {
+      await operators.write('/providers/fal/resume');
+    }
+  });
+
+  it('hears a kept notification again', async () => {
+    const jobId = await operators.start('[[slow:700ms]] [[no-webhook]] a deaf owl');
+    await operators.taken(jobId);
+    const none = await operators.write(`/jobs/${jobId}/redeliver`);
+    expect(`${none.status} ${none.body.error}`).toBe('404 NOT_FOUND');
+    const [submit] = await gateway.sandbox.submits({ jobId });
+    // Kept by a process that died before it told anybody.
+    await gateway.database.query(
+      `INSERT INTO notification (provider, job_id, call_index, operation_id) VALUES ('fal', $1, 0, $2)`,
+      [jobId, submit?.requestId],
+    );
+    expect((await operators.read('/notifications?state=received')).data).toMatchObject([{ jobId }]);
+    await expect
+      .poll(async () => {
+        await operators.write(`/jobs/${jobId}/redeliver`);
+        return (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data.status;
+      })
+      .toBe('completed');
+    expect((await operators.read('/notifications?state=received')).data).toEqual([]);
+  });
+});
+
+describe('an outcome that becomes known too late', () => {
+  let gateway: TestGateway;
+  let operators: ReturnType<typeof operatorsOf>;
+  beforeAll(async () => {
+    gateway = await startGateway({
+      latencyMs: 20,
+      env: { IMAGE_DEADLINE_MS: '1000', OUTCOME_WAIT_MS: '1000', CHECK_INTERVAL_MS: '300' },
+    });
+    operators = operatorsOf(gateway);
+  });
+  afterEach(() => gateway.expectSettled());
+  afterAll(() => gateway.close());
+
+  async function released(jobId: string): Promise<void> {
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data).toMatchObject({
+      error: { code: 'OUTCOME_UNKNOWN' },
+      billing: { state: 'released', charged: 0 },
+    });
+  }
+  const lateOf = async (jobId: string) => {
+    const { data } = await operators.read('/unknown-outcomes');
+    return data.find((line) => line.jobId === jobId)?.calls.map(({ late }) => late);
+  };
+
+  it('by its webhook is recorded, counted, listed, and charged to nobody', async () => {
+    const jobId = await operators.start('[[reset-after-accept]] [[late-webhook:3s]] a late swan');
+    await released(jobId);
+    await expect
+      .poll(() => lateOf(jobId))
+      .toEqual([{ verdict: 'succeeded', foundBy: 'notification', foundAt: expect.any(String) }]);
+    const { counts, data } = await operators.read('/unknown-outcomes?succeeded=true');
+    expect(counts.lateSuccesses).toBe(1);
+    expect(data).toMatchObject([{ jobId, errorCode: 'OUTCOME_UNKNOWN', credits: 3.9 }]);
+    expect(await operators.entriesOf(jobId)).toEqual(['reserve', 'release']);
+    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+  });
+
+  it('by following up, or by an operator who asks, likewise', async () => {
+    const jobs = await Promise.all(
+      ['a slow swan', 'a slower swan'].map((prompt) =>
+        operators.start(`[[slow:4s]] [[ignore-cancel]] [[no-webhook]] ${prompt}`),
+      ),
+    );
+    const [asked = '', followed = ''] = jobs;
+    await Promise.all(jobs.map(released));
+    const { outcomes } = gateway.api.services;
+    await outcomes.followUp();
+    expect(await lateOf(followed)).toMatchObject([{ verdict: 'pending', foundBy: 'follow_up' }]);
+    await expect
+      .poll(async () => (await operators.write(`/jobs/${asked}/reverify`)).body.data.findings)
+      .toMatchObject([{ callIndex: 0, verdict: 'succeeded' }]);
+    // It was asked a moment ago: not again before a minute has passed.
+    expect(await outcomes.followUp()).toBe(0);
+    await gateway.database.query('UPDATE late_outcome SET next_look_at = now() WHERE job_id = $1', [
+      followed,
+    ]);
+    expect(await outcomes.followUp()).toBe(1);
+    expect(await lateOf(asked)).toMatchObject([{ verdict: 'succeeded', foundBy: 'operator' }]);
+    expect(await lateOf(followed)).toMatchObject([{ verdict: 'succeeded', foundBy: 'follow_up' }]);
+    for (const jobId of jobs) {
+      expect(await operators.entriesOf(jobId)).toEqual(['reserve', 'release']);
+    }
+  });
+});
+
+describe('a process', () => {
+  let gateway: TestGateway;
+  beforeAll(async () => {
+    gateway = await startGateway({ worker: false, latencyMs: 20 });
+  });
+  afterAll(() => gateway.close());
+
+  it('is listed with its build, and drains when it is asked to: what runs is finished', async () => {
+    const operators = operatorsOf(gateway);
+    const { child } = await gateway.spawn('worker', { WORKER_BUILD_ID: 'build-7' });
+    const list = async () => (await operators.read('/processes')).data;
+    await expect.poll(list).toMatchObject([{ kind: 'worker', buildId: 'build-7', pid: child.pid }]);
+    const jobId = await operators.start('[[slow:1s]] a moving crane');
+    await operators.taken(jobId);
+    const [worker] = await list();
+    const exited = once(child, 'exit');
+    const asked = await operators.write(`/processes/${worker?.id}/drain`);
+    expect(asked.status).toBe(202);
+    expect(await exited).toEqual([0, null]);
+    expect(await list()).toEqual([]);
+    await gateway.spawn('worker');
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
+    await gateway.expectSettled();
+    expect(await operators.actions(worker?.id ?? '')).toEqual(['process.drain_asked']);
+  });
+});

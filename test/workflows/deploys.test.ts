@@ -1,0 +1,200 @@
+/** Deploys: jobs that began on one version end on another, or where they began; a reset pays nothing. */
+import { randomUUID } from 'node:crypto';
+import type { NativeConnection } from '@temporalio/worker';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createLogger } from '../../platform/logger.ts';
+import { connectTemporal } from '../../platform/temporal.ts';
+import { startStudioWorkers, type StudioWorkers } from '../../worker/studio-worker.ts';
+import { lookNowSignalName } from '../../workflows/contract.ts';
+import { bundleChanged, type SourceChange } from '../harness/changed-workflows.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+const namespace = 'default';
+let gateway: TestGateway;
+const connections: NativeConnection[] = [];
+/** As every process has one of its own. */
+async function connect(): Promise<NativeConnection> {
+  const connection = await connectTemporal(gateway.config, createLogger('test', 'silent'));
+  connections.push(connection);
+  return connection;
+}
+afterEach(() => gateway.expectSettled());
+
+async function start(prompt: string): Promise<string> {
+  const answer = await gateway.call('/api/v1/studio/image/generate', {
+    body: { prompt, async: true },
+  });
+  expect(answer.status).toBe(202);
+  return answer.body.data.jobId;
+}
+
+async function entriesOf(jobId: string): Promise<string[]> {
+  const rows = await gateway.database.query<{ kind: string }>(
+    'SELECT kind FROM ledger_entry WHERE reservation_id = $1 ORDER BY sequence',
+    [jobId],
+  );
+  return rows.map((row) => row.kind);
+}
+
+async function eventsOf(jobId: string) {
+  const { events } = await gateway.api.client.workflow.getHandle(jobId).fetchHistory();
+  return events ?? [];
+}
+
+/** The builds on which the tasks of a job were done, in order. */
+async function buildsOf(jobId: string): Promise<string[]> {
+  await gateway.api.client.workflow.getHandle(jobId).result();
+  const builds = (await eventsOf(jobId)).flatMap(
+    (event) =>
+      event.workflowTaskCompletedEventAttributes?.deploymentVersion?.buildId?.toString() ?? [],
+  );
+  return [...new Set(builds)];
+}
+
+async function expectPaidOnce(jobs: string[]): Promise<void> {
+  for (const jobId of jobs) {
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
+    expect(await entriesOf(jobId)).toEqual(['reserve', 'charge']);
+    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+  }
+}
+
+/** A step more between the reservation and the calls. */
+const moreSteps = (guard: string): SourceChange[] => [
+  {
+    file: 'studio-job.ts',
+    from: '    outputs = await assemble(plan,',
+    to: `    if (${guard}) await settlement.markVerifying(plan.jobId);\n    outputs = await assemble(plan,`,
+  },
+  { file: 'studio-job.ts', from: '  ApplicationFailure,', to: '  ApplicationFailure,\n  patched,' },
+];
+
+describe('a deploy of a changed job body', () => {
+  beforeAll(async () => {
+    gateway = await startGateway({ worker: false, latencyMs: 20, env: { SUBMIT_LINGER_MS: '0' } });
+  });
+  afterAll(async () => {
+    await gateway.close();
+    for (const connection of connections) await connection.close();
+  });
+  const running: StudioWorkers[] = [];
+  afterEach(async () => {
+    for (const workers of running) workers.shutdown();
+    await Promise.all(running.splice(0).map(({ done }) => done));
+  });
+
+  it.each([
+    ['AUTO_UPGRADE', `patched('verify-first')`, ['A', 'B']],
+    // Where jobs end on the version that they began on, a change needs no guard.
+    ['PINNED', 'typeof patched', ['A']],
+  ] as const)('%s: finishes what began before it, each paid once', async (how, guard, builds) => {
+    const deploymentName = `studio-${randomUUID().slice(0, 8)}`;
+    const deploy = async (buildId: string, changes: SourceChange[]): Promise<void> => {
+      const connection = await connect();
+      const workers = await startStudioWorkers({
+        config: {
+          ...gateway.config,
+          WORKER_DEPLOYMENT_NAME: deploymentName,
+          WORKER_BUILD_ID: buildId,
+          WORKER_VERSIONING: how,
+        },
+        connection,
+        services: gateway.api.services,
+        workflowBundle: await bundleChanged(changes),
+      });
+      running.push(workers);
+      // The server knows a version once its workers have polled.
+      await expect
+        .poll(() =>
+          connection.workflowService
+            .setWorkerDeploymentCurrentVersion({
+              namespace,
+              deploymentName,
+              buildId,
+              identity: 'test',
+            })
+            .then(
+              () => 'current',
+              () => 'unknown',
+            ),
+        )
+        .toBe('current');
+    };
+    await deploy('A', []);
+    const before = await Promise.all(
+      ['a wall', 'a gate', 'a tower'].map((prompt) => start(`[[slow:4s]] ${prompt}`)),
+    );
+    for (const jobId of before) {
+      await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    }
+    await deploy('B', moreSteps(guard));
+    const after = await start('[[slow:1s]] a moat');
+    await expectPaidOnce([...before, after]);
+    for (const jobId of before) expect(await buildsOf(jobId)).toEqual(builds);
+    expect(await buildsOf(after)).toEqual(['B']);
+  });
+});
+
+describe('a job that is reset', () => {
+  // A queue that once had a current version serves no unversioned workers: this one never had.
+  beforeAll(async () => {
+    gateway = await startGateway({ latencyMs: 20, env: { SUBMIT_LINGER_MS: '0' } });
+  });
+  afterAll(() => gateway.close());
+
+  /** Resets to each of its workflow tasks, one after the other; waits for the end of every new run. */
+  async function resetToEach(jobId: string): Promise<number> {
+    const { workflow } = gateway.api.client;
+    const first = (await workflow.getHandle(jobId).describe()).runId;
+    const tasks = (await eventsOf(jobId))
+      .filter((event) => event.workflowTaskCompletedEventAttributes)
+      .map((event) => event.eventId);
+    for (const workflowTaskFinishEventId of tasks) {
+      const { runId } = await workflow.workflowService.resetWorkflowExecution({
+        namespace,
+        workflowExecution: { workflowId: jobId, runId: first },
+        reason: 'test',
+        requestId: randomUUID(),
+        workflowTaskFinishEventId: workflowTaskFinishEventId ?? null,
+      });
+      const handle = workflow.getHandle(jobId, runId);
+      // A run that waits for a provider would ask only in a minute.
+      await handle.signal(lookNowSignalName).catch(() => {});
+      await handle.result().catch(() => {});
+    }
+    return tasks.length;
+  }
+
+  it('after its charge is charged and sent no second time', async () => {
+    const jobId = await start('[[slow:1s]] a drawbridge');
+    await expectPaidOnce([jobId]);
+    await gateway.api.client.workflow.getHandle(jobId).result();
+    expect(await resetToEach(jobId)).toBeGreaterThan(1);
+    await expectPaidOnce([jobId]);
+  });
+
+  it('after it was canceled unsent is not sent', async () => {
+    const admin = (where: string, body: object = {}) =>
+      gateway.call(`/api/admin/v1${where}`, {
+        key: gateway.config.ADMIN_API_KEY,
+        body: { actor: 'test', reason: 'test', ...body },
+      });
+    await admin('/providers/fal/pause');
+    const jobId = await start('an unbuilt drawbridge');
+    const path = `/api/v1/studio/jobs/${jobId}`;
+    await expect
+      .poll(async () => (await gateway.call(path)).body.data.phase)
+      .toBe('waiting_for_provider');
+    await gateway.call(`${path}/cancel`, { method: 'POST' });
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('canceled');
+    await admin('/providers/fal/resume');
+    await gateway.api.client.workflow
+      .getHandle(jobId)
+      .result()
+      .catch(() => {});
+    await resetToEach(jobId);
+    expect(await gateway.sandbox.submits({ jobId })).toEqual([]);
+    expect(await entriesOf(jobId)).toEqual(['reserve', 'release']);
+  });
+});

@@ -1,0 +1,132 @@
+/** `npm run replay`: says whether recorded jobs still run, and exactly where one does not. */
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { createLogger } from '../../platform/logger.ts';
+import { installRuntime } from '../../platform/temporal.ts';
+import { loadWorkflowBundle } from '../../worker/bundle.ts';
+import { explain, recorderPath, replays } from '../../worker/replay/divergence.ts';
+import { scrubbedIdOf, scrubHistory } from '../../worker/replay/scrub.ts';
+import { bundleChanged, type SourceChange } from '../harness/changed-workflows.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { readHistories } from '../harness/histories.ts';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+
+/** Runs the command as a process of its own. */
+async function replay(args: string[]): Promise<{ status: number; out: string }> {
+  return new Promise((resolve) => {
+    const script = `${root}worker/replay/replay.ts`;
+    const options = { cwd: root, env: { TEMPORAL_ADDRESS: inject('temporalAddress') } };
+    execFile(process.execPath, [script, ...args], options, (error, stdout, stderr) => {
+      const status = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
+      resolve({ status, out: stdout + stderr });
+    });
+  });
+}
+
+describe('the command', () => {
+  let gateway: TestGateway;
+  let jobId: string;
+  let failedId: string;
+  beforeAll(async () => {
+    gateway = await startGateway({ latencyMs: 20 });
+    const start = async (prompt: string): Promise<string> => {
+      const answer = await gateway.call('/api/v1/studio/image/generate', {
+        body: { prompt: `[[slow:500ms]] ${prompt}`, async: true },
+      });
+      await gateway.untilDone(answer.body.data.jobId);
+      const handle = gateway.api.client.workflow.getHandle(answer.body.data.jobId);
+      await handle.result().catch(() => {});
+      return answer.body.data.jobId;
+    };
+    jobId = await start('a secret garden of olga@example.com');
+    failedId = await start('[[fail:422]] a barren garden');
+  });
+  afterAll(() => gateway.close());
+
+  it('replays a job by its id, a file, and all that a filter finds', async () => {
+    const queue = `TaskQueue = '${gateway.config.TASK_QUEUE_PREFIX}studio'`;
+    await expect.poll(async () => (await gateway.api.client.workflow.count(queue)).count).toBe(2);
+    const [one, all, file, unknown, nothing] = [
+      await replay([jobId]),
+      await replay(['--query', queue]),
+      await replay(['test/histories/imageGenerate.failed.json']),
+      await replay(['job_gone']),
+      await replay([]),
+    ];
+    expect(one).toEqual({ status: 0, out: '1 replayed, 0 diverge\n' });
+    expect(file).toEqual({ status: 0, out: '1 replayed, 0 diverge\n' });
+    expect(all).toEqual({ status: 0, out: '2 replayed, 0 diverge\n' });
+    expect(unknown).toEqual({ status: 2, out: 'replay: the server knows no workflow job_gone\n' });
+    expect(nothing.status).toBe(2);
+  });
+
+  it('keeps a run without what is private, and it still replays', async () => {
+    for (const workflowId of [jobId, failedId]) {
+      const history = await gateway.api.client.workflow.getHandle(workflowId).fetchHistory();
+      const json = JSON.parse(historyToJSON(history)) as unknown;
+      const scrubbed = scrubHistory(json);
+      const words = (value: unknown): string =>
+        JSON.stringify(value, (key, inner: unknown) =>
+          key === 'data' && typeof inner === 'string'
+            ? Buffer.from(inner, 'base64').toString('utf8')
+            : inner,
+        );
+      const privateWords = [workflowId, gateway.caller.organizationId, gateway.caller.keyId];
+      for (const word of [...privateWords, 'garden', '127.0.0.1:', `${process.pid}@`]) {
+        expect(words(json)).toContain(word);
+        expect(words(scrubbed)).not.toContain(word);
+      }
+      expect(words(scrubbed)).not.toContain('example.com');
+      const id = scrubbedIdOf(scrubbed) ?? '';
+      expect(id).toMatch(/^job_0+[0-9a-f]+$/);
+      const bundle = await loadWorkflowBundle();
+      expect(await replays(bundle, { workflowId: id, history: historyFromJSON(scrubbed) })).toBe(
+        true,
+      );
+    }
+  });
+});
+
+describe('a change of the job body', () => {
+  beforeAll(() => installRuntime(createLogger('replay', 'silent')));
+  const before = (line: string, more: string): SourceChange => ({
+    file: 'studio-job.ts',
+    from: line,
+    to: `${more}\n${line}`,
+  });
+
+  it.each([
+    [
+      'that comes before the reservation',
+      before(
+        '    const admitted = await admission.reserveJob(plan);',
+        '    await settlement.markVerifying(plan.jobId);',
+      ),
+      { expected: 'local activity reserveJob', got: 'local activity markVerifying' },
+    ],
+    [
+      'that comes before the charge',
+      before(`  progress.show(null, 'charging');`, '  await settlement.markVerifying(plan.jobId);'),
+      { expected: 'local activity settleJob', got: 'local activity markVerifying' },
+    ],
+    [
+      'that throws',
+      before(`  progress.show(null, 'charging');`, `  throw new TypeError('planted');`),
+      { expected: 'local activity settleJob', got: 'nothing', message: 'planted' },
+    ],
+  ])('%s does not replay, and the place is named', async (_name, change, wanted) => {
+    const bundle = await bundleChanged([change], [recorderPath]);
+    const run = (await readHistories()).find(({ name }) => name === 'imageGenerate.completed');
+    if (!run) throw new Error('the history is recorded');
+    expect(await replays(bundle, run)).toBe(false);
+    const found = await explain(bundle, run);
+    expect(found).toMatchObject(wanted);
+    expect(found?.at[0]).toMatch(/^workflows\/studio-job\.ts:\d+:\d+$/);
+    // The first event of that kind in the recorded run.
+    const event = run.history.events?.find(({ eventId }) => Number(eventId) === found?.eventId);
+    expect(event?.markerRecordedEventAttributes).toBeTruthy();
+  });
+});
