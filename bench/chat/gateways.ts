@@ -8,7 +8,7 @@ import { nodeService } from '../../stack/node-service.ts';
 import { launch, type Running } from '../../stack/running.ts';
 import { logPathOf, type Servers } from '../servers.ts';
 import type { ChatTarget } from './load.ts';
-import { installPeers } from './peers.ts';
+import { installPeer } from '../peers/install.ts';
 
 /** The ways to measure. */
 export const chatGatewayKinds = ['direct', 'pass-through', 'gateway', 'portkey'] as const;
@@ -133,7 +133,10 @@ async function startOurs(bench: ChatBench): Promise<ChatGateway> {
 
 async function startPortkey(bench: ChatBench): Promise<ChatGateway> {
   const port = await freePort();
-  const script = installPeers();
+  const script = join(
+    installPeer('portkey'),
+    'node_modules/@portkey-ai/gateway/build/start-server.js',
+  );
   const running = await launch({
     command: process.execPath,
     args: [script, `--port=${port}`, '--headless'],
