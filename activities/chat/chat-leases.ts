@@ -51,7 +51,7 @@ export function createChatLeases(parts: LeaseParts): ChatLeases {
         // oxlint-disable-next-line no-await-in-loop -- see above
         await sleep(gatherMs);
       }
-      clearTimeout(timer);
+      closing = false;
     },
   };
 }

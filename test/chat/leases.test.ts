@@ -205,16 +205,13 @@ describe('leased credits', () => {
       .poll(async () => (await chatLedger.sweep()).length, { timeout: 10_000, interval: 200 })
       .toBeGreaterThan(0);
     expect((await sumsOf(caller)).leased).toBe(0);
-    const [row] = await gateway.database.query(
+    const [row] = await gateway.database.query<{ amount: number }>(
       `SELECT state, amount::float8, reason, counted_by FROM leased_chat WHERE id = $1`,
       [lost?.id],
     );
-    expect(row).toEqual({
-      state: 'charged',
-      amount: lost?.amount,
-      reason: 'CHAT_LOST',
-      counted_by: 'gateway',
-    });
+    expect(row).toMatchObject({ state: 'charged', reason: 'CHAT_LOST', counted_by: 'gateway' });
+    // What the process had sent before it was killed may have been written after we looked.
+    expect(row?.amount).toBeGreaterThanOrEqual(lost?.amount ?? Infinity);
     // Chats outside the lease wait for their own time.
     await gateway.database.query(
       `UPDATE reservation SET expires_at = now() - interval '1 s'
