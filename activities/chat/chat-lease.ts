@@ -40,7 +40,7 @@ const retryMs = 500;
 /** A lease that somebody else needed, or that was too small, is not tried again for this long. */
 const restMs = 2000;
 /** What is held beyond what runs: so many times what one second took at once, or so many chats. */
-const peaksAhead = 2;
+const peaksAhead = 4;
 const chatsAhead = 16;
 const rowsMax = 500;
 
@@ -192,7 +192,7 @@ export class ChatLease {
       this.#spent -= bookedMicro;
       this.#syncedAtMs = sentAtMs;
       if (answer.verdict !== 'held') this.#tellLost(booked);
-      else if (answer.held > 0) this.#holds(answer.held, sentAtMs);
+      else if (answer.held > 0) this.#holds(answer.held, held);
       else this.#closed(held > 0);
     } catch (error) {
       // Perhaps it was done all the same: the same rows again change nothing then.
@@ -203,11 +203,13 @@ export class ChatLease {
     this.#syncing = false;
   }
 
-  #holds(heldMicro: number, nowMs: number): void {
+  #holds(heldMicro: number, askedMicro: number): void {
     this.#open = true;
     this.#held = heldMicro;
-    // Too small for the chats of this organization: it is better off without.
-    if (heldMicro - this.#promised - this.#spent < this.#largest.value(nowMs)) this.#rest();
+    const free = heldMicro - this.#promised - this.#spent;
+    const largest = this.#largest.value(performance.now());
+    // The balance allows too little for the chats of this organization: it is better off without.
+    if (heldMicro < askedMicro && free < largest) this.#rest();
   }
 
   #closed(refused: boolean): void {
