@@ -1,7 +1,7 @@
 /** The HTTP application: the order of the middleware is the order of refusals. */
-import Router from '@koa/router';
+import Router, { type RouterMiddleware } from '@koa/router';
 import type { Client } from '@temporalio/client';
-import Koa from 'koa';
+import Koa, { type Middleware } from 'koa';
 import helmet from 'koa-helmet';
 import { runAudit } from '../activities/audit.ts';
 import { loadDocuments } from '../activities/documents.ts';
@@ -28,7 +28,7 @@ import {
 } from '../workflows/contract.ts';
 import { createKeptAnswers } from './chat/kept-answers.ts';
 import type { RequestState } from './context.ts';
-import { createAccess } from './identity/access.ts';
+import { createAccess, type Access, type RateBucket } from './identity/access.ts';
 import { authenticate } from './middleware/authenticate.ts';
 import { errorAnswers } from './middleware/error-answers.ts';
 import { exactPaths, gate } from './middleware/gate.ts';
@@ -38,7 +38,7 @@ import { createAdminRouter } from './routes/admin/admin.ts';
 import { addApiKeyRoutes } from './routes/api-keys.ts';
 import { addDocsRoutes } from './routes/docs.ts';
 import { addCodecRoutes } from './routes/admin/codec.ts';
-import { addChatRoutes } from './routes/chat.ts';
+import { chatRoutes, type ChatRoute } from './routes/chat.ts';
 import { addFileRoutes } from './routes/files.ts';
 import { addHealthRoutes } from './routes/health.ts';
 import { addHookRoutes } from './routes/hooks.ts';
@@ -72,16 +72,22 @@ export function createApp(deps: AppDeps): Koa<RequestState> {
   app.use(requestLog(deps.services.logger));
   for (const observe of observedRequests(deps.services.telemetry)) app.use(observe);
   app.use(errorAnswers(deps.services.logger));
-  // A gateway behind plain http (development) must not send its own pages to https.
-  app.use(helmet({ contentSecurityPolicy: { directives: { upgradeInsecureRequests: null } } }));
+  app.use(securityHeaders());
+  const admit = authenticate(parts.access, rateLimitsOf(deps.config));
+  app.use(straightToChat(parts.chatRoutes, admit));
+  app.use(forgetCallers(parts.access));
   app.use(openRoutes(deps, parts).routes());
   app.use(adminRoutes(deps, parts).routes());
-  app.use(keyedRoutes(deps, parts).routes());
+  app.use(keyedRoutes(deps, { ...parts, admit }).routes());
   app.silent = true;
   return app;
 }
 
 type Parts = ReturnType<typeof createParts>;
+
+function rateLimitsOf(config: Config): Record<RateBucket, number> {
+  return { requests: config.RATE_LIMIT_PER_MINUTE, polls: config.POLL_RATE_LIMIT_PER_MINUTE };
+}
 
 /** What several routes share. */
 function createParts({ config, services, client, eager }: AppDeps) {
@@ -112,7 +118,26 @@ function createParts({ config, services, client, eager }: AppDeps) {
     workflowIdOf,
     outcomes,
   });
-  return { reads, admission, view, cancel, webhookRelay, inbox, relay };
+  const access = createAccess(pool, { pepper: config.KEY_PEPPER, limits: rateLimitsOf(config) });
+  const { chat, chatCatalog: catalog, outbound } = services;
+  return {
+    reads,
+    admission,
+    view,
+    access,
+    chatRoutes: chatRoutes({
+      chat,
+      catalog,
+      outbound,
+      answers: createKeptAnswers(pool, services.logger),
+      stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
+      keepaliveMs: config.CHAT_KEEPALIVE_MS,
+    }),
+    cancel,
+    webhookRelay,
+    inbox,
+    relay,
+  };
 }
 
 /** Routes that need no key: their own signatures, or nothing to hide. */
@@ -165,17 +190,13 @@ function adminRoutes({ config, services, client }: AppDeps, parts: Parts): Route
 }
 
 /** Routes of callers, behind an API key and its rate limit. */
-function keyedRoutes({ config, services }: AppDeps, parts: Parts): Router<RequestState> {
-  const { pool, storage, uploads, chat, chatCatalog, outbound, webhooks, logger } = services;
+function keyedRoutes(
+  { config, services }: AppDeps,
+  { admit, ...parts }: Parts & { admit: RouterMiddleware<RequestState> },
+): Router<RequestState> {
+  const { pool, storage, uploads, chatCatalog, webhooks } = services;
   const router = new Router<RequestState>({ prefix: '/api/v1', ...exactPaths });
-  addChatRoutes(router, {
-    chat,
-    catalog: chatCatalog,
-    outbound,
-    answers: createKeptAnswers(pool, logger),
-    stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
-    keepaliveMs: config.CHAT_KEEPALIVE_MS,
-  });
+  for (const { path, handle } of parts.chatRoutes) router.post(path, handle);
   addModelRoutes(router, chatCatalog);
   addJobRoutes(router, parts);
   addStudioModelRoutes(router);
@@ -196,12 +217,53 @@ function keyedRoutes({ config, services }: AppDeps, parts: Parts): Router<Reques
   });
   addApiKeyRoutes(router, { pool, keyPepper: config.KEY_PEPPER });
   addUsageRoutes(router, createUsageReads(pool));
-  gate(
-    router,
-    authenticate(createAccess(pool, config.KEY_PEPPER), {
-      requestsPerMinute: config.RATE_LIMIT_PER_MINUTE,
-      pollsPerMinute: config.POLL_RATE_LIMIT_PER_MINUTE,
-    }),
-  );
+  gate(router, admit);
   return router;
+}
+
+/**
+ * Helmet's headers. They are the same for every answer, so they are asked for once. A gateway behind
+ * plain http (development) must not send its own pages to https.
+ */
+function securityHeaders(): Middleware<RequestState> {
+  const ask = helmet({ contentSecurityPolicy: { directives: { upgradeInsecureRequests: null } } });
+  let known: [string, string][] | null = null;
+  return async (ctx, next) => {
+    if (known) {
+      for (const [name, value] of known) ctx.res.setHeader(name, value);
+      await next();
+      return;
+    }
+    const before = new Set(ctx.res.getHeaderNames());
+    await ask(ctx, async () => {
+      known = Object.entries(ctx.res.getHeaders())
+        .filter(([name]) => !before.has(name))
+        .map(([name, value]) => [name, String(value)]);
+      await next();
+    });
+  };
+}
+
+/** Chat does not stand in line behind the patterns of all other routes. */
+function straightToChat(
+  routes: readonly ChatRoute[],
+  admit: Middleware<RequestState>,
+): Middleware<RequestState> {
+  const handlers = new Map(routes.map(({ path, handle }) => [`/api/v1${path}`, handle]));
+  return async (ctx, next) => {
+    const handle = ctx.method === 'POST' ? handlers.get(ctx.path) : undefined;
+    if (!handle) return next();
+    ctx.state.route = ctx.path;
+    return admit(ctx, () => handle(ctx));
+  };
+}
+
+const changesAccess = /^\/api\/(?:admin\/v1|v1\/api-keys)\b/i;
+
+/** What changes keys, roles or organizations holds in this process from its answer on. */
+function forgetCallers(access: Access): RouterMiddleware<RequestState> {
+  return async (ctx, next) => {
+    await next();
+    if (ctx.method !== 'GET' && changesAccess.test(ctx.path)) access.forget();
+  };
 }

@@ -7,6 +7,8 @@ import type { Caller } from './identity/access.ts';
 export interface RequestState {
   requestId: string;
   caller: Caller;
+  /** Pattern of a route that was found without a router. */
+  route?: string;
 }
 
 /** A request on its way. */
@@ -17,6 +19,7 @@ export type Context = Koa.ParameterizedContext<RequestState>;
  * is no such route.
  */
 export function routeOf(ctx: Context): string {
+  if (ctx.state.route !== undefined) return ctx.state.route;
   // What the router leaves behind; the layers of its middleware have no methods.
   const matched: RouterContext['matched'] = ctx['matched'];
   const route = matched?.findLast(({ methods }) => methods.includes(ctx.method));

@@ -1,9 +1,11 @@
 /**
- * Hears of jobs that changed in other processes: LISTEN on Postgres, and a slow look at the jobs
- * somebody waits for, because a notification can be lost with its connection.
+ * Hears of jobs that changed in other processes, and of leased credits that others need: LISTEN on
+ * Postgres, and a slow look at the jobs somebody waits for, because a notification can be lost with
+ * its connection (a lease goes back by itself).
  */
 import { Client } from 'pg';
 import { z } from 'zod';
+import type { Chat } from '../activities/chat/chat.ts';
 import type { CallEars } from '../activities/call-ears.ts';
 import type { JobNews } from '../activities/job-news.ts';
 import type { JobReads } from '../activities/job-reads.ts';
@@ -14,6 +16,7 @@ interface ListenerDeps {
   news: JobNews;
   ears: CallEars;
   reads: JobReads;
+  chat: Pick<Chat, 'recall'>;
   logger: Logger;
 }
 
@@ -38,7 +41,11 @@ export function startJobListener(deps: ListenerDeps): () => Promise<void> {
     next.on('end', () => {
       if (!stopped) reconnect = setTimeout(() => void connect(), reconnectMs);
     });
-    next.on('notification', ({ payload }) => {
+    next.on('notification', ({ channel, payload }) => {
+      if (channel === 'chat_lease') {
+        deps.chat.recall(payload ?? '');
+        return;
+      }
       const told = notice.parse(JSON.parse(payload ?? ''));
       if (told.event === 'notified') {
         void deps.ears.offer({ jobId: told.id, callIndex: told.callIndex });
@@ -46,7 +53,7 @@ export function startJobListener(deps: ListenerDeps): () => Promise<void> {
     });
     try {
       await next.connect();
-      await next.query('LISTEN studio_job');
+      await next.query('LISTEN studio_job; LISTEN chat_lease');
     } catch (error) {
       deps.logger.warn({ error }, 'job_listener.not_connected');
       // A client that never connected does not always end by itself.

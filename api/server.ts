@@ -89,6 +89,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     news: services.news,
     ears: services.ears,
     reads: createJobReads(services.pool),
+    chat: services.chat,
     logger,
   });
   let draining = false;

@@ -1,8 +1,9 @@
 /** What is measured: each scenario runs jobs in a closed loop and names the processes it pays for. */
+import { join } from 'node:path';
 import { runClosedLoop } from './closed-loop.ts';
 import { openDirectClient } from './direct.ts';
 import { startGateway, type Gateway, type Variant } from './gateway.ts';
-import { installDbos } from './dbos/install.ts';
+import { installPeer } from './peers/install.ts';
 import { startDriven } from './driven-process.ts';
 import type { Scenario } from './measurement.ts';
 import type { Servers } from './servers.ts';
@@ -116,7 +117,7 @@ async function openDbos(servers: Servers, { kinds, add, stops, report }: Opening
   if (!kinds.includes('dbos')) return;
   let manifest: string;
   try {
-    manifest = installDbos();
+    manifest = join(installPeer('dbos'), 'package.json');
   } catch (error) {
     report(`dbos is left out, npm could not install it: ${String(error)}`);
     return;

@@ -9,6 +9,7 @@ const prefixes = {
   key: 'key',
   request: 'req',
   upload: 'file',
+  lease: 'lease',
 } as const;
 
 /** What an id can name. */

@@ -211,6 +211,8 @@ const variables = z.object({
   /** How often running chats are recorded, and how long a chat without a record is believed to run. */
   CHAT_CHECKPOINT_MS: count(50, 600_000).default(5000),
   CHAT_RESERVATION_TTL_MS: count(200, 86_400_000).default(300_000),
+  /** A leased budget that its process does not confirm for this long is ended by the sweeper. */
+  CHAT_LEASE_TTL_MS: count(1000, 86_400_000).default(30_000),
   /** Connections to one provider. */
   CHAT_CONNECTIONS_MAX: count(1, 65_000).default(1024),
   /** How often the sweeper asks whether an open reservation still has a running workflow. */

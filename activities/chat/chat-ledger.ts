@@ -8,6 +8,7 @@ import { assert } from '../../domain/assert.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { createBatcher } from '../../platform/batch.ts';
 import type { DatabasePool } from '../../platform/database.ts';
+import { createLeaseRecall } from '../ledger/lease-recall.ts';
 import type { Balance, SettleVerdict } from '../ledger/ledger.ts';
 
 /** A reservation for a chat: as much of the most as the balance has, at least the least. */
@@ -47,7 +48,36 @@ export interface ChatProgress {
   amountMicro: number;
 }
 
-/** A chat that the sweeper settled. */
+/** A chat that is paid from a lease, as the ledger keeps it; `reserved` is a checkpoint of one that runs. */
+export type LeasedChat = ChatReserve['chat'] & {
+  id: string;
+  state: 'reserved' | 'charged' | 'released';
+  /** Micro-credits. */
+  amount: number;
+  reason: string | null;
+  input: number;
+  output: number;
+  countedBy: 'provider' | 'gateway' | null;
+  /** Milliseconds since it began. */
+  ageMs: number;
+};
+
+/** Books chats on a lease, and sets what is held from then on. */
+export interface LeaseSync {
+  organizationId: string;
+  /** Of the lease; a new id opens one. */
+  id: string;
+  /** What is wished for; 0 ends the lease. */
+  holdMicro: number;
+  /** After this the sweeper ends the lease, unless it was heard of. */
+  ttlMs: number;
+  chats: LeasedChat[];
+}
+
+/** The ledger's word on a lease; `held` is at most a quarter of the balance and what it held before. */
+export type LeaseVerdict = { verdict: 'held'; held: number } | { verdict: 'lease_lost' };
+
+/** A chat, or a lease, that the sweeper settled. */
 export interface SweptChat {
   id: string;
   state: string;
@@ -58,15 +88,18 @@ export interface SweptChat {
 export interface ChatLedger {
   reserve: (reserve: ChatReserve) => Promise<ChatReserveVerdict>;
   settle: (settle: ChatSettle) => Promise<SettleVerdict>;
+  /** Safe to repeat: chats are known by their ids. */
+  lease: (sync: LeaseSync) => Promise<LeaseVerdict>;
   /** One statement for all running chats of a process. */
   checkpoint: (progress: ChatProgress[], ttlMs: number) => Promise<void>;
-  /** Settles chats whose API is gone, by their last checkpoint. */
+  /** Settles chats and ends leases whose API is gone, by their last checkpoints. */
   sweep: () => Promise<readonly SweptChat[]>;
 }
 
 type Answer =
   | ChatReserveVerdict
   | SettleVerdict
+  | LeaseVerdict
   | { verdict: 'mismatch' | 'no_account' | 'above_reservation' };
 
 const answers = z.object({ answers: z.custom<Answer[]>() });
@@ -74,6 +107,7 @@ const sweepCountMax = 100;
 
 /** The chat ledger over a pool. */
 export function createChatLedger(pool: DatabasePool): ChatLedger {
+  const afterRecall = createLeaseRecall(pool);
   const move = createBatcher<JsonObject, Answer>({
     name: 'chat',
     sizeMax: 200,
@@ -84,12 +118,14 @@ export function createChatLedger(pool: DatabasePool): ChatLedger {
   });
   return {
     async reserve({ amountMinMicro, amountMaxMicro, ...rest }) {
-      const answer = await move({
-        verb: 'reserve',
-        amountMin: amountMinMicro,
-        amountMax: amountMaxMicro,
-        ...rest,
-      });
+      const answer = await afterRecall(rest.organizationId, () =>
+        move({
+          verb: 'reserve',
+          amountMin: amountMinMicro,
+          amountMax: amountMaxMicro,
+          ...rest,
+        }),
+      );
       assert(isReserveVerdict(answer), `a reservation is decided, not ${answer.verdict}`);
       return answer;
     },
@@ -97,6 +133,11 @@ export function createChatLedger(pool: DatabasePool): ChatLedger {
       assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a charge is whole');
       const answer = await move({ verb: 'settle', amount: amountMicro, ...rest });
       assert(isSettleVerdict(answer), `a reservation is settled, not ${answer.verdict}`);
+      return answer;
+    },
+    async lease({ holdMicro, ...rest }) {
+      const answer = await move({ verb: 'lease', hold: holdMicro, ...rest });
+      assert(isLeaseVerdict(answer), `a lease is held or lost, not ${answer.verdict}`);
       return answer;
     },
     async checkpoint(progress, ttlMs) {
@@ -111,12 +152,17 @@ export function createChatLedger(pool: DatabasePool): ChatLedger {
     },
     sweep: () =>
       pool.any(sql.type(z.object({ id: z.string(), state: z.string(), charged: z.number() }))`
-        SELECT id, state, charged FROM chat_sweep(${sweepCountMax})`),
+        SELECT id, state, charged FROM chat_sweep(${sweepCountMax})
+        UNION ALL SELECT id, state, charged FROM chat_lease_sweep(${sweepCountMax})`),
   };
 }
 
 function isReserveVerdict(answer: Answer): answer is ChatReserveVerdict {
   return ['reserved', 'insufficient_credits'].includes(answer.verdict);
+}
+
+function isLeaseVerdict(answer: Answer): answer is LeaseVerdict {
+  return ['held', 'lease_lost'].includes(answer.verdict);
 }
 
 function isSettleVerdict(answer: Answer): answer is SettleVerdict {

@@ -11,8 +11,9 @@ import type { Logger } from '../../platform/logger.ts';
 import type { Telemetry } from '../../platform/telemetry.ts';
 import { observeUpstreams } from '../observed/observed-providers.ts';
 import type { ChatBody } from './chat-body.ts';
-import type { ChatLedger } from './chat-ledger.ts';
-import { affordableOutput, boundsOf } from './chat-price.ts';
+import { createChatLeases } from './chat-leases.ts';
+import type { ChatLedger, ChatReserve } from './chat-ledger.ts';
+import { affordableOutput, boundsOf, type ChatBounds } from './chat-price.ts';
 import { OpenChat } from './open-chat.ts';
 import { createRunningChats } from './running-chats.ts';
 import { countInput } from './token-count.ts';
@@ -30,6 +31,8 @@ export interface ChatOrder {
   /** Most tokens of an answer; null leaves it to the model and the balance. */
   maxTokens: number | null;
   stream: boolean;
+  /** Whether its reservation is looked for by its id: such a chat is not paid from a lease. */
+  ownReservation: boolean;
 }
 
 /** Opens chats. */
@@ -39,6 +42,8 @@ export interface Chat {
    * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, SERVICE_UNAVAILABLE
    */
   open: (order: ChatOrder) => Promise<OpenChat>;
+  /** Gives back the credits that are leased for this organization, but for what runs. */
+  recall: (organizationId: string) => void;
   /** Ends once every chat of this process is settled. */
   drained: () => Promise<void>;
   /** Closes the connections upstream. */
@@ -61,12 +66,25 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
     checkpointMs: config.CHAT_CHECKPOINT_MS,
     reservationTtlMs: config.CHAT_RESERVATION_TTL_MS,
   });
+  const leases = createChatLeases({
+    ledger,
+    logger,
+    ttlMs: config.CHAT_LEASE_TTL_MS,
+    checkpointMs: config.CHAT_CHECKPOINT_MS,
+  });
   const drains = { underWay: 0 };
   const usdPerCredit = config.USD_PER_CREDIT;
 
+  /** Micro-credits that the ledger reserved for this chat alone. */
+  async function reserved(reserve: ChatReserve): Promise<number> {
+    const verdict = await ledger.reserve(reserve);
+    if (verdict.verdict === 'insufficient_credits') throw insufficient(verdict);
+    return verdict.amount;
+  }
+
   return {
     async open(order) {
-      const { id, model, body, stream, organizationId } = order;
+      const { model, body, stream, organizationId } = order;
       const upstream = upstreams.of(model);
       const request = upstream.protocol.encode({ model, body, stream });
       const input = countInput(body);
@@ -75,40 +93,44 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
         { input, maxTokens: order.maxTokens, answers: body.n ?? 1 },
         usdPerCredit,
       );
-      const verdict = await ledger.reserve({
-        organizationId,
-        id,
-        amountMinMicro: bounds.amountMinMicro,
-        amountMaxMicro: bounds.amountMaxMicro,
-        ttlMs: config.CHAT_RESERVATION_TTL_MS,
-        chat: {
-          keyId: order.keyId,
-          model: model.id,
-          provider: model.provider,
-          streamed: stream,
-          requestId: order.requestId,
-        },
-      });
-      if (verdict.verdict === 'insufficient_credits') throw insufficient(verdict);
-      const granted = { bounds, amountMicro: verdict.amount };
+      const reserve = reserveOf(order, bounds, config.CHAT_RESERVATION_TTL_MS);
+      const leased = order.ownReservation ? null : leases.take(reserve);
+      const reservedMicro = leased ? bounds.amountMaxMicro : await reserved(reserve);
+      const granted = { bounds, amountMicro: reservedMicro };
       request[upstream.protocol.boundField(model)] = affordableOutput(model, granted, usdPerCredit);
       return new OpenChat({
-        id,
+        id: reserve.id,
         organizationId,
         model,
-        reservedMicro: verdict.amount,
+        reservedMicro,
         inputEstimate: Math.min(input.estimate, bounds.inputTokens),
         request: JSON.stringify(request),
         stream,
         upstream,
         usdPerCredit,
-        running,
+        purse: leased ?? running,
         drains,
         logger,
       });
     },
-    drained: running.drained,
+    recall: leases.recall,
+    async drained() {
+      await running.drained();
+      await leases.close();
+    },
     close: upstreams.close,
+  };
+}
+
+function reserveOf(order: ChatOrder, bounds: ChatBounds, ttlMs: number): ChatReserve {
+  const { id, organizationId, keyId, model, stream, requestId } = order;
+  return {
+    organizationId,
+    id,
+    amountMinMicro: bounds.amountMinMicro,
+    amountMaxMicro: bounds.amountMaxMicro,
+    ttlMs,
+    chat: { keyId, model: model.id, provider: model.provider, streamed: stream, requestId },
   };
 }
 

@@ -8,7 +8,8 @@ import { billOf, type Billing, type ChatAccount, type ChatEnd } from './bill.ts'
 import type { ChatProgress } from './chat-ledger.ts';
 import { chatPriceMicro, type TokenUsage } from './chat-price.ts';
 import type { ChatAnswer, StreamReader, StreamStep } from './protocols/protocol.ts';
-import type { RunningChat, RunningChats } from './running-chats.ts';
+import type { ChatPurse } from './chat-lease.ts';
+import type { RunningChat } from './running-chats.ts';
 import { TextMeter } from './token-count.ts';
 import { upstreamBroke, upstreamUnreached } from './upstream-failures.ts';
 import type { Upstream, UpstreamBody } from './upstreams.ts';
@@ -24,7 +25,7 @@ interface Parts {
   stream: boolean;
   upstream: Upstream;
   usdPerCredit: number;
-  running: RunningChats;
+  purse: ChatPurse;
   /** Whole answers that are awaited although their callers have left, in this process. */
   drains: { underWay: number };
   logger: Logger;
@@ -59,7 +60,7 @@ export class OpenChat implements RunningChat {
   constructor(parts: Parts) {
     this.id = parts.id;
     this.#parts = parts;
-    parts.running.add(this);
+    parts.purse.add(this);
   }
 
   /** What the chat cost, once it has ended. */
@@ -93,8 +94,9 @@ export class OpenChat implements RunningChat {
    */
   async answer(): Promise<ChatAnswer> {
     try {
-      const body = await this.#post();
-      const answer = this.#parts.upstream.protocol.decode(await readJson(body));
+      const { upstream, request } = this.#parts;
+      const text = await upstream.whole(request, this.#abort.signal);
+      const answer = upstream.protocol.decode(parseJson(text));
       if (!answer) throw upstreamBroke(null);
       this.#meter.add(answer.written);
       this.#said = { ...answer.usage, final: answer.usage !== null };
@@ -119,8 +121,8 @@ export class OpenChat implements RunningChat {
   async *events(): AsyncGenerator<StreamStep[], void, void> {
     let end: ChatEnd = 'left';
     try {
-      const body = await this.#post();
-      yield* this.#read(body);
+      const { upstream, request } = this.#parts;
+      yield* this.#read(await upstream.stream(request, this.#abort.signal));
       if (!this.#reader?.complete) throw upstreamBroke(null);
       this.#end('complete');
     } catch (error) {
@@ -146,11 +148,6 @@ export class OpenChat implements RunningChat {
     // The provider bills a whole answer whether it is taken or not.
     drains.underWay += 1;
     this.#drainTimer = setTimeout(() => this.#abort.abort(), drainMs);
-  }
-
-  async #post(): Promise<UpstreamBody> {
-    const { upstream, request, stream } = this.#parts;
-    return upstream.post(request, { signal: this.#abort.signal, stream });
   }
 
   async *#read(body: UpstreamBody): AsyncGenerator<StreamStep[], void, void> {
@@ -215,7 +212,7 @@ export class OpenChat implements RunningChat {
   /** The first end settles. */
   #end(end: ChatEnd): void {
     if (this.#bill) return;
-    const { id, organizationId, running } = this.#parts;
+    const { id, organizationId, purse } = this.#parts;
     const billing = billOf({
       end,
       delivered: this.#delivered,
@@ -225,7 +222,7 @@ export class OpenChat implements RunningChat {
     const amountMicro = billing.to === 'charged' ? this.#priceOf(billing) : 0;
     this.#bill = { ...billing, amountMicro };
     this.#alarm(billing, end);
-    running.settle(this, { organizationId, id, amountMicro, reason: `chat ${end}`, ...billing });
+    purse.settle(this, { organizationId, id, amountMicro, reason: `chat ${end}`, ...billing });
   }
 
   #alarm(billing: Billing, end: ChatEnd): void {
@@ -245,13 +242,7 @@ function callerLeft(cause: unknown): GatewayError {
   return new GatewayError('CANCELED', 'The caller went away.', { cause });
 }
 
-async function readJson(body: UpstreamBody): Promise<unknown> {
-  let text: string;
-  try {
-    text = await body.text();
-  } catch (error) {
-    throw upstreamUnreached(error);
-  }
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {

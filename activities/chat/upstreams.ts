@@ -16,10 +16,15 @@ import { upstreamUnreached } from './upstream-failures.ts';
 export interface Upstream {
   protocol: ChatProtocol;
   /**
-   * One exchange, up to the head of the answer.
+   * One exchange with a streamed answer, up to its head.
    * @throws GatewayError when there is no answer or it is an error
    */
-  post: (body: string, options: { signal: AbortSignal; stream: boolean }) => Promise<UpstreamBody>;
+  stream: (body: string, signal: AbortSignal) => Promise<UpstreamBody>;
+  /**
+   * One exchange with its whole answer, as text.
+   * @throws GatewayError as `stream`, and when the answer breaks off
+   */
+  whole: (body: string, signal: AbortSignal) => Promise<string>;
 }
 
 /** The body of a good answer. */
@@ -30,6 +35,14 @@ export interface Upstreams {
   /** @throws GatewayError SERVICE_UNAVAILABLE when the provider is not configured. */
   of: (model: ChatModel) => Upstream;
   close: () => Promise<void>;
+}
+
+type RetryAfter = string | string[] | undefined;
+
+interface WholeAnswer {
+  status: number;
+  retryAfter: RetryAfter;
+  text: string;
 }
 
 interface Address {
@@ -69,24 +82,32 @@ export function createUpstreams(config: Config): Upstreams {
       'accept-encoding': 'identity',
       'user-agent': 'studio-gateway',
     };
+    const options = {
+      method: 'POST',
+      path,
+      headers,
+      headersTimeout: config.CHAT_ANSWER_TIMEOUT_MS,
+    } as const;
+    const refused = (status: number, text: string, retryAfter: RetryAfter): GatewayError =>
+      protocol.failureOf({ status, body: parseError(text), retryAfter });
     return {
       protocol,
-      async post(body, { signal, stream }) {
+      async stream(body, signal) {
         const answer = await ask(pool, {
-          method: 'POST',
-          path,
-          headers,
+          ...options,
           body,
           signal,
-          headersTimeout: config.CHAT_ANSWER_TIMEOUT_MS,
-          bodyTimeout: stream ? config.CHAT_SILENCE_TIMEOUT_MS : config.CHAT_ANSWER_TIMEOUT_MS,
+          bodyTimeout: config.CHAT_SILENCE_TIMEOUT_MS,
         });
         if (answer.statusCode < 300) return answer.body;
-        throw protocol.failureOf({
-          status: answer.statusCode,
-          body: await readError(answer.body),
-          retryAfter: answer.headers['retry-after'],
-        });
+        const text = await readError(answer.body);
+        throw refused(answer.statusCode, text, answer.headers['retry-after']);
+      },
+      async whole(body, signal) {
+        const request = { ...options, body, bodyTimeout: config.CHAT_ANSWER_TIMEOUT_MS };
+        const answer = await exchangeWhole(pool, request, signal);
+        if (answer.status < 300) return answer.text;
+        throw refused(answer.status, answer.text, answer.retryAfter);
       },
     };
   }
@@ -134,13 +155,63 @@ async function ask(
   }
 }
 
-async function readError(body: UpstreamBody): Promise<unknown> {
+/** As `ask` and reading its body, at half the cost: whole answers need no stream. */
+async function exchangeWhole(
+  pool: Pool,
+  options: Dispatcher.DispatchOptions,
+  signal: AbortSignal,
+): Promise<WholeAnswer> {
+  let giveUp: (() => void) | undefined;
+  try {
+    return await new Promise<WholeAnswer>((resolve, reject) => {
+      const chunks: Buffer[] = [];
+      let status = 0;
+      let retryAfter: RetryAfter;
+      let controller: Dispatcher.DispatchController | undefined;
+      giveUp = () => {
+        const reason = new Error('nobody waits for the answer');
+        controller?.abort(reason);
+        reject(reason);
+      };
+      signal.addEventListener('abort', giveUp);
+      pool.dispatch(options, {
+        onRequestStart(started) {
+          controller = started;
+          if (signal.aborted) giveUp?.();
+        },
+        onResponseStart(_controller, statusCode, headers) {
+          status = statusCode;
+          retryAfter = headers['retry-after'];
+        },
+        onResponseData: (_controller, chunk) => void chunks.push(chunk),
+        onResponseEnd: () =>
+          resolve({ status, retryAfter, text: Buffer.concat(chunks).toString('utf8') }),
+        onResponseError: (_controller, error) => reject(error),
+      });
+    });
+  } catch (error) {
+    throw upstreamUnreached(error);
+  } finally {
+    if (giveUp) signal.removeEventListener('abort', giveUp);
+  }
+}
+
+async function readError(body: UpstreamBody): Promise<string> {
   let text = '';
   try {
     for await (const chunk of body as AsyncIterable<Buffer>) {
       text += chunk.toString('utf8');
       if (text.length > errorBytesMax) break;
     }
+    return text;
+  } catch {
+    return '';
+  }
+}
+
+function parseError(text: string): unknown {
+  if (text.length > errorBytesMax) return null;
+  try {
     return JSON.parse(text);
   } catch {
     return null;

@@ -1,6 +1,6 @@
 /**
  * What must hold of all rows at any moment, asked of Postgres in one snapshot. The ledger's own
- * promises are the view `ledger_audit`; these add what reaches beyond it: jobs, artifacts, owners.
+ * promises are the views `ledger_audit` and `chat_lease_audit`; these add what reaches beyond it: jobs, artifacts, owners.
  */
 import { Client } from 'pg';
 
@@ -19,6 +19,8 @@ export const invariantNames: readonly string[] = [
   'window use differs from its reservations',
   'a job and its reservation disagree',
   'a completed job has no artifact',
+  'a lease and its ledger entries disagree',
+  'a chat runs on a lease that has ended',
   'a reservation was not reserved exactly once',
   'a reservation was settled more than once',
   'an open Studio reservation has no queued job',
@@ -31,12 +33,16 @@ export const invariantNames: readonly string[] = [
 const violations = `
   SELECT finding, subject FROM ledger_audit
   UNION ALL
+  SELECT finding, subject FROM chat_lease_audit
+  UNION ALL
   SELECT 'a reservation was not reserved exactly once', r.id FROM reservation r
     LEFT JOIN ledger_entry e ON e.reservation_id = r.id AND e.kind = 'reserve'
+    WHERE r.kind <> 'lease'
     GROUP BY r.id, r.amount
     HAVING count(e.sequence) <> 1 OR sum(e.reserved_change) <> r.amount
   UNION ALL
   SELECT 'a reservation was settled more than once', e.reservation_id FROM ledger_entry e
+    JOIN reservation r ON r.id = e.reservation_id AND r.kind <> 'lease'
     WHERE e.kind IN ('charge', 'release') GROUP BY e.reservation_id HAVING count(*) > 1
   UNION ALL
   SELECT 'an open Studio reservation has no queued job', r.id FROM reservation r

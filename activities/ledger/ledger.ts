@@ -11,6 +11,7 @@ import { jsonOf, type JsonObject } from '../../domain/json.ts';
 import { createBatcher } from '../../platform/batch.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { CallOutputs, StoredArtifact } from '../../studio/job-plan.ts';
+import { createLeaseRecall } from './lease-recall.ts';
 
 /** Micro-credits of an organization; `available` = posted − reserved. */
 export interface Balance {
@@ -105,6 +106,7 @@ const answers = z.object({ answers: z.custom<Answer[]>() });
 
 /** The ledger over a pool. */
 export function createLedger(pool: DatabasePool): Ledger {
+  const afterRecall = createLeaseRecall(pool);
   const move = createBatcher<JsonObject, Answer>({
     name: 'ledger',
     sizeMax: 200,
@@ -116,7 +118,7 @@ export function createLedger(pool: DatabasePool): Ledger {
 
   return {
     async reserve(reserve) {
-      const answer = await move(reserveMove(reserve));
+      const answer = await afterRecall(reserve.organizationId, () => move(reserveMove(reserve)));
       assert(isReserveVerdict(answer), `a reservation is decided, not ${answer.verdict}`);
       return answer;
     },
@@ -147,7 +149,7 @@ export function createLedger(pool: DatabasePool): Ledger {
       const rows = await pool.any(
         sql.type(
           z.object({ finding: z.string(), subject: z.string() }),
-        )`SELECT * FROM ledger_audit`,
+        )`SELECT * FROM ledger_audit UNION ALL SELECT * FROM chat_lease_audit`,
       );
       return [...rows];
     },

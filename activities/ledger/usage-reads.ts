@@ -1,5 +1,5 @@
 /**
- * What an organization used: its balance, its window and one record per reservation, read in one
+ * What an organization used: its balance, its window and one record per job and chat, read in one
  * statement from the very rows that the ledger settles, so that the sums always agree.
  */
 import { sql, type FragmentSqlToken } from 'slonik';
@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 
-/** One reservation as the caller's record; amounts in micro-credits, times as named. */
+/** One job or chat as the caller's record; amounts in micro-credits, times as named. */
 export interface UsageRecord {
   id: string;
   /** `chat`, or the type of the Studio job. */
@@ -72,17 +72,20 @@ export function createUsageReads(pool: DatabasePool): UsageReads {
       const found = await pool.one(sql.type(row)`
         WITH chosen AS MATERIALIZED (${chosen(organizationId, listing)}),
         page AS (
-          SELECT r.id, coalesce(j.type, r.kind) AS type, coalesce(j.model, c.model) AS model,
-            r.state AS status, coalesce(r.charged, 0) AS "chargedMicro",
-            c.input_tokens AS "inputTokens", c.output_tokens AS "outputTokens", j.id AS "jobId",
-            coalesce(j.key_id, c.key_id) AS "keyId",
-            coalesce(j.request_id, c.request_id) AS "requestId",
-            floor(extract(epoch FROM r.created_at) * 1000) AS "createdAtMs",
-            (extract(epoch FROM r.created_at) * 1000000)::bigint AS "createdAtMicros"
+          SELECT chosen.id, coalesce(j.type, 'chat') AS type,
+            coalesce(j.model, c.model, l.model) AS model, coalesce(r.state, l.state) AS status,
+            coalesce(r.charged, CASE l.state WHEN 'charged' THEN l.amount END, 0) AS "chargedMicro",
+            coalesce(c.input_tokens, l.input_tokens) AS "inputTokens",
+            coalesce(c.output_tokens, l.output_tokens) AS "outputTokens", j.id AS "jobId",
+            coalesce(j.key_id, c.key_id, l.key_id) AS "keyId",
+            coalesce(j.request_id, c.request_id, l.request_id) AS "requestId",
+            floor(extract(epoch FROM chosen.created_at) * 1000) AS "createdAtMs",
+            (extract(epoch FROM chosen.created_at) * 1000000)::bigint AS "createdAtMicros"
           FROM chosen
-            JOIN reservation r ON r.id = chosen.id
-            LEFT JOIN job j ON j.id = r.id
-            LEFT JOIN chat_request c ON c.id = r.id
+            LEFT JOIN reservation r ON r.id = chosen.id
+            LEFT JOIN job j ON j.id = chosen.id
+            LEFT JOIN chat_request c ON c.id = chosen.id
+            LEFT JOIN leased_chat l ON l.id = chosen.id
         )
         SELECT a.posted, a.reserved, a.window_limit,
           CASE WHEN ledger_window_end(a.window_started_at) > now() THEN jsonb_build_object(
@@ -116,11 +119,15 @@ function chosen(organizationId: string, listing: UsageListing): FragmentSqlToken
       WHERE ${sql.join([...where, ...bounds(listing)], sql.fragment` AND `)}
       ORDER BY created_at DESC, id DESC LIMIT ${listing.limit + 1}`;
   };
-  if (listing.keyId === undefined) return from('reservation', []);
-  // A job and a chat are written with their reservation, at the same time to the microsecond.
-  const ofKey = [sql.fragment`key_id = ${listing.keyId}`];
+  const ofKey = listing.keyId === undefined ? [] : [sql.fragment`key_id = ${listing.keyId}`];
+  // A job and a chat are written with their reservation, at the same time to the microsecond; chats of
+  // a lease are written for themselves, and the lease is nobody's request.
+  const single =
+    listing.keyId === undefined
+      ? sql.fragment`(${from('reservation', [sql.fragment`kind <> 'lease'`])})`
+      : sql.fragment`(${from('job', ofKey)}) UNION ALL (${from('chat_request', ofKey)})`;
   return sql.fragment`SELECT id, created_at
-    FROM ((${from('job', ofKey)}) UNION ALL (${from('chat_request', ofKey)})) AS of_key
+    FROM (${single} UNION ALL (${from('leased_chat', ofKey)})) AS of_caller
     ORDER BY created_at DESC, id DESC LIMIT ${listing.limit + 1}`;
 }
 

@@ -134,7 +134,9 @@ function observeQueue(
   };
 }
 
-/** Observes the upstreams of chat: the time is the one to the head of the answer. */
+const ok = () => 'ok' as const;
+
+/** Observes the upstreams of chat: the time of a stream is the one to its head. */
 export function observeUpstreams(upstreams: Upstreams, observers: Observers): Upstreams {
   if (!observers.metrics && !observers.tracing) return upstreams;
   const observe = createObserve(observers);
@@ -142,14 +144,11 @@ export function observeUpstreams(upstreams: Upstreams, observers: Observers): Up
     ...upstreams,
     of(model) {
       const upstream = upstreams.of(model);
+      const what = { provider: model.provider, verb: 'chat' } as const;
       return {
         ...upstream,
-        post: (body, options) =>
-          observe(
-            { provider: model.provider, verb: 'chat' },
-            () => upstream.post(body, options),
-            () => 'ok',
-          ),
+        stream: (body, signal) => observe(what, () => upstream.stream(body, signal), ok),
+        whole: (body, signal) => observe(what, () => upstream.whole(body, signal), ok),
       };
     },
   };

@@ -6,6 +6,7 @@
  */
 import { z } from 'zod';
 import type { ChatBody, ChatMessage } from '../../activities/chat/chat-body.ts';
+import { assert } from '../../domain/assert.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { audioPart, filePart, imagePart, textPart } from './content-parts.ts';
 
@@ -169,9 +170,13 @@ const openaiOnly = {
     .nullish(),
 };
 
+interface WireMessage {
+  role: string;
+}
+
 interface Wire {
   model: string;
-  messages: { role: string }[];
+  messages: WireMessage[];
   stream?: boolean | null | undefined;
   max_tokens?: number | null | undefined;
   max_completion_tokens?: number | null | undefined;
@@ -191,15 +196,16 @@ const decidedHere: ReadonlySet<string> = new Set([
 ]);
 
 function toRequest(wire: Wire): ChatRequest {
-  const options = Object.entries(wire).filter(
-    ([field, value]) => value != null && !decidedHere.has(field),
-  );
+  const options: Record<string, unknown> = {};
+  for (const [field, value] of Object.entries(wire)) {
+    if (value != null && !decidedHere.has(field)) options[field] = value;
+  }
   return {
     model: wire.model,
     maxTokens: wire.max_completion_tokens ?? wire.max_tokens ?? null,
     stream: wire.stream ?? false,
     includeUsage: wire.stream_options?.include_usage ?? false,
-    body: { messages: wire.messages.map(toMessage), ...Object.fromEntries(options) },
+    body: { messages: wire.messages.map(toMessage), ...options },
   };
 }
 
@@ -212,15 +218,19 @@ const answerOnly = new Set([
   'parsed',
 ]);
 
-/** Names the type of what the schemas above have checked. */
-const checkedMessage = z.custom<ChatMessage>();
+function toMessage(wire: WireMessage): ChatMessage {
+  const message: Record<string, unknown> & { role: string } = { role: 'system' };
+  for (const [field, value] of Object.entries(wire)) {
+    if (value != null && !answerOnly.has(field)) message[field] = value;
+  }
+  if (wire.role === 'developer') message.role = 'system';
+  assertMessage(message);
+  return message;
+}
 
-function toMessage(wire: { role: string }): ChatMessage {
-  const fields = Object.entries(wire).filter(
-    ([field, value]) => value != null && !answerOnly.has(field),
-  );
-  const role = wire.role === 'developer' ? 'system' : wire.role;
-  return checkedMessage.parse({ ...Object.fromEntries(fields), role });
+/** Names the type of what the schemas above have checked. */
+function assertMessage(value: { role: string }): asserts value is ChatMessage {
+  assert(value.role !== 'developer', 'upstreams are told of system messages');
 }
 
 const messages = <Message extends z.ZodType>(message: Message) =>

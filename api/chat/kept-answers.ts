@@ -70,8 +70,9 @@ export function createKeptAnswers(pool: DatabasePool, logger: Logger): KeptAnswe
       return answer && contentType ? { body: answer, contentType } : null;
     },
     async keep(chat, { text, contentType }) {
+      if (!chat) return;
       const body = Buffer.from(text);
-      if (!chat || body.length > keptBytesMax) return;
+      if (body.length > keptBytesMax) return;
       await quietly(
         pool.query(sql.type(z.object({}))`UPDATE idempotency_claim
           SET answer = ${sql.binary(body)}, answer_type = ${contentType} WHERE ${claimOf(chat)}`),

@@ -1,6 +1,8 @@
 /** Who calls: key → organization, role, scopes and the state of the rate window, in one round trip. */
+import { hash } from 'node:crypto';
 import { sql } from 'slonik';
 import { z } from 'zod';
+import { countLately } from '../../domain/lately.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { createBatcher } from '../../platform/batch.ts';
 import type { DatabasePool } from '../../platform/database.ts';
@@ -45,25 +47,145 @@ export type RateBucket = 'requests' | 'polls';
 
 /** Finds callers. */
 export interface Access {
-  /** Null when the key is malformed, unknown, expired or revoked; that counts as no request. */
+  /**
+   * Null when the key is malformed, unknown, expired or revoked; that counts as no request. A revoked
+   * key is refused at once, or after half a second in a process that has admissions of it left.
+   */
   admit: (key: string, bucket: RateBucket) => Promise<Caller | null>;
+  /** Gives up all admissions in advance: who may call has just changed. */
+  forget: () => void;
 }
 
-const answers = z.object({ answers: z.custom<(Caller | null)[]>() });
+interface AccessOptions {
+  pepper: string;
+  /** Requests per minute. */
+  limits: Record<RateBucket, number>;
+}
 
-/** Access over a pool; no cache, so a revoked key is refused everywhere at once. */
-export function createAccess(pool: DatabasePool, pepper: string): Access {
-  const admitOne = createBatcher<JsonObject, Caller | null>({
+/** An answer of `admit_request`, with admissions in advance: the `spare` ones after `hits`. */
+type Admission = Caller & { spare: number; validMs: number };
+
+const answers = z.object({ answers: z.custom<(Admission | null)[]>() });
+/** A key that is used less often is asked for each time. */
+const busyPerSecond = 8;
+/** Keys that are remembered; one that is forgotten is asked for again. */
+const keysMax = 10_000;
+
+/** Access over a pool. */
+export function createAccess(pool: DatabasePool, { pepper, limits }: AccessOptions): Access {
+  const ask = createBatcher<JsonObject, Admission | null>({
     name: 'access',
     sizeMax: 200,
     parallelMax: 2,
     run: (requests) =>
       pool.oneFirst(sql.type(answers)`SELECT admit_requests(${sql.jsonb(requests)}) AS answers`),
   });
+  const desks = new Map<string, AdmissionDesk>();
+
+  function deskOf(key: string, bucket: RateBucket): AdmissionDesk | null {
+    const name = nameOf(key, bucket);
+    const known = desks.get(name);
+    if (known) return known;
+    if (!isApiKey(key)) return null;
+    if (desks.size >= keysMax) desks.clear();
+    const desk = new AdmissionDesk(ask, {
+      mac: macOfKey(key, pepper),
+      bucket,
+      limit: limits[bucket],
+    });
+    desks.set(name, desk);
+    return desk;
+  }
   return {
     async admit(key, bucket) {
-      if (!isApiKey(key)) return null;
-      return admitOne({ mac: macOfKey(key, pepper), bucket });
+      const desk = deskOf(key, bucket);
+      const caller = desk ? await desk.admit() : null;
+      // What is no key is not worth remembering.
+      if (!caller) desks.delete(nameOf(key, bucket));
+      return caller;
     },
+    forget: () => desks.clear(),
   };
+}
+
+/** Not the key itself: it must not lie about in memory. */
+function nameOf(key: string, bucket: RateBucket): string {
+  return `${bucket} ${hash('sha256', key, 'base64')}`;
+}
+
+type Ask = (request: JsonObject) => Promise<Admission | null>;
+
+/** The admissions of one key in one bucket. */
+class AdmissionDesk {
+  readonly #ask: Ask;
+  readonly #what: { mac: string; bucket: RateBucket; limit: number };
+  readonly #demand = countLately();
+  #answer: Admission | null = null;
+  /** Admissions in advance that nobody has used. */
+  #left = 0;
+  /** By `performance.now()`: from when on the answer is not to be believed. */
+  #staleAtMs = 0;
+  #minuteEndsAtMs = 0;
+  #tooFewUntilMs = 0;
+  #fetching: Promise<void> | null = null;
+
+  constructor(ask: Ask, what: { mac: string; bucket: RateBucket; limit: number }) {
+    this.#ask = ask;
+    this.#what = what;
+  }
+
+  /** Admits one request: at once, or by asking Postgres. */
+  async admit(): Promise<Caller | null> {
+    const nowMs = performance.now();
+    this.#demand.note(1, nowMs);
+    const ready = this.#take(nowMs);
+    if (ready) return ready;
+    if (this.#demand.value(nowMs) >= busyPerSecond && nowMs >= this.#tooFewUntilMs) {
+      await this.#fetch(nowMs);
+      const fetched = this.#take(performance.now());
+      if (fetched) return fetched;
+    }
+    return this.#ask({ ...this.#what, count: 1 });
+  }
+
+  #take(nowMs: number): Caller | null {
+    const answer = this.#answer;
+    if (!answer || this.#left === 0) return null;
+    if (nowMs >= this.#staleAtMs || nowMs >= this.#minuteEndsAtMs) return null;
+    this.#left -= 1;
+    // Before they run out or grow old, so that nobody has to wait.
+    const aged = this.#staleAtMs - nowMs < answer.validMs / 2;
+    if (aged || this.#left * 4 < this.#demand.value(nowMs)) void this.#fetch(nowMs);
+    return {
+      ...answer,
+      hits: answer.hits + answer.spare - this.#left,
+      nowMs: answer.resetAtSeconds * 1000 - (this.#minuteEndsAtMs - nowMs),
+    };
+  }
+
+  #fetch(nowMs: number): Promise<void> {
+    this.#fetching ??= this.#askInAdvance(nowMs)
+      // Whoever needs an admission now asks for it, and hears what is wrong.
+      .catch(() => {})
+      .finally(() => {
+        this.#fetching = null;
+      });
+    return this.#fetching;
+  }
+
+  async #askInAdvance(sentAtMs: number): Promise<void> {
+    if (sentAtMs < this.#tooFewUntilMs) return;
+    const left = this.#left;
+    const spare = Math.max(0, this.#demand.value(sentAtMs) - left);
+    const answer = await this.#ask({ ...this.#what, count: 0, spare, left });
+    const minuteEndsAtMs = sentAtMs + (answer ? answer.resetAtSeconds * 1000 - answer.nowMs : 0);
+    // What is left of another minute is worth nothing.
+    if (answer?.resetAtSeconds !== this.#answer?.resetAtSeconds) this.#left = 0;
+    this.#answer = answer;
+    if (!answer) return;
+    this.#left += answer.spare;
+    this.#staleAtMs = sentAtMs + answer.validMs;
+    this.#minuteEndsAtMs = minuteEndsAtMs;
+    if (answer.spare === 0 && spare > 0) this.#tooFewUntilMs = sentAtMs + answer.validMs / 2;
+  }
 }

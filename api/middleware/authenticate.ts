@@ -1,28 +1,26 @@
-/** The bearer key (spec §5) and the rate limit (spec §8), in one round trip. */
+/** The bearer key (spec §5) and the rate limit (spec §8), in one round trip or, for busy keys, none. */
 import type { IncomingMessage } from 'node:http';
 import type { Middleware } from 'koa';
 import { GatewayError } from '../../domain/errors.ts';
 import type { RequestState } from '../context.ts';
 import type { Access, Caller, RateBucket, Scope } from '../identity/access.ts';
 
-interface Limits {
-  requestsPerMinute: number;
-  pollsPerMinute: number;
-}
-
 const bearer = /^Bearer ([^\s]+)$/;
 /** Looking at a job, or at the list of jobs. */
 const poll = /^\/api\/v1\/studio\/jobs(\/|$)/;
 
 /** Finds the caller; every answer behind it carries the rate headers. */
-export function authenticate(access: Access, limits: Limits): Middleware<RequestState> {
+export function authenticate(
+  access: Access,
+  limits: Record<RateBucket, number>,
+): Middleware<RequestState> {
   return async (ctx, next) => {
     const key = bearerKey(ctx.req);
     const bucket: RateBucket = ctx.method === 'GET' && poll.test(ctx.path) ? 'polls' : 'requests';
     const caller = key === undefined ? null : await access.admit(key, bucket);
     if (!caller) throw new GatewayError('Unauthorized');
     ctx.state.caller = caller;
-    const limit = bucket === 'polls' ? limits.pollsPerMinute : limits.requestsPerMinute;
+    const limit = limits[bucket];
     ctx.set('X-RateLimit-Limit', String(limit));
     ctx.set('X-RateLimit-Remaining', String(Math.max(0, limit - caller.hits)));
     ctx.set('X-RateLimit-Reset', String(caller.resetAtSeconds));

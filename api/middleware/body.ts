@@ -1,4 +1,5 @@
 /** Request bodies: read within a limit, parsed strictly. */
+import type { IncomingMessage } from 'node:http';
 import type { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Context } from '../context.ts';
@@ -25,22 +26,41 @@ export async function readBody(ctx: Context, bytesMax: number): Promise<Buffer> 
     return new GatewayError('PAYLOAD_TOO_LARGE', `The body has more than ${bytesMax} bytes.`);
   };
   if ((ctx.request.length ?? 0) > bytesMax) throw tooLarge();
-  const chunks: Buffer[] = [];
-  let size = 0;
-  const late = setTimeout(
-    () => ctx.req.destroy(new GatewayError('REQUEST_TIMEOUT')),
-    bodyTimeoutMs,
-  );
-  try {
-    for await (const chunk of ctx.req as AsyncIterable<Buffer>) {
+  return collect(ctx.req, bytesMax, tooLarge);
+}
+
+/** As `for await`, at a fraction of its cost; a body that is too large is left where it is. */
+function collect(
+  request: IncomingMessage,
+  bytesMax: number,
+  tooLarge: () => GatewayError,
+): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const late = setTimeout(
+      () => request.destroy(new GatewayError('REQUEST_TIMEOUT')),
+      bodyTimeoutMs,
+    );
+    const fail = (error: Error): void => {
+      clearTimeout(late);
+      request.pause();
+      reject(error);
+    };
+    request.on('data', (chunk: Buffer) => {
       size += chunk.length;
-      if (size > bytesMax) throw tooLarge();
-      chunks.push(chunk);
-    }
-  } finally {
-    clearTimeout(late);
-  }
-  return Buffer.concat(chunks);
+      if (size > bytesMax) fail(tooLarge());
+      else chunks.push(chunk);
+    });
+    request.on('error', fail);
+    request.on('close', () => {
+      if (!request.complete) fail(new GatewayError('CANCELED', 'The caller went away.'));
+    });
+    request.on('end', () => {
+      clearTimeout(late);
+      resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks));
+    });
+  });
 }
 
 /**
@@ -88,10 +108,12 @@ function notABody(message: string): GatewayError {
   return new GatewayError('INVALID_REQUEST', message, { details: [{ path: '(body)', message }] });
 }
 
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
 function parseJson(bytes: Buffer): Record<string, unknown> {
   let text: string;
   try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    text = utf8.decode(bytes);
   } catch {
     throw notABody('must be UTF-8');
   }
@@ -110,19 +132,31 @@ function parseJson(bytes: Buffer): Record<string, unknown> {
   return { ...value };
 }
 
+/** Codes of `"`, `\\`, `{`, `}`, `[` and `]`. */
+const signs = {
+  quote: 34,
+  backslash: 92,
+  brace: 123,
+  braceEnd: 125,
+  bracket: 91,
+  bracketEnd: 93,
+} as const;
+
 /** The deepest nesting of brackets outside strings. */
 function depthOf(text: string): number {
   let depth = 0;
   let deepest = 0;
   let inString = false;
   for (let index = 0; index < text.length; index += 1) {
-    const sign = text[index];
+    const sign = text.charCodeAt(index);
     if (inString) {
-      if (sign === '\\') index += 1;
-      else if (sign === '"') inString = false;
-    } else if (sign === '"') inString = true;
-    else if (sign === '{' || sign === '[') deepest = Math.max(deepest, (depth += 1));
-    else if (sign === '}' || sign === ']') depth -= 1;
+      if (sign === signs.backslash) index += 1;
+      else if (sign === signs.quote) inString = false;
+    } else if (sign === signs.quote) inString = true;
+    else if (sign === signs.brace || sign === signs.bracket) {
+      depth += 1;
+      if (depth > deepest) deepest = depth;
+    } else if (sign === signs.braceEnd || sign === signs.bracketEnd) depth -= 1;
   }
   return deepest;
 }

@@ -1,5 +1,4 @@
 /** POST /api/v1/chat and /api/v1/chat/completions (spec §4.1). */
-import type Router from '@koa/router';
 import type { z } from 'zod';
 import type { Chat } from '../../activities/chat/chat.ts';
 import type { OpenChat } from '../../activities/chat/open-chat.ts';
@@ -24,7 +23,7 @@ import {
   type EventStream,
 } from '../chat/event-stream.ts';
 import { keptBytesMax, type KeptAnswers, type KeyedChat } from '../chat/kept-answers.ts';
-import type { Context, RequestState } from '../context.ts';
+import type { Context } from '../context.ts';
 import { authorize } from '../middleware/authenticate.ts';
 import { parseBody } from '../middleware/body.ts';
 import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
@@ -54,8 +53,14 @@ type Giving = Pick<ChatRoutesDeps, 'answers' | 'stallTimeoutMs' | 'keepaliveMs'>
 /** Pictures travel inside the request. */
 const chatBytesMax = 20 * 1024 * 1024;
 
-/** Adds both paths. */
-export function addChatRoutes(router: Router<RequestState>, deps: ChatRoutesDeps): void {
+/** A path behind `/api/v1` and what answers it, behind authentication. */
+export interface ChatRoute {
+  path: string;
+  handle: (ctx: Context) => Promise<void>;
+}
+
+/** Both paths. */
+export function chatRoutes(deps: ChatRoutesDeps): ChatRoute[] {
   /** Null when the answer was there already, and has been given. */
   async function open(ctx: Context, schema: z.ZodType<ChatRequest>): Promise<Handled | null> {
     const startedAtMs = performance.now();
@@ -81,6 +86,7 @@ export function addChatRoutes(router: Router<RequestState>, deps: ChatRoutesDeps
       body: request.body,
       maxTokens: request.maxTokens,
       stream: request.stream,
+      ownReservation: keyed !== null,
     };
     const chat = await deps.chat.open(order).catch(async (error: unknown) => {
       await deps.answers.free(keyed, null);
@@ -103,8 +109,10 @@ export function addChatRoutes(router: Router<RequestState>, deps: ChatRoutesDeps
     };
   };
 
-  router.post('/chat', handle(chatRequest, servicePresentation));
-  router.post('/chat/completions', handle(completionsRequest, completionsPresentation));
+  return [
+    { path: '/chat', handle: handle(chatRequest, servicePresentation) },
+    { path: '/chat/completions', handle: handle(completionsRequest, completionsPresentation) },
+  ];
 }
 
 /** Gives the answer as it comes. */

@@ -27,6 +27,7 @@ beforeAll(async () => {
     env: {
       CHAT_CHECKPOINT_MS: String(checkpointMs),
       CHAT_RESERVATION_TTL_MS: '1500',
+      CHAT_LEASE_TTL_MS: '1500',
       CHAT_KEEPALIVE_MS: String(keepaliveMs),
       SWEEP_INTERVAL_MS: '300',
     },
@@ -315,6 +316,7 @@ describe.runIf(process.platform === 'linux')(`${slowReaders} readers of a byte a
       CHAT_STALL_TIMEOUT_MS: '4000',
       // So many at once on a busy machine: no chat of theirs is lost.
       CHAT_RESERVATION_TTL_MS: '60000',
+      CHAT_LEASE_TTL_MS: '60000',
     });
     const pid = child.pid ?? 0;
     const base = `http://127.0.0.1:${port}`;

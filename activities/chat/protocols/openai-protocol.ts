@@ -43,11 +43,6 @@ function dialectOf(model: ChatModel): Dialect {
   return dialects[model.provider] ?? usual;
 }
 
-const usageShape = z.object({
-  prompt_tokens: z.unknown(),
-  completion_tokens: z.unknown(),
-  total_tokens: z.unknown(),
-});
 const errorShape = z.object({
   error: z.union([
     z.string().transform((message) => ({ message, code: null, type: null, param: null })),
@@ -101,12 +96,11 @@ function encode({ model, body, stream }: ChatCall): Record<string, unknown> {
  * the total, so what is not input is output.
  */
 function readUsage(value: unknown): TokenUsage | null {
-  const parsed = usageShape.safeParse(value);
-  if (!parsed.success) return null;
-  const inputTokens = tokenCount(parsed.data.prompt_tokens);
-  const completion = tokenCount(parsed.data.completion_tokens);
+  if (!isRecord(value)) return null;
+  const inputTokens = tokenCount(value['prompt_tokens']);
+  const completion = tokenCount(value['completion_tokens']);
   if (inputTokens === undefined || completion === undefined) return null;
-  const total = tokenCount(parsed.data.total_tokens) ?? 0;
+  const total = tokenCount(value['total_tokens']) ?? 0;
   return { inputTokens, outputTokens: Math.max(completion, total - inputTokens) };
 }
 

@@ -1,32 +1,32 @@
-/** DBOS Transact, installed on demand beside the project: it is no dependency of it. */
+/** What the benchmarks compare with, installed on demand beside the project: no dependencies of it. */
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const wanted = join(import.meta.dirname, '../peers/dbos');
-const installed = join(import.meta.dirname, '../../.cache/bench-peers/dbos');
+const cache = join(import.meta.dirname, '../../.cache/bench-peers');
 const lockfile = 'package-lock.json';
 
 /**
- * Installs it where its lockfile has changed.
- * @returns the manifest to resolve the package from
+ * Installs a peer where its lockfile has changed.
+ * @returns the folder that holds its manifest and its packages
  * @throws Error when npm cannot install it
  */
-export function installDbos(): string {
-  const manifest = join(installed, 'package.json');
+export function installPeer(name: 'dbos' | 'portkey'): string {
+  const wanted = join(import.meta.dirname, name);
+  const installed = join(cache, name);
   const isInstalled = existsSync(join(installed, 'node_modules', '.package-lock.json'));
   if (isInstalled && read(join(installed, lockfile)) === read(join(wanted, lockfile))) {
-    return manifest;
+    return installed;
   }
   mkdirSync(installed, { recursive: true });
-  for (const name of ['package.json', lockfile]) {
-    copyFileSync(join(wanted, name), join(installed, name));
+  for (const file of ['package.json', lockfile]) {
+    copyFileSync(join(wanted, file), join(installed, file));
   }
   execFileSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], {
     cwd: installed,
     stdio: ['ignore', 'ignore', 'inherit'],
   });
-  return manifest;
+  return installed;
 }
 
 function read(path: string): string {

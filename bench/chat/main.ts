@@ -1,0 +1,102 @@
+/**
+ * `npm run bench:chat`: measures chat through our API beside the upstream alone, a bare pass-through
+ * and Portkey's gateway, on servers of its own (docs/performance.md). Nothing it started outlives it.
+ */
+import { writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { availableParallelism, cpus } from 'node:os';
+import { makeTemporaryDirectory } from '../../stack/temporary-directory.ts';
+import { measure, type Scenario } from '../measurement.ts';
+import { startServers } from '../servers.ts';
+import { compareChats, renderChats } from './comparison.ts';
+import { pin, startChatGateway, startUpstream } from './gateways.ts';
+import { openChatLoad } from './load.ts';
+import { readChatOptions, type ChatBenchOptions } from './options.ts';
+
+const report = (line: string): void => console.error(line);
+type Stops = (() => Promise<unknown>)[];
+
+/** Where several cores are, gateways have the first for themselves, all else the others. */
+function coresOf(options: ChatBenchOptions): { gateway: string; rest: string } | null {
+  const count = cpus().length;
+  if (!options.pinned || process.platform !== 'linux' || count < 2) return null;
+  return { gateway: '0', rest: `1-${count - 1}` };
+}
+
+async function openScenarios(options: ChatBenchOptions, started: Stops): Promise<Scenario[]> {
+  const cores = coresOf(options);
+  // What is started from here on begins on the same cores.
+  pin(process.pid, cores?.rest ?? null);
+  const directory = makeTemporaryDirectory('bench-chat');
+  started.push(() => rm(directory, { recursive: true, force: true }));
+  report('starting Postgres, Temporal and the upstream');
+  const servers = await startServers({ latencyMs: 0, temporalInMemory: true, directory });
+  started.push(servers.stop);
+  const upstream = await startUpstream(servers);
+  started.push(() => upstream.stop());
+  const scenarios: Scenario[] = [];
+  for (const kind of options.kinds) {
+    report(`starting ${kind}`);
+    // oxlint-disable-next-line no-await-in-loop -- processes that start side by side slow each other
+    const gateway = await startChatGateway(kind, {
+      servers,
+      upstreamUrl: upstream.url,
+      gatewayCpus: cores?.gateway ?? null,
+      checkout: options.checkout,
+      env: options.env,
+    });
+    started.push(gateway.stop);
+    const load = openChatLoad(gateway.target);
+    started.push(load.stop);
+    for (const mode of options.modes) {
+      scenarios.push({
+        kind: mode,
+        name: kind,
+        run: (wanted) => load.run(wanted, mode === 'stream'),
+        pids: gateway.pids,
+      });
+    }
+  }
+  return scenarios;
+}
+
+async function run(options: ChatBenchOptions, started: Stops): Promise<void> {
+  const scenarios = await openScenarios(options, started);
+  const cells = compareChats(await measure(scenarios, { ...options, report }));
+  console.log(renderChats(cells));
+  const machine = { cores: availableParallelism(), cpu: cpus()[0]?.model ?? 'unknown' };
+  if (options.jsonPath !== null) {
+    const { concurrencies, seconds, rounds, pinned, env } = options;
+    const settings = { concurrencies, seconds, rounds, pinned, env };
+    const content = { date: new Date().toISOString(), machine, settings, cells };
+    writeFileSync(options.jsonPath, `${JSON.stringify(content, null, 2)}\n`);
+  }
+  for (const { scenario, concurrency, failures, firstFailure } of cells) {
+    if (failures === 0) continue;
+    report(`${scenario} at ${concurrency}: ${failures} failed: ${firstFailure}`);
+    process.exitCode = 1;
+  }
+}
+
+const started: Stops = [];
+let ended: Promise<void> | undefined;
+
+/** Stops in reverse order, once. */
+function end(): Promise<void> {
+  ended ??= (async () => {
+    for (const stop of started.toReversed()) {
+      // oxlint-disable-next-line no-await-in-loop -- the gateways before their servers
+      await stop().catch((error: unknown) => report(String(error)));
+    }
+  })();
+  return ended;
+}
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => void end().finally(() => process.exit(130)));
+}
+const options = readChatOptions(process.argv.slice(2));
+try {
+  await run(options, started);
+} finally {
+  await end();
+}
