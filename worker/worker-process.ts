@@ -75,23 +75,7 @@ export async function startWorkerProcess(
     interceptors: { workflow: [handOverContext(tracing)] },
     dataConverter: dataConverterOf(config),
   });
-  const relay = createNotificationRelay({
-    client,
-    inbox: observeInbox(createInbox(services.pool), metrics),
-    logger,
-    signalName: notificationSignalName,
-    workflowIdOf,
-    outcomes: services.outcomes,
-  });
-  const sweeper = createSweeper({
-    config,
-    services,
-    client,
-    relay,
-    prepareServer,
-    webhookRelay: webhookRelayOf({ config, services, client }),
-    ...(state && { onPass: (report) => countPass(state, report) }),
-  });
+  const sweeper = openSweeper({ config, services, client, prepareServer, state });
   const workers = await startStudioWorkers({ config, connection, services });
   const stopSweeping = startSweeping(sweeper, { config, services });
   const stopAuditing = startAuditor({
@@ -164,6 +148,33 @@ function readinessOf({ config, services, connection, workers }: ReadinessParts):
       return states.every(({ pollers }) => pollers.includes(workers.identity));
     }, pollersAgeMaxMs),
   };
+}
+
+interface SweeperParts {
+  config: Config;
+  services: Services;
+  client: Client;
+  prepareServer: () => Promise<void>;
+  state: StateMetrics | null;
+}
+
+/** The sweeper with the relays by which it wakes workflows. */
+function openSweeper(parts: SweeperParts): Sweeper {
+  const { services, client, state } = parts;
+  const relay = createNotificationRelay({
+    client,
+    inbox: observeInbox(createInbox(services.pool), services.telemetry.metrics),
+    logger: services.logger,
+    signalName: notificationSignalName,
+    workflowIdOf,
+    outcomes: services.outcomes,
+  });
+  return createSweeper({
+    ...parts,
+    relay,
+    webhookRelay: webhookRelayOf(parts),
+    ...(state && { onPass: (report) => countPass(state, report) }),
+  });
 }
 
 /** What starts the deliveries that nobody makes. */
