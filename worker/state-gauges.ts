@@ -29,6 +29,8 @@ const unsettled = z.object({
   verifying: z.number(),
   notifications: z.number(),
   notification_age_seconds: z.number(),
+  webhooks: z.number(),
+  webhook_age_seconds: z.number(),
 });
 
 /** Several scrapers, or an impatient one, cost no more than one. */
@@ -45,6 +47,8 @@ export function showState(options: StateGaugesOptions): void {
     state.jobsVerifying,
     state.notificationsWaiting,
     state.notificationAgeSeconds,
+    state.callerWebhooksOpen,
+    state.callerWebhookAgeSeconds,
   ];
   const queues = [state.taskQueueBacklog, state.taskQueueAgeSeconds, state.taskQueuePollers];
   const readings = [
@@ -76,18 +80,25 @@ async function readDatabase({ services, state }: StateGaugesOptions): Promise<vo
     state.reservationAgeSeconds.set({ kind }, ageSeconds);
   }
   const counts = await services.pool.one(sql.type(unsettled)`
-    SELECT jobs.*, waiting.* FROM (
+    SELECT jobs.*, waiting.*, telling.* FROM (
       SELECT count(*) FILTER (WHERE j.deadline_at < clock_timestamp()) AS overdue,
         count(*) FILTER (WHERE j.verifying) AS verifying
       FROM reservation r JOIN job j ON j.id = r.id WHERE r.state = 'reserved') AS jobs, (
       SELECT count(*) AS notifications,
         coalesce(extract(epoch FROM clock_timestamp() - min(received_at)), 0)::float8
           AS notification_age_seconds
-      FROM notification WHERE state = 'received') AS waiting`);
+      FROM notification WHERE state = 'received') AS waiting, (
+      SELECT count(*) AS webhooks,
+        coalesce(extract(epoch FROM clock_timestamp() - min(j.completed_at)), 0)::float8
+          AS webhook_age_seconds
+      FROM webhook w JOIN job j ON j.id = w.job_id
+      WHERE w.state IN ('waiting', 'delivering') AND j.status <> 'queued') AS telling`);
   state.jobsOverdue.set(counts.overdue);
   state.jobsVerifying.set(counts.verifying);
   state.notificationsWaiting.set(counts.notifications);
   state.notificationAgeSeconds.set(counts.notification_age_seconds);
+  state.callerWebhooksOpen.set(counts.webhooks);
+  state.callerWebhookAgeSeconds.set(counts.webhook_age_seconds);
 }
 
 async function readQueues({ config, connection, state }: StateGaugesOptions): Promise<void> {
