@@ -39,10 +39,12 @@ const readAgeMaxMs = 4000;
 /** Reads the state before each scrape. What cannot be read now is left out rather than told wrong. */
 export function showState(options: StateGaugesOptions): void {
   const { metrics, state, services } = options;
-  const database = [
+  const byKind = [
     state.reservationsOpen,
     state.reservationsOpenCredits,
     state.reservationAgeSeconds,
+  ];
+  const counts = [
     state.jobsOverdue,
     state.jobsVerifying,
     state.notificationsWaiting,
@@ -50,17 +52,25 @@ export function showState(options: StateGaugesOptions): void {
     state.callerWebhooksOpen,
     state.callerWebhookAgeSeconds,
   ];
-  const queues = [state.taskQueueBacklog, state.taskQueueAgeSeconds, state.taskQueuePollers];
+  const byQueue = [state.taskQueueBacklog, state.taskQueueAgeSeconds, state.taskQueuePollers];
+  const forget = (): void => {
+    for (const gauge of byKind) gauge.reset();
+    // A gauge without labels is reset to 0, which would be a lie.
+    for (const gauge of counts) gauge.remove();
+  };
+  const forgetQueues = (): void => {
+    for (const gauge of byQueue) gauge.reset();
+  };
   const readings = [
-    { read: remembered(() => readDatabase(options), readAgeMaxMs), gauges: database },
-    { read: remembered(() => readQueues(options), readAgeMaxMs), gauges: queues },
+    { read: remembered(() => readDatabase(options), readAgeMaxMs), forget },
+    { read: remembered(() => readQueues(options), readAgeMaxMs), forget: forgetQueues },
   ];
-  for (const { read, gauges } of readings) {
+  for (const { read, forget: leaveOut } of readings) {
     metrics.onScrape(async () => {
       try {
         await read();
       } catch (error) {
-        for (const gauge of gauges) gauge.reset();
+        leaveOut();
         services.logger.warn({ error }, 'metrics.state_not_read');
       }
     });
