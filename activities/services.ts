@@ -17,6 +17,7 @@ import { createLedger, type Ledger } from './ledger/ledger.ts';
 import { observeChatLedger, observeLedger } from './observed/observed-ledgers.ts';
 import { observeProviders } from './observed/observed-providers.ts';
 import { observeArtifacts } from './observed/observed-storage.ts';
+import { observeWebhooks } from './observed/observed-webhooks.ts';
 import { createSettlements } from './observed/settlements.ts';
 import { createCallLooks, type CallLooks } from './oversight/call-looks.ts';
 import { createLateOutcomes, type LateOutcomes } from './oversight/late-outcomes.ts';
@@ -115,7 +116,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
       secret: config.WEBHOOK_SECRET,
     }),
     telemetry,
-    webhooks: createWebhooks(pool),
+    webhooks: observeWebhooks(createWebhooks(pool), metrics),
     signingSecrets: createSigningSecrets(pool, config.WEBHOOK_SIGNING_SECRET),
     logger,
   };

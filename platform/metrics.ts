@@ -93,6 +93,14 @@ function ledgerMetrics(registry: Registry) {
       'type',
       'status',
     ]),
+    callerWebhookAttempts: counter(registry, 'caller_webhook_attempts_total', [
+      "Attempts to tell callers of their jobs' ends.",
+      'outcome',
+    ]),
+    callerWebhookSeconds: histograms(registry, requestSeconds)(
+      'caller_webhook_attempt_duration_seconds',
+      ["Time of an attempt at a caller's webhook."],
+    ),
     batchSize: histograms(registry, batchSizes)('batch_size', [
       'Items that shared a round trip and a commit.',
       'batch',
@@ -155,6 +163,12 @@ export function createStateMetrics({ registry }: Metrics) {
     ]),
     notificationAgeSeconds: gauge(registry, 'notification_oldest_age_seconds', [
       'Age of the oldest webhook that no workflow has been told of.',
+    ]),
+    callerWebhooksOpen: gauge(registry, 'caller_webhooks_open', [
+      "Callers' webhooks that have not been delivered and are still tried.",
+    ]),
+    callerWebhookAgeSeconds: gauge(registry, 'caller_webhook_oldest_age_seconds', [
+      "For how long the oldest of them has been tried, from its job's end.",
     ]),
     auditRows: gauge(registry, 'ledger_audit_rows', [
       'Broken promises of the ledger at the last audit; 0 while all is well.',

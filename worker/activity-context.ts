@@ -21,11 +21,12 @@ export function activityContext(tracing: Tracing | null): ActivityInterceptorsFa
   });
 }
 
-/** The workflow of a job has the job's id (workflows/contract.ts); others have ids of their own. */
+/** The workflow of a job has the job's id; one that belongs to it begins with it (workflows/contract.ts). */
 function idsOf({ info }: Context): { jobId?: string; workflowId?: string } {
   const workflowId = info.workflowExecution?.workflowId;
   if (workflowId === undefined) return {};
-  return { ...(isId('job', workflowId) && { jobId: workflowId }), workflowId };
+  const [jobId = ''] = workflowId.split('-', 1);
+  return { ...(isId('job', jobId) && { jobId }), workflowId };
 }
 
 function inSpan(

@@ -29,6 +29,8 @@ const unsettled = z.object({
   verifying: z.number(),
   notifications: z.number(),
   notification_age_seconds: z.number(),
+  webhooks: z.number(),
+  webhook_age_seconds: z.number(),
 });
 
 /** Several scrapers, or an impatient one, cost no more than one. */
@@ -37,26 +39,38 @@ const readAgeMaxMs = 4000;
 /** Reads the state before each scrape. What cannot be read now is left out rather than told wrong. */
 export function showState(options: StateGaugesOptions): void {
   const { metrics, state, services } = options;
-  const database = [
+  const byKind = [
     state.reservationsOpen,
     state.reservationsOpenCredits,
     state.reservationAgeSeconds,
+  ];
+  const counts = [
     state.jobsOverdue,
     state.jobsVerifying,
     state.notificationsWaiting,
     state.notificationAgeSeconds,
+    state.callerWebhooksOpen,
+    state.callerWebhookAgeSeconds,
   ];
-  const queues = [state.taskQueueBacklog, state.taskQueueAgeSeconds, state.taskQueuePollers];
+  const byQueue = [state.taskQueueBacklog, state.taskQueueAgeSeconds, state.taskQueuePollers];
+  const forget = (): void => {
+    for (const gauge of byKind) gauge.reset();
+    // A gauge without labels is reset to 0, which would be a lie.
+    for (const gauge of counts) gauge.remove();
+  };
+  const forgetQueues = (): void => {
+    for (const gauge of byQueue) gauge.reset();
+  };
   const readings = [
-    { read: remembered(() => readDatabase(options), readAgeMaxMs), gauges: database },
-    { read: remembered(() => readQueues(options), readAgeMaxMs), gauges: queues },
+    { read: remembered(() => readDatabase(options), readAgeMaxMs), forget },
+    { read: remembered(() => readQueues(options), readAgeMaxMs), forget: forgetQueues },
   ];
-  for (const { read, gauges } of readings) {
+  for (const { read, forget: leaveOut } of readings) {
     metrics.onScrape(async () => {
       try {
         await read();
       } catch (error) {
-        for (const gauge of gauges) gauge.reset();
+        leaveOut();
         services.logger.warn({ error }, 'metrics.state_not_read');
       }
     });
@@ -76,18 +90,25 @@ async function readDatabase({ services, state }: StateGaugesOptions): Promise<vo
     state.reservationAgeSeconds.set({ kind }, ageSeconds);
   }
   const counts = await services.pool.one(sql.type(unsettled)`
-    SELECT jobs.*, waiting.* FROM (
+    SELECT jobs.*, waiting.*, telling.* FROM (
       SELECT count(*) FILTER (WHERE j.deadline_at < clock_timestamp()) AS overdue,
         count(*) FILTER (WHERE j.verifying) AS verifying
       FROM reservation r JOIN job j ON j.id = r.id WHERE r.state = 'reserved') AS jobs, (
       SELECT count(*) AS notifications,
         coalesce(extract(epoch FROM clock_timestamp() - min(received_at)), 0)::float8
           AS notification_age_seconds
-      FROM notification WHERE state = 'received') AS waiting`);
+      FROM notification WHERE state = 'received') AS waiting, (
+      SELECT count(*) AS webhooks,
+        coalesce(extract(epoch FROM clock_timestamp() - min(j.completed_at)), 0)::float8
+          AS webhook_age_seconds
+      FROM webhook w JOIN job j ON j.id = w.job_id
+      WHERE w.state IN ('waiting', 'delivering') AND j.status <> 'queued') AS telling`);
   state.jobsOverdue.set(counts.overdue);
   state.jobsVerifying.set(counts.verifying);
   state.notificationsWaiting.set(counts.notifications);
   state.notificationAgeSeconds.set(counts.notification_age_seconds);
+  state.callerWebhooksOpen.set(counts.webhooks);
+  state.callerWebhookAgeSeconds.set(counts.webhook_age_seconds);
 }
 
 async function readQueues({ config, connection, state }: StateGaugesOptions): Promise<void> {

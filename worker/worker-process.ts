@@ -3,6 +3,7 @@ import { Client } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import { sql } from 'slonik';
 import { z } from 'zod';
+import type { AuditSources } from '../activities/audit.ts';
 import { createInbox } from '../activities/notifications.ts';
 import { createNotificationRelay } from '../activities/notification-relay.ts';
 import { ownerOf } from '../activities/job-owner.ts';
@@ -79,11 +80,7 @@ export async function startWorkerProcess(
   const workers = await startStudioWorkers({ config, connection, services });
   const stopSweeping = startSweeping(sweeper, { config, services });
   const stopAuditing = startAuditor({
-    sources: {
-      databaseUrl: config.DATABASE_URL,
-      pool: services.pool,
-      isOwned: async (jobId) => (await ownerOf(client, workflowIdOf(jobId))) === 'running',
-    },
+    sources: auditSources(config, services, client),
     logger,
     intervalMs: config.AUDIT_INTERVAL_MS,
     state,
@@ -110,6 +107,14 @@ export async function startWorkerProcess(
       await services.telemetry.close();
       await connection.close();
     },
+  };
+}
+
+function auditSources(config: Config, { pool }: Services, client: Client): AuditSources {
+  return {
+    databaseUrl: config.DATABASE_URL,
+    pool,
+    isOwned: async (jobId) => (await ownerOf(client, workflowIdOf(jobId))) === 'running',
   };
 }
 
