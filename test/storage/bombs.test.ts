@@ -55,9 +55,8 @@ const gifOf = (width: number, height: number): Buffer => {
   screen.writeUInt16LE(height, 2);
   return Buffer.concat([Buffer.from('GIF89a'), screen, Buffer.from([0x3b])]);
 };
-const laughs = `<?xml version="1.0"?><!DOCTYPE svg [<!ENTITY a "${'x'.repeat(1000)}">${[
-  ...'bcdefgh',
-]
+const laughs = `<?xml version="1.0"?><!DOCTYPE svg [<!ENTITY a "${'x'.repeat(1000)}">${'bcdefgh'
+  .split('')
   .map((name, at) => `<!ENTITY ${name} "${`&${'abcdefg'[at]};`.repeat(20)}">`)
   .join('')}]><svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><text>&h;</text></svg>`;
 
