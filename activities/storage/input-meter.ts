@@ -9,6 +9,7 @@ import sharp from 'sharp';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { InputFacts } from '../../studio/capability.ts';
 import { referencedKey } from '../inputs.ts';
+import { sniff } from './media-types.ts';
 import { pixelsMax } from './probe.ts';
 import type { Storage } from './storage.ts';
 
@@ -89,6 +90,8 @@ function unreadable(error: unknown, medium: string, signal: AbortSignal): InputU
 
 async function measurePicture(read: ReadPart): Promise<InputFacts> {
   const head = await readAll((await read(0, headBytesMax - 1)).body, headBytesMax);
+  // Before a decoder sees it: the image library would read SVG, TIFF and more.
+  if (sniff(head)?.medium !== 'image') throw new InputUnreadable('it is no PNG, JPEG, WebP or GIF');
   const { autoOrient } = await sharp(head, { limitInputPixels: pixelsMax * 4 }).metadata();
   return { ...autoOrient, durationSeconds: null };
 }

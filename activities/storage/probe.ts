@@ -1,9 +1,10 @@
 /** Looks at stored bytes: what they are, how large, how long. Never believes a content type. */
-import { readFile } from 'node:fs/promises';
+import { open, readFile } from 'node:fs/promises';
 import { ALL_FORMATS, FilePathSource, Input } from 'mediabunny';
 import sharp from 'sharp';
 import type { OutputSpec } from '../../studio/job-plan.ts';
 import { ProviderFailure } from '../providers/provider.ts';
+import { sniff, sniffBytes } from './media-types.ts';
 
 /** What a file turned out to be. */
 export interface Probe {
@@ -43,6 +44,8 @@ export async function probeMedia(path: string, medium: OutputSpec['medium']): Pr
 }
 
 async function probePicture(path: string): Promise<Probe | null> {
+  // Before a decoder sees it: the image library would read SVG, TIFF and more.
+  if (sniff(await headOf(path))?.medium !== 'image') return null;
   try {
     const image = sharp(path, { limitInputPixels: pixelsMax, failOn: 'error' });
     const { format, width, height } = await image.metadata();
@@ -56,6 +59,16 @@ async function probePicture(path: string): Promise<Probe | null> {
     return { extension, width, height, durationSeconds: null, hasAudio: null };
   } catch {
     return null;
+  }
+}
+
+async function headOf(path: string): Promise<Buffer> {
+  const file = await open(path);
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(sniffBytes), 0, sniffBytes, 0);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await file.close();
   }
 }
 

@@ -19,6 +19,7 @@ const secrets: Record<string, string> = {
   STORAGE_SECRET: canary('storage'),
   KEY_PEPPER: canary('pepper'),
   WEBHOOK_SECRET: canary('webhook'),
+  WEBHOOK_SIGNING_SECRET: canary('signing'),
   ADMIN_API_KEY: canary('admin'),
   FAL_KEY: canary('fal'),
   OPENAI_IMAGES_API_KEY: canary('openai-images'),
@@ -155,7 +156,7 @@ async function mixedRun(): Promise<void> {
     key: secrets['ADMIN_API_KEY'] ?? '',
     body: { payloads: [{ metadata: { encoding: btoa('json/plain') }, data: btoa('"x"') }] },
   });
-  for (const jobId of [...jobs]) {
+  for (const jobId of Array.from(jobs)) {
     await ask(`/api/v1/studio/jobs/${jobId}?wait=30`);
     await ask(`/api/admin/v1/jobs/${jobId}`, { key: secrets['ADMIN_API_KEY'] ?? '' });
     await ask(`/hooks/fal/${jobId}/0/${'x'.repeat(43)}`, { body: { request_id: 'x' } });
@@ -231,7 +232,7 @@ function forbidden(): [string, string][] {
     [name, word],
     [`${name} in base64`, Buffer.from(word).toString('base64').slice(0, 40)],
     [`${name} in hexadecimal`, Buffer.from(word).toString('hex')],
-    [`${name} backwards`, [...word].toReversed().join('')],
+    [`${name} backwards`, word.split('').toReversed().join('')],
   ]);
 }
 

@@ -113,6 +113,10 @@ const sinks: Record<string, (url: string) => [string, object]> = {
     { prompt: 'a tall tree', referenceUrls: [url] },
   ],
   'audioUrl to transcribe': (url) => ['studio/audio/transcribe', { audioUrl: url }],
+  webhookUrl: (url) => [
+    'studio/image/generate',
+    { prompt: 'a tall tree', async: true, webhookUrl: url },
+  ],
   'a picture in a chat': (url) => [
     'chat/completions',
     {
@@ -123,7 +127,12 @@ const sinks: Record<string, (url: string) => [string, object]> = {
 };
 
 /** The fields whose code is their own. */
-const all = new Set(['imageUrls, one', 'audioUrl to transcribe', 'a picture in a chat']);
+const all = new Set([
+  'webhookUrl',
+  'imageUrls, one',
+  'audioUrl to transcribe',
+  'a picture in a chat',
+]);
 
 describe('a URL that is not public', () => {
   it('has many spellings and sinks', () => {

@@ -66,7 +66,13 @@ describe('a configuration', () => {
 const payloadKey = 'kE3vR9xQ2mN7pL5sT8wY1zB4cD6fG0hJaU+o/iXqZeM=';
 
 describe('a secret', () => {
-  const secrets = ['STORAGE_SECRET', 'KEY_PEPPER', 'WEBHOOK_SECRET', 'ADMIN_API_KEY'];
+  const secrets = [
+    'STORAGE_SECRET',
+    'KEY_PEPPER',
+    'WEBHOOK_SECRET',
+    'WEBHOOK_SIGNING_SECRET',
+    'ADMIN_API_KEY',
+  ];
   const weak: [string, string | undefined][] = [
     ['absent', undefined],
     ['empty', ''],

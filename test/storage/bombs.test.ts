@@ -1,0 +1,197 @@
+/**
+ * Pictures and films that were made to burst: small files that claim, or unpack to, far more. They are
+ * looked at where they come in, as a provider's result and as a caller's input, and must cost neither
+ * memory nor time.
+ */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { crc32, deflateSync, gzipSync } from 'node:zlib';
+import sharp from 'sharp';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createInputMeter } from '../../activities/storage/input-meter.ts';
+import { openLocalDisk } from '../../activities/storage/local-disk.ts';
+import { probeMedia } from '../../activities/storage/probe.ts';
+import { createOutbound } from '../../platform/outbound.ts';
+
+const magic = Buffer.from('89504e470d0a1a0a', 'hex');
+function chunk(name: string, data: Buffer = Buffer.alloc(0)): Buffer {
+  const content = Buffer.concat([Buffer.from(name, 'latin1'), data]);
+  const [length, sum] = [Buffer.alloc(4), Buffer.alloc(4)];
+  length.writeUInt32BE(data.length);
+  sum.writeUInt32BE(crc32(content));
+  return Buffer.concat([length, content, sum]);
+}
+function header(width: number, height: number, depth = 8, color = 2): Buffer {
+  const data = Buffer.alloc(13);
+  data.writeUInt32BE(width, 0);
+  data.writeUInt32BE(height, 4);
+  data.writeUInt8(depth, 8);
+  data.writeUInt8(color, 9);
+  return chunk('IHDR', data);
+}
+const zeros = (megabytes: number): Buffer => deflateSync(Buffer.alloc(megabytes * 1024 * 1024));
+const png = (...chunks: Buffer[]): Buffer => Buffer.concat([magic, ...chunks, chunk('IEND')]);
+const jpegOf = (width: number, height: number): Buffer => {
+  const frame = Buffer.from('ffc00011080000000003012200021101031101', 'hex');
+  frame.writeUInt16BE(height, 5);
+  frame.writeUInt16BE(width, 7);
+  return Buffer.concat([Buffer.from('ffd8', 'hex'), frame, Buffer.from('ffd9', 'hex')]);
+};
+const webpOf = (width: number, height: number): Buffer => {
+  const extended = Buffer.alloc(10);
+  extended.writeUIntLE(width - 1, 4, 3);
+  extended.writeUIntLE(height - 1, 7, 3);
+  const body = Buffer.concat([Buffer.from('WEBPVP8X'), Buffer.from([10, 0, 0, 0]), extended]);
+  const size = Buffer.alloc(4);
+  size.writeUInt32LE(body.length);
+  return Buffer.concat([Buffer.from('RIFF'), size, body]);
+};
+const gifOf = (width: number, height: number): Buffer => {
+  const screen = Buffer.alloc(7);
+  screen.writeUInt16LE(width, 0);
+  screen.writeUInt16LE(height, 2);
+  return Buffer.concat([Buffer.from('GIF89a'), screen, Buffer.from([0x3b])]);
+};
+const laughs = `<?xml version="1.0"?><!DOCTYPE svg [<!ENTITY a "${'x'.repeat(1000)}">${'bcdefgh'
+  .split('')
+  .map((name, at) => `<!ENTITY ${name} "${`&${'abcdefg'[at]};`.repeat(20)}">`)
+  .join('')}]><svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><text>&h;</text></svg>`;
+
+const bombs: [string, () => Buffer][] = [
+  ['a PNG of 50,000 × 50,000', () => png(header(50_000, 50_000), chunk('IDAT', zeros(1)))],
+  ['a PNG of 2 billion × 1', () => png(header(2_147_483_647, 1), chunk('IDAT', zeros(1)))],
+  ['a PNG of 0 × 0', () => png(header(0, 0), chunk('IDAT', zeros(1)))],
+  ['a PNG one row over the limit', () => png(header(8000, 8001), chunk('IDAT', zeros(184)))],
+  [
+    'a PNG whose text unpacks to 200 MB',
+    () =>
+      png(
+        header(8, 8),
+        chunk('zTXt', Buffer.concat([Buffer.from('a\0\0'), zeros(200)])),
+        chunk('IDAT', Buffer.alloc(9)),
+      ),
+  ],
+  [
+    'a PNG whose profile unpacks to 200 MB',
+    () =>
+      png(
+        header(8, 8),
+        chunk('iCCP', Buffer.concat([Buffer.from('a\0\0'), zeros(200)])),
+        chunk('IDAT', Buffer.alloc(9)),
+      ),
+  ],
+  [
+    'a PNG with 100,000 chunks',
+    () =>
+      png(
+        header(8, 8),
+        ...Array.from({ length: 100_000 }, () => chunk('tEXt', Buffer.from('a\0b'))),
+      ),
+  ],
+  ['a JPEG of 65,500 × 65,500', () => jpegOf(65_500, 65_500)],
+  ['a WebP of 16,383 × 16,383', () => webpOf(16_383, 16_383)],
+  ['a WebP of 16 million × 16 million', () => webpOf(16_777_216, 16_777_216)],
+  ['a GIF of 65,535 × 65,535', () => gifOf(65_535, 65_535)],
+  ['an SVG', () => Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')],
+  ['an SVG of a billion laughs', () => Buffer.from(laughs)],
+  [
+    'an SVG that reads a file',
+    () =>
+      Buffer.from(
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:x="http://www.w3.org/1999/xlink" width="9" height="9"><image x:href="file:///etc/passwd"/></svg>',
+      ),
+  ],
+  ['a compressed SVG', () => gzipSync(laughs)],
+  ['a TIFF', () => Buffer.from('49492a0008000000', 'hex')],
+  ['a PDF', () => Buffer.from('%PDF-1.7\n')],
+  ['gzip of 500 MB', () => gzipSync(Buffer.alloc(500 * 1024 * 1024))],
+  ['nothing', () => Buffer.alloc(0)],
+  ['a magic and no more', () => magic],
+];
+
+let directory: string;
+let server: Server;
+let origin: string;
+let served: Buffer = Buffer.alloc(0);
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'bombs-'));
+  server = createServer((_request, response) => void response.end(served));
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+afterAll(async () => {
+  server.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+/** Runs something; how much memory it took at most, and how long. */
+async function costOf(run: () => Promise<unknown>): Promise<{ grewBytes: number; tookMs: number }> {
+  const before = process.memoryUsage().rss;
+  let most = before;
+  const look = setInterval(() => (most = Math.max(most, process.memoryUsage().rss)), 5);
+  const startedAt = performance.now();
+  await run();
+  clearInterval(look);
+  most = Math.max(most, process.memoryUsage().rss);
+  return { grewBytes: most - before, tookMs: performance.now() - startedAt };
+}
+const affordable = (cost: { grewBytes: number; tookMs: number }): boolean =>
+  cost.grewBytes < 160 * 1024 * 1024 && cost.tookMs < 5000;
+
+async function meterOf() {
+  const storage = await openLocalDisk({
+    directory: join(directory, 'storage'),
+    secret: 's'.repeat(32),
+    publicBaseUrl: origin,
+  });
+  return createInputMeter({ outbound: createOutbound({ admittedOrigins: [origin] }), storage });
+}
+
+describe('a bomb', () => {
+  it.each(bombs)('as the result of a provider is refused: %s', async (_what, make) => {
+    const path = join(directory, 'result');
+    await writeFile(path, make());
+    const cost = await costOf(() =>
+      expect(probeMedia(path, 'image')).rejects.toMatchObject({ name: 'ProviderFailure' }),
+    );
+    expect(cost).toSatisfy(affordable);
+  });
+
+  it.each(bombs)('as the input of a caller costs nothing: %s', async (_what, make) => {
+    served = make();
+    const meter = await meterOf();
+    const cost = await costOf(async () => {
+      // A picture over the limit may be measured: its price says what it costs. Nothing else passes.
+      const facts = await meter.measure(`${origin}/x.png`, 'image').catch((error: Error) => error);
+      if (facts instanceof Error) expect(facts.name).toBe('InputUnreadable');
+      else expect(facts.width).toBeGreaterThan(0);
+    });
+    expect(cost).toSatisfy(affordable);
+  });
+
+  it.each(bombs.filter(([what]) => /SVG|TIFF|PDF|gzip/.test(what)))(
+    'of a format that is not taken is no picture: %s',
+    async (_what, make) => {
+      served = make();
+      const meter = await meterOf();
+      await expect(meter.measure(`${origin}/x.png`, 'image')).rejects.toMatchObject({
+        name: 'InputUnreadable',
+        message: 'it is no PNG, JPEG, WebP or GIF',
+      });
+    },
+  );
+
+  it('is told from a picture: the positive', async () => {
+    served = await sharp({ create: { width: 64, height: 32, channels: 3, background: '#123' } })
+      .png()
+      .toBuffer();
+    const path = join(directory, 'result');
+    await writeFile(path, served);
+    expect(await probeMedia(path, 'image')).toMatchObject({ width: 64, height: 32 });
+    const meter = await meterOf();
+    expect(await meter.measure(`${origin}/x.png`, 'image')).toMatchObject({ width: 64 });
+  });
+});

@@ -1,0 +1,59 @@
+/** What is installed is what was chosen: exact versions, checksums, and none that is known to be broken. */
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+
+interface Locked {
+  version?: string;
+  integrity?: string;
+  optional?: boolean;
+  inBundle?: boolean;
+  resolved?: string;
+}
+const read = (name: string): unknown =>
+  JSON.parse(readFileSync(new URL(`../${name}`, import.meta.url), 'utf8'));
+const manifest = read('package.json') as Record<string, Record<string, string>>;
+const { packages } = read('package-lock.json') as { packages: Record<string, Locked> };
+const locked = Object.entries(packages).filter(([path]) => path !== '');
+
+/** The first versions without a fault that would open us (docs/guarantees.md names the faults). */
+const leastVersions: Record<string, string> = { koa: '3.1.2', undici: '7.18.0' };
+const older = (version: string, least: string): boolean => {
+  const [mine = [], wanted = []] = [version, least].map((word) => word.split('.').map(Number));
+  const at = mine.findIndex((part, index) => part !== wanted[index]);
+  return at !== -1 && (mine[at] ?? 0) < (wanted[at] ?? 0);
+};
+
+describe('the dependencies', () => {
+  it('are named by exact version', () => {
+    const named = { ...manifest['dependencies'], ...manifest['devDependencies'] };
+    expect(Object.keys(named).length).toBeGreaterThan(20);
+    const loose = Object.entries(named).filter(([, version]) => !/^\d+\.\d+\.\d+/.test(version));
+    expect(loose).toEqual([]);
+  });
+
+  it('have checksums, and no source but the registry', () => {
+    // Builds for other platforms are optional; those that are not installed here have none.
+    const bare = locked.filter(
+      ([, entry]) => !entry.integrity && !entry.optional && !entry.inBundle,
+    );
+    expect(bare.map(([path]) => path)).toEqual([]);
+    const elsewhere = locked.filter(
+      ([, { resolved }]) => resolved && !resolved.startsWith('https:'),
+    );
+    expect(elsewhere.map(([path]) => path)).toEqual([]);
+  });
+
+  it('run no scripts at installation but those that were allowed', () => {
+    const allowed = manifest['allowScripts'] as unknown as Record<string, boolean>;
+    expect(Object.keys(allowed).length).toBeGreaterThan(0);
+    expect(Object.keys(allowed).length).toBeLessThan(10);
+  });
+
+  it.each(Object.entries(leastVersions))('are not known to be broken: %s', (name, least) => {
+    const versions = locked
+      .filter(([path]) => path.endsWith(`node_modules/${name}`))
+      .map(([, { version = '' }]) => version);
+    expect(versions.length).toBeGreaterThan(0);
+    expect(versions.filter((version) => older(version, least))).toEqual([]);
+  });
+});
