@@ -22,11 +22,11 @@ describe('the served description', () => {
     const { failed, report } = await runSchemathesis({
       url: gateway.url,
       key: gateway.caller.key,
-      examples: Number(process.env['SCHEMATHESIS_EXAMPLES'] ?? 8),
+      examples: Number(process.env['SCHEMATHESIS_EXAMPLES'] ?? 5),
       seed,
     });
-    expect(failed, `seed ${seed}\n${report.slice(-200000)}`).toBe(false);
+    expect(failed, `seed ${seed}\n${report.slice(-6000)}`).toBe(false);
     expect(report).toMatch(/\d+ generated/);
     expect(await gateway.api.services.ledger.audit()).toEqual([]);
-  }, 300_000);
+  }, 480_000);
 });

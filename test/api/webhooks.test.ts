@@ -115,7 +115,7 @@ describe('the receiver', () => {
       }),
     ).toBe(401);
     expect(await raw({ 'content-length': '2000000' }, 'x'.repeat(2_000_000))).toBe(413);
-    expect((await fetch(url)).status).toBe(404);
+    expect((await fetch(url)).status).toBe(405);
     expect(await notificationsOf(jobId)).toEqual([]);
     expect(await signalsOf(jobId)).toBe(0);
     await gateway.untilDone(jobId);

@@ -151,7 +151,7 @@ export const endpoints: readonly Request[] = [
 ];
 
 /** A body that the Studio endpoint takes. */
-export function studioBody(path: string, { picture, film, speechUrl }: Bench): Loose {
+function studioBody(path: string, { picture, film, speechUrl }: Bench): Loose {
   const bodies: Record<string, Loose> = {
     '/studio/image/generate': { prompt: 'a pier' },
     '/studio/image/edit': { prompt: 'paint it', imageUrls: [picture] },
@@ -298,7 +298,7 @@ export function carriesHeaders(...requests: Request[]): Check {
 }
 
 /** Where a job of this request leaves the credits when it succeeds. */
-export const credits = {
+const credits = {
   used: expect.any(Number),
   cost: expect.any(Number),
   remaining: expect.any(Number),
