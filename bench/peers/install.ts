@@ -24,6 +24,8 @@ export function installPeer(name: 'dbos' | 'portkey'): string {
   }
   execFileSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], {
     cwd: installed,
+    // npm would leave its compiled code among our temporary files.
+    env: { ...process.env, NODE_DISABLE_COMPILE_CACHE: '1' },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   return installed;

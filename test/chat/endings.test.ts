@@ -313,7 +313,8 @@ describe('an API that is killed', () => {
 
     const charged = await settledChatOf(gateway, started);
     expect(charged).toMatchObject({ state: 'charged', reason: 'CHAT_LOST', counted_by: 'gateway' });
-    expect(charged.charged).toBe(lost?.checkpoint_micro);
+    // What the process had sent before it was killed may have been written after we looked.
+    expect(charged.charged).toBeGreaterThanOrEqual(lost?.checkpoint_micro ?? Infinity);
     expect(charged.charged).toBeGreaterThan(0);
     expect(await settledChatOf(gateway, silent)).toMatchObject({ state: 'released', charged: 0 });
   });
