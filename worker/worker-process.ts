@@ -3,6 +3,7 @@ import { Client } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import { sql } from 'slonik';
 import { z } from 'zod';
+import type { AuditSources } from '../activities/audit.ts';
 import { createInbox } from '../activities/notifications.ts';
 import { createNotificationRelay } from '../activities/notification-relay.ts';
 import { ownerOf } from '../activities/job-owner.ts';
@@ -95,11 +96,7 @@ export async function startWorkerProcess(
   const workers = await startStudioWorkers({ config, connection, services });
   const stopSweeping = startSweeping(sweeper, { config, services });
   const stopAuditing = startAuditor({
-    sources: {
-      databaseUrl: config.DATABASE_URL,
-      pool: services.pool,
-      isOwned: async (jobId) => (await ownerOf(client, workflowIdOf(jobId))) === 'running',
-    },
+    sources: auditSourcesOf({ config, services, client }),
     logger,
     intervalMs: config.AUDIT_INTERVAL_MS,
     state,
@@ -126,6 +123,19 @@ export async function startWorkerProcess(
       await services.telemetry.close();
       await connection.close();
     },
+  };
+}
+
+function auditSourcesOf(parts: {
+  config: Config;
+  services: Services;
+  client: Client;
+}): AuditSources {
+  const { config, services, client } = parts;
+  return {
+    databaseUrl: config.DATABASE_URL,
+    pool: services.pool,
+    isOwned: async (jobId) => (await ownerOf(client, workflowIdOf(jobId))) === 'running',
   };
 }
 

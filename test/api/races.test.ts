@@ -96,9 +96,9 @@ describe(`${racers} parallel jobs over two APIs`, () => {
     const credits = price * 10;
     const caller = await gateway.newCaller({ credits });
     const samples: number[] = [];
-    let racing = true;
+    const raced = new AbortController();
     const sampling = (async () => {
-      while (racing) {
+      while (!raced.signal.aborted) {
         const balance = await balanceOf(caller);
         samples.push((balance?.posted ?? 0) - (balance?.reserved ?? 0));
         await new Promise((resolve) => setTimeout(resolve, 20));
@@ -117,7 +117,7 @@ describe(`${racers} parallel jobs over two APIs`, () => {
             },
           },
     );
-    racing = false;
+    raced.abort();
     await sampling;
     expect(answers.filter(({ status }) => status >= 500)).toEqual([]);
     const chats = answers.filter(({ status }, index) => index % 2 === 1 && status === 200);
