@@ -183,7 +183,7 @@ describe('Postgres', () => {
         } catch {
           // Full.
         }
-        const noise = Array.from({ length: 120 }, () => ask(`a page of ${noiseOf(1900)}`));
+        const noise = Array.from({ length: 60 }, () => ask(`a page of ${noiseOf(1900)}`));
         await sleep(6000);
         rmSync(filler);
         const answers = await Promise.all(noise);
