@@ -4,6 +4,7 @@
  */
 
 import { assert } from '../domain/assert.ts';
+import { isDatabaseAway } from './database.ts';
 import { batchSent } from './observations.ts';
 
 interface BatcherOptions<Item, Answer> {
@@ -39,8 +40,9 @@ export function createBatcher<Item, Answer>(
       assert(answers.length === batch.length, 'a batch is answered item by item');
       for (const [index, answer] of answers.entries()) batch[index]?.resolve(answer);
     } catch (error) {
-      const [first] = batch;
-      if (batch.length === 1) first?.reject(error);
+      // Alone they would wait for a database that is away once more, and all at the same time.
+      if (batch.length === 1 || isDatabaseAway(error))
+        for (const { reject } of batch) reject(error);
       else await Promise.all(batch.map((entry) => settle([entry])));
     }
   }

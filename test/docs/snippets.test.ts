@@ -48,6 +48,21 @@ const notRun: { file: string; begins: string; reason: string }[] = [
     begins: 'npm run bench',
     reason: 'takes minutes; test/bench runs the program',
   },
+  {
+    file: 'docs/faults.md',
+    begins: 'npm run audit',
+    reason: 'needs the running local stack; test/ledger/audit.test.ts runs the program',
+  },
+  {
+    file: 'docs/faults.md',
+    begins: 'npm run test:faults',
+    reason: 'takes ten minutes; test/faults/slice.test.ts runs a part',
+  },
+  {
+    file: 'docs/faults.md',
+    begins: 'npm run test:outages',
+    reason: 'takes five minutes; test/faults/outages.test.ts runs a part',
+  },
 ];
 
 const root = fileURLToPath(new URL('../../', import.meta.url));

@@ -81,14 +81,15 @@ const away = { status: 503, error: 'SERVICE_UNAVAILABLE', retryAfter: expect.any
 
 /** Asks again and again until told to stop; every job has to be done in the end. */
 function load(count: number): { stop: () => Promise<PatientAnswer[]> } {
-  let stopped = false;
+  const stopping = new AbortController();
   const answers: PatientAnswer[] = [];
   const loops = Array.from({ length: count }, async (_, loop) => {
-    for (let index = 0; !stopped; index += 1) answers.push(await ask(`load ${loop} ${index}`));
+    for (let index = 0; !stopping.signal.aborted; index += 1)
+      answers.push(await ask(`load ${loop} ${index}`));
   });
   return {
     async stop() {
-      stopped = true;
+      stopping.abort();
       await Promise.all(loops);
       return answers;
     },
@@ -182,7 +183,7 @@ describe('Postgres', () => {
         } catch {
           // Full.
         }
-        const noise = Array.from({ length: 120 }, () => ask(`a page of ${noiseOf(1900)}`));
+        const noise = Array.from({ length: 60 }, () => ask(`a page of ${noiseOf(1900)}`));
         await sleep(6000);
         rmSync(filler);
         const answers = await Promise.all(noise);

@@ -27,10 +27,10 @@ describe.runIf(isWhole)('a rolling restart under load', () => {
     const ready = new Set<string>();
     const statuses = new Map<number, number>();
     const jobIds: string[] = [];
-    let stopped = false;
+    const stopping = new AbortController();
 
     async function balance(): Promise<void> {
-      while (!stopped) {
+      while (!stopping.signal.aborted) {
         await Promise.all(
           apis.map(async (part) => {
             const url = stack.urlOf(part);
@@ -70,14 +70,14 @@ describe.runIf(isWhole)('a rolling restart under load', () => {
     const balancing = balance();
     await expect.poll(() => ready.size).toBe(2);
     const callers = Array.from({ length: 6 }, async (_, caller) => {
-      for (let index = caller; !stopped; index += 1) await call(index);
+      for (let index = caller; !stopping.signal.aborted; index += 1) await call(index);
     });
     for (const part of ['api', 'worker', 'api2', 'worker2'] as const) {
       expect(await stack.end(part)).toBe(0);
       await stack.start(part);
       await expect.poll(() => ready.size, { timeout: 30_000 }).toBe(2);
     }
-    stopped = true;
+    stopping.abort();
     await Promise.all([...callers, balancing]);
 
     expect([...statuses.keys()].filter((status) => ![200, 202].includes(status))).toEqual([]);
