@@ -4,7 +4,10 @@ import type { NativeConnection } from '@temporalio/worker';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { createInbox } from '../activities/notifications.ts';
-import { createNotificationRelay } from '../activities/notification-relay.ts';
+import {
+  createNotificationRelay,
+  type NotificationRelay,
+} from '../activities/notification-relay.ts';
 import { ownerOf } from '../activities/job-owner.ts';
 import { observeInbox } from '../activities/observed/observed-inbox.ts';
 import { providerConcurrency } from '../activities/providers/registry.ts';
@@ -75,19 +78,11 @@ export async function startWorkerProcess(
     interceptors: { workflow: [handOverContext(tracing)] },
     dataConverter: dataConverterOf(config),
   });
-  const relay = createNotificationRelay({
-    client,
-    inbox: observeInbox(createInbox(services.pool), metrics),
-    logger,
-    signalName: notificationSignalName,
-    workflowIdOf,
-    outcomes: services.outcomes,
-  });
   const sweeper = createSweeper({
     config,
     services,
     client,
-    relay,
+    relay: notificationRelayOf(services, client),
     prepareServer,
     webhookRelay: webhookRelayOf({ config, services, client }),
     ...(state && { onPass: (report) => countPass(state, report) }),
@@ -164,6 +159,21 @@ function readinessOf({ config, services, connection, workers }: ReadinessParts):
       return states.every(({ pollers }) => pollers.includes(workers.identity));
     }, pollersAgeMaxMs),
   };
+}
+
+/** What tells workflows of the notifications that they were not told of. */
+function notificationRelayOf(
+  { pool, telemetry, outcomes, logger }: Services,
+  client: Client,
+): NotificationRelay {
+  return createNotificationRelay({
+    client,
+    inbox: observeInbox(createInbox(pool), telemetry.metrics),
+    logger,
+    signalName: notificationSignalName,
+    workflowIdOf,
+    outcomes,
+  });
 }
 
 /** What starts the deliveries that nobody makes. */
