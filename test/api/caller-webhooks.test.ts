@@ -2,6 +2,7 @@
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { studio } from '../cli/studio.ts';
 import { download } from '../harness/media.ts';
 import {
   startWebhookReceiver,
@@ -480,6 +481,38 @@ describe.concurrent('operators', () => {
     await receiver.untilReceived('/stopped');
     await gateway.api.client.workflow.getHandle(`${jobId}-webhook`).cancel();
     await untilState(jobId, 'failed');
+  });
+});
+
+describe('at the terminal', () => {
+  it('a webhook is shown with its attempts, redelivered, and listed while it fails', async () => {
+    let open = false;
+    const webhookUrl = receiver.at('/terminal', (response) => {
+      response.writeHead(open ? 200 : 500).end('not\u001b[2J now');
+    });
+    const jobId = await start(webhookUrl);
+    await untilState(jobId, 'failed');
+    const env = {
+      STUDIO_API_URL: gateway.url,
+      STUDIO_API_KEY: gateway.caller.key,
+      STUDIO_ADMIN_KEY: gateway.config.ADMIN_API_KEY,
+    };
+    const [shown, listed] = await Promise.all([
+      studio(['jobs', 'deliveries', jobId], env),
+      studio(['admin', 'webhooks', '--status', 'failed'], env),
+    ]);
+    expect(shown.stdout).toMatch(/state +failed\nattempts +3\n/);
+    // What a receiver says cannot steer the terminal.
+    expect(shown.stdout).toMatch(/failed +500 +\d+ +not \[2J now\n/);
+    expect(listed.stdout).toContain(jobId);
+    open = true;
+    const again = await studio(['jobs', 'redeliver', jobId], env);
+    expect(again.stderr).toBe('');
+    await untilState(jobId, 'delivered');
+    const reason = ['--reason', 'ticket 9'];
+    const byOperator = await studio(['admin', 'redeliver', jobId, ...reason], env);
+    expect(byOperator.status).toBe(0);
+    await until(async () => expect((await webhookOf(jobId)).attempts).toBe(5));
   });
 });
 

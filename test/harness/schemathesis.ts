@@ -52,6 +52,11 @@ const untold = [
     operations: ['musicGenerate'],
   },
   {
+    why: 'a webhookUrl has to be one that may be called',
+    statuses: ['400'],
+    operations: ['voiceoverGenerate', 'dialogueGenerate', 'musicPlan', 'sfxGenerate'],
+  },
+  {
     why: 'what lies in the future; a cursor of this very list; one of two cursors',
     statuses: ['400'],
     operations: ['createApiKey', 'rotateApiKey', 'getUsage', 'listJobs', 'listModels'],
