@@ -62,8 +62,9 @@ export async function bundleWorkflows(
   const { code } = await bundleWorkflowCode({
     workflowsPath: workflowsPath ?? fileURLToPath(new URL('workflows/index.ts', root)),
     workflowInterceptorModules: [
-      fileURLToPath(new URL('workflows/request-context.ts', root)),
+      // The first is asked first: with the stack of whoever asked.
       ...interceptorPaths,
+      fileURLToPath(new URL('workflows/request-context.ts', root)),
     ],
     ...(options.encodeFailures && { failureConverterPath }),
     logger: {

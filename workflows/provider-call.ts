@@ -6,7 +6,7 @@ import { ApplicationFailure, condition } from '@temporalio/workflow';
 import type { CollectOutcome, CollectTask, SubmitOutcome } from '../activities/provider-calls.ts';
 import type { CallOutputs, JobPlan, PlannedCall } from '../studio/job-plan.ts';
 import type { CallDesk } from './call-desk.ts';
-import type { JobProgress } from './job-progress.ts';
+import { clock, type JobProgress } from './job-progress.ts';
 import { atOnce, callActivities, failureOf, settlement } from './studio-activities.ts';
 
 /** What a call needs to run. */
@@ -116,7 +116,7 @@ const refusalWaitMs = 500;
 /** Sends the call from this task if the plan says so; what does not work at once goes to the queue. */
 async function submit(running: RunningCall): Promise<Submitted> {
   const { plan, call, routeIndex, progress } = running;
-  progress.show(call.index, 'submitting');
+  progress.show(call.index, 'submitting', call.routes[routeIndex]?.provider);
   const task = taskOf(running);
   // A provider that answers with the result itself works while we wait: not in a workflow task.
   if (plan.dispatch === 'auto' && task.route.notifies) {
@@ -137,7 +137,7 @@ async function attemptSubmit(
   running: RunningCall,
   send: () => Promise<SubmitOutcome>,
 ): Promise<Submitted> {
-  const { call, routeIndex, desk } = running;
+  const { call, routeIndex, desk, progress } = running;
   try {
     const taken = await send();
     if (taken.kind !== 'operation') return taken;
@@ -148,6 +148,7 @@ async function attemptSubmit(
     const { message } = failure;
     // No room is not the provider's word: the queue has the next.
     if (failure.type === 'PROVIDER_BUSY') return { kind: 'refused', message, again: 0 };
+    progress.failed(call.index, `submit: ${message}`);
     if (failure.type === 'PROVIDER_NOT_ACCEPTED') {
       const again = failure.final ? 'never' : (failure.retryAfterMs ?? refusalWaitMs);
       return { kind: 'refused', message, again };
@@ -180,15 +181,18 @@ async function awaitAdoption(running: RunningCall): Promise<string> {
 
 /** Waits for the end of an operation: woken by a notification, or by a timer that grows. */
 async function awaitOutputs(running: RunningCall, handle: Handle): Promise<CallOutputs> {
-  const { plan, call, desk, progress } = running;
+  const { plan, call, routeIndex, desk, progress } = running;
+  const handleInWords = `${call.routes[routeIndex]?.provider} \`${handle.operation.id}\``;
   desk.expect(call.index, handle.operation.id);
   let waitMs = plan.checkIntervalMs;
   let cancelSent = false;
   let expired = false;
   let { looksHeeded } = running;
-  progress.show(call.index, 'generating');
   for (;;) {
     const untilEndMs = running.deadlineAtMs + (expired ? plan.outcomeWaitMs : 0) - Date.now();
+    const nextLook = clock(Date.now() + Math.min(waitMs, untilEndMs));
+    const note = `${handleInWords}, next look at ${nextLook}`;
+    progress.show(call.index, expired ? 'verifying_outcome' : 'generating', note);
     const woken = await condition(
       () =>
         desk.hasNews(call.index) ||
@@ -214,7 +218,6 @@ async function awaitOutputs(running: RunningCall, handle: Handle): Promise<CallO
     } else waitMs = Math.min(waitMs * 1.5, checkIntervalMaxMs);
     if (passed && !expired) {
       expired = true;
-      progress.show(call.index, 'verifying_outcome');
       await settlement.markVerifying(plan.jobId);
     }
   }
@@ -225,7 +228,7 @@ async function look(
   handle: Handle,
   expectDone: boolean,
 ): Promise<CollectOutcome> {
-  const { plan, call, routeIndex, desk } = running;
+  const { plan, call, routeIndex, desk, progress } = running;
   try {
     return await callActivities(plan, call, routeIndex).collectCall({
       ...taskOf(running),
@@ -233,7 +236,8 @@ async function look(
       expectDone,
     });
   } catch (error) {
-    const { type } = failureOf(error);
+    const { type, message } = failureOf(error);
+    progress.failed(call.index, `look: ${message}`);
     // Not having learnt anything is not a verdict; neither is a fault of ours, a database that is away.
     if (type === null || !verdicts.has(type)) return { kind: 'pending', progress: null };
     if (type === 'CANCELED' && !desk.cancelRequested) {

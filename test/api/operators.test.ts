@@ -67,7 +67,7 @@ function operatorsOf(gateway: TestGateway) {
   };
 }
 
-describe.each(['queued', 'inline'] as const)('a paused provider, calls dispatched %s,', (way) => {
+describe.each(['auto', 'queued'] as const)('a paused provider, calls dispatched %s,', (way) => {
   let gateway: TestGateway;
   let operators: ReturnType<typeof operatorsOf>;
   beforeAll(async () => {
@@ -96,6 +96,11 @@ describe.each(['queued', 'inline'] as const)('a paused provider, calls dispatche
         expect.stringMatching(/^call 0 waits: fal was paused .* by olga: ticket 9$/),
       ]),
     );
+    const shown = await gateway.api.client.workflow
+      .getHandle(jobs[0] ?? '')
+      .query<{ currentDetails: string }>('__temporal_workflow_metadata');
+    expect(shown.currentDetails).toContain('3.9 credits reserved');
+    expect(shown.currentDetails).toContain('call 0: waiting: the provider is paused');
     const [fal] = (await operators.read('/providers')).data;
     expect(fal).toMatchObject({ provider: 'fal', waiting: 2, paused: by });
     for (const jobId of jobs) expect(await gateway.sandbox.submits({ jobId })).toEqual([]);
@@ -304,7 +309,7 @@ describe('an outcome that becomes known too late', () => {
   it('by following up, or by an operator who asks, likewise', async () => {
     const jobs = await Promise.all(
       ['a slow swan', 'a slower swan'].map((prompt) =>
-        operators.start(`[[slow:4s]] [[ignore-cancel]] [[no-webhook]] ${prompt}`),
+        operators.start(`[[slow:8s]] [[ignore-cancel]] [[no-webhook]] ${prompt}`),
       ),
     );
     const [asked = '', followed = ''] = jobs;
@@ -353,5 +358,5 @@ describe('a process', () => {
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
     await gateway.expectSettled();
     expect(await operators.actions(worker?.id ?? '')).toEqual(['process.drain_asked']);
-  });
+  }, 120_000);
 });

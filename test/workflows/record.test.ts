@@ -21,8 +21,6 @@ beforeAll(async () => {
     sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
     env: {
       IMAGE_DEADLINE_MS: '6000',
-      VIDEO_DEADLINE_MS: '8000',
-      AUDIO_DEADLINE_MS: '8000',
       OUTCOME_WAIT_MS: '1500',
       CHECK_INTERVAL_MS: '500',
       WEBHOOK_RETRY_DELAYS_MS: '200',
@@ -84,7 +82,7 @@ function addLate(type: string, path: string, body: Record<string, unknown>): voi
     body: () => JSON.parse(text.replaceAll('<mark>', mark).replace('_mark', type)) as typeof body,
     status: 'failed',
     // A provider that answers the request itself is silent only while the request is open.
-    faults: [{ match: mark, faults: 'slow:14s', times: 1 }],
+    faults: [{ match: mark, faults: 'slow:9s', times: 1 }],
   });
 }
 addLate('imageEdit', '/api/v1/studio/image/edit', { prompt: '<mark>', imageUrls: ['<picture>'] });
@@ -242,7 +240,7 @@ for (const { type, path, body } of audio) {
   late.push({
     name: `${type}.failed-deadline`,
     path,
-    body: bodyOf('[[slow:14s]]'),
+    body: bodyOf('[[slow:9s]]'),
     status: 'failed',
   });
   scenarios.push(
@@ -277,9 +275,9 @@ scenarios.push({
 });
 
 /** Runs a scenario to its end. `expect` is the test's own: several run at the same time. */
-async function play(scenario: Scenario, expect: ExpectStatic): Promise<void> {
-  for (const fault of scenario.faults ?? []) await gateway.sandbox.inject(fault);
-  const accepted = await gateway.call(scenario.path, {
+async function play(scenario: Scenario, expect: ExpectStatic, on = gateway): Promise<void> {
+  for (const fault of scenario.faults ?? []) await on.sandbox.inject(fault);
+  const accepted = await on.call(scenario.path, {
     body: withInputs(typeof scenario.body === 'function' ? scenario.body() : scenario.body),
     headers: { prefer: 'respond-async' },
   });
@@ -287,12 +285,12 @@ async function play(scenario: Scenario, expect: ExpectStatic): Promise<void> {
   const { jobId } = accepted.body.data;
   if (scenario.cancel) {
     const taken = scenario.cancel === 'taken' ? 1 : 0;
-    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(taken);
-    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
+    await expect.poll(() => on.sandbox.submits({ jobId })).toHaveLength(taken);
+    await on.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
   }
-  const done = await gateway.untilDone(jobId);
+  const done = await on.untilDone(jobId);
   expect(done.body.data.status).toBe(scenario.status);
-  const handle = gateway.api.client.workflow.getHandle(jobId);
+  const handle = on.api.client.workflow.getHandle(jobId);
   await handle.result().catch(() => {});
   // Recording is a decision of its own; an ordinary run only proves that each ending is reached.
   if (process.env['RECORD_HISTORIES'] === '1') await recordHistory(scenario.name, handle);
@@ -341,10 +339,24 @@ describe.concurrent('each way a webhook can end', () => {
 });
 
 describe('the deadline of each type', () => {
-  afterAll(() => gateway.sandbox.clearFaults());
+  let hasty: TestGateway;
+  beforeAll(async () => {
+    hasty = await startGateway({
+      admittedOrigins: [media.origin, new URL(spokenUrl).origin],
+      sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+      env: {
+        IMAGE_DEADLINE_MS: '2500',
+        VIDEO_DEADLINE_MS: '2500',
+        AUDIO_DEADLINE_MS: '2500',
+        OUTCOME_WAIT_MS: '1500',
+        CHECK_INTERVAL_MS: '500',
+      },
+    });
+  });
+  afterAll(() => hasty.close());
   it.concurrent.for(late.map((scenario) => [scenario.name, scenario] as const))(
     '%s',
-    ([, scenario], { expect }) => play(scenario, expect),
+    ([, scenario], { expect }) => play(scenario, expect, hasty),
   );
 });
 

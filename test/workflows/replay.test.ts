@@ -43,7 +43,7 @@ describe('a workflow whose steps changed', () => {
   it.each([
     ['settleJob', 'settleJobLater'],
     ['reserveJob', 'reserveCredits'],
-    ['submitCall', 'sendCall'],
+    ['submitCallAtOnce', 'sendCallAtOnce'],
   ])('does not replay: %s → %s', async (from, to) => {
     const { code } = await loadWorkflowBundle();
     const changed = code.replaceAll(`.${from}(`, `.${to}(`).replaceAll(`.${from},`, `.${to},`);

@@ -193,7 +193,7 @@ function placesOf(stack: string): string[] {
   const places = [...stack.matchAll(/((?:[\w.-]+\/)*workflows\/[\w./-]+\.ts:\d+:\d+)/g)];
   return places
     .map(([place]) => place.slice(place.lastIndexOf('workflows/')))
-    .filter((place) => !place.includes('replay-recorder'));
+    .filter((place) => !/replay-recorder|request-context/.test(place));
 }
 
 /** A replay says what it has to say by its result. */
