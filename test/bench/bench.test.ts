@@ -43,4 +43,4 @@ it('measures jobs of both dispatches beside bare Temporal and DBOS, and ends all
   // All it made is in its temporary directory, which it removes.
   expect(await readdir(directory)).toEqual(['out.json']);
   await rm(directory, { recursive: true });
-}, 120_000);
+}, 240_000);
