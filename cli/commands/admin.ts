@@ -203,7 +203,7 @@ function addCreditCommands(admin: Command): void {
       });
       sessionOf(command).output.show(raw, () => organizationText(body));
     });
-  writing(admin.command('redeliver').argument('<jobId>'))
+  writing(admin.command('redeliver-webhook').argument('<jobId>'))
     .description('deliver the webhook of a job again, now')
     .action(async (jobId: string, _options: object, command: Command) => {
       const { body, raw } = await write(command, `/jobs/${at(jobId)}/webhook/redeliver`, {
