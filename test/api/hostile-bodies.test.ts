@@ -213,18 +213,12 @@ async function send(path: string, body: string | Buffer): Promise<Answered> {
   return { status: answer.status, tookMs: performance.now() - startedAt, error };
 }
 
-/** The longest time the event loop was held up while this ran, milliseconds. */
-async function worstLagMs(run: () => Promise<void>): Promise<number> {
-  let worst = 0;
-  let last = performance.now();
-  const beat = setInterval(() => {
-    const now = performance.now();
-    worst = Math.max(worst, now - last);
-    last = now;
-  }, 5);
+/** Milliseconds of CPU that this process took meanwhile: unlike time, the same on a busy machine. */
+async function cpuMsOf(run: () => Promise<unknown>): Promise<number> {
+  const before = process.cpuUsage();
   await run();
-  clearInterval(beat);
-  return worst;
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000;
 }
 
 const takesLarge = new Set([
@@ -273,8 +267,8 @@ describe('hostile bodies', () => {
       if (body.length > 90_000 && !takesLarge.has(path)) continue;
       if (what === 'nothing' && (optionalBody.has(path) || path.endsWith('/rotate'))) continue;
       const { status, tookMs, error } = await send(path, body);
-      // The whole of the limit is for the machine: the work is a few milliseconds.
-      if (status !== 400 || tookMs > 1000) wrong.push({ what, status, tookMs, error });
+      // The whole of the limit is for a busy machine: what the work takes is looked at below.
+      if (status !== 400 || tookMs > 10_000) wrong.push({ what, status, tookMs, error });
     }
     expect(wrong).toEqual([]);
     expect(({} as { polluted?: boolean }).polluted).toBeUndefined();
@@ -338,13 +332,15 @@ describe('hostile bodies', () => {
     expect(process.memoryUsage().rss - before).toBeLessThan(150 * 1024 * 1024);
   });
 
-  it('hold up nobody else', async () => {
+  it('take too little work to hold up anybody', async () => {
     const slowest = table.filter(([, body]) => body.length > 90_000);
     expect(slowest.length).toBeGreaterThan(8);
-    const lag = await worstLagMs(async () => {
-      for (const [, body] of slowest) await send('/api/v1/studio/image/generate', body);
-    });
-    expect(lag).toBeLessThan(400);
+    const dear: unknown[] = [];
+    for (const [what, body] of slowest) {
+      const cpuMs = await cpuMsOf(() => send('/api/v1/studio/image/generate', body));
+      if (cpuMs > 400) dear.push({ what, cpuMs });
+    }
+    expect(dear).toEqual([]);
   });
 
   it('left nothing behind: no reservation, no entry, no claim', async () => {

@@ -316,10 +316,10 @@ const ofSignature: [string, () => Delivery, number?][] = [
     },
     415,
   ],
-  ['GET', () => ({ ...deliver(), method: 'GET' }), 404],
-  ['PUT', () => ({ ...deliver(), method: 'PUT' }), 404],
-  ['PATCH', () => ({ ...deliver(), method: 'PATCH' }), 404],
-  ['DELETE', () => ({ ...deliver(), method: 'DELETE' }), 404],
+  ['GET', () => ({ ...deliver(), method: 'GET' }), 405],
+  ['PUT', () => ({ ...deliver(), method: 'PUT' }), 405],
+  ['PATCH', () => ({ ...deliver(), method: 'PATCH' }), 405],
+  ['DELETE', () => ({ ...deliver(), method: 'DELETE' }), 405],
 ];
 
 /** Address parts of the waiting job: provider, job, call, MAC. */
