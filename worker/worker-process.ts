@@ -4,7 +4,10 @@ import type { NativeConnection } from '@temporalio/worker';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { createInbox } from '../activities/notifications.ts';
-import { createNotificationRelay } from '../activities/notification-relay.ts';
+import {
+  createNotificationRelay,
+  type NotificationRelay,
+} from '../activities/notification-relay.ts';
 import { ownerOf } from '../activities/job-owner.ts';
 import { observeInbox } from '../activities/observed/observed-inbox.ts';
 import { providerConcurrency } from '../activities/providers/registry.ts';
@@ -75,19 +78,11 @@ export async function startWorkerProcess(
     interceptors: { workflow: [handOverContext(tracing)] },
     dataConverter: dataConverterOf(config),
   });
-  const relay = createNotificationRelay({
-    client,
-    inbox: observeInbox(createInbox(services.pool), metrics),
-    logger,
-    signalName: notificationSignalName,
-    workflowIdOf,
-    outcomes: services.outcomes,
-  });
   const sweeper = createSweeper({
     config,
     services,
     client,
-    relay,
+    relay: notificationRelayOf(services, client),
     prepareServer,
     webhookRelay: webhookRelayOf({ config, services, client }),
     ...(state && { onPass: (report) => countPass(state, report) }),
@@ -127,6 +122,18 @@ export async function startWorkerProcess(
       await connection.close();
     },
   };
+}
+
+function notificationRelayOf(services: Services, client: Client): NotificationRelay {
+  const { pool, telemetry, logger, outcomes } = services;
+  return createNotificationRelay({
+    client,
+    inbox: observeInbox(createInbox(pool), telemetry.metrics),
+    logger,
+    signalName: notificationSignalName,
+    workflowIdOf,
+    outcomes,
+  });
 }
 
 function countPass(state: StateMetrics, report: SweepReport): void {
