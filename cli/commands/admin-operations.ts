@@ -147,10 +147,10 @@ function addJobCommands(admin: Command): void {
       const { decision } = body.data;
       sessionOf(command).output.show(raw, () => settledText(body.data, { decision }));
     });
-  writing(admin.command('redeliver').argument('<jobId>'))
+  writing(admin.command('renotify').argument('<jobId>'))
     .description('tell a job again of the notifications that were kept for it')
     .action(async (jobId: string, _options: object, command: Command) => {
-      const { body, raw } = await write(command, `/jobs/${at(jobId)}/redeliver`, {
+      const { body, raw } = await write(command, `/jobs/${at(jobId)}/notifications/redeliver`, {
         schema: z.looseObject({
           data: z.array(z.looseObject({ callIndex: z.number(), state: z.string() })),
         }),

@@ -273,7 +273,7 @@ describe('every write', () => {
     ['POST', `/jobs/${id('job')}/cancel`, {}],
     ['POST', `/jobs/${id('job')}/reverify`, {}],
     ['POST', `/jobs/${id('job')}/resettle`, {}],
-    ['POST', `/jobs/${id('job')}/redeliver`, {}],
+    ['POST', `/jobs/${id('job')}/notifications/redeliver`, {}],
     ['POST', '/providers/nobody/pause', {}],
     ['POST', '/providers/nobody/resume', {}],
     ['POST', '/processes/worker-00000000/drain', {}],

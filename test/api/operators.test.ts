@@ -249,7 +249,7 @@ describe('a job', () => {
   it('hears a kept notification again', async () => {
     const jobId = await operators.start('[[slow:700ms]] [[no-webhook]] a deaf owl');
     await operators.taken(jobId);
-    const none = await operators.write(`/jobs/${jobId}/redeliver`);
+    const none = await operators.write(`/jobs/${jobId}/notifications/redeliver`);
     expect(`${none.status} ${none.body.error}`).toBe('404 NOT_FOUND');
     const [submit] = await gateway.sandbox.submits({ jobId });
     // Kept by a process that died before it told anybody.
@@ -260,7 +260,7 @@ describe('a job', () => {
     expect((await operators.read('/notifications?state=received')).data).toMatchObject([{ jobId }]);
     await expect
       .poll(async () => {
-        await operators.write(`/jobs/${jobId}/redeliver`);
+        await operators.write(`/jobs/${jobId}/notifications/redeliver`);
         return (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data.status;
       })
       .toBe('completed');

@@ -224,7 +224,7 @@ describe('studio admin', () => {
         admin(['notifications', '--state', 'received']),
         admin(['processes']),
         admin(['reverify', jobId, ...why]),
-        admin(['redeliver', jobId, ...why]),
+        admin(['renotify', jobId, ...why]),
       ]);
     expect(stuck.stdout).toMatch(/job_.* call 0 waits: fal was paused .* by olga: ticket 7$/m);
     expect(providers.stdout).toMatch(/^fal +.* by olga: ticket 7 +1 +0$/m);

@@ -94,7 +94,7 @@ export function addOutcomeRoutes(router: Router<RequestState>, deps: OutcomeRout
     ctx.body = { success: true, data: { ...stateOf(await find(ctx)), ...done } };
   });
 
-  router.post('/jobs/:jobId/redeliver', async (ctx) => {
+  router.post('/jobs/:jobId/notifications/redeliver', async (ctx) => {
     const by = await parseBody(ctx, bareWrite);
     const job = await find(ctx);
     const kept = await deps.inbox.ofJob(job.id);
