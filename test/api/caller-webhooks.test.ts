@@ -509,7 +509,7 @@ describe('at the terminal', () => {
     expect(again.stderr).toBe('');
     await untilState(jobId, 'delivered');
     const reason = ['--reason', 'ticket 9'];
-    const byOperator = await studio(['admin', 'redeliver', jobId, ...reason], env);
+    const byOperator = await studio(['admin', 'redeliver-webhook', jobId, ...reason], env);
     expect(byOperator.status).toBe(0);
     await until(async () => expect((await webhookOf(jobId)).attempts).toBe(5));
   });
