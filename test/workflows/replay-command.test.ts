@@ -49,18 +49,20 @@ describe('the command', () => {
   it('replays a job by its id, a file, and all that a filter finds', async () => {
     const queue = `TaskQueue = '${gateway.config.TASK_QUEUE_PREFIX}studio'`;
     await expect.poll(async () => (await gateway.api.client.workflow.count(queue)).count).toBe(2);
-    const [one, all, file, unknown, nothing] = [
+    const [one, all, file, unknown, nothing, unread] = [
       await replay([jobId]),
       await replay(['--query', queue]),
       await replay(['test/histories/imageGenerate.failed.json']),
       await replay(['job_gone']),
       await replay([]),
+      await replay(['no-such-history.json']),
     ];
     expect(one).toEqual({ status: 0, out: '1 replayed, 0 diverge\n' });
     expect(file).toEqual({ status: 0, out: '1 replayed, 0 diverge\n' });
     expect(all).toEqual({ status: 0, out: '2 replayed, 0 diverge\n' });
     expect(unknown).toEqual({ status: 2, out: 'replay: the server knows no workflow job_gone\n' });
     expect(nothing.status).toBe(2);
+    expect(unread.status).toBe(2);
   }, 180_000);
 
   it('keeps a run without what is private, and it still replays', async () => {

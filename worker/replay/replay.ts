@@ -60,7 +60,8 @@ try {
   else {
     const known = error instanceof ReplayRefused;
     process.stderr.write(`replay: ${known ? error.message : String(error)}\n`);
-    process.exitCode = 2;
+    // A runtime that was installed and not used would keep the process for ever.
+    process.exit(2);
   }
 }
 
