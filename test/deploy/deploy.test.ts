@@ -58,7 +58,7 @@ function readEnv(file: string): Record<string, string> {
   );
 }
 
-const secret = (seed: string): string => createHash('sha256').update(seed).digest('base64');
+const secret = (seed: string): string => createHash('sha256').update(seed).digest('hex');
 /** What docs/deployment.md has its reader put into `.env`. */
 const dotEnv = Object.fromEntries(
   [...(/for name in ([^;]+);/.exec(read('docs/deployment.md'))?.[1] ?? '').matchAll(/\w+/g)].map(
