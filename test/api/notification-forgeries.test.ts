@@ -463,19 +463,24 @@ async function standing(): Promise<Standing> {
   return { events: history.events?.length ?? 0, rows };
 }
 
+/** A workflow's look at its provider takes a moment in which no event is written. */
+const quietLooksMin = 3;
+
 /** The state once nothing moves any more. */
 async function settledStanding(): Promise<Standing> {
   let last = await standing();
+  let quietLooks = 0;
   await expect
     .poll(
       async () => {
         const before = last;
         last = await standing();
-        return last.events === before.events;
+        quietLooks = last.events === before.events ? quietLooks + 1 : 0;
+        return quietLooks;
       },
-      { interval: 400, timeout: 20_000 },
+      { interval: 400, timeout: 30_000 },
     )
-    .toBe(true);
+    .toBeGreaterThanOrEqual(quietLooksMin);
   return last;
 }
 
@@ -539,18 +544,22 @@ describe('a genuine notification', () => {
   });
 
   it('sent a thousand times more at once is one notification, and adds no event', async () => {
+    const deliveries = async () => {
+      const [row] = await gateway.database.query<{ deliveries: number }>(
+        'SELECT deliveries FROM notification WHERE job_id = $1',
+        [jobId],
+      );
+      return row?.deliveries ?? 0;
+    };
     const before = await settledStanding();
+    const counted = await deliveries();
     const genuine = deliver();
     const statuses = await Promise.all(Array.from({ length: 1000 }, () => send(genuine)));
     expect(new Set(statuses)).toEqual(new Set([200]));
     const after = await settledStanding();
     expect(after.events).toBe(before.events);
     expect(after.rows.length).toBe(before.rows.length);
-    const counted = await gateway.database.query<{ deliveries: number }>(
-      'SELECT deliveries FROM notification WHERE job_id = $1',
-      [jobId],
-    );
-    expect(counted).toEqual([{ deliveries: 1001 }]);
+    expect((await deliveries()) - counted).toBe(1000);
   });
 
   it('that was captured is worth nothing once its time is over', async () => {
