@@ -118,7 +118,11 @@ function createParts({ config, services, client, eager }: AppDeps) {
     workflowIdOf,
     outcomes,
   });
-  const access = createAccess(pool, { pepper: config.KEY_PEPPER, limits: rateLimitsOf(config) });
+  const access = createAccess(pool, {
+    pepper: config.KEY_PEPPER,
+    previousPepper: config.KEY_PEPPER_PREVIOUS,
+    limits: rateLimitsOf(config),
+  });
   const { chat, chatCatalog: catalog, outbound } = services;
   return {
     reads,

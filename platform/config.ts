@@ -24,6 +24,7 @@ const ownSecrets = [
   'WEBHOOK_SECRET',
   'WEBHOOK_SIGNING_SECRET',
   'ADMIN_API_KEY',
+  'KEY_PEPPER_PREVIOUS',
 ] as const;
 const flag = z.enum(['true', 'false']).transform((value) => value === 'true');
 const port = z.coerce.number().int().min(0).max(65_535);
@@ -147,6 +148,8 @@ const variables = z.object({
   /** How long the public URL of an upload reads: seven days at most (the most S3 signs for). */
   UPLOAD_READ_TTL_MS: count(60_000, 604_800_000).default(604_800_000),
   KEY_PEPPER: secret,
+  /** Keys that are known under it are accepted too, and known under KEY_PEPPER from then on. */
+  KEY_PEPPER_PREVIOUS: secret.optional(),
   WEBHOOK_SECRET: secret,
   /** Callers' webhook secrets are derived from it. */
   WEBHOOK_SIGNING_SECRET: secret,

@@ -8,6 +8,8 @@ import { createLogger } from '../platform/logger.ts';
 interface DemoOptions {
   databaseUrl: string;
   keyPepper: string;
+  /** The pepper before, while it changes. */
+  previousKeyPepper?: string | undefined;
   /** Credits given once, at the first run. */
   demoCredits: number;
   /** Six-hour allowance in credits; absent = no limit. */
@@ -24,7 +26,10 @@ export async function ensureDemoOrganization(
   const pool = await openDatabase({ url: options.databaseUrl, poolMax: 2, logger });
   try {
     const { apiKey } = options;
-    const known = apiKey ? await organizationOfKey(pool, options.keyPepper, apiKey) : null;
+    const peppers = [options.keyPepper, options.previousKeyPepper].filter(
+      (pepper) => pepper !== undefined,
+    );
+    const known = apiKey ? await organizationOfKey(pool, peppers, apiKey) : null;
     if (known !== null && apiKey) return { organizationId: known, apiKey };
     const windowLimitMicro =
       options.windowAllowanceCredits === undefined

@@ -31,6 +31,7 @@ export interface StackDescription {
 interface DemoRequest {
   databaseUrl: string;
   keyPepper: string;
+  previousKeyPepper?: string | undefined;
   demoCredits: number;
   /** The key of an earlier start, to be kept while it works. */
   apiKey?: string;
@@ -135,11 +136,12 @@ export class LocalStack {
   }
 
   async #demoOrganization({ databaseUrl }: StackPlan, secrets: Secrets) {
-    const { settings, ensureDemoOrganization } = this.#options;
+    const { settings, ensureDemoOrganization, env } = this.#options;
     const { demoApiKey, keyPepper } = secrets;
     const demo = await ensureDemoOrganization({
       databaseUrl,
       keyPepper,
+      previousKeyPepper: env['KEY_PEPPER_PREVIOUS'],
       demoCredits: settings.demoCredits,
       ...(demoApiKey === undefined ? {} : { apiKey: demoApiKey }),
     });

@@ -58,6 +58,8 @@ export interface Access {
 
 interface AccessOptions {
   pepper: string;
+  /** Also accepted: a key that is known under it is known under `pepper` from then on. */
+  previousPepper?: string | undefined;
   /** Requests per minute. */
   limits: Record<RateBucket, number>;
 }
@@ -72,7 +74,8 @@ const busyPerSecond = 8;
 const keysMax = 10_000;
 
 /** Access over a pool. */
-export function createAccess(pool: DatabasePool, { pepper, limits }: AccessOptions): Access {
+export function createAccess(pool: DatabasePool, options: AccessOptions): Access {
+  const { pepper, previousPepper, limits } = options;
   const ask = createBatcher<JsonObject, Admission | null>({
     name: 'access',
     sizeMax: 200,
@@ -96,16 +99,31 @@ export function createAccess(pool: DatabasePool, { pepper, limits }: AccessOptio
     desks.set(name, desk);
     return desk;
   }
+
+  async function admit(key: string, bucket: RateBucket): Promise<Caller | null> {
+    const desk = deskOf(key, bucket);
+    const caller = desk ? await desk.admit() : null;
+    // What is no key is not worth remembering.
+    if (!caller) desks.delete(nameOf(key, bucket));
+    return caller;
+  }
   return {
     async admit(key, bucket) {
-      const desk = deskOf(key, bucket);
-      const caller = desk ? await desk.admit() : null;
-      // What is no key is not worth remembering.
-      if (!caller) desks.delete(nameOf(key, bucket));
-      return caller;
+      const caller = await admit(key, bucket);
+      if (caller || previousPepper === undefined || !isApiKey(key)) return caller;
+      await changePepper(pool, { from: macOfKey(key, previousPepper), to: macOfKey(key, pepper) });
+      // Whether or not this process did it: another one may have, just now.
+      return admit(key, bucket);
     },
     forget: () => desks.clear(),
   };
+}
+
+/** Only who shows a key can have it stored under another pepper: its MAC says nothing of it. */
+async function changePepper(pool: DatabasePool, mac: { from: string; to: string }): Promise<void> {
+  await pool.query(sql.type(z.object({}))`
+    UPDATE api_key SET mac = decode(${mac.to}, 'hex') WHERE mac = decode(${mac.from}, 'hex')
+      AND NOT EXISTS (SELECT FROM api_key WHERE mac = decode(${mac.to}, 'hex'))`);
 }
 
 /** Not the key itself: it must not lie about in memory. */

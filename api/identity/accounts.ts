@@ -76,12 +76,14 @@ export async function createKey(
   return { keyId: made.meta.keyId, key: made.key };
 }
 
-/** The organization of a key, whatever its state; null when the key is unknown. */
+/** The organization of a key, whatever its state; null when it is known under none of the peppers. */
 export async function organizationOfKey(
   pool: DatabasePool,
-  pepper: string,
+  peppers: readonly string[],
   key: string,
 ): Promise<string | null> {
+  const macs = peppers.map((pepper) => macOfKey(key, pepper));
   return pool.maybeOneFirst(sql.type(z.object({ organization_id: z.string() }))`
-    SELECT organization_id FROM api_key WHERE mac = decode(${macOfKey(key, pepper)}, 'hex')`);
+    SELECT organization_id FROM api_key
+    WHERE encode(mac, 'hex') = ANY(${sql.array(macs, 'text')}) LIMIT 1`);
 }

@@ -1,0 +1,78 @@
+/** A new KEY_PEPPER: keys go on, are stored under it once they are used, and need the old one no longer. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createAccess, type Access } from '../../api/identity/access.ts';
+import { createKey, createOrganization, organizationOfKey } from '../../api/identity/accounts.ts';
+import { createKeys } from '../../api/identity/keys.ts';
+import { openDatabase, type DatabasePool } from '../../platform/database.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
+
+const older = 'the pepper that is going, of this very test';
+const newer = 'the pepper that is coming, of this very test';
+let database: TestDatabase;
+let pool: DatabasePool;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = await openDatabase({
+    url: database.url,
+    poolMax: 4,
+    logger: createLogger('test', 'silent'),
+  });
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+async function newKey() {
+  const made = await createOrganization(pool, { name: 'Test', windowLimitMicro: null });
+  return { ...made, ...(await createKey(pool, older, { ...made, name: 'test' })) };
+}
+
+/** An API process that was started with these. */
+function process(pepper: string, previousPepper?: string): Access {
+  return createAccess(pool, { pepper, previousPepper, limits: { requests: 100, polls: 100 } });
+}
+
+describe('a key that was made under the pepper before', () => {
+  it('is unknown without KEY_PEPPER_PREVIOUS', async () => {
+    const { key } = await newKey();
+    expect(await process(newer).admit(key, 'requests')).toBeNull();
+  });
+
+  it('is accepted with it, and after its use without it', async () => {
+    const { key, keyId } = await newKey();
+    expect(await process(newer, older).admit(key, 'requests')).toMatchObject({ keyId, hits: 1 });
+    expect(await process(newer).admit(key, 'requests')).toMatchObject({ keyId, hits: 2 });
+    expect(await process(older).admit(key, 'requests')).toBeNull();
+  });
+
+  it('stays refused when it was revoked', async () => {
+    const { key, keyId } = await newKey();
+    await createKeys(pool, older).revoke(keyId, null);
+    expect(await process(newer, older).admit(key, 'requests')).toBeNull();
+    expect(await process(newer).admit(key, 'requests')).toBeNull();
+  });
+
+  it('is found by its organization under either', async () => {
+    const { key, organizationId } = await newKey();
+    expect(await organizationOfKey(pool, [newer, older], key)).toBe(organizationId);
+    expect(await organizationOfKey(pool, [newer], key)).toBeNull();
+  });
+});
+
+it('a key that nobody has is refused, whatever is accepted', async () => {
+  const { key } = await newKey();
+  await database.query('DELETE FROM api_key WHERE prefix = $1', [key.slice(0, 12)]);
+  expect(await process(newer, older).admit(key, 'requests')).toBeNull();
+});
+
+it('processes that are ahead and behind accept a key in turn, while they are replaced', async () => {
+  const { key } = await newKey();
+  const [behind, ahead] = [process(older, newer), process(newer, older)];
+  for (const access of [ahead, behind, behind, ahead, behind]) {
+    // oxlint-disable-next-line no-await-in-loop -- one after the other
+    expect(await access.admit(key, 'requests')).not.toBeNull();
+  }
+});
