@@ -176,9 +176,10 @@ describe('the dashboard and the alert rules', () => {
     const page: Page = new Map([...(await scrape(api)), ...(await scrape(worker))]);
     const selectors = (await readExpressions()).flatMap(selectorsOf);
     expect(selectors.length).toBeGreaterThan(60);
-    expect([
-      ...new Set(selectors.map(({ name }) => name).filter((name) => !page.has(name))),
-    ]).toEqual([]);
+    // The SDK makes it with the first task that fails; docs/runbooks/replay-failure.md has seen it.
+    const onFailure = 'temporal_workflow_task_execution_failed_total';
+    const names = new Set(selectors.map(({ name }) => name).filter((name) => name !== onFailure));
+    expect([...names].filter((name) => !page.has(name))).toEqual([]);
     // Labels of Prometheus itself, and metrics that nothing has happened to yet.
     const wrong = selectors.filter(({ name, labels }) => {
       const sample = page.get(name)?.[0];

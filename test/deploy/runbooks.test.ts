@@ -1,0 +1,64 @@
+/** An alert that wakes somebody names the page that says what to do, and the page knows the alert. */
+import { readFile } from 'node:fs/promises';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { z } from 'zod';
+
+const root = new URL('../../', import.meta.url);
+const annotations = z.object({ runbook_url: z.string() }).loose();
+const ruleFile = z.object({
+  groups: z.array(z.object({ rules: z.array(z.object({ alert: z.string(), annotations })) })),
+});
+const unitTests = z.object({
+  tests: z.array(
+    z.object({
+      alert_rule_test: z.array(
+        z.object({
+          alertname: z.string(),
+          exp_alerts: z.array(z.object({ exp_annotations: annotations })),
+        }),
+      ),
+    }),
+  ),
+});
+
+async function read(path: string): Promise<string> {
+  return readFile(new URL(path, root), 'utf8');
+}
+
+const { groups } = ruleFile.parse(parse(await read('stack/deploy/prometheus/alerts.yml')));
+const runbookOf = new Map(
+  groups
+    .flatMap(({ rules }) => rules)
+    .map(({ alert, annotations: told }) => [alert, told.runbook_url]),
+);
+
+describe('the runbook of an alert', () => {
+  it.each([...runbookOf])('%s is at %s, which names it', async (alert, url) => {
+    const [path = '', section] = url.split('#');
+    const page = await read(path);
+    expect(page).toContain(`\`${alert}\``);
+    const sections = [...page.matchAll(/^##? (.*)$/gm)].map(([, title = '']) =>
+      title.toLowerCase().replaceAll(' ', '-'),
+    );
+    if (section !== undefined) expect(sections).toContain(section);
+  });
+
+  it('is told by the unit tests of the rules as by the rules', async () => {
+    const { tests } = unitTests.parse(parse(await read('stack/deploy/prometheus/alerts.test.yml')));
+    const expected = tests
+      .flatMap((test) => test.alert_rule_test)
+      .flatMap(({ alertname, exp_alerts: alerts }) =>
+        alerts.map(({ exp_annotations: told }) => [alertname, told.runbook_url] as const),
+      );
+    expect(expected.length).toBeGreaterThan(3);
+    for (const [alert, url] of expected) expect(url, alert).toBe(runbookOf.get(alert));
+  });
+
+  it('exists for every alert that the index of the runbooks names', async () => {
+    const index = await read('docs/runbooks/README.md');
+    const alerts = [...index.matchAll(/`([A-Z][a-z]+[A-Z]\w+)`/g)].map(([, name]) => name);
+    expect(alerts.length).toBeGreaterThan(20);
+    expect(alerts.filter((name) => !runbookOf.has(name ?? ''))).toEqual([]);
+  });
+});
