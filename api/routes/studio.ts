@@ -87,7 +87,9 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
         retryAfterSeconds: 2,
       });
     }
-    await answer(ctx, { capability, job, view: deps.view });
+    // Who did not want to wait gets the ticket, however quick the job was.
+    if (waitMs === 0) answerTicket(ctx, job, deps.view);
+    else await answer(ctx, { capability, job, view: deps.view });
   }
 
   async function admit(candidate: Candidate, ctx: Context): Promise<Hearing> {
@@ -140,6 +142,11 @@ async function answer(ctx: Context, { capability, job, view }: Answer): Promise<
     } else ctx.body = { success: true, data, credits };
     return;
   }
+  answerTicket(ctx, job, view);
+}
+
+/** 202 with where to look. */
+function answerTicket(ctx: Context, job: JobRecord, view: JobView): void {
   const ticket = view.ticket(job);
   ctx.status = 202;
   ctx.set('Location', String(ticket['statusUrl']));

@@ -85,6 +85,21 @@ describe.each(['queued', 'auto'] as const)('a quick call, dispatched %s,', (disp
     expect(performance.now() - startedAt).toBeLessThan(submitLingerMs - 100);
   });
 
+  it('asked for later is answered with its ticket, even when it has already failed', async () => {
+    const ask = () =>
+      gateway.call('/api/v1/studio/image/generate', {
+        method: 'POST',
+        headers: { 'idempotency-key': 'a-goose-too-quick' },
+        body: { prompt: '[[submit:422x9]] a goose too quick', async: true },
+      });
+    const first = await ask();
+    const done = await gateway.untilDone(first.body.data.jobId);
+    expect(done.body.data.status).toBe('failed');
+    const again = await ask();
+    expect([first.status, again.status]).toEqual([202, 202]);
+    expect(again.body.data.jobId).toBe(first.body.data.jobId);
+  });
+
   it('hears of a webhook that came in at another API process', async () => {
     const other = await gateway.spawn('api', { API_PORT: '0' });
     // Its webhooks go to the first process, as behind a load balancer.

@@ -220,7 +220,6 @@ describe('Temporal', () => {
           [state],
         )
       ).length;
-    const delivered = await notified('delivered');
     await expect.poll(() => notified('received')).toBe(4);
     expect(await once(path, { prompt: 'no clock' })).toMatchObject(away);
 
@@ -239,7 +238,8 @@ describe('Temporal', () => {
     const answers = await Promise.all(running);
     expect(answers.map(({ outcome }) => outcome)).toEqual(answers.map(() => 'completed'));
     await expect.poll(() => notified('received')).toBe(0);
-    expect(await notified('delivered')).toBeGreaterThan(delivered);
+    // Late: the workflow's own look was quicker than the notification that had waited.
+    expect((await notified('delivered')) + (await notified('late'))).toBe(4);
     expect(await stack.end('api2')).toBe(0);
   });
 });
