@@ -87,8 +87,8 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
         retryAfterSeconds: 2,
       });
     }
-    // Who did not want to wait gets the ticket, however quick the job was.
-    if (waitMs === 0) answerTicket(ctx, job, deps.view);
+    // Who did not want to wait gets the ticket, however quick the job was; a repeat may get more.
+    if (waitMs === 0 && !replayed) answerTicket(ctx, job, deps.view);
     else await answer(ctx, { capability, job, view: deps.view });
   }
 
