@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream';
 import { Context } from '@temporalio/activity';
 import type { CallOutputs, JobPlan, StoredArtifact } from '../studio/job-plan.ts';
-import { toApplicationFailure } from './failures.ts';
+import { attempt } from './attempt.ts';
 import { ProviderFailure } from './providers/provider.ts';
 import { StorageFailure, type ArtifactStore } from './storage/artifacts.ts';
 import { framesOf, NotMp3Error } from './storage/mp3-stream.ts';
@@ -28,23 +28,14 @@ export interface Assembly {
   assembleOutputs: (task: AssemblyTask) => Promise<CallOutputs>;
 }
 
-const heartbeatIntervalMs = 4000;
-
 /** See `Assembly`. Done twice it gives the same object: the first write under a key wins. */
 export function createAssembly(deps: AssemblyDeps): Assembly {
   return {
     async assembleOutputs(task) {
-      const context = Context.current();
-      const beat = setInterval(() => context.heartbeat(), heartbeatIntervalMs);
-      try {
-        const artifact = await concatAudio(deps, task, context.cancellationSignal);
-        const { callIndex } = task;
-        return { callIndex, artifacts: [artifact], data: null, delivered: 0, error: null };
-      } catch (error) {
-        throw toApplicationFailure(error);
-      } finally {
-        clearInterval(beat);
-      }
+      const { cancellationSignal } = Context.current();
+      const artifact = await attempt(() => concatAudio(deps, task, cancellationSignal));
+      const { callIndex } = task;
+      return { callIndex, artifacts: [artifact], data: null, delivered: 0, error: null };
     },
   };
 }

@@ -5,8 +5,9 @@ import { assert } from '../domain/assert.ts';
 import type { Json } from '../domain/json.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { CallOutputs, CallRoute, Meter, OutputSpec } from '../studio/job-plan.ts';
+import { attempt } from './attempt.ts';
 import { storeResult } from './call-results.ts';
-import { jobSettledBefore, toApplicationFailure } from './failures.ts';
+import { jobSettledBefore } from './failures.ts';
 import type { CallEars } from './call-ears.ts';
 import type { CallSlots } from './call-slots.ts';
 import { storageReference, type Inputs } from './inputs.ts';
@@ -89,7 +90,6 @@ export interface ProviderCalls {
 
 /** A look at, or a cancel of, queued work is a short exchange. */
 const lookTimeoutMs = 45_000;
-const heartbeatIntervalMs = 4000;
 
 /** See `ProviderCalls`. */
 export function createProviderCalls(deps: ProviderCallsDeps): ProviderCalls {
@@ -285,17 +285,4 @@ function patiently<Result>(step: () => Promise<Result>): Promise<Result> {
 
 function callOf(task: CallTask): CallName {
   return { jobId: task.jobId, callIndex: task.callIndex };
-}
-
-/** Runs one attempt with a heartbeat, and turns its failure into one that the workflow understands. */
-async function attempt<Outcome>(run: () => Promise<Outcome>): Promise<Outcome> {
-  const context = Context.current();
-  const beat = setInterval(() => context.heartbeat(), heartbeatIntervalMs);
-  try {
-    return await run();
-  } catch (error) {
-    throw toApplicationFailure(error);
-  } finally {
-    clearInterval(beat);
-  }
 }
