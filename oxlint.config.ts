@@ -35,7 +35,11 @@ export const graph: Readonly<Record<string, Edge>> = {
   },
 };
 /** Files whose values may be imported even where the folder is otherwise type-only. */
-const published = ['!**/workflows/contract.ts'];
+const published = [
+  '!**/workflows/contract.ts',
+  '!**/studio/call-task.ts',
+  '!**/studio/job-charge.ts',
+];
 /** Composition roots, free to import what they wire together. */
 const entryPoints = ['api/main.ts', 'worker/main.ts'];
 

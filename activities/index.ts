@@ -9,6 +9,7 @@ import { createAssembly, type Assembly } from './assembly.ts';
 import type { CallEars } from './call-ears.ts';
 import type { CallSlots } from './call-slots.ts';
 import { loadDocuments } from './documents.ts';
+import { createJobAtOnce, type JobAtOnce } from './job-at-once.ts';
 import { createJobMoves, type JobMoves } from './job-moves.ts';
 import type { JobNews } from './job-news.ts';
 import { createJobReads } from './job-reads.ts';
@@ -46,14 +47,17 @@ export interface ActivityDeps {
 }
 
 /** Activities of the Studio queue, of the provider queues and of the webhook queue. */
-export type Activities = JobMoves & ProviderCalls & Assembly & Deliveries;
+export type Activities = JobMoves & ProviderCalls & JobAtOnce & Assembly & Deliveries;
 
 /** See `Activities`. */
 export function createActivities(deps: ActivityDeps): Activities {
   const reads = createJobReads(deps.pool, (outputs) => loadDocuments(deps.storage, outputs));
+  const moves = createJobMoves(deps);
+  const calls = createProviderCalls(deps);
   return {
-    ...createJobMoves(deps),
-    ...createProviderCalls(deps),
+    ...moves,
+    ...calls,
+    ...createJobAtOnce({ moves, calls, logger: deps.logger }),
     ...createAssembly(deps),
     ...createDeliveries({
       ...deps,

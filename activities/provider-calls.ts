@@ -4,8 +4,9 @@ import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/comm
 import { assert } from '../domain/assert.ts';
 import type { Json } from '../domain/json.ts';
 import type { Logger } from '../platform/logger.ts';
-import type { CallOutputs, CallRoute, Meter, OutputSpec } from '../studio/job-plan.ts';
 import { attempt } from './attempt.ts';
+import type { CallTask } from '../studio/call-task.ts';
+import type { CallOutputs } from '../studio/job-plan.ts';
 import { storeResult } from './call-results.ts';
 import { jobSettledBefore } from './failures.ts';
 import type { CallEars } from './call-ears.ts';
@@ -24,22 +25,6 @@ import {
   type Submitted,
 } from './providers/provider.ts';
 import type { ArtifactStore } from './storage/artifacts.ts';
-
-/** One call, as its activities need it. */
-export interface CallTask {
-  jobId: string;
-  organizationId: string;
-  callIndex: number;
-  routeIndex: number;
-  route: CallRoute;
-  output: OutputSpec;
-  meter: Meter;
-  quantity: number;
-  /** The earlier result that the call works on, and the input field that is to name it. */
-  source: { field: string; storageKey: string } | null;
-  /** How long a submit stays to hear the end of a quick call (see `JobPlan.lingerMs`). */
-  lingerMs: number;
-}
 
 /** A call that was taken. */
 export type SubmitOutcome =

@@ -15,6 +15,8 @@ const cache = new URL('.cache/', root);
 const inputs = [
   'workflows/**/*.ts',
   'domain/**/*.ts',
+  'studio/call-task.ts',
+  'studio/job-charge.ts',
   'platform/failure-converter.ts',
   'package-lock.json',
 ];
@@ -59,13 +61,17 @@ export async function bundleWorkflows(
   { workflowsPath, interceptorPaths = [] }: BundleSources = {},
   options: BundleOptions = { encodeFailures: false },
 ): Promise<{ code: string }> {
+  const workflows = workflowsPath ?? fileURLToPath(new URL('workflows/index.ts', root));
+  // The first is asked first: with the stack of whoever asked.
+  const interceptors = [
+    ...interceptorPaths,
+    fileURLToPath(new URL('workflows/request-context.ts', root)),
+  ];
   const { code } = await bundleWorkflowCode({
-    workflowsPath: workflowsPath ?? fileURLToPath(new URL('workflows/index.ts', root)),
-    workflowInterceptorModules: [
-      // The first is asked first: with the stack of whoever asked.
-      ...interceptorPaths,
-      fileURLToPath(new URL('workflows/request-context.ts', root)),
-    ],
+    workflowsPath: workflows,
+    workflowInterceptorModules: interceptors,
+    // Evaluated once per process instead of once per workflow: no module of ours keeps anything.
+    preloadModules: [workflows, ...interceptors],
     ...(options.encodeFailures && { failureConverterPath }),
     logger: {
       log: () => {},

@@ -3,7 +3,10 @@
  * tells. While the outcome is unknown nothing is sent again and nothing is given up (design §3.5, §3.6).
  */
 import { ApplicationFailure, condition } from '@temporalio/workflow';
+import type { Sent } from '../activities/job-at-once.ts';
 import type { CollectOutcome, CollectTask, SubmitOutcome } from '../activities/provider-calls.ts';
+import type { ActivityWord } from '../domain/activity-word.ts';
+import { callTaskOf, type CallTask } from '../studio/call-task.ts';
 import type { CallOutputs, JobPlan, PlannedCall } from '../studio/job-plan.ts';
 import type { CallDesk } from './call-desk.ts';
 import { clock, type JobProgress } from './job-progress.ts';
@@ -18,6 +21,8 @@ export interface CallContext {
   deadlineAtMs: number;
   /** Storage key of the earlier result that the call works on, if it does. */
   inputKey?: string;
+  /** What came of asking the first route, where the job's first step has done that. */
+  sent?: Sent | null;
 }
 
 /** The handle of a call, and whether it was learnt from a notification alone. */
@@ -53,12 +58,14 @@ function fail(code: string, message: string): never {
  * @throws ApplicationFailure with a code of the error table
  */
 export async function runCall(context: CallContext, call: PlannedCall): Promise<CallOutputs> {
+  let { sent } = context;
   for (let looksHeeded = 0; ;) {
     // Each round follows the wait before it.
-    const outputs = await tryRoutes(context, call, looksHeeded);
+    const outputs = await tryRoutes({ ...context, sent: sent ?? null }, call, looksHeeded);
     if (outputs) return outputs;
     await awaitResume(context, call, looksHeeded);
     looksHeeded = context.desk.looksAsked;
+    sent = null;
   }
 }
 
@@ -72,7 +79,8 @@ async function tryRoutes(
   let paused = false;
   for (const routeIndex of call.routes.keys()) {
     if (context.desk.cancelRequested) fail('CANCELED', 'canceled before the provider was asked');
-    const running = { ...context, call, routeIndex, looksHeeded };
+    const sent = routeIndex === 0 ? (context.sent ?? null) : null;
+    const running = { ...context, call, routeIndex, looksHeeded, sent };
     // Routes are tried one after the other: that is the point.
     const submitted = await submit(running);
     if (submitted.kind === 'outputs') return submitted.outputs;
@@ -120,11 +128,22 @@ async function submit(running: RunningCall): Promise<Submitted> {
   const task = taskOf(running);
   // A provider that answers with the result itself works while we wait: not in a workflow task.
   if (plan.dispatch === 'auto' && task.route.notifies) {
-    const tried = await attemptSubmit(running, () => atOnce.submitCallAtOnce(task));
+    const sent = running.sent ?? (await attempted(atOnce.submitCallAtOnce(task)));
+    const tried = await understand(running, sent);
     if (tried.kind !== 'refused' || tried.again === 'never') return tried;
     if (await canceledWithin(running, tried.again)) return tried;
   }
-  return attemptSubmit(running, () => callActivities(plan, call, routeIndex).submitCall(task));
+  const { submitCall } = callActivities(plan, call, routeIndex);
+  return understand(running, await attempted(submitCall(task)));
+}
+
+/** A submit's end, a failure included. */
+async function attempted(submitting: Promise<SubmitOutcome>): Promise<Sent> {
+  try {
+    return await submitting;
+  } catch (error) {
+    return { kind: 'failed', word: failureOf(error) };
+  }
 }
 
 /** Waits; true as soon as the job is to be canceled. */
@@ -133,34 +152,30 @@ async function canceledWithin({ desk }: RunningCall, waitMs: number): Promise<bo
   return condition(() => desk.cancelRequested, waitMs, { summary: 'asked again after this' });
 }
 
-async function attemptSubmit(
-  running: RunningCall,
-  send: () => Promise<SubmitOutcome>,
-): Promise<Submitted> {
-  const { call, routeIndex, desk, progress } = running;
-  try {
-    const taken = await send();
-    if (taken.kind !== 'operation') return taken;
-    if (taken.endHeard) desk.bringNews(call.index, taken.operation.id);
-    return { kind: 'handle', handle: { operation: taken.operation, adopted: false } };
-  } catch (error) {
-    const failure = failureOf(error);
-    const { message } = failure;
-    // No room is not the provider's word: the queue has the next.
-    if (failure.type === 'PROVIDER_BUSY') return { kind: 'refused', message, again: 0 };
-    progress.failed(call.index, `submit: ${message}`);
-    if (failure.type === 'PROVIDER_NOT_ACCEPTED') {
-      const again = failure.final ? 'never' : (failure.retryAfterMs ?? refusalWaitMs);
-      return { kind: 'refused', message, again };
-    }
-    // A timeout of the activity says as little as a broken connection.
-    if (failure.type === 'OUTCOME_UNKNOWN' || failure.type === null) {
-      if (!call.routes[routeIndex]?.notifies) fail('OUTCOME_UNKNOWN', failure.message);
-      const id = await awaitAdoption(running);
-      return { kind: 'handle', handle: { operation: { id }, adopted: true } };
-    }
-    throw error;
+/** What a submit's end means for its call. */
+async function understand(running: RunningCall, sent: Sent): Promise<Submitted> {
+  if (sent.kind === 'failed') return understandFailure(running, sent.word);
+  if (sent.kind !== 'operation') return sent;
+  const { operation, endHeard } = sent;
+  if (endHeard) running.desk.bringNews(running.call.index, operation.id);
+  return { kind: 'handle', handle: { operation, adopted: false } };
+}
+
+async function understandFailure(running: RunningCall, word: ActivityWord): Promise<Submitted> {
+  const { call, routeIndex, progress } = running;
+  const { type, message } = word;
+  // No room is not the provider's word: the queue has the next.
+  if (type === 'PROVIDER_BUSY') return { kind: 'refused', message, again: 0 };
+  progress.failed(call.index, `submit: ${message}`);
+  if (type === 'PROVIDER_NOT_ACCEPTED') {
+    const again = word.final ? 'never' : (word.retryAfterMs ?? refusalWaitMs);
+    return { kind: 'refused', message, again };
   }
+  // A timeout of the activity says as little as a broken connection.
+  if (type !== 'OUTCOME_UNKNOWN' && type !== null) return fail(type, message);
+  if (!call.routes[routeIndex]?.notifies) fail('OUTCOME_UNKNOWN', message);
+  const id = await awaitAdoption(running);
+  return { kind: 'handle', handle: { operation: { id }, adopted: true } };
 }
 
 /** Waits for the notification that names the operation whose submit was never answered. */
@@ -266,23 +281,6 @@ async function cancel(running: RunningCall, handle: Handle): Promise<void> {
   }
 }
 
-function taskOf(running: RunningCall) {
-  const { plan, call, routeIndex } = running;
-  const route = call.routes[routeIndex];
-  if (!route) return fail('PROVIDER_ERROR', 'the plan has no such route');
-  return {
-    jobId: plan.jobId,
-    organizationId: plan.organizationId,
-    callIndex: call.index,
-    routeIndex,
-    route,
-    output: call.output,
-    meter: call.meter,
-    quantity: call.quantity,
-    source:
-      call.inputFrom && running.inputKey !== undefined
-        ? { field: call.inputFrom.field, storageKey: running.inputKey }
-        : null,
-    lingerMs: plan.lingerMs,
-  };
+function taskOf(running: RunningCall): CallTask {
+  return callTaskOf(running.plan, running) ?? fail('PROVIDER_ERROR', 'the plan has no such route');
 }

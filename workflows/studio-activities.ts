@@ -7,16 +7,19 @@ import {
   type ActivityOptions,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.ts';
+import { wordOf, type ActivityWord } from '../domain/activity-word.ts';
 import type { JobPlan, PlannedCall } from '../studio/job-plan.ts';
 
 type JobMoves = Pick<Activities, 'reserveJob' | 'settleJob' | 'markVerifying'>;
 type ProviderCalls = Pick<Activities, 'submitCall' | 'collectCall' | 'cancelCall'>;
 
 /**
- * A submit in the workflow task: one attempt, for whatever does not work at once belongs on the provider's
- * queue. Longer than the submit of any provider that queues work itself.
+ * A submit, or a whole quick job, in the workflow task: one attempt, for whatever does not work at once
+ * is done part by part. Longer than the submit of any provider that queues work itself.
  */
-export const atOnce = proxyLocalActivities<Pick<Activities, 'submitCallAtOnce'>>({
+export const atOnce = proxyLocalActivities<
+  Pick<Activities, 'submitCallAtOnce' | 'reserveSubmitCharge'>
+>({
   startToCloseTimeout: '90s',
   scheduleToCloseTimeout: '90s',
   retry: { maximumAttempts: 1 },
@@ -92,29 +95,9 @@ function callsOf(submitting: ProviderCalls, looking: ProviderCalls): ProviderCal
 }
 
 /** What a failed activity said, local or not. */
-export interface ActivityWord {
-  /** Null for a timeout. */
-  type: string | null;
-  message: string;
-  /** Whether the same would fail again. */
-  final: boolean;
-  /** When the provider wants to be asked again, if it said so. */
-  retryAfterMs: number | null;
-}
-
-/** See `ActivityWord`. */
 export function failureOf(error: unknown): ActivityWord {
   const cause = error instanceof ActivityFailure ? error.cause : error;
-  if (cause instanceof ApplicationFailure) {
-    const { type, message, nonRetryable } = cause;
-    const retryAfterMs = retryAfterOf(cause.details?.[0]);
-    return { type: type ?? null, message, final: nonRetryable ?? false, retryAfterMs };
-  }
+  if (cause instanceof ApplicationFailure) return wordOf(cause);
   const message = error instanceof Error ? error.message : String(error);
   return { type: null, message, final: false, retryAfterMs: null };
-}
-
-function retryAfterOf(detail: unknown): number | null {
-  const told = typeof detail === 'object' && detail !== null && 'retryAfterMs' in detail;
-  return told && typeof detail.retryAfterMs === 'number' ? detail.retryAfterMs : null;
 }

@@ -13,7 +13,10 @@ import {
   startChild,
   upsertSearchAttributes,
 } from '@temporalio/workflow';
+import type { AtOnce, Sent } from '../activities/job-at-once.ts';
+import type { SettleVerdict } from '../activities/ledger/ledger.ts';
 import type { ErrorCode } from '../domain/errors.ts';
+import { chargeMicroOf } from '../studio/job-charge.ts';
 import type { CallOutputs, JobPlan, PlannedCall } from '../studio/job-plan.ts';
 import { openCallDesk, type CallDesk } from './call-desk.ts';
 import {
@@ -25,7 +28,7 @@ import {
 } from './contract.ts';
 import { createJobProgress, type JobProgress } from './job-progress.ts';
 import { runCall, type CallContext } from './provider-call.ts';
-import { admission, assembly, failureOf, settlement } from './studio-activities.ts';
+import { admission, assembly, atOnce, failureOf, settlement } from './studio-activities.ts';
 
 /** Runs a Studio job to its settlement. Fails with the code that the caller sees. */
 export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
@@ -35,10 +38,13 @@ export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
 
 async function runJob(plan: JobPlan, desk: CallDesk): Promise<JobOutcome> {
   const progress = createJobProgress(plan);
-  let outputs: CallOutputs[];
+  let outputs: CallOutputs[] = [];
+  let settled: SettleVerdict | null;
   try {
     progress.show(null, 'reserving');
-    const admitted = await admission.reserveJob(plan);
+    const begun = await begin(plan);
+    const { admitted, sent } = begun;
+    ({ settled } = begun);
     if (admitted.verdict !== 'reserved') {
       return outcome(plan, {
         status: 'refused',
@@ -49,18 +55,40 @@ async function runJob(plan: JobPlan, desk: CallDesk): Promise<JobOutcome> {
     }
     // A reset workflow reserves again what was settled long ago: nothing may be sent for it any more.
     if (admitted.state !== 'reserved') return await settledBefore(plan, admitted.state);
-    outputs = await assemble(plan, await runCalls(plan, { desk, progress }));
+    if (!settled) outputs = await assemble(plan, await runCalls(plan, { desk, progress, sent }));
   } catch (error) {
     progress.show(null, 'releasing');
     return release(plan, error);
   }
   progress.show(null, 'charging');
-  return charge(plan, outputs);
+  return finish(plan, settled ?? (await charge(plan, outputs)));
 }
 
 interface Running {
   desk: CallDesk;
   progress: JobProgress;
+  /** What came of the job's only call, where its first step has sent it. */
+  sent: Sent | null;
+}
+
+/** Reserves; a job of one quick call goes as far as it comes in the same step. */
+async function begin(plan: JobPlan): Promise<AtOnce> {
+  if (isQuick(plan)) {
+    try {
+      return await atOnce.reserveSubmitCharge(plan);
+    } catch (error) {
+      // What it did is on record, and found there: the same, part by part.
+      log.warn('the job did not run at once', { error: String(error) });
+    }
+  }
+  return { admitted: await admission.reserveJob(plan), sent: null, settled: null };
+}
+
+/** One call, to a provider that queues work itself and tells of its end. */
+function isQuick(plan: JobPlan): boolean {
+  const [call, another] = plan.calls;
+  if (plan.dispatch !== 'auto' || another || plan.assembly) return false;
+  return call?.routes[0]?.notifies === true;
 }
 
 /** Runs all calls; one that fails leaves the others' results standing, unless none delivered. */
@@ -100,13 +128,6 @@ function isStep(plan: JobPlan, callIndex: number): boolean {
   return plan.calls.some((call) => call.inputFrom?.callIndex === callIndex);
 }
 
-/** A step is paid for together with what was made from it. */
-function wasOfUse(plan: JobPlan, outputs: CallOutputs[], callIndex: number): boolean {
-  return plan.calls
-    .filter((call) => call.inputFrom?.callIndex === callIndex)
-    .every((call) => (outputs[call.index]?.artifacts.length ?? 0) > 0);
-}
-
 /** Makes one artifact of the calls' artifacts where the plan says so; it follows them as an output. */
 async function assemble(plan: JobPlan, outputs: CallOutputs[]): Promise<CallOutputs[]> {
   if (!plan.assembly) return outputs;
@@ -125,22 +146,21 @@ async function settledBefore(plan: JobPlan, state: string): Promise<JobOutcome> 
     return outcome(plan, { status: 'failed', billing: 'released', reason: 'JOB_LOST' });
   }
   // Settling again changes nothing and tells what was charged.
-  return charge(plan, []);
+  return finish(plan, await charge(plan, []));
 }
 
-async function charge(plan: JobPlan, outputs: CallOutputs[]): Promise<JobOutcome> {
-  const chargeMicro = plan.calls.reduce((sum, call) => {
-    if (!wasOfUse(plan, outputs, call.index)) return sum;
-    const delivered = outputs[call.index]?.delivered ?? 0;
-    return sum + Math.min(delivered, call.quantity) * call.unitPriceMicro;
-  }, 0);
-  const settled = await settlement.settleJob({
+async function charge(plan: JobPlan, outputs: CallOutputs[]): Promise<SettleVerdict> {
+  return settlement.settleJob({
     ...nameOf(plan),
     status: 'completed',
-    chargeMicro,
+    chargeMicro: chargeMicroOf(plan, outputs),
     outputs,
     error: null,
   });
+}
+
+/** The end of a job that was charged, or should have been. */
+async function finish(plan: JobPlan, settled: SettleVerdict): Promise<JobOutcome> {
   await tellCaller(plan);
   // A sweeper that took the job for lost has released it: then nothing is charged, and that is said.
   if (settled.verdict === 'not_reserved' || settled.state !== 'charged') {

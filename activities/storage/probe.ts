@@ -51,9 +51,9 @@ async function probePicture(path: string): Promise<Probe | null> {
     const { format, width, height } = await image.metadata();
     const extension = pictures[format ?? ''];
     if (!extension || !width || !height) return null;
-    // Sampling the last row needs all before it, so a truncated file fails here, not at the customer's.
+    // The last pixel needs all before it, so a truncated file fails here, not at the customer's.
     await image
-      .resize(8, 8, { fit: 'fill', kernel: 'nearest', fastShrinkOnLoad: false })
+      .extract({ left: width - 1, top: height - 1, width: 1, height: 1 })
       .raw()
       .toBuffer();
     return { extension, width, height, durationSeconds: null, hasAudio: null };

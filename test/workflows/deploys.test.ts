@@ -64,8 +64,8 @@ async function expectPaidOnce(jobs: string[]): Promise<void> {
 const moreSteps = (guard: string): SourceChange[] => [
   {
     file: 'studio-job.ts',
-    from: '    outputs = await assemble(plan,',
-    to: `    if (${guard}) await settlement.markVerifying(plan.jobId);\n    outputs = await assemble(plan,`,
+    from: '    if (!settled) outputs = await assemble(plan,',
+    to: `    if (${guard}) await settlement.markVerifying(plan.jobId);\n    if (!settled) outputs = await assemble(plan,`,
   },
   { file: 'studio-job.ts', from: '  ApplicationFailure,', to: '  ApplicationFailure,\n  patched,' },
 ];

@@ -104,7 +104,7 @@ describe('a change of the job body', () => {
     [
       'that comes before the reservation',
       before(
-        '    const admitted = await admission.reserveJob(plan);',
+        '    const begun = await begin(plan);',
         '    await settlement.markVerifying(plan.jobId);',
       ),
       { expected: 'local activity reserveJob', got: 'local activity markVerifying' },
@@ -121,7 +121,7 @@ describe('a change of the job body', () => {
     ],
   ])('%s does not replay, and the place is named', async (_name, change, wanted) => {
     const bundle = await bundleChanged([change], [recorderPath]);
-    const run = (await readHistories()).find(({ name }) => name === 'imageGenerate.completed');
+    const run = (await readHistories()).find(({ name }) => name === 'dialogueGenerate.completed');
     if (!run) throw new Error('the history is recorded');
     expect(await replays(bundle, run)).toBe(false);
     const found = await explain(bundle, run);

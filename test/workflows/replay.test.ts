@@ -41,14 +41,15 @@ describe('a delivery of a webhook', () => {
 
 describe('a workflow whose steps changed', () => {
   it.each([
-    ['settleJob', 'settleJobLater'],
-    ['reserveJob', 'reserveCredits'],
-    ['submitCallAtOnce', 'sendCallAtOnce'],
-  ])('does not replay: %s → %s', async (from, to) => {
+    ['imageGenerate.completed', 'reserveSubmitCharge', 'reserveSubmitSettle'],
+    ['dialogueGenerate.completed', 'settleJob', 'settleJobLater'],
+    ['dialogueGenerate.completed', 'reserveJob', 'reserveCredits'],
+    ['musicGenerate.completed', 'submitCallAtOnce', 'sendCallAtOnce'],
+  ])('does not replay %s: %s → %s', async (name, from, to) => {
     const { code } = await loadWorkflowBundle();
     const changed = code.replaceAll(`.${from}(`, `.${to}(`).replaceAll(`.${from},`, `.${to},`);
     expect(changed).not.toBe(code);
-    const run = recorded.find((entry) => entry.name === 'imageGenerate.completed');
+    const run = recorded.find((entry) => entry.name === name);
     if (!run) throw new Error('the history is recorded');
     await expect(
       Worker.runReplayHistory({ workflowBundle: { code: changed } }, run.history, run.workflowId),
