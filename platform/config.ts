@@ -96,6 +96,10 @@ const variables = z.object({
   TEMPORAL_TLS_KEY_PATH: z.string().optional(),
   TEMPORAL_TLS_CA_PATH: z.string().optional(),
   TEMPORAL_API_KEY: z.string().optional(),
+  /** Workflows that a process starts at the same time; the others wait their turn. */
+  TEMPORAL_STARTS_MAX: count(1, 10_000).default(64),
+  /** How long a job waits for its turn; after that its request is refused, and nothing was started. */
+  TEMPORAL_START_WAIT_MS: count(0, 600_000).default(20_000),
   /** `id:key,…`: keys that seal what Temporal keeps, newest first (docs/payload-encryption.md). */
   PAYLOAD_KEYS: payloadKeys,
   /** False: the keys only open what was sealed before. */

@@ -103,7 +103,8 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
       if (url !== null) await webhooks.add({ jobId: plan.jobId, organizationId, url });
       return await deps.admission.admit(plan);
     } catch (error) {
-      const refused = error instanceof GatewayError && error.code !== 'SERVICE_UNAVAILABLE';
+      // What names a job may run all the same; any other refusal has started nothing.
+      const refused = error instanceof GatewayError && error.body?.['jobId'] === undefined;
       if (refused && url !== null) await webhooks.drop(planned.jobId);
       if (refused && ctx.headers['idempotency-key'] !== undefined) {
         await deps.idempotency.giveBack(organizationId, planned.jobId);

@@ -15,6 +15,7 @@ import { publicBaseUrl } from '../../activities/services.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
 import { correlate } from '../../platform/correlation.ts';
+import { createTurns, type Turns } from '../../platform/turns.ts';
 import type { JobPlan } from '../../studio/job-plan.ts';
 import { studioTaskQueue, workflowIdOf, type JobOutcome } from '../../workflows/contract.ts';
 import { hear, type Hearing } from './hearing.ts';
@@ -56,6 +57,8 @@ const startTimeoutMs = 10_000;
 
 /** See `Admission`. */
 export function createAdmission(deps: AdmissionDeps): Admission {
+  const turns = createTurns(deps.config.TEMPORAL_STARTS_MAX);
+
   /** The verdict of a workflow whose first task ran elsewhere. */
   async function remoteVerdict(plan: JobPlan): Promise<ReserveVerdict | null> {
     const handle = deps.client.workflow.getHandle(workflowIdOf(plan.jobId));
@@ -76,7 +79,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       correlate({ jobId: plan.jobId, workflowId: workflowIdOf(plan.jobId) });
       const heard = hear(deps.news, plan.jobId);
       try {
-        const { eager } = await start(deps, plan);
+        const { eager } = await startInTurn({ ...deps, turns }, plan);
         const event = await heard.next(eager ? localVerdictWaitMs : 0);
         if (event?.kind === 'verdict') throwRefusal(event.verdict);
         else if (event === null) {
@@ -117,6 +120,27 @@ async function heardEnd(heard: Hearing, waitMs: number): Promise<void> {
     // oxlint-disable-next-line no-await-in-loop -- one piece of news after the other
     const event = await heard.next(leftMs);
     if (event === null || event.kind === 'done') return;
+  }
+}
+
+/**
+ * Starts the workflow when its turn comes. More starts at once only make each other late, until
+ * Temporal takes none of them in time; whoever is turned away here has started nothing.
+ */
+async function startInTurn(
+  deps: AdmissionDeps & { turns: Turns },
+  plan: JobPlan,
+): Promise<{ eager: boolean }> {
+  const end = await deps.turns.take(deps.config.TEMPORAL_START_WAIT_MS);
+  if (!end) {
+    throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many jobs wait to be started.', {
+      retryAfterSeconds: 2,
+    });
+  }
+  try {
+    return await start(deps, plan);
+  } finally {
+    end();
   }
 }
 

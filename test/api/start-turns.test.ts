@@ -1,0 +1,79 @@
+/** More jobs than Temporal can be asked to start at the same time. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+const path = '/api/v1/studio/image/generate';
+let gateway: TestGateway;
+const startWith = async (env: Record<string, string>): Promise<void> => {
+  gateway = await startGateway({ sandboxEnv: { SANDBOX_TINY_MEDIA: '1' }, env });
+};
+afterEach(() => gateway.expectSettled());
+
+const generateMany = async (count: number, prompt: string) => {
+  const caller = await gateway.newCaller({ credits: 1000 });
+  const answers = await Promise.all(
+    Array.from({ length: count }, () =>
+      gateway.call(path, { key: caller.key, body: { prompt } }),
+    ),
+  );
+  return { caller, answers };
+};
+
+describe('starts that take turns', () => {
+  beforeAll(() => startWith({ TEMPORAL_STARTS_MAX: '1' }));
+  afterAll(() => gateway.close());
+
+  it('all come to be', async () => {
+    const { answers } = await generateMany(12, 'a patient crane');
+    expect(answers.map(({ status }) => status)).toEqual(Array(12).fill(200));
+    expect(await gateway.sandbox.submits({ match: 'a patient crane' })).toHaveLength(12);
+  });
+});
+
+describe('a start whose turn does not come', () => {
+  beforeAll(() => startWith({ TEMPORAL_STARTS_MAX: '1', TEMPORAL_START_WAIT_MS: '1' }));
+  afterAll(() => gateway.close());
+
+  it('is refused with when to come back; it starts nothing, moves nothing and holds no key', async () => {
+    const { caller, answers } = await generateMany(12, 'an impatient crane');
+    const refused = answers.filter(({ status }) => status === 503);
+    const served = answers.filter(({ status }) => status === 200);
+    expect(served.length).toBeGreaterThanOrEqual(1);
+    expect(refused.length).toBeGreaterThanOrEqual(1);
+    expect(served.length + refused.length).toBe(12);
+    for (const answer of refused) {
+      expect(answer.headers.get('retry-after')).toBe('2');
+      expect(answer.body).toEqual({
+        error: 'SERVICE_UNAVAILABLE',
+        message: 'Too many jobs wait to be started.',
+        requestId: expect.any(String),
+      });
+    }
+    const jobs = await gateway.database.query('SELECT 1 FROM job WHERE organization_id = $1', [
+      caller.organizationId,
+    ]);
+    expect(jobs).toHaveLength(served.length);
+    expect(await gateway.sandbox.submits({ match: 'an impatient crane' })).toHaveLength(
+      served.length,
+    );
+  });
+
+  it('leaves its Idempotency-Key to the next attempt', async () => {
+    const caller = await gateway.newCaller({ credits: 1000 });
+    const keyed = (index: number) =>
+      gateway.call(path, {
+        key: caller.key,
+        body: { prompt: `crane ${index}` },
+        headers: { 'idempotency-key': `crane-${index}` },
+      });
+    const indexes = Array.from({ length: 12 }, (_, index) => index);
+    const first = await Promise.all(indexes.map(keyed));
+    const refused = indexes.filter((index) => first[index]?.status === 503);
+    expect(refused.length).toBeGreaterThanOrEqual(1);
+    for (const index of refused) {
+      const again = await keyed(index);
+      expect(again.status).toBe(200);
+      expect(again.headers.get('idempotent-replayed')).toBeNull();
+    }
+  });
+});
