@@ -19,13 +19,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createArtifactStore } from '../../activities/storage/artifacts.ts';
 import { openLocalDisk } from '../../activities/storage/local-disk.ts';
 import { newId } from '../../domain/ids.ts';
-import {
-  createOutbound,
-  isPublicAddress,
-  OutboundError,
-  type Outbound,
-  type ResolveName,
-} from '../../platform/outbound.ts';
+import { isPublicAddress, type ResolveName } from '../../platform/outbound-addresses.ts';
+import { createOutbound, OutboundError, type Outbound } from '../../platform/outbound.ts';
 
 const limits = { bytesMax: 1_000_000, timeoutMs: 5000 };
 const refused = { name: 'OutboundError', reason: 'refused' };
