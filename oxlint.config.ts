@@ -73,8 +73,8 @@ export default defineConfig({
   rules: {
     'import/no-cycle': 'error',
     'import/no-named-as-default': 'off',
-    'max-lines': ['error', { max: 300, skipBlankLines: true, skipComments: true }],
-    'max-lines-per-function': ['error', { max: 70, skipBlankLines: true, skipComments: true }],
+    'max-lines': ['error', { max: 300 }],
+    'max-lines-per-function': ['error', { max: 70 }],
     'max-params': ['error', { max: 3 }],
     'typescript/consistent-type-imports': 'error',
     'typescript/no-explicit-any': 'error',

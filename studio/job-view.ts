@@ -33,21 +33,6 @@ export function createJobView(deps: {
     return { statusUrl, cancelUrl: `${statusUrl}/cancel` };
   };
 
-  /** Signs all URLs of a job first, so that its presentation need not wait. */
-  async function signedUrls(
-    outputs: CallOutputs[],
-    ttlMs: number,
-  ): Promise<(artifact: StoredArtifact) => string> {
-    const artifacts = outputs.flatMap((output) => output.artifacts);
-    const urls = await Promise.all(artifacts.map((artifact) => deps.urlOf(artifact, ttlMs)));
-    const byKey = new Map(artifacts.map(({ storageKey }, index) => [storageKey, urls[index]]));
-    return ({ storageKey }) => {
-      const url = byKey.get(storageKey);
-      assert(url, 'a job shows only what it made');
-      return url;
-    };
-  }
-
   async function result(job: JobRecord): Promise<Record<string, unknown> | null> {
     const capability = findCapability(job.type);
     if (!capability || job.status !== 'completed' || !job.outputs) return null;
@@ -57,7 +42,9 @@ export function createJobView(deps: {
       model: job.model,
       outputs: job.outputs,
       ...ends,
-      urlOf: await signedUrls(ends.urlsHaveEnded ? [] : job.outputs, urlTtlMs),
+      urlOf: await signedUrls(ends.urlsHaveEnded ? [] : job.outputs, (artifact) =>
+        deps.urlOf(artifact, urlTtlMs),
+      ),
       documentOf: ({ storageKey }) => job.documents?.get(storageKey) ?? null,
     });
   }
@@ -94,6 +81,21 @@ export function createJobView(deps: {
       cost: creditsFromMicro(costOf(job)),
       remaining: creditsFromMicro(job.available),
     }),
+  };
+}
+
+/** Signs all URLs of a job first, so that its presentation need not wait. */
+async function signedUrls(
+  outputs: CallOutputs[],
+  sign: (artifact: StoredArtifact) => Promise<string>,
+): Promise<(artifact: StoredArtifact) => string> {
+  const artifacts = outputs.flatMap((output) => output.artifacts);
+  const urls = await Promise.all(artifacts.map((artifact) => sign(artifact)));
+  const byKey = new Map(artifacts.map(({ storageKey }, index) => [storageKey, urls[index]]));
+  return ({ storageKey }) => {
+    const url = byKey.get(storageKey);
+    assert(url, 'a job shows only what it made');
+    return url;
   };
 }
 

@@ -69,6 +69,28 @@ export function addOrganizationRoutes(router: Router<RequestState>, pool: Databa
     ctx.body = { success: true, data: organizationView(record) };
   });
 
+  addStatusRoutes(router, pool);
+
+  router.put('/organizations/:organizationId/window-allowance', async (ctx) => {
+    const { credits, ...by } = await parseBody(ctx, newAllowance);
+    const organizationId = idParam(ctx, 'organizationId', 'organization');
+    await pool.transaction(async (connection) => {
+      await setWindowLimit(connection, organizationId, microOf(credits));
+      await recordAction(connection, {
+        ...by,
+        action: 'window_allowance.set',
+        organizationId,
+        subject: organizationId,
+        details: { credits },
+        requestId: ctx.state.requestId,
+      });
+    });
+    const record = await readOrganization(pool, organizationId);
+    ctx.body = { success: true, data: organizationView(record) };
+  });
+}
+
+function addStatusRoutes(router: Router<RequestState>, pool: DatabasePool): void {
   for (const [verb, status] of [
     ['suspend', 'suspended'],
     ['activate', 'active'],
@@ -90,24 +112,6 @@ export function addOrganizationRoutes(router: Router<RequestState>, pool: Databa
       ctx.body = { success: true, data: organizationView(record) };
     });
   }
-
-  router.put('/organizations/:organizationId/window-allowance', async (ctx) => {
-    const { credits, ...by } = await parseBody(ctx, newAllowance);
-    const organizationId = idParam(ctx, 'organizationId', 'organization');
-    await pool.transaction(async (connection) => {
-      await setWindowLimit(connection, organizationId, microOf(credits));
-      await recordAction(connection, {
-        ...by,
-        action: 'window_allowance.set',
-        organizationId,
-        subject: organizationId,
-        details: { credits },
-        requestId: ctx.state.requestId,
-      });
-    });
-    const record = await readOrganization(pool, organizationId);
-    ctx.body = { success: true, data: organizationView(record) };
-  });
 }
 
 function organizationView(record: OrganizationRecord): Record<string, unknown> {
