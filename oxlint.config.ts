@@ -68,7 +68,7 @@ function boundary(folder: string): OxlintOverride {
 export default defineConfig({
   plugins: ['typescript', 'import', 'unicorn', 'promise', 'node'],
   categories: { correctness: 'error', suspicious: 'error' },
-  options: { typeAware: true },
+  options: { typeAware: true, reportUnusedDisableDirectives: 'error' },
   ignorePatterns: ['node_modules', '.data', '.cache', 'test/histories'],
   rules: {
     'import/no-cycle': 'error',

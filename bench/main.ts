@@ -60,7 +60,7 @@ let ended: Promise<void> | undefined;
 function end(): Promise<void> {
   ended ??= (async () => {
     for (const stop of started.toReversed()) {
-      // oxlint-disable-next-line no-await-in-loop -- the gateway before its servers
+      // The gateway before its servers.
       await stop().catch((error: unknown) => report(String(error)));
     }
   })();

@@ -132,7 +132,6 @@ export function createOutbound(options: OutboundOptions): Outbound {
       const signal = limits.signal ? AbortSignal.any([deadline, limits.signal]) : deadline;
       let url = check(spelled);
       for (let hop = 0; hop <= redirectsMax; hop += 1) {
-        // oxlint-disable-next-line no-await-in-loop -- the next hop is known only from this one
         const answer = await openHop(url, { signal, range: limits.range });
         const location = answer.headers['location'];
         if (!redirectStatuses.has(answer.statusCode) || typeof location !== 'string') {

@@ -109,11 +109,9 @@ export async function connectTemporal(
   const options = await connectionOptions(config);
   for (let waitMs = 250; ; waitMs = Math.min(waitMs * 2, 5000)) {
     try {
-      // oxlint-disable-next-line no-await-in-loop -- one attempt after the other
       return await NativeConnection.connect(options);
     } catch (error) {
       logger.warn({ error, address: config.TEMPORAL_ADDRESS, waitMs }, 'temporal.away');
-      // oxlint-disable-next-line no-await-in-loop -- one attempt after the other
       await new Promise((resolve) => setTimeout(resolve, waitMs));
     }
   }

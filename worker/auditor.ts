@@ -28,9 +28,7 @@ export function startAuditor(options: AuditorOptions): () => Promise<void> {
     if (intervalMs === 0) return;
     await pause(Math.min(firstAfterMs, intervalMs));
     while (!signal.aborted) {
-      // oxlint-disable-next-line no-await-in-loop -- one audit after the other
       await audit(options);
-      // oxlint-disable-next-line no-await-in-loop -- see above
       await pause(intervalMs);
     }
   })();

@@ -12,11 +12,9 @@ export function startFollowUp(deps: {
   const stopping = new AbortController();
   const running = (async () => {
     while (!stopping.signal.aborted) {
-      // oxlint-disable-next-line no-await-in-loop -- one pass after the other
       await deps.outcomes.followUp().catch((error: unknown) => {
         deps.logger.warn({ error }, 'outcome.follow_up_failed');
       });
-      // oxlint-disable-next-line no-await-in-loop -- one pass after the other
       await delay(deps.intervalMs, undefined, { signal: stopping.signal, ref: false }).catch(
         () => {},
       );

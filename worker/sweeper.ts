@@ -81,7 +81,7 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
       WHERE state = 'reserved' AND kind = 'studio' AND expires_at < clock_timestamp()
       ORDER BY expires_at LIMIT 100`);
     for (const entry of entries) {
-      // oxlint-disable-next-line no-await-in-loop -- a sweep is never in a hurry
+      // A sweep is never in a hurry.
       const did = await withCorrelation(idsOf(entry), () => decide(deps, entry));
       report[did] += 1;
     }
@@ -98,11 +98,9 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
       const stopping = new AbortController();
       const running = (async () => {
         while (!stopping.signal.aborted) {
-          // oxlint-disable-next-line no-await-in-loop -- one pass after the other
           await sweep().catch((error: unknown) => {
             services.logger.warn({ error }, 'sweeper.pass_failed');
           });
-          // oxlint-disable-next-line no-await-in-loop -- one pass after the other
           await sleep(config.SWEEP_INTERVAL_MS, stopping.signal);
         }
       })();

@@ -37,7 +37,7 @@ async function openScenarios(options: ChatBenchOptions, started: Stops): Promise
   const scenarios: Scenario[] = [];
   for (const kind of options.kinds) {
     report(`starting ${kind}`);
-    // oxlint-disable-next-line no-await-in-loop -- processes that start side by side slow each other
+    // Processes that start side by side slow each other.
     const gateway = await startChatGateway(kind, {
       servers,
       upstreamUrl: upstream.url,
@@ -85,7 +85,7 @@ let ended: Promise<void> | undefined;
 function end(): Promise<void> {
   ended ??= (async () => {
     for (const stop of started.toReversed()) {
-      // oxlint-disable-next-line no-await-in-loop -- the gateways before their servers
+      // The gateways before their servers.
       await stop().catch((error: unknown) => report(String(error)));
     }
   })();

@@ -51,7 +51,6 @@ async function run(stops: (() => Promise<unknown>)[]): Promise<Sample[]> {
   const samples: Sample[] = [];
   for (let jobs = 0; jobs < options.jobs;) {
     const load = { concurrency: options.concurrency, seconds: sampleSeconds };
-    // oxlint-disable-next-line no-await-in-loop -- one slice after the other
     const { latenciesMs, failures, firstFailure } = await runClosedLoop(gateway.sync, load);
     // Memory is measured all the same, and a job without an answer may be where it went.
     if (firstFailure !== null) {
@@ -100,7 +99,7 @@ try {
   console.log(render(await run(stops)));
 } finally {
   for (const stop of stops.toReversed()) {
-    // oxlint-disable-next-line no-await-in-loop -- the gateway before its servers
+    // The gateway before its servers.
     await stop();
   }
 }

@@ -210,7 +210,6 @@ class Queue {
       if (text !== last) response.write(`data: ${text}\n\n`);
       last = text;
       if (status.status === 'COMPLETED') break;
-      // oxlint-disable-next-line no-await-in-loop -- a stream of states over time
       await sleep(streamIntervalMs);
     }
     response.end();

@@ -118,7 +118,7 @@ const wakeAtOnce = 20;
 async function wake({ client, logger }: ProviderRoutesDeps, jobIds: string[]): Promise<void> {
   for (let next = 0; next < jobIds.length; next += wakeAtOnce) {
     const some = jobIds.slice(next, next + wakeAtOnce);
-    // oxlint-disable-next-line no-await-in-loop -- so many at once, then the next
+    // So many at once, then the next.
     await Promise.all(
       some.map((jobId) =>
         tell(client, workflowIdOf(jobId), lookNowSignalName).catch((error: unknown) => {
