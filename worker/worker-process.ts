@@ -1,8 +1,5 @@
 /** The worker process: Studio and provider workers, and the sweeper. */
 import { Client } from '@temporalio/client';
-import type { NativeConnection } from '@temporalio/worker';
-import { sql } from 'slonik';
-import { z } from 'zod';
 import type { AuditSources } from '../activities/audit.ts';
 import { createInbox } from '../activities/notifications.ts';
 import { createNotificationRelay } from '../activities/notification-relay.ts';
@@ -16,9 +13,8 @@ import { handOverContext } from '../platform/job-context.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createStateMetrics, type StateMetrics } from '../platform/metrics.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
-import type { Readiness } from '../platform/readiness.ts';
-import { describeTaskQueue, remembered } from '../platform/task-queues.ts';
 import { dataConverterOf } from '../platform/payload-codec.ts';
+import { processReadiness } from '../platform/process-readiness.ts';
 import { connectTemporal, registerSearchAttributes } from '../platform/temporal.ts';
 import {
   deliverNowSignalName,
@@ -32,7 +28,7 @@ import {
   workflowIdOf,
 } from '../workflows/contract.ts';
 import { startFollowUp } from './follow-up.ts';
-import { startStudioWorkers, type StudioWorkers } from './studio-worker.ts';
+import { startStudioWorkers } from './studio-worker.ts';
 import { startAuditor } from './auditor.ts';
 import { showState } from './state-gauges.ts';
 import { createSweeper, type Sweeper, type SweepReport } from './sweeper.ts';
@@ -88,7 +84,14 @@ export async function startWorkerProcess(
   if (metrics && state) showState({ config, services, connection, metrics, state });
   const operations = await openOperationsServer(config, {
     metrics,
-    readiness: readinessOf({ config, services, connection, workers }),
+    readiness: processReadiness({
+      pool: services.pool,
+      connection,
+      namespace: config.TEMPORAL_NAMESPACE,
+      queues: polledQueues(config.TASK_QUEUE_PREFIX, Object.keys(providerConcurrency(config))),
+      isPolled: (pollers) => pollers.includes(workers.identity),
+      workersRun: () => workers.running(),
+    }),
     sdkMetricsUrl: options.sdkMetricsUrl ?? null,
   });
   logger.info('worker.polling');
@@ -121,38 +124,6 @@ function auditSources(config: Config, { pool }: Services, client: Client): Audit
 function countPass(state: StateMetrics, report: SweepReport): void {
   for (const [action, count] of Object.entries(report)) state.sweeperActions.inc({ action }, count);
   state.sweptAt.setToCurrentTime();
-}
-
-interface ReadinessParts {
-  config: Config;
-  services: Services;
-  connection: NativeConnection;
-  workers: StudioWorkers;
-}
-
-const pollersAgeMaxMs = 5000;
-
-/** The worker can work: its database, Temporal, its own state, and the server sees it at every queue. */
-function readinessOf({ config, services, connection, workers }: ReadinessParts): Readiness {
-  const { TASK_QUEUE_PREFIX: prefix, TEMPORAL_NAMESPACE: namespace } = config;
-  const queues = polledQueues(prefix, Object.keys(providerConcurrency(config)));
-  return {
-    postgres: async () => {
-      await services.pool.query(sql.type(z.object({}))`SELECT 1`);
-      return true;
-    },
-    temporal: async () => {
-      await connection.workflowService.getSystemInfo({});
-      return true;
-    },
-    workers: () => Promise.resolve(workers.running()),
-    pollers: remembered(async () => {
-      const states = await Promise.all(
-        queues.map((polledQueue) => describeTaskQueue(connection, namespace, polledQueue)),
-      );
-      return states.every(({ pollers }) => pollers.includes(workers.identity));
-    }, pollersAgeMaxMs),
-  };
 }
 
 interface SweeperParts {
