@@ -6,7 +6,7 @@ import { createNotificationRelay } from '../activities/notification-relay.ts';
 import { ownerOf } from '../activities/job-owner.ts';
 import { observeInbox } from '../activities/observed/observed-inbox.ts';
 import { providerConcurrency } from '../activities/providers/registry.ts';
-import { createWebhookRelay, type WebhookRelay } from '../activities/webhooks/webhook-relay.ts';
+import { createWebhookRelay } from '../activities/webhooks/webhook-relay.ts';
 import { openServices, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { handOverContext } from '../platform/job-context.ts';
@@ -17,14 +17,10 @@ import { dataConverterOf } from '../platform/payload-codec.ts';
 import { processReadiness } from '../platform/process-readiness.ts';
 import { connectTemporal, registerSearchAttributes } from '../platform/temporal.ts';
 import {
-  deliverNowSignalName,
-  deliveryIdOf,
   notificationSignalName,
   polledQueues,
   searchAttributes,
-  studioTaskQueue,
-  webhookDeliveryType,
-  webhookTaskQueue,
+  webhookDeliveries,
   workflowIdOf,
 } from '../workflows/contract.ts';
 import { startFollowUp } from './follow-up.ts';
@@ -148,27 +144,13 @@ function openSweeper(parts: SweeperParts): Sweeper {
   return createSweeper({
     ...parts,
     relay,
-    webhookRelay: webhookRelayOf(parts),
+    webhookRelay: createWebhookRelay({
+      client,
+      webhooks: services.webhooks,
+      logger: services.logger,
+      ...webhookDeliveries(parts.config.TASK_QUEUE_PREFIX),
+    }),
     ...(state && { onPass: (report) => countPass(state, report) }),
-  });
-}
-
-/** What starts the deliveries that nobody makes. */
-function webhookRelayOf(deps: {
-  config: Config;
-  services: Services;
-  client: Client;
-}): WebhookRelay {
-  const { config, services, client } = deps;
-  return createWebhookRelay({
-    client,
-    webhooks: services.webhooks,
-    logger: services.logger,
-    workflowType: webhookDeliveryType,
-    workflowIdOf: deliveryIdOf,
-    signalName: deliverNowSignalName,
-    taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
-    attemptTaskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
   });
 }
 
