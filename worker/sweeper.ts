@@ -7,10 +7,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { ownerOf } from '../activities/job-owner.ts';
+import { releaseLostJob } from '../activities/lost-jobs.ts';
 import type { NotificationRelay } from '../activities/notification-relay.ts';
 import type { WebhookRelay } from '../activities/webhooks/webhook-relay.ts';
 import type { Services } from '../activities/services.ts';
-import { errorTable } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { withCorrelation } from '../platform/correlation.ts';
 import type { DatabasePool } from '../platform/database.ts';
@@ -168,18 +168,7 @@ async function postpone(
 }
 
 async function release(deps: SweeperDeps, entry: Due): Promise<void> {
-  const settled = await deps.services.ledger.settle({
-    organizationId: entry.organization_id,
-    id: entry.id,
-    to: 'released',
-    amountMicro: 0,
-    reason: 'JOB_LOST',
-    job: {
-      status: 'failed',
-      outputs: null,
-      error: { code: 'JOB_LOST', message: errorTable.JOB_LOST.message },
-      artifacts: [],
-    },
-  });
+  const { id, organization_id: organizationId } = entry;
+  const settled = await releaseLostJob(deps.services.ledger, { organizationId, id });
   deps.services.logger.warn({ verdict: settled.verdict }, 'sweeper.released');
 }
