@@ -3,7 +3,6 @@
  * whether a workflow still owns it, and settles what terminated, wiped or lost workflows left behind.
  */
 import type { Client } from '@temporalio/client';
-import { setTimeout as delay } from 'node:timers/promises';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { ownerOf } from '../activities/job-owner.ts';
@@ -15,6 +14,7 @@ import type { Config } from '../platform/config.ts';
 import { withCorrelation } from '../platform/correlation.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import { workflowIdOf } from '../workflows/contract.ts';
+import { repeat } from './repetition.ts';
 
 interface SweeperDeps {
   config: Config;
@@ -94,21 +94,15 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
   }
   return {
     sweep,
-    start() {
-      const stopping = new AbortController();
-      const running = (async () => {
-        while (!stopping.signal.aborted) {
+    start: () =>
+      repeat(
+        async () => {
           await sweep().catch((error: unknown) => {
             services.logger.warn({ error }, 'sweeper.pass_failed');
           });
-          await sleep(config.SWEEP_INTERVAL_MS, stopping.signal);
-        }
-      })();
-      return async () => {
-        stopping.abort();
-        await running;
-      };
-    },
+        },
+        { intervalMs: config.SWEEP_INTERVAL_MS },
+      ),
   };
 }
 
@@ -127,11 +121,6 @@ async function forgetClaims(pool: DatabasePool): Promise<void> {
       SELECT organization_id, idempotency_key FROM idempotency_claim
       WHERE created_at < clock_timestamp() - ${claimsKeptFor}::interval
       ORDER BY created_at LIMIT 1000)`);
-}
-
-/** Waits, or until told to stop. */
-async function sleep(waitMs: number, signal: AbortSignal): Promise<void> {
-  await delay(waitMs, undefined, { signal, ref: false }).catch(() => {});
 }
 
 async function decide(deps: SweeperDeps, entry: Due): Promise<keyof SweepReport> {
