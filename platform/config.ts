@@ -16,6 +16,7 @@ import { payloadVariables, serverVariables, temporalVariables } from './config/s
 import { s3Variables, storageVariables } from './config/storage.ts';
 import { telemetryVariables } from './config/telemetry.ts';
 import { webhookVariables } from './config/webhooks.ts';
+import type { PayloadSettings } from './payload-codec.ts';
 
 const variables = z.object({
   ...serverVariables,
@@ -56,7 +57,7 @@ const environment = variables.superRefine((config, context) => {
 
 /** The configuration of a process: durations in milliseconds, sizes in bytes, as named. */
 export type Config = Omit<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION'> & {
-  /** Whether new payloads are sealed: with keys yes, unless told otherwise. */
+  /** Whether new payloads are sealed. */
   PAYLOAD_ENCRYPTION: boolean;
   /** Chat providers that have a key, by name. */
   CHAT_UPSTREAMS: Readonly<Record<string, ChatUpstream>>;
@@ -76,7 +77,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   const parsed = environment.safeParse(present);
   if (parsed.success) {
     const CHAT_UPSTREAMS = chatUpstreams(present);
-    return { ...parsed.data, ...payloadSettings(parsed.data), CHAT_UPSTREAMS };
+    return { ...parsed.data, PAYLOAD_ENCRYPTION: seals(parsed.data), CHAT_UPSTREAMS };
   }
   const faults = new Map<string, string>();
   for (const issue of parsed.error.issues) {
@@ -119,26 +120,24 @@ export function loadTemporalConfig(
 ): TemporalConfig {
   const present = presentIn(env);
   const parsed = temporalSchema.safeParse({ ...localTemporal(present['DATA_DIR']), ...present });
-  if (parsed.success) return { ...parsed.data, ...payloadSettings(parsed.data) };
+  if (parsed.success) return { ...parsed.data, PAYLOAD_ENCRYPTION: seals(parsed.data) };
   const names = parsed.error.issues.map((issue) => issue.path.map(String).join('.'));
   throw new ConfigError(`configuration: ${[...new Set(names)].join(', ')} missing or wrong`);
 }
 
 const payloadSchema = z.object(payloadVariables);
 
-/** Keys of payloads, and whether new payloads are sealed. */
-type PayloadSettings = Pick<TemporalConfig, 'PAYLOAD_KEYS' | 'PAYLOAD_ENCRYPTION'>;
-
 /** Keys of payloads alone, for a tool that reads histories. @throws ZodError */
 export function loadPayloadSettings(
   env: Record<string, string | undefined> = process.env,
 ): PayloadSettings {
-  return payloadSettings(payloadSchema.parse(presentIn(env)));
+  const parsed = payloadSchema.parse(presentIn(env));
+  return { ...parsed, PAYLOAD_ENCRYPTION: seals(parsed) };
 }
 
-function payloadSettings(parsed: z.infer<typeof payloadSchema>): PayloadSettings {
-  const { PAYLOAD_KEYS: keys, PAYLOAD_ENCRYPTION: encrypts = keys.length > 0 } = parsed;
-  return { PAYLOAD_KEYS: keys, PAYLOAD_ENCRYPTION: encrypts };
+/** Whether new payloads are sealed: with keys yes, unless told otherwise. */
+function seals(parsed: z.infer<typeof payloadSchema>): boolean {
+  return parsed.PAYLOAD_ENCRYPTION ?? parsed.PAYLOAD_KEYS.length > 0;
 }
 
 /** An empty variable is an absent one. */

@@ -70,9 +70,8 @@ const vetTimeoutMs = 3000;
 
 type Check = Outbound['check'];
 
-function createCheck(options: OutboundOptions): Check {
-  const admitted = new Set(options.admittedOrigins);
-  const ports = new Set(['', ...(options.extraPorts ?? []).map(String)]);
+function createCheck(admitted: ReadonlySet<string>, extraPorts: readonly number[]): Check {
+  const ports = new Set(['', ...extraPorts.map(String)]);
   return (spelled) => {
     if (spelled.length > urlLengthMax) refuse('the URL is too long');
     const url = URL.canParse(spelled) ? new URL(spelled) : refuse('not a URL');
@@ -92,7 +91,7 @@ function createCheck(options: OutboundOptions): Check {
 /** See `Outbound`. */
 export function createOutbound(options: OutboundOptions): Outbound {
   const admitted = new Set(options.admittedOrigins);
-  const check = createCheck(options);
+  const check = createCheck(admitted, options.extraPorts ?? []);
   const resolve = guardName(options.resolve);
   const guarded = guardedAgent(resolve);
   const open = new Agent({
