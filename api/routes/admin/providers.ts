@@ -1,8 +1,7 @@
-/** Operators: providers, paused and resumed; processes, asked to drain. */
+/** Operators: providers, paused and resumed. */
 import type Router from '@koa/router';
 import type { Client } from '@temporalio/client';
 import { tell } from '../../../activities/job-owner.ts';
-import { askToDrain, listProcesses } from '../../../activities/oversight/process-register.ts';
 import {
   pauseProvider,
   resumeProvider,
@@ -76,40 +75,6 @@ export function addProviderRoutes(router: Router<RequestState>, deps: ProviderRo
       success: true,
       data: { ...providerView(await find(provider)), told: waiting.length },
     };
-  });
-}
-
-/** Adds the routes. */
-export function addProcessRoutes(router: Router<RequestState>, pool: DatabasePool): void {
-  router.get('/processes', async (ctx) => {
-    const processes = await listProcesses(pool);
-    const data = processes.map(({ startedAtMs, seenAtMs, drainAskedAtMs, ...process }) => ({
-      ...process,
-      startedAt: isoTime(startedAtMs),
-      seenAt: isoTime(seenAtMs),
-      drainAskedAt: isoTime(drainAskedAtMs),
-    }));
-    ctx.body = { success: true, data };
-  });
-
-  router.post('/processes/:processId/drain', async (ctx) => {
-    const by = await parseBody(ctx, bareWrite);
-    const id = String(ctx.params['processId']);
-    if (!/^(api|worker)-[0-9a-f]{8}$/.test(id)) throw new GatewayError('NOT_FOUND');
-    await pool.transaction(async (connection) => {
-      if (!(await askToDrain(connection, id))) {
-        throw new GatewayError('NOT_FOUND', 'No such process.');
-      }
-      await recordAction(connection, {
-        ...by,
-        action: 'process.drain_asked',
-        organizationId: null,
-        subject: id,
-        requestId: ctx.state.requestId,
-      });
-    });
-    ctx.status = 202;
-    ctx.body = { success: true, data: { processId: id } };
   });
 }
 
