@@ -1,10 +1,14 @@
 /** Temporal: runtime, connection and what the namespace must know. */
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { Client } from '@temporalio/client';
 import { NativeConnection, Runtime, type NativeConnectionOptions } from '@temporalio/worker';
 import { assert } from '../domain/assert.ts';
 import type { Config, TemporalConfig } from './config.ts';
+import { handOverContext } from './job-context.ts';
 import type { Logger } from './logger.ts';
+import { dataConverterOf } from './payload-codec.ts';
+import type { Tracing } from './tracing.ts';
 
 /**
  * Installs the SDK's runtime once per process: its logs go to ours, its signal handling is off. With
@@ -115,6 +119,20 @@ export async function connectTemporal(
       await new Promise((resolve) => setTimeout(resolve, waitMs));
     }
   }
+}
+
+/** A client on a connection: it hands the request's context over, and seals payloads as configured. */
+export function createTemporalClient(
+  connection: NativeConnection,
+  config: TemporalConfig,
+  tracing: Tracing | null,
+): Client {
+  return new Client({
+    connection,
+    namespace: config.TEMPORAL_NAMESPACE,
+    interceptors: { workflow: [handOverContext(tracing)] },
+    dataConverter: dataConverterOf(config),
+  });
 }
 
 /** `INDEXED_VALUE_TYPE_KEYWORD` of temporal.api.enums.v1. */

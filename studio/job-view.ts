@@ -2,6 +2,7 @@
 import { assert } from '../domain/assert.ts';
 import { creditsFromMicro, type CreditsBlock } from '../domain/credits.ts';
 import { errorTable } from '../domain/errors.ts';
+import { isoTime } from '../domain/iso-time.ts';
 import type { Capability } from './capability.ts';
 import type { CallOutputs, StoredArtifact } from './job-plan.ts';
 import type { JobRecord } from './job-record.ts';
@@ -114,10 +115,6 @@ function urlEndsOf(job: JobRecord, capability: Capability) {
   const urlsEndAtMs = isKept ? nowMs + keptUrlTtlMs : (job.completed_at ?? nowMs) + passingUrlTtlMs;
   const urlTtlMs = urlsEndAtMs - nowMs;
   return { urlsEndAtMs, urlTtlMs, urlsHaveEnded: urlTtlMs <= 0 };
-}
-
-function isoTime(timeMs: number | null): string | null {
-  return timeMs === null ? null : new Date(timeMs).toISOString();
 }
 
 /** The price: what is reserved until it is settled, then what was charged. */

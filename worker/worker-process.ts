@@ -1,5 +1,5 @@
 /** The worker process: Studio and provider workers, and the sweeper. */
-import { Client } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import type { AuditSources } from '../activities/audit.ts';
 import { createInbox } from '../activities/notifications.ts';
 import { createNotificationRelay } from '../activities/notification-relay.ts';
@@ -9,13 +9,15 @@ import { providerConcurrency } from '../activities/providers/registry.ts';
 import { createWebhookRelay } from '../activities/webhooks/webhook-relay.ts';
 import { openServices, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
-import { handOverContext } from '../platform/job-context.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createStateMetrics, type StateMetrics } from '../platform/metrics.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
-import { dataConverterOf } from '../platform/payload-codec.ts';
 import { processReadiness } from '../platform/process-readiness.ts';
-import { connectTemporal, registerSearchAttributes } from '../platform/temporal.ts';
+import {
+  connectTemporal,
+  createTemporalClient,
+  registerSearchAttributes,
+} from '../platform/temporal.ts';
 import {
   notificationSignalName,
   polledQueues,
@@ -62,12 +64,7 @@ export async function startWorkerProcess(
   await prepareServer();
   const { metrics, tracing } = services.telemetry;
   const state = metrics && createStateMetrics(metrics);
-  const client = new Client({
-    connection,
-    namespace: config.TEMPORAL_NAMESPACE,
-    interceptors: { workflow: [handOverContext(tracing)] },
-    dataConverter: dataConverterOf(config),
-  });
+  const client = createTemporalClient(connection, config, tracing);
   const sweeper = openSweeper({ config, services, client, prepareServer, state });
   const workers = await startStudioWorkers({ config, connection, services });
   const stopSweeping = startSweeping(sweeper, { config, services });

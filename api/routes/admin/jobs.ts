@@ -5,13 +5,14 @@ import type { JobOversight, OverseenJob } from '../../../activities/job-oversigh
 import type { JobReads, JobRecord } from '../../../activities/job-reads.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
+import { isoTime } from '../../../domain/iso-time.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import type { RequestState } from '../../context.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
 import type { CancelJob } from '../../studio/cancellation.ts';
 import type { JobView } from '../../../studio/job-view.ts';
-import { bareWrite, idField, isoTime, pageLimit, pageOf } from './fields.ts';
+import { bareWrite, idField, pageLimit, pageOf } from './fields.ts';
 import { overseenJob, type NamesJob } from './overseen-job.ts';
 
 interface JobRoutesDeps {

@@ -2,6 +2,7 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import { microFromCredits } from '../../../domain/credits.ts';
+import { isoTime } from '../../../domain/iso-time.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import type { RequestState } from '../../context.ts';
 import { createOrganization } from '../../identity/accounts.ts';
@@ -16,7 +17,7 @@ import {
 } from '../../identity/organizations.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
 import { accountView } from '../usage.ts';
-import { authority, bareWrite, idField, isoTime, pageLimit, pageOf, idParam } from './fields.ts';
+import { authority, bareWrite, idField, pageLimit, pageOf, idParam } from './fields.ts';
 
 /** Credits per six hours; null = no limit. */
 const allowance = z.number().min(0).max(1_000_000_000).nullable();

@@ -10,13 +10,14 @@ import type { LateOutcomes, UnknownOutcome } from '../../../activities/oversight
 import type { StuckJobs, StuckLine } from '../../../activities/oversight/stuck-jobs.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
+import { isoTime } from '../../../domain/iso-time.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import { lookNowSignalName, workflowIdOf } from '../../../workflows/contract.ts';
 import type { Context, RequestState } from '../../context.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
 import type { Resettle } from '../../studio/resettlement.ts';
-import { authority, bareWrite, idField, isoTime, pageLimit, pageOf } from './fields.ts';
+import { authority, bareWrite, idField, pageLimit, pageOf } from './fields.ts';
 import { overseenJob, type NamesJob } from './overseen-job.ts';
 
 /** What the routes work with. */

@@ -2,11 +2,12 @@
 import type Router from '@koa/router';
 import { askToDrain, listProcesses } from '../../../activities/oversight/process-register.ts';
 import { GatewayError } from '../../../domain/errors.ts';
+import { isoTime } from '../../../domain/iso-time.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import type { RequestState } from '../../context.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { parseBody } from '../../middleware/body.ts';
-import { bareWrite, isoTime } from './fields.ts';
+import { bareWrite } from './fields.ts';
 
 /** Adds the routes. */
 export function addProcessRoutes(router: Router<RequestState>, pool: DatabasePool): void {

@@ -9,13 +9,14 @@ import {
   type ProviderPauses,
 } from '../../../activities/oversight/provider-pauses.ts';
 import { GatewayError } from '../../../domain/errors.ts';
+import { isoTime } from '../../../domain/iso-time.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import type { Logger } from '../../../platform/logger.ts';
 import { lookNowSignalName, workflowIdOf } from '../../../workflows/contract.ts';
 import type { RequestState } from '../../context.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { parseBody } from '../../middleware/body.ts';
-import { bareWrite, isoTime } from './fields.ts';
+import { bareWrite } from './fields.ts';
 
 /** What the routes work with. */
 export interface ProviderRoutesDeps {
