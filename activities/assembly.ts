@@ -54,7 +54,6 @@ async function concatAudio(
     let first: string | undefined;
     try {
       for (const part of task.parts) {
-        // oxlint-disable-next-line no-await-in-loop -- one part follows the other
         const object = await deps.storage.open(part.storageKey);
         if (!object) throw new Error('a part is gone');
         yield* framesOf(object.stream, ({ signature }) => {

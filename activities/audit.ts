@@ -92,7 +92,7 @@ async function checkOwners(
   const open = await openReservations(pool, null);
   const without: string[] = [];
   for (const id of open) {
-    // oxlint-disable-next-line no-await-in-loop -- an audit is never in a hurry
+    // An audit is never in a hurry.
     if (!(await isOwned(id))) without.push(id);
   }
   const subjects = without.length > 0 ? await openReservations(pool, without) : [];
@@ -112,13 +112,12 @@ async function checkResults(
   const subjects: string[] = [];
   let examined = 0;
   for (let after = ''; ;) {
-    // oxlint-disable-next-line no-await-in-loop -- page after page, so that memory stays flat
+    // Page after page, so that memory stays flat.
     const page = await pool.any(sql.type(artifactRow)`
       SELECT f.storage_key, f.size_bytes, f.sha256 FROM artifact f JOIN job j ON j.id = f.job_id
       WHERE j.status = 'completed' AND f.storage_key > ${after}
       ORDER BY f.storage_key LIMIT 500`);
     for (const row of page) {
-      // oxlint-disable-next-line no-await-in-loop -- one file after the other
       if (!(await isIntact(storage, row))) subjects.push(row.storage_key);
     }
     examined += page.length;

@@ -78,23 +78,11 @@ export function createInbox(pool: DatabasePool): Inbox {
       return [...rows];
     },
     async waiting(olderThanMs) {
-      const rows = await pool.any(sql.type(
-        z.object({
-          provider: z.string(),
-          job_id: z.string(),
-          call_index: z.number(),
-          operation_id: z.string(),
-        }),
-      )`SELECT provider, job_id, call_index, operation_id FROM notification
+      const rows = await pool.any(sql.type(kept)`SELECT ${columns} FROM notification
         WHERE state = 'received'
           AND received_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
         ORDER BY received_at LIMIT 100`);
-      return rows.map((row) => ({
-        provider: row.provider,
-        jobId: row.job_id,
-        callIndex: row.call_index,
-        operationId: row.operation_id,
-      }));
+      return [...rows];
     },
   };
 }

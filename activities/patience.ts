@@ -17,13 +17,11 @@ export async function outlastOutage<Result>(
   const deadlineAt = performance.now() + patienceMs;
   for (let waitMs = 100; ; waitMs = Math.min(waitMs * 2, waitMaxMs)) {
     try {
-      // oxlint-disable-next-line no-await-in-loop -- one attempt after the other
       return await step();
     } catch (error) {
       const hopeless = signal.aborted || performance.now() + waitMs > deadlineAt;
       if (hopeless || !isDatabaseAway(error)) throw error;
     }
-    // oxlint-disable-next-line no-await-in-loop -- see above
     await sleep(waitMs, undefined, { signal }).catch(() => {});
   }
 }

@@ -17,15 +17,7 @@ import { publicBaseUrl, type Services } from '../activities/services.ts';
 import { observeInbox } from '../activities/observed/observed-inbox.ts';
 import type { Config } from '../platform/config.ts';
 import type { Readiness } from '../platform/readiness.ts';
-import {
-  deliverNowSignalName,
-  deliveryIdOf,
-  notificationSignalName,
-  studioTaskQueue,
-  webhookDeliveryType,
-  webhookTaskQueue,
-  workflowIdOf,
-} from '../workflows/contract.ts';
+import { notificationSignalName, webhookDeliveries, workflowIdOf } from '../workflows/contract.ts';
 import { createKeptAnswers } from './chat/kept-answers.ts';
 import type { RequestState } from './context.ts';
 import { createAccess, type Access, type RateBucket } from './identity/access.ts';
@@ -101,12 +93,8 @@ function createParts({ config, services, client, eager }: AppDeps) {
   const webhookRelay = createWebhookRelay({
     client,
     webhooks: services.webhooks,
-    logger: services.logger,
-    workflowType: webhookDeliveryType,
-    workflowIdOf: deliveryIdOf,
-    signalName: deliverNowSignalName,
-    taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
-    attemptTaskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
+    logger,
+    ...webhookDeliveries(config.TASK_QUEUE_PREFIX),
   });
   const cancel = createCancelJob({ client, admission });
   const inbox = observeInbox(createInbox(pool), telemetry.metrics);

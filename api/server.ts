@@ -1,20 +1,23 @@
 /** The API process: HTTP, the Studio worker on the same connection (eager starts), the job listener. */
 import { createServer, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { createJobReads } from '../activities/job-reads.ts';
+import { providerConcurrency } from '../activities/providers/registry.ts';
 import { openServices, type Services } from '../activities/services.ts';
 import { assert } from '../domain/assert.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
-import { handOverContext } from '../platform/job-context.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
-import { dataConverterOf } from '../platform/payload-codec.ts';
-import { connectTemporal, registerSearchAttributes } from '../platform/temporal.ts';
-import { searchAttributes } from '../workflows/contract.ts';
+import { processReadiness } from '../platform/process-readiness.ts';
+import {
+  connectTemporal,
+  createTemporalClient,
+  registerSearchAttributes,
+} from '../platform/temporal.ts';
+import { polledQueues, searchAttributes } from '../workflows/contract.ts';
 import { createApp } from './app.ts';
 import { startJobListener } from './job-listener.ts';
-import { readinessOf } from './readiness.ts';
 import { answerStarting, type Handler } from './starting.ts';
 
 /** Workers that the composition root starts on this process's connection. */
@@ -94,7 +97,14 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   });
   let draining = false;
   const readiness = {
-    ...readinessOf({ config, services, connection, workers }),
+    ...processReadiness({
+      pool: services.pool,
+      connection,
+      namespace: config.TEMPORAL_NAMESPACE,
+      queues: polledQueues(config.TASK_QUEUE_PREFIX, Object.keys(providerConcurrency(config))),
+      isPolled: (pollers) => pollers.length > 0,
+      workersRun: () => workers?.running() ?? true,
+    }),
     serving: () => Promise.resolve(!draining),
   };
   const app = createApp({ config, services, client, eager: workers !== null, readiness });
@@ -142,12 +152,7 @@ async function openTemporal(
     config.TEMPORAL_NAMESPACE,
     Object.values(searchAttributes),
   );
-  const client = new Client({
-    connection,
-    namespace: config.TEMPORAL_NAMESPACE,
-    interceptors: { workflow: [handOverContext(services.telemetry.tracing)] },
-    dataConverter: dataConverterOf(config),
-  });
+  const client = createTemporalClient(connection, config, services.telemetry.tracing);
   return { connection, client };
 }
 

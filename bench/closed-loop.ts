@@ -34,7 +34,7 @@ export async function runClosedLoop(job: () => Promise<void>, load: Load): Promi
     while (performance.now() < endsAt) {
       const startedAt = performance.now();
       try {
-        // oxlint-disable-next-line no-await-in-loop -- a caller waits for its answer
+        // A caller waits for its answer.
         await withinTimeout(job);
         result.latenciesMs.push(performance.now() - startedAt);
       } catch (error) {

@@ -69,9 +69,7 @@ export async function startGateway(servers: Servers, variant: Variant): Promise<
   };
   try {
     // One after the other: processes that start side by side slow each other.
-    // oxlint-disable-next-line no-await-in-loop -- see above
     for (const name of numbered('api', variant.apis)) await start('api', name);
-    // oxlint-disable-next-line no-await-in-loop -- see above
     for (const name of numbered('worker', variant.workers)) await start('worker', name);
   } catch (error) {
     await stop();
@@ -135,7 +133,6 @@ function jobsOver(access: { urls: string[]; agent: Agent; apiKeys: string[] }) {
   }
   async function untilDone(look: Asked): Promise<void> {
     for (;;) {
-      // oxlint-disable-next-line no-await-in-loop -- polling
       const { data } = jobAnswer.parse(await ask(look));
       if (data.done && data.status !== 'completed') throw new Error(`the job ended ${data.status}`);
       if (data.done) return;

@@ -31,12 +31,10 @@ export async function profileJobs(
   const profiles: JobProfile[] = [];
   let before = await commits(servers);
   for (const [variant, gateway] of gateways) {
-    // oxlint-disable-next-line no-await-in-loop -- one after the other: they share the counters
+    // One after the other: they share the counters.
     const { latenciesMs } = await runClosedLoop(gateway.sync, profileLoad);
-    // oxlint-disable-next-line no-await-in-loop -- see above
     const after = await commits(servers);
     const commitsPerJob = (after - before) / Math.max(1, latenciesMs.length);
-    // oxlint-disable-next-line no-await-in-loop -- see above
     profiles.push({ variant, ...(await profileHistory(servers, gateway)), commitsPerJob });
     before = after;
   }

@@ -12,11 +12,12 @@ import { measure } from './measurement.ts';
 import { readOptions, type BenchOptions } from './options.ts';
 import { openScenarios, type OpenScenarios } from './scenarios.ts';
 import { startServers, type Servers } from './servers.ts';
+import { runAndStop, type Stops } from './stops.ts';
 import { renderCells, renderMemory, renderProfiles } from './table.ts';
 
 const report = (line: string): void => console.error(line);
 
-async function run(options: BenchOptions, started: (() => Promise<void>)[]): Promise<void> {
+async function run(options: BenchOptions, started: Stops): Promise<void> {
   const directory = makeTemporaryDirectory('bench');
   started.push(() => rm(directory, { recursive: true, force: true }));
   report('starting Postgres, Temporal and the sandbox');
@@ -53,24 +54,4 @@ async function run(options: BenchOptions, started: (() => Promise<void>)[]): Pro
 }
 
 const options = readOptions(process.argv.slice(2));
-const started: (() => Promise<void>)[] = [];
-let ended: Promise<void> | undefined;
-
-/** Stops in reverse order, once. */
-function end(): Promise<void> {
-  ended ??= (async () => {
-    for (const stop of started.toReversed()) {
-      // oxlint-disable-next-line no-await-in-loop -- the gateway before its servers
-      await stop().catch((error: unknown) => report(String(error)));
-    }
-  })();
-  return ended;
-}
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.on(signal, () => void end().finally(() => process.exit(130)));
-}
-try {
-  await run(options, started);
-} finally {
-  await end();
-}
+await runAndStop((started) => run(options, started));

@@ -56,7 +56,7 @@ const warmUpSecondsMax = 2;
 export async function measure(scenarios: readonly Scenario[], plan: MeasurePlan): Promise<Cell[]> {
   for (const scenario of scenarios) {
     plan.report(`warming up ${scenario.name}`);
-    // oxlint-disable-next-line no-await-in-loop -- one at a time: that is the measurement
+    // One at a time: that is the measurement.
     await scenario.run({ concurrency: 8, seconds: Math.min(plan.seconds, warmUpSecondsMax) });
   }
   const cells = plan.concurrencies.flatMap((concurrency) =>
@@ -66,7 +66,7 @@ export async function measure(scenarios: readonly Scenario[], plan: MeasurePlan)
     plan.report(`round ${round} of ${plan.rounds}`);
     for (const { scenario, concurrency, slices } of cells) {
       const load = { concurrency, seconds: plan.seconds / plan.rounds };
-      // oxlint-disable-next-line no-await-in-loop -- one at a time: that is the measurement
+      // One at a time: that is the measurement.
       slices.push(await measureSlice(scenario, load));
     }
   }

@@ -26,11 +26,9 @@ export async function makeOrganizations(wanted: Wanted): Promise<string[]> {
     while (begun < wanted.count) {
       begun += 1;
       const name = `Organization ${begun}`;
-      // oxlint-disable-next-line no-await-in-loop -- so many at once and no more
+      // So many at once and no more.
       const made = await createOrganization(pool, { name, windowLimitMicro: null });
-      // oxlint-disable-next-line no-await-in-loop -- see above
       const { key } = await createKey(pool, wanted.keyPepper, { ...made, name });
-      // oxlint-disable-next-line no-await-in-loop -- see above
       await ledger.grant({
         organizationId: made.organizationId,
         id: 'bench',

@@ -86,7 +86,7 @@ async function openGateways(
   const gateways = new Map<string, Gateway>();
   const isWanted = kinds.includes('studio-sync') || kinds.includes('studio-async');
   for (const variant of isWanted ? variants : []) {
-    // oxlint-disable-next-line no-await-in-loop -- processes that start side by side slow each other
+    // Processes that start side by side slow each other.
     const gateway = await startGateway(servers, variant);
     stops.push(gateway.stop);
     gateways.set(variant.label, gateway);

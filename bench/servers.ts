@@ -52,7 +52,7 @@ export async function startServers(options: ServersOptions): Promise<Servers> {
   const started: Running[] = [];
   const stop = async (): Promise<void> => {
     for (const server of started.toReversed()) {
-      // oxlint-disable-next-line no-await-in-loop -- Temporal before its Postgres
+      // Temporal before its Postgres.
       await server.stop();
     }
   };

@@ -88,10 +88,8 @@ async function makeSchemas(programs: string, url: string): Promise<void> {
     ['temporal', 'temporal'],
     ['temporal_visibility', 'visibility'],
   ] as const) {
-    // oxlint-disable-next-line no-await-in-loop -- one step after the other
     await tool('--database', database, 'setup-schema', '--version', '0.0');
     const name = `postgresql/v12/${schema}`;
-    // oxlint-disable-next-line no-await-in-loop -- see above
     await tool('--database', database, 'update-schema', '--schema-name', name);
   }
 }
@@ -110,7 +108,6 @@ function dynamicSettings(): Record<string, { value: unknown }[]> {
 async function lowPort(): Promise<number> {
   for (;;) {
     const port = randomInt(10_000, 32_768);
-    // oxlint-disable-next-line no-await-in-loop -- one attempt after the other
     if (await isPortFree(port)) return port;
   }
 }
@@ -180,12 +177,10 @@ async function makeNamespace(address: string, namespace: string): Promise<void> 
   const deadlineMs = Date.now() + readyTimeoutMs;
   for (;;) {
     try {
-      // oxlint-disable-next-line no-await-in-loop -- one attempt after the other
       await attemptNamespace(address, namespace);
       return;
     } catch (error) {
       if (Date.now() > deadlineMs) throw error;
-      // oxlint-disable-next-line no-await-in-loop -- see above
       await sleep(250);
     }
   }

@@ -92,19 +92,15 @@ export function createApiClient(apiUrl: string, key: string): ApiClient {
     };
     for (let count = 1; ; count += 1) {
       const last = !repeatable || count === attemptsMax;
-      // oxlint-disable-next-line no-await-in-loop -- one attempt after the other
       const response = await attempt(path, { ...options, headers }).catch((error: unknown) => {
         if (last) throw new CliError(`${apiUrl} does not answer (${causeOf(error)})`);
         return null;
       });
       if (response?.ok) return response;
       const again = response === null || response.status === 503 || response.status === 429;
-      // oxlint-disable-next-line no-await-in-loop -- see above
       if (response && (last || !again)) throw await errorOf(response);
       const seconds = Number(response?.headers.get('retry-after') ?? 'NaN');
-      // oxlint-disable-next-line no-await-in-loop -- see above
       if (response && seconds > retryWaitMaxSeconds) throw await errorOf(response);
-      // oxlint-disable-next-line no-await-in-loop -- see above
       await sleep(Number.isFinite(seconds) ? seconds * 1000 : retryWaitMs * count);
     }
   }

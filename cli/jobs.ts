@@ -39,7 +39,6 @@ export async function watchJob(api: ApiClient, jobId: string, output: Output): P
   const startedAt = performance.now();
   // The first look tells the phase at once; those after it wait for a change.
   for (let waitSeconds = 0; ; waitSeconds = pollWaitSeconds) {
-    // oxlint-disable-next-line no-await-in-loop -- polling
     const { body, raw } = await api.send(
       `/api/v1/studio/jobs/${encodeURIComponent(jobId)}`,
       jobAnswer,
@@ -53,7 +52,7 @@ export async function watchJob(api: ApiClient, jobId: string, output: Output): P
       output.progressDone();
       return { job: body.data, raw };
     }
-    // oxlint-disable-next-line no-await-in-loop -- a server that does not wait must not be hammered
+    // A server that does not wait must not be hammered.
     await sleep(100);
   }
 }

@@ -39,7 +39,6 @@ export async function saveMedia(urls: readonly string[], out: string): Promise<s
   for (const [index, url] of urls.entries()) {
     const name = basename(new URL(url).pathname).replaceAll(/[^\w.-]/g, '_') || 'file';
     const path = isDirectory ? join(out, name) : numbered(out, urls.length > 1 ? index + 1 : null);
-    // oxlint-disable-next-line no-await-in-loop -- large files, one after the other
     await download(url, path);
     saved.push(path);
   }

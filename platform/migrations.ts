@@ -53,7 +53,7 @@ export async function migrate(databaseUrl: string): Promise<string[]> {
     refuseForeign(applied, migrations);
     const pending = migrations.filter((migration) => !applied.has(migration.version));
     for (const migration of pending) {
-      // oxlint-disable-next-line no-await-in-loop -- each migration builds on the one before
+      // Each migration builds on the one before.
       await apply(client, migration);
     }
     return pending.map((migration) => migration.name);

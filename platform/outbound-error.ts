@@ -12,3 +12,8 @@ export class OutboundError extends Error {
     this.status = status;
   }
 }
+
+/** @throws OutboundError refused */
+export function refuse(why: string): never {
+  throw new OutboundError('refused', why);
+}

@@ -3,21 +3,21 @@
  * bytes of addresses, not on spellings: literals are checked before connecting, names by every address
  * they resolve to, and the connected address once more. Redirects are few and checked like the first hop.
  */
-import type { LookupAddress, LookupOptions } from 'node:dns';
-import { Resolver } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import ipaddr from 'ipaddr.js';
-import { Agent, buildConnector, request, type Dispatcher } from 'undici';
-import { OutboundError } from './outbound-error.ts';
+import { Agent, request, type Dispatcher } from 'undici';
+import {
+  guardName,
+  guardedAgent,
+  isPublicHost,
+  notPublic,
+  type ResolveName,
+} from './outbound-addresses.ts';
+import { OutboundError, refuse } from './outbound-error.ts';
 import { createPost, type PostAnswer, type PostMessage } from './outbound-post.ts';
 
 export { OutboundError };
-
-function refuse(why: string): never {
-  throw new OutboundError('refused', why);
-}
 
 /** What a guarded fetch may cost. */
 export interface FetchLimits {
@@ -53,9 +53,6 @@ export interface Outbound {
   vet: (url: string) => Promise<URL>;
 }
 
-/** Resolves a name to all its addresses. */
-export type ResolveName = (host: string) => Promise<LookupAddress[]>;
-
 interface OutboundOptions {
   /** Origins admitted although private or plain http (the sandbox, tests). */
   admittedOrigins: readonly string[];
@@ -70,97 +67,11 @@ const redirectStatuses = new Set([301, 302, 303, 307, 308]);
 /** No URL in use is longer; parsers and logs of others may not take more. */
 const urlLengthMax = 8192;
 const vetTimeoutMs = 3000;
-const notPublic = 'the host does not have a public address';
-
-/**
- * Names that never mean a host on the Internet (RFC 6761, 6762, 8375, and what clouds use): whatever a
- * resolver says of them, they are refused.
- */
-const privateNames =
-  /^[^.]+$|(^|\.)(localhost|local|internal|intranet|lan|corp|home|home\.arpa|test|invalid|onion)$/;
-
-/** A public address that is private all the same: Azure's host agent answers its own guests there. */
-const hostAgents = new Set(['168.63.129.16']);
-
-/**
- * Tells whether an address is global unicast. IPv6 forms that carry an IPv4 address (mapped, 6to4,
- * NAT64, Teredo, compatible) are refused as a whole: nobody reachable needs them.
- */
-export function isPublicAddress(address: string): boolean {
-  if (!isIP(address)) return false;
-  const parsed = ipaddr.parse(address);
-  if (parsed.range() !== 'unicast' || hostAgents.has(parsed.toString())) return false;
-  return parsed.kind() === 'ipv4' || ((parsed.toByteArray()[0] ?? 0) & 0xe0) === 0x20;
-}
-
-const resolver = new Resolver({ timeout: 1500, tries: 2 });
-
-/**
- * Asks the name servers. The system's own look-up would hold a thread of the few that files and images
- * need too, for as long as a caller's name server likes to take.
- */
-async function resolveByNameServer(host: string): Promise<LookupAddress[]> {
-  const [v4, v6] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
-  if (v4.status === 'rejected' && v6.status === 'rejected') {
-    throw new OutboundError('unreachable', 'the host name does not resolve');
-  }
-  return [
-    ...(v4.status === 'fulfilled' ? v4.value : []).map((address) => ({ address, family: 4 })),
-    ...(v6.status === 'fulfilled' ? v6.value : []).map((address) => ({ address, family: 6 })),
-  ];
-}
-
-/** Resolves a name and refuses it when any of its addresses is not public. */
-function guardName(resolve: ResolveName): ResolveName {
-  return async (host) => {
-    const found = await resolve(host);
-    if (found.length === 0 || found.some((entry) => !isPublicAddress(entry.address))) {
-      refuse(notPublic);
-    }
-    return found;
-  };
-}
-
-type LookupCallback = (
-  error: Error | null,
-  found: LookupAddress[] | string,
-  family?: number,
-) => void;
-
-function guardedAgent(resolve: ResolveName): Agent {
-  async function answer(host: string, all: boolean, done: LookupCallback): Promise<void> {
-    let found: LookupAddress[];
-    try {
-      found = await resolve(host);
-    } catch (error) {
-      return done(error instanceof Error ? error : new Error(String(error)), []);
-    }
-    return all ? done(null, found) : done(null, found[0]?.address ?? '', found[0]?.family);
-  }
-  const lookup = (host: string, options: LookupOptions, done: LookupCallback): void =>
-    void answer(host, options.all === true, done);
-  const connect = buildConnector({ timeout: 5000, lookup });
-  return new Agent({
-    keepAliveTimeout: 10_000,
-    connections: 64,
-    connect(target, done) {
-      connect(target, (error, socket) => {
-        if (error) return done(error, null);
-        if (!isPublicAddress(socket.remoteAddress ?? '')) {
-          socket.destroy();
-          return done(new OutboundError('refused', notPublic), null);
-        }
-        return done(null, socket);
-      });
-    },
-  });
-}
 
 type Check = Outbound['check'];
 
-function createCheck(options: OutboundOptions): Check {
-  const admitted = new Set(options.admittedOrigins);
-  const ports = new Set(['', ...(options.extraPorts ?? []).map(String)]);
+function createCheck(admitted: ReadonlySet<string>, extraPorts: readonly number[]): Check {
+  const ports = new Set(['', ...extraPorts.map(String)]);
   return (spelled) => {
     if (spelled.length > urlLengthMax) refuse('the URL is too long');
     const url = URL.canParse(spelled) ? new URL(spelled) : refuse('not a URL');
@@ -172,7 +83,7 @@ function createCheck(options: OutboundOptions): Check {
     if (url.protocol !== 'https:') refuse('only https URLs are read');
     if (!ports.has(url.port)) refuse('only the standard port is read');
     const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.+$/, '');
-    if (isIP(host) ? !isPublicAddress(host) : privateNames.test(host)) refuse(notPublic);
+    if (!isPublicHost(host)) refuse(notPublic);
     return url;
   };
 }
@@ -180,8 +91,8 @@ function createCheck(options: OutboundOptions): Check {
 /** See `Outbound`. */
 export function createOutbound(options: OutboundOptions): Outbound {
   const admitted = new Set(options.admittedOrigins);
-  const check = createCheck(options);
-  const resolve = guardName(options.resolve ?? resolveByNameServer);
+  const check = createCheck(admitted, options.extraPorts ?? []);
+  const resolve = guardName(options.resolve);
   const guarded = guardedAgent(resolve);
   const open = new Agent({
     keepAliveTimeout: 10_000,
@@ -220,7 +131,6 @@ export function createOutbound(options: OutboundOptions): Outbound {
       const signal = limits.signal ? AbortSignal.any([deadline, limits.signal]) : deadline;
       let url = check(spelled);
       for (let hop = 0; hop <= redirectsMax; hop += 1) {
-        // oxlint-disable-next-line no-await-in-loop -- the next hop is known only from this one
         const answer = await openHop(url, { signal, range: limits.range });
         const location = answer.headers['location'];
         if (!redirectStatuses.has(answer.statusCode) || typeof location !== 'string') {

@@ -1,10 +1,14 @@
 /** Temporal: runtime, connection and what the namespace must know. */
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { Client } from '@temporalio/client';
 import { NativeConnection, Runtime, type NativeConnectionOptions } from '@temporalio/worker';
 import { assert } from '../domain/assert.ts';
 import type { Config, TemporalConfig } from './config.ts';
+import { handOverContext } from './job-context.ts';
 import type { Logger } from './logger.ts';
+import { dataConverterOf } from './payload-codec.ts';
+import type { Tracing } from './tracing.ts';
 
 /**
  * Installs the SDK's runtime once per process: its logs go to ours, its signal handling is off. With
@@ -109,14 +113,26 @@ export async function connectTemporal(
   const options = await connectionOptions(config);
   for (let waitMs = 250; ; waitMs = Math.min(waitMs * 2, 5000)) {
     try {
-      // oxlint-disable-next-line no-await-in-loop -- one attempt after the other
       return await NativeConnection.connect(options);
     } catch (error) {
       logger.warn({ error, address: config.TEMPORAL_ADDRESS, waitMs }, 'temporal.away');
-      // oxlint-disable-next-line no-await-in-loop -- one attempt after the other
       await new Promise((resolve) => setTimeout(resolve, waitMs));
     }
   }
+}
+
+/** A client on a connection: it hands the request's context over, and seals payloads as configured. */
+export function createTemporalClient(
+  connection: NativeConnection,
+  config: TemporalConfig,
+  tracing: Tracing | null,
+): Client {
+  return new Client({
+    connection,
+    namespace: config.TEMPORAL_NAMESPACE,
+    interceptors: { workflow: [handOverContext(tracing)] },
+    dataConverter: dataConverterOf(config),
+  });
 }
 
 /** `INDEXED_VALUE_TYPE_KEYWORD` of temporal.api.enums.v1. */

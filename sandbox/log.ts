@@ -38,7 +38,7 @@ async function cutTornTail(path: string): Promise<void> {
     let end = sizeBytes;
     while (end > 0) {
       const start = Math.max(0, end - block.length);
-      // oxlint-disable-next-line no-await-in-loop -- the search goes backwards, block after block
+      // The search goes backwards, block after block.
       await handle.read(block, 0, end - start, start);
       const newline = block.subarray(0, end - start).lastIndexOf(0x0a);
       if (newline >= 0 || start === 0) {
@@ -84,9 +84,8 @@ export class DurableLog {
       const batch = this.#waiting;
       this.#waiting = [];
       try {
-        // oxlint-disable-next-line no-await-in-loop -- one batch is in flight while the next gathers
+        // One batch is in flight while the next gathers.
         await this.#handle.appendFile(batch.map(({ line }) => line).join(''));
-        // oxlint-disable-next-line no-await-in-loop -- as above
         if (this.#fsync) await this.#handle.datasync();
         for (const { settle } of batch) settle();
       } catch (cause) {
@@ -127,7 +126,7 @@ export async function compactLog(path: string, events: Iterable<object>): Promis
   const handle = await open(draft, 'w', 0o600);
   try {
     for (const event of events) {
-      // oxlint-disable-next-line no-await-in-loop -- the lines must keep their order
+      // The lines must keep their order.
       await handle.appendFile(`${JSON.stringify(event)}\n`);
     }
     await handle.datasync();

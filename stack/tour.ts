@@ -64,7 +64,6 @@ async function call(path: string, init: RequestInit = {}): Promise<Received> {
 async function untilDone(ticket: Answer, title: string): Promise<Answer> {
   const startedAt = performance.now();
   for (;;) {
-    // oxlint-disable-next-line no-await-in-loop -- one look after the other
     const { body } = await call(`/api/v1/studio/jobs/${String(ticket.data?.['jobId'])}?wait=1`);
     const job = jobShape.parse(body.data);
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
@@ -114,7 +113,7 @@ for (const step of tourSteps) {
   const startedAt = performance.now();
   process.stdout.write(`  ${step.title} …`);
   try {
-    // oxlint-disable-next-line no-await-in-loop -- each stop uses what the ones before it made
+    // Each stop uses what the ones before it made.
     const stop = await visit(step, made);
     stops.push(stop);
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(1).padStart(5);

@@ -2,6 +2,7 @@
 import { assert } from '../domain/assert.ts';
 import { creditsFromMicro, type CreditsBlock } from '../domain/credits.ts';
 import { errorTable } from '../domain/errors.ts';
+import { isoTime } from '../domain/iso-time.ts';
 import type { Capability } from './capability.ts';
 import type { CallOutputs, StoredArtifact } from './job-plan.ts';
 import type { JobRecord } from './job-record.ts';
@@ -33,21 +34,6 @@ export function createJobView(deps: {
     return { statusUrl, cancelUrl: `${statusUrl}/cancel` };
   };
 
-  /** Signs all URLs of a job first, so that its presentation need not wait. */
-  async function signedUrls(
-    outputs: CallOutputs[],
-    ttlMs: number,
-  ): Promise<(artifact: StoredArtifact) => string> {
-    const artifacts = outputs.flatMap((output) => output.artifacts);
-    const urls = await Promise.all(artifacts.map((artifact) => deps.urlOf(artifact, ttlMs)));
-    const byKey = new Map(artifacts.map(({ storageKey }, index) => [storageKey, urls[index]]));
-    return ({ storageKey }) => {
-      const url = byKey.get(storageKey);
-      assert(url, 'a job shows only what it made');
-      return url;
-    };
-  }
-
   async function result(job: JobRecord): Promise<Record<string, unknown> | null> {
     const capability = findCapability(job.type);
     if (!capability || job.status !== 'completed' || !job.outputs) return null;
@@ -57,7 +43,9 @@ export function createJobView(deps: {
       model: job.model,
       outputs: job.outputs,
       ...ends,
-      urlOf: await signedUrls(ends.urlsHaveEnded ? [] : job.outputs, urlTtlMs),
+      urlOf: await signedUrls(ends.urlsHaveEnded ? [] : job.outputs, (artifact) =>
+        deps.urlOf(artifact, urlTtlMs),
+      ),
       documentOf: ({ storageKey }) => job.documents?.get(storageKey) ?? null,
     });
   }
@@ -97,6 +85,21 @@ export function createJobView(deps: {
   };
 }
 
+/** Signs all URLs of a job first, so that its presentation need not wait. */
+async function signedUrls(
+  outputs: CallOutputs[],
+  sign: (artifact: StoredArtifact) => Promise<string>,
+): Promise<(artifact: StoredArtifact) => string> {
+  const artifacts = outputs.flatMap((output) => output.artifacts);
+  const urls = await Promise.all(artifacts.map((artifact) => sign(artifact)));
+  const byKey = new Map(artifacts.map(({ storageKey }, index) => [storageKey, urls[index]]));
+  return ({ storageKey }) => {
+    const url = byKey.get(storageKey);
+    assert(url, 'a job shows only what it made');
+    return url;
+  };
+}
+
 function billingOf(job: JobRecord): Record<string, unknown> {
   return {
     state: job.billing_state,
@@ -112,10 +115,6 @@ function urlEndsOf(job: JobRecord, capability: Capability) {
   const urlsEndAtMs = isKept ? nowMs + keptUrlTtlMs : (job.completed_at ?? nowMs) + passingUrlTtlMs;
   const urlTtlMs = urlsEndAtMs - nowMs;
   return { urlsEndAtMs, urlTtlMs, urlsHaveEnded: urlTtlMs <= 0 };
-}
-
-function isoTime(timeMs: number | null): string | null {
-  return timeMs === null ? null : new Date(timeMs).toISOString();
 }
 
 /** The price: what is reserved until it is settled, then what was charged. */

@@ -1,8 +1,8 @@
 /** Audits again and again: what an audit finds is a broken promise, and an alarm. */
-import { setTimeout as delay } from 'node:timers/promises';
 import { runAudit, type AuditSources } from '../activities/audit.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { StateMetrics } from '../platform/metrics.ts';
+import { repeat } from './repetition.ts';
 
 interface AuditorOptions {
   sources: AuditSources;
@@ -15,29 +15,14 @@ interface AuditorOptions {
 /** A log line names no more findings than this. */
 const toldMax = 20;
 /** The first audit comes soon: what is wrong at the start is worth knowing. */
-const firstAfterMs = 5000;
+const soonMs = 5000;
 
 /** Audits until stopped; returns what stops it. */
 export function startAuditor(options: AuditorOptions): () => Promise<void> {
   const { intervalMs } = options;
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  const pause = (waitMs: number): Promise<void> =>
-    delay(waitMs, undefined, { signal, ref: false }).catch(() => {});
-  const running = (async () => {
-    if (intervalMs === 0) return;
-    await pause(Math.min(firstAfterMs, intervalMs));
-    while (!signal.aborted) {
-      // oxlint-disable-next-line no-await-in-loop -- one audit after the other
-      await audit(options);
-      // oxlint-disable-next-line no-await-in-loop -- see above
-      await pause(intervalMs);
-    }
-  })();
-  return async () => {
-    stopping.abort();
-    await running;
-  };
+  if (intervalMs === 0) return () => Promise.resolve();
+  const firstAfterMs = Math.min(soonMs, intervalMs);
+  return repeat(() => audit(options), { intervalMs, firstAfterMs });
 }
 
 async function audit({ sources, logger, state }: AuditorOptions): Promise<void> {

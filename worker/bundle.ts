@@ -43,7 +43,7 @@ export async function loadWorkflowBundle(
   const files: string[] = [];
   for await (const file of glob(inputs, { cwd: fileURLToPath(root) })) files.push(file);
   for (const file of files.toSorted()) {
-    // oxlint-disable-next-line no-await-in-loop -- the order of the files is part of the hash
+    // The order of the files is part of the hash.
     hash.update(`${file}\n`).update(await readFile(new URL(file, root)));
   }
   const kind = options.encodeFailures ? 'sealed' : 'plain';

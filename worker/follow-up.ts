@@ -1,7 +1,7 @@
 /** Asking on for jobs that were released without their provider's word, in every worker process. */
-import { setTimeout as delay } from 'node:timers/promises';
 import type { LateOutcomes } from '../activities/oversight/late-outcomes.ts';
 import type { Logger } from '../platform/logger.ts';
+import { repeat } from './repetition.ts';
 
 /** Follows up again and again until the returned function is called. */
 export function startFollowUp(deps: {
@@ -9,21 +9,13 @@ export function startFollowUp(deps: {
   intervalMs: number;
   logger: Logger;
 }): () => Promise<void> {
-  const stopping = new AbortController();
-  const running = (async () => {
-    while (!stopping.signal.aborted) {
-      // oxlint-disable-next-line no-await-in-loop -- one pass after the other
-      await deps.outcomes.followUp().catch((error: unknown) => {
-        deps.logger.warn({ error }, 'outcome.follow_up_failed');
+  const { outcomes, intervalMs, logger } = deps;
+  return repeat(
+    async () => {
+      await outcomes.followUp().catch((error: unknown) => {
+        logger.warn({ error }, 'outcome.follow_up_failed');
       });
-      // oxlint-disable-next-line no-await-in-loop -- one pass after the other
-      await delay(deps.intervalMs, undefined, { signal: stopping.signal, ref: false }).catch(
-        () => {},
-      );
-    }
-  })();
-  return async () => {
-    stopping.abort();
-    await running;
-  };
+    },
+    { intervalMs },
+  );
 }

@@ -3,18 +3,18 @@
  * whether a workflow still owns it, and settles what terminated, wiped or lost workflows left behind.
  */
 import type { Client } from '@temporalio/client';
-import { setTimeout as delay } from 'node:timers/promises';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { ownerOf } from '../activities/job-owner.ts';
+import { releaseLostJob } from '../activities/lost-jobs.ts';
 import type { NotificationRelay } from '../activities/notification-relay.ts';
 import type { WebhookRelay } from '../activities/webhooks/webhook-relay.ts';
 import type { Services } from '../activities/services.ts';
-import { errorTable } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { withCorrelation } from '../platform/correlation.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import { workflowIdOf } from '../workflows/contract.ts';
+import { repeat } from './repetition.ts';
 
 interface SweeperDeps {
   config: Config;
@@ -81,7 +81,7 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
       WHERE state = 'reserved' AND kind = 'studio' AND expires_at < clock_timestamp()
       ORDER BY expires_at LIMIT 100`);
     for (const entry of entries) {
-      // oxlint-disable-next-line no-await-in-loop -- a sweep is never in a hurry
+      // A sweep is never in a hurry.
       const did = await withCorrelation(idsOf(entry), () => decide(deps, entry));
       report[did] += 1;
     }
@@ -94,23 +94,15 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
   }
   return {
     sweep,
-    start() {
-      const stopping = new AbortController();
-      const running = (async () => {
-        while (!stopping.signal.aborted) {
-          // oxlint-disable-next-line no-await-in-loop -- one pass after the other
+    start: () =>
+      repeat(
+        async () => {
           await sweep().catch((error: unknown) => {
             services.logger.warn({ error }, 'sweeper.pass_failed');
           });
-          // oxlint-disable-next-line no-await-in-loop -- one pass after the other
-          await sleep(config.SWEEP_INTERVAL_MS, stopping.signal);
-        }
-      })();
-      return async () => {
-        stopping.abort();
-        await running;
-      };
-    },
+        },
+        { intervalMs: config.SWEEP_INTERVAL_MS },
+      ),
   };
 }
 
@@ -129,11 +121,6 @@ async function forgetClaims(pool: DatabasePool): Promise<void> {
       SELECT organization_id, idempotency_key FROM idempotency_claim
       WHERE created_at < clock_timestamp() - ${claimsKeptFor}::interval
       ORDER BY created_at LIMIT 1000)`);
-}
-
-/** Waits, or until told to stop. */
-async function sleep(waitMs: number, signal: AbortSignal): Promise<void> {
-  await delay(waitMs, undefined, { signal, ref: false }).catch(() => {});
 }
 
 async function decide(deps: SweeperDeps, entry: Due): Promise<keyof SweepReport> {
@@ -170,18 +157,7 @@ async function postpone(
 }
 
 async function release(deps: SweeperDeps, entry: Due): Promise<void> {
-  const settled = await deps.services.ledger.settle({
-    organizationId: entry.organization_id,
-    id: entry.id,
-    to: 'released',
-    amountMicro: 0,
-    reason: 'JOB_LOST',
-    job: {
-      status: 'failed',
-      outputs: null,
-      error: { code: 'JOB_LOST', message: errorTable.JOB_LOST.message },
-      artifacts: [],
-    },
-  });
+  const { id, organization_id: organizationId } = entry;
+  const settled = await releaseLostJob(deps.services.ledger, { organizationId, id });
   deps.services.logger.warn({ verdict: settled.verdict }, 'sweeper.released');
 }

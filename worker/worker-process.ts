@@ -1,38 +1,32 @@
 /** The worker process: Studio and provider workers, and the sweeper. */
-import { Client } from '@temporalio/client';
-import type { NativeConnection } from '@temporalio/worker';
-import { sql } from 'slonik';
-import { z } from 'zod';
+import type { Client } from '@temporalio/client';
 import type { AuditSources } from '../activities/audit.ts';
 import { createInbox } from '../activities/notifications.ts';
 import { createNotificationRelay } from '../activities/notification-relay.ts';
 import { ownerOf } from '../activities/job-owner.ts';
 import { observeInbox } from '../activities/observed/observed-inbox.ts';
 import { providerConcurrency } from '../activities/providers/registry.ts';
-import { createWebhookRelay, type WebhookRelay } from '../activities/webhooks/webhook-relay.ts';
+import { createWebhookRelay } from '../activities/webhooks/webhook-relay.ts';
 import { openServices, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
-import { handOverContext } from '../platform/job-context.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createStateMetrics, type StateMetrics } from '../platform/metrics.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
-import type { Readiness } from '../platform/readiness.ts';
-import { describeTaskQueue, remembered } from '../platform/task-queues.ts';
-import { dataConverterOf } from '../platform/payload-codec.ts';
-import { connectTemporal, registerSearchAttributes } from '../platform/temporal.ts';
+import { processReadiness } from '../platform/process-readiness.ts';
 import {
-  deliverNowSignalName,
-  deliveryIdOf,
+  connectTemporal,
+  createTemporalClient,
+  registerSearchAttributes,
+} from '../platform/temporal.ts';
+import {
   notificationSignalName,
   polledQueues,
   searchAttributes,
-  studioTaskQueue,
-  webhookDeliveryType,
-  webhookTaskQueue,
+  webhookDeliveries,
   workflowIdOf,
 } from '../workflows/contract.ts';
 import { startFollowUp } from './follow-up.ts';
-import { startStudioWorkers, type StudioWorkers } from './studio-worker.ts';
+import { startStudioWorkers } from './studio-worker.ts';
 import { startAuditor } from './auditor.ts';
 import { showState } from './state-gauges.ts';
 import { createSweeper, type Sweeper, type SweepReport } from './sweeper.ts';
@@ -70,12 +64,7 @@ export async function startWorkerProcess(
   await prepareServer();
   const { metrics, tracing } = services.telemetry;
   const state = metrics && createStateMetrics(metrics);
-  const client = new Client({
-    connection,
-    namespace: config.TEMPORAL_NAMESPACE,
-    interceptors: { workflow: [handOverContext(tracing)] },
-    dataConverter: dataConverterOf(config),
-  });
+  const client = createTemporalClient(connection, config, tracing);
   const sweeper = openSweeper({ config, services, client, prepareServer, state });
   const workers = await startStudioWorkers({ config, connection, services });
   const stopSweeping = startSweeping(sweeper, { config, services });
@@ -88,7 +77,14 @@ export async function startWorkerProcess(
   if (metrics && state) showState({ config, services, connection, metrics, state });
   const operations = await openOperationsServer(config, {
     metrics,
-    readiness: readinessOf({ config, services, connection, workers }),
+    readiness: processReadiness({
+      pool: services.pool,
+      connection,
+      namespace: config.TEMPORAL_NAMESPACE,
+      queues: polledQueues(config.TASK_QUEUE_PREFIX, Object.keys(providerConcurrency(config))),
+      isPolled: (pollers) => pollers.includes(workers.identity),
+      workersRun: () => workers.running(),
+    }),
     sdkMetricsUrl: options.sdkMetricsUrl ?? null,
   });
   logger.info('worker.polling');
@@ -123,38 +119,6 @@ function countPass(state: StateMetrics, report: SweepReport): void {
   state.sweptAt.setToCurrentTime();
 }
 
-interface ReadinessParts {
-  config: Config;
-  services: Services;
-  connection: NativeConnection;
-  workers: StudioWorkers;
-}
-
-const pollersAgeMaxMs = 5000;
-
-/** The worker can work: its database, Temporal, its own state, and the server sees it at every queue. */
-function readinessOf({ config, services, connection, workers }: ReadinessParts): Readiness {
-  const { TASK_QUEUE_PREFIX: prefix, TEMPORAL_NAMESPACE: namespace } = config;
-  const queues = polledQueues(prefix, Object.keys(providerConcurrency(config)));
-  return {
-    postgres: async () => {
-      await services.pool.query(sql.type(z.object({}))`SELECT 1`);
-      return true;
-    },
-    temporal: async () => {
-      await connection.workflowService.getSystemInfo({});
-      return true;
-    },
-    workers: () => Promise.resolve(workers.running()),
-    pollers: remembered(async () => {
-      const states = await Promise.all(
-        queues.map((polledQueue) => describeTaskQueue(connection, namespace, polledQueue)),
-      );
-      return states.every(({ pollers }) => pollers.includes(workers.identity));
-    }, pollersAgeMaxMs),
-  };
-}
-
 interface SweeperParts {
   config: Config;
   services: Services;
@@ -177,27 +141,13 @@ function openSweeper(parts: SweeperParts): Sweeper {
   return createSweeper({
     ...parts,
     relay,
-    webhookRelay: webhookRelayOf(parts),
+    webhookRelay: createWebhookRelay({
+      client,
+      webhooks: services.webhooks,
+      logger: services.logger,
+      ...webhookDeliveries(parts.config.TASK_QUEUE_PREFIX),
+    }),
     ...(state && { onPass: (report) => countPass(state, report) }),
-  });
-}
-
-/** What starts the deliveries that nobody makes. */
-function webhookRelayOf(deps: {
-  config: Config;
-  services: Services;
-  client: Client;
-}): WebhookRelay {
-  const { config, services, client } = deps;
-  return createWebhookRelay({
-    client,
-    webhooks: services.webhooks,
-    logger: services.logger,
-    workflowType: webhookDeliveryType,
-    workflowIdOf: deliveryIdOf,
-    signalName: deliverNowSignalName,
-    taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
-    attemptTaskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
   });
 }
 

@@ -71,6 +71,17 @@ export function webhookTaskQueue(prefix: string): string {
 /** Signal: somebody wants the webhook delivered now. */
 export const deliverNowSignalName = 'deliverNow';
 
+/** How deliveries are started: names, and where the workflow and its attempts run. */
+export function webhookDeliveries(prefix: string) {
+  return {
+    workflowType: webhookDeliveryType,
+    workflowIdOf: deliveryIdOf,
+    signalName: deliverNowSignalName,
+    taskQueue: studioTaskQueue(prefix),
+    attemptTaskQueue: webhookTaskQueue(prefix),
+  };
+}
+
 /** Input of a delivery. */
 export interface WebhookDelivery {
   jobId: string;

@@ -28,19 +28,16 @@ export async function webhookDelivery(delivery: WebhookDelivery): Promise<{ atte
   for (let attempts = 1; ; attempts += 1) {
     try {
       wantedNow = false;
-      // oxlint-disable-next-line no-await-in-loop -- one attempt after the other
       const outcome = await attemptDelivery({ jobId, organizationId, failures });
       if (outcome.kind !== 'retry' && !wantedNow) return end(outcome.kind, attempts);
       failures += 1;
       setCurrentDetails(`${attempts} attempt(s) failed`);
       if (outcome.kind === 'retry') {
-        // oxlint-disable-next-line no-await-in-loop -- see above
         await condition(() => wantedNow, Math.max(1, outcome.waitMs), { summary: 'next attempt' });
       }
       // Asked for again: it gets all its attempts again.
       if (wantedNow) failures = 0;
     } catch (error) {
-      // oxlint-disable-next-line no-await-in-loop -- it ends here
       if (isCancellation(error)) await CancellationScope.nonCancellable(() => stopDelivery(jobId));
       throw error;
     }

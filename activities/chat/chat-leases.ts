@@ -46,9 +46,7 @@ export function createChatLeases(parts: LeaseParts): ChatLeases {
     async close() {
       closing = true;
       const deadline = performance.now() + closeTimeoutMs;
-      // oxlint-disable-next-line no-await-in-loop -- until the last tick
       while ([...leases.values()].some((lease) => lease.open) && performance.now() < deadline) {
-        // oxlint-disable-next-line no-await-in-loop -- see above
         await sleep(gatherMs);
       }
       closing = false;

@@ -64,14 +64,12 @@ export function createRunningChats(options: Options): RunningChats {
   async function settleNow(settle: ChatSettle): Promise<void> {
     for (const waitMs of [...retryMs, null]) {
       try {
-        // oxlint-disable-next-line no-await-in-loop -- one try after the other
         const { verdict } = await ledger.settle(settle);
         if (verdict !== 'settled') logger.error({ chatId: settle.id, verdict }, 'chat.not_settled');
         return;
       } catch (error) {
         logger.warn({ error, chatId: settle.id }, 'chat.settle_failed');
         if (waitMs === null) return;
-        // oxlint-disable-next-line no-await-in-loop -- see above
         await sleep(waitMs);
       }
     }

@@ -37,13 +37,10 @@ export function createLeaseRecall(pool: DatabasePool): AfterRecall {
     let verdict = await move();
     for (const waitMs of waitsMs) {
       if (verdict.verdict !== 'insufficient_credits') return verdict;
-      // oxlint-disable-next-line no-await-in-loop -- one try after the other
       const { leased, available } = await recall(organizationId);
       const required = 'required' in verdict ? Number(verdict.required) : 0;
       if (leased === 0 && available < required) return verdict;
-      // oxlint-disable-next-line no-await-in-loop -- see above
       if (available < required) await sleep(waitMs);
-      // oxlint-disable-next-line no-await-in-loop -- see above
       verdict = await move();
     }
     return verdict;

@@ -30,6 +30,17 @@ function moved<Answer extends Verdict>(
   });
 }
 
+/** A settlement is told of once it is made. */
+async function settled<Answer extends Verdict>(
+  { tracing, settlements }: Observers,
+  id: string,
+  settle: () => Promise<Answer>,
+): Promise<Answer> {
+  const answer = await moved(tracing, 'ledger.settle', settle);
+  if (answer.verdict === 'settled') settlements?.note(id);
+  return answer;
+}
+
 function countReserve(
   metrics: Metrics | null,
   kind: string,
@@ -42,7 +53,7 @@ function countReserve(
 
 /** Observes the ledger of Studio. */
 export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
-  const { metrics, tracing, settlements } = observers;
+  const { metrics, tracing } = observers;
   if (!metrics && !tracing) return ledger;
   return {
     ...ledger,
@@ -53,11 +64,7 @@ export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
       if (!repeated) countReserve(metrics, kind, { verdict: answer.verdict, amountMicro });
       return answer;
     },
-    async settle(settle) {
-      const answer = await moved(tracing, 'ledger.settle', () => ledger.settle(settle));
-      if (answer.verdict === 'settled') settlements?.note(settle.id);
-      return answer;
-    },
+    settle: (settle) => settled(observers, settle.id, () => ledger.settle(settle)),
   };
 }
 
@@ -73,11 +80,7 @@ export function observeChatLedger(ledger: ChatLedger, observers: Observers): Cha
       countReserve(metrics, 'chat', { verdict: answer.verdict, amountMicro });
       return answer;
     },
-    async settle(settle) {
-      const answer = await moved(tracing, 'ledger.settle', () => ledger.settle(settle));
-      if (answer.verdict === 'settled') settlements?.note(settle.id);
-      return answer;
-    },
+    settle: (settle) => settled(observers, settle.id, () => ledger.settle(settle)),
     async sweep() {
       const swept = await ledger.sweep();
       for (const { id } of swept) settlements?.note(id);

@@ -72,7 +72,7 @@ export function createLateOutcomes(deps: {
   async function examine(jobId: string, foundBy: FoundBy): Promise<CallFinding[]> {
     const findings = await deps.looks.look(jobId);
     for (const finding of findings) {
-      // oxlint-disable-next-line no-await-in-loop -- a job has few calls, and this is rare
+      // A job has few calls, and this is rare.
       const late = await record(pool, { jobId, foundBy, finding });
       if (late && finding.verdict === 'succeeded') {
         const { callIndex, provider } = finding;

@@ -8,7 +8,7 @@ import { workflowOf, type JobWorkflow } from '../job-owner.ts';
 /** An open reservation with what is known of it; amounts in micro-credits, times Unix ms. */
 export interface OpenWork {
   id: string;
-  kind: 'studio' | 'chat';
+  kind: 'studio' | 'chat' | 'lease';
   organizationId: string;
   type: string | null;
   model: string | null;
@@ -40,7 +40,10 @@ export interface StuckLine extends OpenWork {
 /** Which to list, oldest first. */
 interface StuckListing {
   organizationId: string | undefined;
-  /** Only reservations that are open for longer than this; a passed deadline or a lost owner always counts. */
+  /**
+   * Only reservations that are open for longer than this, and leases that are overdue for longer: one that
+   * is confirmed lives as long as chats come. A passed deadline or a lost owner always counts.
+   */
   olderThanMs: number;
   limit: number;
 }
@@ -73,7 +76,8 @@ export function createStuckJobs(deps: {
             WHERE c.job_id = r.id), '[]') AS calls
         FROM reservation r LEFT JOIN job j ON j.id = r.id LEFT JOIN chat_request q ON q.id = r.id
         WHERE r.state = 'reserved' AND (${of}::text IS NULL OR r.organization_id = ${of}::text)
-          AND (r.created_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
+          AND (CASE r.kind WHEN 'lease' THEN r.expires_at ELSE r.created_at END
+              < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
             OR j.deadline_at < clock_timestamp() OR j.verifying
             OR r.owner_missing_at IS NOT NULL)
         ORDER BY r.created_at, r.id LIMIT ${limit}`);
@@ -92,6 +96,9 @@ export function createStuckJobs(deps: {
 
 /** Why a reservation is still open, in words. */
 function reasonsOf(work: OpenWork, owner: JobWorkflow | null, nowMs: number): string[] {
+  if (work.kind === 'lease') {
+    return ['credits held for chats, not confirmed by their process: the sweeper ends it'];
+  }
   if (work.kind === 'chat') return ['a chat: settled when it ends, or by its last checkpoint'];
   const ago = (timeMs: number): string => `${duration(nowMs - timeMs)} ago`;
   const reasons: string[] = [];

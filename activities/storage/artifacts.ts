@@ -78,7 +78,6 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
     const waits = retryable ? [] : storeAgainAfterMs;
     for (let attempt = 0; ; attempt += 1) {
       try {
-        // oxlint-disable-next-line no-await-in-loop -- one attempt after the other
         await deps.storage.put(key, path);
         return;
       } catch (cause) {
@@ -86,7 +85,6 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
         if (waitMs === undefined) {
           throw new StorageFailure('the storage did not take the object', { retryable, cause });
         }
-        // oxlint-disable-next-line no-await-in-loop -- see above
         await sleep(waitMs);
       }
     }

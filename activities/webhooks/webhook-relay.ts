@@ -68,7 +68,7 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
     async resume() {
       const forsaken = await webhooks.forsaken();
       for (const name of forsaken) {
-        // oxlint-disable-next-line no-await-in-loop -- a sweep is never in a hurry
+        // A sweep is never in a hurry.
         await resumeOne(name);
       }
       return forsaken.length;

@@ -85,5 +85,5 @@ export async function organizationOfKey(
   const macs = peppers.map((pepper) => macOfKey(key, pepper));
   return pool.maybeOneFirst(sql.type(z.object({ organization_id: z.string() }))`
     SELECT organization_id FROM api_key
-    WHERE encode(mac, 'hex') = ANY(${sql.array(macs, 'text')}) LIMIT 1`);
+    WHERE mac IN (SELECT decode(m, 'hex') FROM unnest(${sql.array(macs, 'text')}) AS m) LIMIT 1`);
 }

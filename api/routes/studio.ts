@@ -42,19 +42,7 @@ type Candidate = Omit<Planned, 'tells'> & { webhookUrl: string | null };
 
 /** Adds the routes of all capabilities. */
 export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutesDeps): void {
-  let waiting = 0;
-
-  /** The job's end within the wait, or its state then. */
-  async function awaitEnd(job: Parameters<Admission['awaitEnd']>[0], waitMs: number) {
-    // Beyond this many waiters an answer to poll is kinder than a slow process.
-    const allowed = waiting < deps.config.SYNC_WAITERS_MAX;
-    waiting += 1;
-    try {
-      return await deps.admission.awaitEnd(job, allowed ? waitMs : 0);
-    } finally {
-      waiting -= 1;
-    }
-  }
+  const awaitEnd = awaitedByFew(deps.admission, deps.config.SYNC_WAITERS_MAX);
 
   async function claim(ctx: Context, capability: Capability, body: unknown): Promise<Claim> {
     const newJobId = newId('job');
@@ -116,6 +104,21 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
   for (const capability of capabilities) {
     router.post(capability.path, (ctx) => handle(ctx, capability));
   }
+}
+
+/** A job's end within the wait, or its state then. Beyond so many waiters nobody is waited for. */
+function awaitedByFew(admission: Admission, waitersMax: number): Admission['awaitEnd'] {
+  let waiting = 0;
+  return async (job, waitMs) => {
+    // An answer to poll is kinder than a slow process.
+    const allowed = waiting < waitersMax;
+    waiting += 1;
+    try {
+      return await admission.awaitEnd(job, allowed ? waitMs : 0);
+    } finally {
+      waiting -= 1;
+    }
+  };
 }
 
 interface Answer {

@@ -1,7 +1,7 @@
 /** Webhooks of callers: the secret that signs them, the log of a job's webhook, redelivery. */
 import type Router from '@koa/router';
 import { z } from 'zod';
-import type { JobReads } from '../../activities/job-reads.ts';
+import type { JobReads, JobRecord } from '../../activities/job-reads.ts';
 import { createSigningSecrets } from '../../activities/webhooks/signing-secrets.ts';
 import type { WebhookRelay } from '../../activities/webhooks/webhook-relay.ts';
 import type { WebhookRecord, Webhooks } from '../../activities/webhooks/webhooks.ts';
@@ -39,27 +39,27 @@ export const rotateSecretRequest = z.strictObject({
 export function addWebhookRoutes(router: Router<RequestState>, deps: WebhookRoutesDeps): void {
   addSecretRoutes(router, deps);
 
-  async function find(ctx: Context, jobId = ''): Promise<WebhookRecord> {
+  async function find(
+    ctx: Context & { params: Record<string, string> },
+  ): Promise<{ job: JobRecord; webhook: WebhookRecord }> {
     authorize(ctx.state.caller, 'studio:read');
     const { organizationId } = ctx.state.caller;
-    const known = isId('job', jobId) && (await deps.reads.read(organizationId, jobId));
-    if (!known) throw new GatewayError('JOB_NOT_FOUND');
+    const { jobId = '' } = ctx.params;
+    const job = isId('job', jobId) ? await deps.reads.read(organizationId, jobId) : null;
+    if (!job) throw new GatewayError('JOB_NOT_FOUND');
     const webhook = await deps.webhooks.find({ jobId, organizationId });
     if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');
-    return webhook;
+    return { job, webhook };
   }
 
   router.get('/studio/jobs/:jobId/webhook', async (ctx) => {
-    ctx.body = {
-      success: true,
-      data: await showWebhook(deps.webhooks, await find(ctx, ctx.params['jobId'])),
-    };
+    const { webhook } = await find(ctx);
+    ctx.body = { success: true, data: await showWebhook(deps.webhooks, webhook) };
   });
 
   router.post('/studio/jobs/:jobId/webhook/redeliver', async (ctx) => {
-    const webhook = await find(ctx, ctx.params['jobId']);
-    const job = await deps.reads.read(webhook.organizationId, webhook.jobId);
-    if (job?.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
+    const { job, webhook } = await find(ctx);
+    if (job.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
     await deps.relay.redeliver(webhook);
     const now = await deps.webhooks.find(webhook);
     ctx.status = 202;

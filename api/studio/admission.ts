@@ -99,11 +99,9 @@ export function createAdmission(deps: AdmissionDeps): Admission {
         const deadlineAtMs = performance.now() + waitMs;
         if (given) await heardEnd(given, waitMs);
         for (;;) {
-          // oxlint-disable-next-line no-await-in-loop -- each look follows the news before it
           const job = await deps.reads.read(organizationId, jobId);
           const leftMs = deadlineAtMs - performance.now();
           if (!job || job.status !== 'queued' || leftMs <= 0) return job;
-          // oxlint-disable-next-line no-await-in-loop -- see above
           await heardEnd(heard, leftMs);
         }
       } finally {
@@ -117,7 +115,6 @@ export function createAdmission(deps: AdmissionDeps): Admission {
 async function heardEnd(heard: Hearing, waitMs: number): Promise<void> {
   const deadlineAtMs = performance.now() + waitMs;
   for (let leftMs = waitMs; leftMs > 0; leftMs = deadlineAtMs - performance.now()) {
-    // oxlint-disable-next-line no-await-in-loop -- one piece of news after the other
     const event = await heard.next(leftMs);
     if (event === null || event.kind === 'done') return;
   }
@@ -178,9 +175,7 @@ function pollReserved(reads: JobReads, plan: JobPlan): { found: Promise<void>; s
   const stopping = new AbortController();
   const found = (async () => {
     for (let waitMs = 20; !stopping.signal.aborted; waitMs = Math.min(waitMs * 2, 500)) {
-      // oxlint-disable-next-line no-await-in-loop -- polling
       if (await reads.read(plan.organizationId, plan.jobId)) return;
-      // oxlint-disable-next-line no-await-in-loop -- polling
       await new Promise((resolve) => setTimeout(resolve, waitMs));
     }
   })();

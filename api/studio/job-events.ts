@@ -23,13 +23,11 @@ export async function streamJob(stream: JobStream): Promise<void> {
     for (;;) {
       const mark = markOf(job);
       if (mark !== shown) {
-        // oxlint-disable-next-line no-await-in-loop -- each event follows the one before
         const resource = await view.resource(job);
         events.write(`event: job\ndata: ${JSON.stringify(resource)}\n\n`);
       }
       shown = mark;
       if (job.status !== 'queued' || events.destroyed) break;
-      // oxlint-disable-next-line no-await-in-loop -- each event follows the one before
       job = await stream.next(job);
     }
   } catch {

@@ -12,8 +12,9 @@ import type { Inputs } from '../../activities/inputs.ts';
 import type { Ledger } from '../../activities/ledger/ledger.ts';
 import type { CallFinding, CallLooks } from '../../activities/oversight/call-looks.ts';
 import { ownerOf } from '../../activities/job-owner.ts';
+import { releaseLostJob } from '../../activities/lost-jobs.ts';
 import { publicBaseUrl } from '../../activities/services.ts';
-import { errorTable, GatewayError } from '../../domain/errors.ts';
+import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
 import type { JobPlan } from '../../studio/job-plan.ts';
 import { findCapability } from '../../studio/registry.ts';
@@ -75,19 +76,7 @@ async function releaseLost(
   ledger: Ledger,
   job: OverseenJob,
 ): Promise<'released' | 'already_settled'> {
-  const settled = await ledger.settle({
-    organizationId: job.organizationId,
-    id: job.id,
-    to: 'released',
-    amountMicro: 0,
-    reason: 'JOB_LOST',
-    job: {
-      status: 'failed',
-      outputs: null,
-      error: { code: 'JOB_LOST', message: errorTable.JOB_LOST.message },
-      artifacts: [],
-    },
-  });
+  const settled = await releaseLostJob(ledger, job);
   return settled.verdict === 'settled' ? 'released' : 'already_settled';
 }
 

@@ -4,6 +4,7 @@ import type {
   WebhookRecord,
   Webhooks,
 } from '../../activities/webhooks/webhooks.ts';
+import { isoTime } from '../../domain/iso-time.ts';
 
 const attemptsShownMax = 50;
 
@@ -31,8 +32,4 @@ export function webhookView(webhook: WebhookRecord): Record<string, unknown> {
 
 function attemptView({ startedAtMs, ...attempt }: WebhookAttempt): Record<string, unknown> {
   return { ...attempt, startedAt: isoTime(startedAtMs) };
-}
-
-function isoTime(timeMs: number | null): string | null {
-  return timeMs === null ? null : new Date(timeMs).toISOString();
 }

@@ -54,11 +54,8 @@ export function createBareActivities(deps: BareDeps): BareActivities {
       });
       const { response_url: resultUrl } = submitted.parse(await answer.body.json());
       for (let waitMs = deps.latencyMs; ; waitMs = pollMs) {
-        // oxlint-disable-next-line no-await-in-loop -- polling
         await sleep(waitMs);
-        // oxlint-disable-next-line no-await-in-loop -- polling
         const result = await request(resultUrl, { dispatcher, headers });
-        // oxlint-disable-next-line no-await-in-loop -- polling
         const body = await result.body.json();
         if (result.statusCode === 200) return finished.parse(body).images[0]?.url ?? '';
       }

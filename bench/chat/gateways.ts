@@ -166,15 +166,11 @@ async function untilAnswering(origin: string): Promise<void> {
   const deadline = performance.now() + startTimeoutMs;
   for (;;) {
     try {
-      // oxlint-disable-next-line no-await-in-loop -- one try after the other
       const answer = await request(origin, { dispatcher: agent });
-      // oxlint-disable-next-line no-await-in-loop -- see above
       await answer.body.dump();
-      // oxlint-disable-next-line no-await-in-loop -- see above
       return await agent.close();
     } catch (error) {
       if (performance.now() > deadline) throw error;
-      // oxlint-disable-next-line no-await-in-loop -- see above
       await sleep(100);
     }
   }

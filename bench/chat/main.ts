@@ -8,13 +8,13 @@ import { availableParallelism, cpus } from 'node:os';
 import { makeTemporaryDirectory } from '../../stack/temporary-directory.ts';
 import { measure, type Scenario } from '../measurement.ts';
 import { startServers } from '../servers.ts';
+import { runAndStop, type Stops } from '../stops.ts';
 import { compareChats, renderChats } from './comparison.ts';
 import { pin, startChatGateway, startUpstream } from './gateways.ts';
 import { openChatLoad } from './load.ts';
 import { readChatOptions, type ChatBenchOptions } from './options.ts';
 
 const report = (line: string): void => console.error(line);
-type Stops = (() => Promise<unknown>)[];
 
 /** Where several cores are, gateways have the first for themselves, all else the others. */
 function coresOf(options: ChatBenchOptions): { gateway: string; rest: string } | null {
@@ -37,7 +37,7 @@ async function openScenarios(options: ChatBenchOptions, started: Stops): Promise
   const scenarios: Scenario[] = [];
   for (const kind of options.kinds) {
     report(`starting ${kind}`);
-    // oxlint-disable-next-line no-await-in-loop -- processes that start side by side slow each other
+    // Processes that start side by side slow each other.
     const gateway = await startChatGateway(kind, {
       servers,
       upstreamUrl: upstream.url,
@@ -78,25 +78,5 @@ async function run(options: ChatBenchOptions, started: Stops): Promise<void> {
   }
 }
 
-const started: Stops = [];
-let ended: Promise<void> | undefined;
-
-/** Stops in reverse order, once. */
-function end(): Promise<void> {
-  ended ??= (async () => {
-    for (const stop of started.toReversed()) {
-      // oxlint-disable-next-line no-await-in-loop -- the gateways before their servers
-      await stop().catch((error: unknown) => report(String(error)));
-    }
-  })();
-  return ended;
-}
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.on(signal, () => void end().finally(() => process.exit(130)));
-}
 const options = readChatOptions(process.argv.slice(2));
-try {
-  await run(options, started);
-} finally {
-  await end();
-}
+await runAndStop((started) => run(options, started));

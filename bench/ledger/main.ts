@@ -96,7 +96,7 @@ async function measure(pool: DatabasePool, postgresPid: number): Promise<string[
       };
       const load = { concurrency: options.callers, seconds: options.seconds };
       const before = cpuMsOf(postgresPid);
-      // oxlint-disable-next-line no-await-in-loop -- one at a time: that is the measurement
+      // One at a time: that is the measurement.
       const { latenciesMs, elapsedSeconds, firstFailure } = await runClosedLoop(job, load);
       if (firstFailure !== null) throw new Error(firstFailure);
       cell.moves += latenciesMs.length * movesPerPair;

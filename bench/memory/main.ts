@@ -10,6 +10,7 @@ import { startGateway } from '../gateway.ts';
 import { assignment } from '../options.ts';
 import { readUsage } from '../process-usage.ts';
 import { startServers } from '../servers.ts';
+import { runAndStop, type Stops } from '../stops.ts';
 import { renderTable } from '../table.ts';
 
 interface Options {
@@ -39,7 +40,7 @@ const sampleSeconds = 5;
 const warmUpShare = 0.4;
 const megabyte = 1024 * 1024;
 
-async function run(stops: (() => Promise<unknown>)[]): Promise<Sample[]> {
+async function run(stops: Stops): Promise<Sample[]> {
   const directory = makeTemporaryDirectory('bench-memory');
   stops.push(() => rm(directory, { recursive: true, force: true }));
   const servers = await startServers({ directory, latencyMs: 50, temporalInMemory: false });
@@ -51,7 +52,6 @@ async function run(stops: (() => Promise<unknown>)[]): Promise<Sample[]> {
   const samples: Sample[] = [];
   for (let jobs = 0; jobs < options.jobs;) {
     const load = { concurrency: options.concurrency, seconds: sampleSeconds };
-    // oxlint-disable-next-line no-await-in-loop -- one slice after the other
     const { latenciesMs, failures, firstFailure } = await runClosedLoop(gateway.sync, load);
     // Memory is measured all the same, and a job without an answer may be where it went.
     if (firstFailure !== null) {
@@ -95,12 +95,4 @@ function render(samples: readonly Sample[]): string {
   return renderTable([head, ...rows]);
 }
 
-const stops: (() => Promise<unknown>)[] = [];
-try {
-  console.log(render(await run(stops)));
-} finally {
-  for (const stop of stops.toReversed()) {
-    // oxlint-disable-next-line no-await-in-loop -- the gateway before its servers
-    await stop();
-  }
-}
+await runAndStop(async (stops) => console.log(render(await run(stops))));

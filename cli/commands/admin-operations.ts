@@ -5,7 +5,7 @@ import { numeric, shortTime } from '../fields.ts';
 import { list, table } from '../output.ts';
 import { sessionOf } from '../session.ts';
 import { addListing } from './admin-reads.ts';
-import { at, root, write, writing } from './admin-writes.ts';
+import { at, write, writing } from './admin-writes.ts';
 
 const finding = z.looseObject({
   callIndex: z.number(),
@@ -31,7 +31,7 @@ export function addOperationCommands(admin: Command): void {
 }
 
 function addOutcomeLists(admin: Command): void {
-  addListing(root, {
+  addListing({
     command: admin
       .command('stuck')
       .description('reservations open for too long, with the reason; oldest first')
@@ -40,6 +40,7 @@ function addOutcomeLists(admin: Command): void {
     path: () => '/stuck',
     row: z.looseObject({
       id: z.string(),
+      kind: z.string(),
       type: z.string().nullable(),
       credits: z.number(),
       createdAt: z.string(),
@@ -47,13 +48,13 @@ function addOutcomeLists(admin: Command): void {
     }),
     cells: (line) => ({
       reservation: line.id,
-      type: line.type ?? 'chat',
+      type: line.type ?? line.kind,
       credits: line.credits,
       created: shortTime(line.createdAt),
       why: line.reasons.join('; '),
     }),
   });
-  addListing(root, {
+  addListing({
     command: admin
       .command('unknown')
       .description('jobs released without the provider’s word, newest first')
@@ -86,7 +87,7 @@ function addOutcomeLists(admin: Command): void {
 }
 
 function addNotificationList(admin: Command): void {
-  addListing(root, {
+  addListing({
     command: admin
       .command('notifications')
       .description('kept notifications of providers, newest first')
@@ -176,7 +177,7 @@ function addProviderCommands(admin: Command): void {
     waiting: each.waiting,
     open: each.open,
   });
-  addListing(root, {
+  addListing({
     command: admin.command('providers').description('providers, and which of them are paused'),
     path: () => '/providers',
     row: line,
@@ -197,7 +198,7 @@ function addProviderCommands(admin: Command): void {
 }
 
 function addProcessCommands(admin: Command): void {
-  addListing(root, {
+  addListing({
     command: admin.command('processes').description('processes of the gateway that serve now'),
     path: () => '/processes',
     row: z.looseObject({

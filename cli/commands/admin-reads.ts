@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { numeric, shortTime } from '../fields.ts';
 import { table, type Cell } from '../output.ts';
 import { sessionOf } from '../session.ts';
+import { root } from './admin-writes.ts';
 
 /** Options of a listing; those without a name of their own go into the query as they are. */
 interface PageOptions {
@@ -21,18 +22,18 @@ export interface Listing<Row> {
   cells: (row: Row) => Record<string, Cell>;
 }
 
-/** Adds the commands that only read; `root` is the path of the operators' API. */
-export function addReadCommands(admin: Command, root: string): void {
-  addLedger(admin, root);
-  addJobs(admin, root);
-  addReservations(admin, root);
-  addWebhooks(admin, root);
-  addActions(admin, root);
-  addAudit(admin, root);
+/** Adds the commands that only read. */
+export function addReadCommands(admin: Command): void {
+  addLedger(admin);
+  addJobs(admin);
+  addReservations(admin);
+  addWebhooks(admin);
+  addActions(admin);
+  addAudit(admin);
 }
 
-function addLedger(admin: Command, root: string): void {
-  addListing(root, {
+function addLedger(admin: Command): void {
+  addListing({
     command: admin
       .command('ledger')
       .argument('<organizationId>')
@@ -64,8 +65,8 @@ function addLedger(admin: Command, root: string): void {
   });
 }
 
-function addJobs(admin: Command, root: string): void {
-  addListing(root, {
+function addJobs(admin: Command): void {
+  addListing({
     command: admin
       .command('jobs')
       .description('jobs of all organizations, newest first')
@@ -96,8 +97,8 @@ function addJobs(admin: Command, root: string): void {
   });
 }
 
-function addReservations(admin: Command, root: string): void {
-  addListing(root, {
+function addReservations(admin: Command): void {
+  addListing({
     command: admin
       .command('reservations')
       .description('reservations that nobody has settled, oldest first')
@@ -122,8 +123,8 @@ function addReservations(admin: Command, root: string): void {
   });
 }
 
-function addWebhooks(admin: Command, root: string): void {
-  addListing(root, {
+function addWebhooks(admin: Command): void {
+  addListing({
     command: admin
       .command('webhooks')
       .description('webhooks that do not get through, newest job first')
@@ -152,8 +153,8 @@ function addWebhooks(admin: Command, root: string): void {
   });
 }
 
-function addActions(admin: Command, root: string): void {
-  addListing(root, {
+function addActions(admin: Command): void {
+  addListing({
     command: admin
       .command('actions')
       .description('what operators did, newest first')
@@ -177,7 +178,7 @@ function addActions(admin: Command, root: string): void {
 }
 
 /** Adds a command that lists. */
-export function addListing<Row>(root: string, listing: Listing<Row>): void {
+export function addListing<Row>(listing: Listing<Row>): void {
   const schema = z.looseObject({
     data: z.array(listing.row),
     nextCursor: z.string().nullish(),
@@ -197,7 +198,7 @@ export function addListing<Row>(root: string, listing: Listing<Row>): void {
     });
 }
 
-function addAudit(admin: Command, root: string): void {
+function addAudit(admin: Command): void {
   admin
     .command('audit')
     .description('look for broken promises in the ledger; exits with 1 when there are any')

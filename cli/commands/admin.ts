@@ -51,7 +51,7 @@ export function adminCommand(): Command {
   addUserCommands(admin.command('user').description('users of an organization'));
   addKeyCommands(admin.command('key').description('API keys of a user'));
   addCreditCommands(admin);
-  addReadCommands(admin, root);
+  addReadCommands(admin);
   addOperationCommands(admin);
   return admin;
 }

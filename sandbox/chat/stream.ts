@@ -33,9 +33,7 @@ export async function streamScript(
       response.end(wording.error);
       return;
     }
-    // oxlint-disable-next-line no-await-in-loop -- a stream over time
     if (script.chunkDelayMs > 0) await sleep(script.chunkDelayMs, undefined, gone).catch(() => {});
-    // oxlint-disable-next-line no-await-in-loop -- see above
     await send(chunk);
   }
   if (script.cutAfter === null) {

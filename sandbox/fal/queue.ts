@@ -1,12 +1,13 @@
 /** fal's queue protocol: submit, status, status stream, result, cancel. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counters } from '../counters.ts';
-import { durationMs, findFault, retryAfterOf, type Fault, type FaultBook } from '../faults.ts';
-import { answerJson, readJson, type Exchange, type JsonAnswer, type Route } from '../http.ts';
+import { durationMs, findFault, type Fault, type FaultBook } from '../faults.ts';
+import { answerJson, readJson, type Exchange, type Route } from '../http.ts';
 import { rootAppId } from './endpoint.ts';
 import { endpoints } from './endpoints/registry.ts';
 import { queueMs, type Generator } from './generation.ts';
-import { modelFailure, ModelError, platformFailure } from './outcome.ts';
+import { platformFailure } from './outcome.ts';
+import { interrupt, refusal, refusals } from './refusals.ts';
 import type { FalRequest, RequestStore } from './requests.ts';
 import { createRequestId } from './signing-key.ts';
 
@@ -26,39 +27,6 @@ export interface QueueOptions {
   latencyMs: number;
   /** Base of queue URLs, without a slash at the end. */
   queueUrl: () => string;
-}
-
-const refusals: Record<number, string> = {
-  401: 'Cannot access application. Authentication is required.',
-  403: 'User is locked. Reason: Exhausted balance.',
-  429: 'Too many requests. Please slow down.',
-};
-
-/** The answer of `[[submit:STATUS]]`: nothing was accepted. */
-function refusal(fault: Fault): JsonAnswer {
-  const status = Number(fault.argument || 503);
-  const headers = retryAfterOf(fault);
-  const detail = refusals[status];
-  if (detail !== undefined) return { status, body: { detail }, headers };
-  const failure =
-    status === 422
-      ? modelFailure(
-          new ModelError(422, [{ loc: ['body'], msg: 'Invalid input', type: 'value_error' }]),
-        )
-      : platformFailure(status);
-  return { status, body: failure.body, headers: { ...failure.headers, ...headers } };
-}
-
-/**
- * The answer of `[[status:STATUS]]` and `[[result:STATUS]]`: the error page of something between
- * the caller and fal. It says nothing about the request, so it carries no error type.
- */
-function interrupt({ response }: Exchange, fault: Fault): void {
-  response.writeHead(Number(fault.argument || 500), {
-    'Content-Type': 'text/html',
-    ...retryAfterOf(fault),
-  });
-  response.end('<!doctype html><title>Error</title><h1>Temporarily unavailable</h1>');
 }
 
 function promptOf(body: unknown): string {
@@ -242,7 +210,6 @@ class Queue {
       if (text !== last) response.write(`data: ${text}\n\n`);
       last = text;
       if (status.status === 'COMPLETED') break;
-      // oxlint-disable-next-line no-await-in-loop -- a stream of states over time
       await sleep(streamIntervalMs);
     }
     response.end();

@@ -128,10 +128,9 @@ export function createWebhookSender({ store, key, counters }: WebhookSenderOptio
     const options = findFault(request.faults, 'bad-signature') ? { signature: 'bad' as const } : {};
     for (const delayMs of [...retryDelaysMs, 0]) {
       if (closing.signal.aborted) return;
-      // oxlint-disable-next-line no-await-in-loop -- each try waits for the verdict on the last
+      // Each try waits for the verdict on the last.
       const { status } = await send(request, options);
       if (status >= 200 && status < 300) return;
-      // oxlint-disable-next-line no-await-in-loop -- backoff
       await pause(delayMs);
     }
   };
@@ -142,7 +141,7 @@ export function createWebhookSender({ store, key, counters }: WebhookSenderOptio
     if (late) await pause(durationMs(late.argument, 3000));
     const copies = Number(findFault(request.faults, 'dup-webhook')?.argument || 1);
     for (let copy = 0; copy < copies; copy += 1) {
-      // oxlint-disable-next-line no-await-in-loop -- copies arrive one after the other
+      // Copies arrive one after the other.
       await deliver(request);
     }
     if (!closing.signal.aborted) await store.markNotified(request);

@@ -39,7 +39,6 @@ function newAccess(perMinute: number): Access {
 async function passing(access: Access, key: string, wanted: { count: number; limit: number }) {
   let passed = 0;
   for (let asked = 0; asked < wanted.count; asked += 50) {
-    // oxlint-disable-next-line no-await-in-loop -- fifty at once
     const answers = await Promise.all(
       Array.from({ length: 50 }, () => access.admit(key, 'requests')),
     );
@@ -92,7 +91,6 @@ describe('the rate limit', () => {
     const { key, keyId } = await newKey();
     const access = newAccess(60);
     for (let asked = 1; asked <= 30; asked += 1) {
-      // oxlint-disable-next-line no-await-in-loop -- one after the other
       const caller = await access.admit(key, 'requests');
       expect(caller?.hits).toBe(asked);
     }
@@ -122,10 +120,8 @@ describe('a busy key', () => {
     const late: (Caller | null)[] = [];
     while (performance.now() - revokedAtMs < 1800) {
       const atMs = performance.now() - revokedAtMs;
-      // oxlint-disable-next-line no-await-in-loop -- one request after the other
       const caller = await access.admit(made.key, 'requests');
       if (atMs > 1000) late.push(caller);
-      // oxlint-disable-next-line no-await-in-loop -- see above
       await sleep(5);
     }
     expect(late.length).toBeGreaterThan(10);
@@ -147,9 +143,7 @@ describe('a busy key', () => {
     const access = newAccess(1_000_000);
     await warmUp(access, made);
     while (Date.now() < expiresAtMs + 30) {
-      // oxlint-disable-next-line no-await-in-loop -- busy until the end
       await access.admit(made.key, 'requests');
-      // oxlint-disable-next-line no-await-in-loop -- see above
       await sleep(2);
     }
     expect(await access.admit(made.key, 'requests')).toBeNull();

@@ -134,12 +134,10 @@ describe('a credential that is not a valid key', () => {
     // A caller's key is no admin key, and the other way round.
     const wrong = path.startsWith('/api/admin') ? gateway.caller.key : gateway.env['ADMIN_API_KEY'];
     for (const headers of [{}, { ...bearer(wrong ?? '') }]) {
-      // oxlint-disable-next-line no-await-in-loop -- one credential at a time
       const answer = await fetch(`${gateway.url}${path}`, { method, headers });
       expect(answer.status).toBe(401);
       expect(answer.headers.get('www-authenticate')).toBe('Bearer');
       expect(answer.headers.get('x-request-id')).toMatch(/^req_/);
-      // oxlint-disable-next-line no-await-in-loop -- see above
       expect(await answer.text()).toBe('{"error":"Unauthorized"}');
     }
   });
@@ -193,10 +191,8 @@ describe('a revoked key', () => {
       return performance.now();
     });
     while (answers.length < 40) {
-      // oxlint-disable-next-line no-await-in-loop -- one request after the other
       const { status } = await ask();
       answers.push({ atMs: performance.now(), status });
-      // oxlint-disable-next-line no-await-in-loop -- see above
       await sleep(10);
     }
     const revokedAtMs = await revocation;
@@ -293,7 +289,6 @@ describe('refusals', () => {
     await admin(`/organizations/${caller.organizationId}/suspend`, {});
     expect(await error(caller.key, valid)).toBe('403 ORGANIZATION_SUSPENDED');
     for (const path of ['/api/v1/usage', '/api/v1/api-keys', '/api/v1/studio/jobs']) {
-      // oxlint-disable-next-line no-await-in-loop -- one path at a time
       const answer = await gateway.call(path, { key: caller.key });
       expect(`${answer.status} ${answer.body.error}`).toBe('403 ORGANIZATION_SUSPENDED');
     }
@@ -321,7 +316,6 @@ describe('refusals', () => {
     expect((await gateway.call('/api/v1/studio/jobs', { key: reader.key })).status).toBe(200);
     const maker = await newCaller({ scopes: ['studio:image'] });
     for (const path of ['/api/v1/usage', '/api/v1/api-keys', '/api/v1/studio/jobs']) {
-      // oxlint-disable-next-line no-await-in-loop -- one path at a time
       expect((await gateway.call(path, { key: maker.key })).status).toBe(403);
     }
     const painter = await newCaller({ allowedModels: ['seedream'] });

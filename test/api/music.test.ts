@@ -131,7 +131,6 @@ describe('POST /studio/music/generate', () => {
   it('plays a plan of the plan endpoint, under either name', async () => {
     const { body } = await plan({ prompt: 'a song about maps', music_length_ms: 15_000 });
     for (const name of ['composition_plan', 'plan']) {
-      // oxlint-disable-next-line no-await-in-loop -- one song after the other
       const answer = await song({ [name]: body, mode: 'audio-only' });
       expect(answer.status, name).toBe(200);
       expect(Math.round(answer.body.data.duration / 1000)).toBe(15);

@@ -72,7 +72,6 @@ it('processes that are ahead and behind accept a key in turn, while they are rep
   const { key } = await newKey();
   const [behind, ahead] = [process(older, newer), process(newer, older)];
   for (const access of [ahead, behind, behind, ahead, behind]) {
-    // oxlint-disable-next-line no-await-in-loop -- one after the other
     expect(await access.admit(key, 'requests')).not.toBeNull();
   }
 });

@@ -3,12 +3,13 @@
  * break off, keep silent about usage or lie, and an API that dies. Each ends in exactly one settlement.
  */
 import { once } from 'node:events';
-import { request as httpRequest, type IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createChatLedger } from '../../activities/chat/chat-ledger.ts';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
+import { openChat, textOf, type WantedChat } from './raw-chat.ts';
 
 let gateway: TestGateway;
 beforeAll(async () => {
@@ -36,38 +37,9 @@ const prices = {
 type Model = keyof typeof prices;
 const models: Model[] = ['gpt-4o', 'claude-sonnet-5'];
 
-interface Wanted {
-  caller: TestCaller;
-  content: string;
-  model?: Model;
-  stream?: boolean;
-  maxTokens?: number;
-  base?: string;
-}
-
-/** Sends a chat over a socket of its own, and hands over the raw answer. */
-async function open(wanted: Wanted): Promise<{ answer: IncomingMessage; hangUp: () => void }> {
-  const call = httpRequest(`${wanted.base ?? gateway.url}/api/v1/chat`, {
-    method: 'POST',
-    agent: false,
-    headers: {
-      authorization: `Bearer ${wanted.caller.key}`,
-      'content-type': 'application/json',
-    },
-  });
-  call.on('error', () => {});
-  call.end(
-    JSON.stringify({
-      model: wanted.model ?? 'gpt-4o',
-      messages: [{ role: 'user', content: wanted.content }],
-      stream: wanted.stream ?? true,
-      max_tokens: wanted.maxTokens ?? 2000,
-    }),
-  );
-  const [answer] = (await once(call, 'response')) as [IncomingMessage];
-  answer.on('error', () => {});
-  return { answer, hangUp: () => call.destroy() };
-}
+type Wanted = WantedChat & { base?: string };
+const open = ({ base = gateway.url, ...wanted }: Wanted) =>
+  openChat(base, { maxTokens: 2000, ...wanted });
 
 /** Reads until this many deltas have come. */
 async function readDeltas(answer: IncomingMessage, count: number): Promise<string> {
@@ -76,12 +48,6 @@ async function readDeltas(answer: IncomingMessage, count: number): Promise<strin
     text += String(chunk);
     if (text.split('"type":"delta"').length > count) break;
   }
-  return text;
-}
-
-async function readAll(answer: IncomingMessage): Promise<string> {
-  let text = '';
-  for await (const chunk of answer) text += String(chunk);
   return text;
 }
 
@@ -178,7 +144,7 @@ describe('an upstream', () => {
   it.each(models)('that breaks off is paid for what it delivered (%s)', async (model) => {
     const caller = await newCaller();
     const { answer } = await open({ caller, model, content: '[[words:40]] [[stream-cut:20]]' });
-    const text = await readAll(answer);
+    const text = await textOf(answer);
     expect(text).toContain('"type":"error"');
     expect(text).not.toContain('[DONE]');
     const row = await settledChatOf(gateway, caller);
@@ -201,7 +167,7 @@ describe('an upstream', () => {
         stream,
         content: '[[words:40]] [[no-usage]]',
       });
-      const text = await readAll(answer);
+      const text = await textOf(answer);
       const row = await settledChatOf(gateway, caller);
       expect(row).toMatchObject({ state: 'charged', counted_by: 'gateway', output_tokens: 50 });
       expect(row.input_tokens).toBeGreaterThan(0);
@@ -217,7 +183,7 @@ describe('an upstream', () => {
       content: '[[words:40]] [[lying-usage]]',
       maxTokens: 50,
     });
-    const text = await readAll(answer);
+    const text = await textOf(answer);
     const row = await settledChatOf(gateway, caller);
     expect(row).toMatchObject({ state: 'charged', output_tokens: 400, counted_by: 'provider' });
     expect(row.charged).toBe(row.amount);
@@ -227,7 +193,7 @@ describe('an upstream', () => {
   it('that falls silent is given up', async () => {
     const caller = await newCaller();
     const { answer } = await open({ caller, content: '[[words:9]] [[slow-chunks:10s]]' });
-    const text = await readAll(answer);
+    const text = await textOf(answer);
     expect(text).toContain('"error":"DEADLINE_EXCEEDED"');
     expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
   });
@@ -271,7 +237,7 @@ describe('a long chat', () => {
   it('is recorded while it runs, and so kept from the sweeper', async () => {
     const caller = await newCaller();
     const { answer } = await open({ caller, content: '[[words:60]] [[slow-chunks:40ms]]' });
-    const reading = readAll(answer);
+    const reading = textOf(answer);
     await sleep(1600);
     const [running] = await chatsOf(gateway, caller);
     expect(running?.state).toBe('reserved');
@@ -329,7 +295,7 @@ describe('an API that is killed', () => {
     });
     await readDeltas(answer, 3);
     child.kill('SIGTERM');
-    expect(await readAll(answer)).toContain('[DONE]');
+    expect(await textOf(answer)).toContain('[DONE]');
     await once(child, 'exit');
     expect(await chatsOf(gateway, caller)).toMatchObject([{ state: 'charged', output_tokens: 20 }]);
   });

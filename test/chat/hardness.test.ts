@@ -5,12 +5,12 @@
  */
 import { once } from 'node:events';
 import { readdir, readFile } from 'node:fs/promises';
-import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import OpenAI from 'openai';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
+import { bodyOf, openChat, textOf, type WantedChat } from './raw-chat.ts';
 
 /**
  * Slow readers at once: `SLOW_READERS=200` for all that reliability §3.6 asks for. Each takes some 10 MB
@@ -41,46 +41,8 @@ afterAll(() => gateway.close());
 
 const newCaller = (credits = 1000): Promise<TestCaller> => gateway.newCaller({ credits });
 
-interface Wanted {
-  caller: TestCaller;
-  content: string;
-  model?: string;
-  stream?: boolean;
-  maxTokens?: number;
-  base?: string;
-}
-
-function bodyOf({ content, model, stream, maxTokens }: Wanted): string {
-  return JSON.stringify({
-    model: model ?? 'gpt-4o',
-    messages: [{ role: 'user', content }],
-    stream: stream ?? true,
-    max_tokens: maxTokens ?? 1000,
-  });
-}
-
-/** The raw answer, over a socket of its own. */
-async function open(wanted: Wanted): Promise<{ answer: IncomingMessage; hangUp: () => void }> {
-  const call = httpRequest(`${wanted.base ?? gateway.url}/api/v1/chat`, {
-    method: 'POST',
-    agent: false,
-    headers: {
-      authorization: `Bearer ${wanted.caller.key}`,
-      'content-type': 'application/json',
-    },
-  });
-  call.on('error', () => {});
-  call.end(bodyOf(wanted));
-  const [answer] = (await once(call, 'response')) as [IncomingMessage];
-  answer.on('error', () => {});
-  return { answer, hangUp: () => call.destroy() };
-}
-
-async function textOf(answer: IncomingMessage): Promise<string> {
-  let text = '';
-  for await (const chunk of answer) text += String(chunk);
-  return text;
-}
+type Wanted = WantedChat & { base?: string };
+const open = ({ base = gateway.url, ...wanted }: Wanted) => openChat(base, wanted);
 
 const deltasIn = (text: string): number => text.split('"type":"delta"').length - 1;
 
@@ -289,7 +251,7 @@ async function residentBytes(pid: number): Promise<number> {
 const openFiles = async (pid: number): Promise<number> => (await readdir(`/proc/${pid}/fd`)).length;
 
 /** Asks for a stream and takes a byte of it a second. */
-function readByteByByte(port: number, wanted: Wanted): Socket {
+function readByteByByte(port: number, wanted: WantedChat): Socket {
   const bytes = Buffer.alloc(1);
   const body = bodyOf(wanted);
   const socket: Socket = connect({

@@ -55,7 +55,7 @@ async function chats(count: number, wanted: Wanted & { bases?: string[] }): Prom
     while (statuses.length < count) {
       const place = statuses.push(0) - 1;
       const base = bases[index % bases.length] ?? gateway.url;
-      // oxlint-disable-next-line no-await-in-loop -- a caller waits for its answer
+      // A caller waits for its answer.
       statuses[place] = (await chat({ ...wanted, base })).status;
     }
   });
@@ -93,7 +93,6 @@ async function sumsOf({ organizationId }: TestCaller): Promise<Sums> {
 async function keepBusy(wanted: Wanted): Promise<{ stop: () => Promise<void> }> {
   const stopping = new AbortController();
   const busy = (async () => {
-    // oxlint-disable-next-line no-await-in-loop -- one handful after the other
     while (!stopping.signal.aborted) await chats(20, wanted);
   })();
   await expect

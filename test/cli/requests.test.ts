@@ -79,7 +79,7 @@ describe('studio chat', () => {
         );
         for (let first = 0; first < text.length; first += 9) {
           response.write(text.subarray(first, first + 9));
-          // oxlint-disable-next-line no-await-in-loop -- pieces, one after the other
+          // Pieces, one after the other.
           await sleep(2);
         }
         response.end();

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { loadConfig } from '../../platform/config.ts';
+import { variablesInCode } from '../harness/variables.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const read = (file: string): string => readFileSync(root + file, 'utf8');
@@ -94,10 +95,9 @@ const manifests = manifestFiles.flatMap((file) =>
 );
 
 /** Variables that the code reads: the configuration, and the providers of chat by their names. */
-const schema = read('platform/config.ts') + read('platform/chat-upstreams.ts');
 const providers = [...read('platform/chat-upstreams.ts').matchAll(/^ {2}'([a-z]+)',$/gm)];
 const known = new Set([
-  ...[...schema.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name]) => name),
+  ...variablesInCode,
   ...providers.flatMap(([, name = '']) => [
     `${name.toUpperCase()}_API_KEY`,
     `${name.toUpperCase()}_BASE_URL`,

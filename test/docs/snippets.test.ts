@@ -242,6 +242,7 @@ describe.each(pages.filter(([, blocks]) => blocks.some(({ language }) => runnabl
       const title = `line ${block.line}: ${block.language}, ${block.text.split('\n')[0]}`;
       const reason = reasonOf(block);
       if (reason !== undefined) {
+        // Shown with its reason among the skipped, so that nobody believes that it ran.
         it.skip(`${title} (${reason})`);
         continue;
       }

@@ -19,13 +19,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createArtifactStore } from '../../activities/storage/artifacts.ts';
 import { openLocalDisk } from '../../activities/storage/local-disk.ts';
 import { newId } from '../../domain/ids.ts';
-import {
-  createOutbound,
-  isPublicAddress,
-  OutboundError,
-  type Outbound,
-  type ResolveName,
-} from '../../platform/outbound.ts';
+import { isPublicAddress, type ResolveName } from '../../platform/outbound-addresses.ts';
+import { createOutbound, OutboundError, type Outbound } from '../../platform/outbound.ts';
 
 const limits = { bytesMax: 1_000_000, timeoutMs: 5000 };
 const refused = { name: 'OutboundError', reason: 'refused' };
@@ -255,9 +250,8 @@ describe('the canary', () => {
         [{ address: round % 2 ? '127.0.0.1' : '::1', family: round % 2 ? 4 : 6 }],
       ];
       const url = `https://${host}:${canary.port}/`;
-      // oxlint-disable-next-line no-await-in-loop -- the second answer follows the first question
+      // The second answer follows the first question.
       await outbound.vet(url);
-      // oxlint-disable-next-line no-await-in-loop -- see above
       await expect(outbound.fetch(url, limits)).rejects.toMatchObject(refused);
     }
     expect(asked).toHaveLength(100);
@@ -314,7 +308,7 @@ describe('redirects', () => {
       'file:///x',
     ]) {
       Object.assign(location, { to, status });
-      // oxlint-disable-next-line no-await-in-loop -- the far side has one location
+      // The far side has one location.
       await expect(hops.fetch(`${far.origin}/`, limits)).rejects.toMatchObject(refused);
     }
   });

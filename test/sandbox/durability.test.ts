@@ -70,7 +70,7 @@ describe('kill -9', () => {
   it('ends with its parent and on SIGTERM with code 0', async () => {
     const first = await startSandbox();
     first.submit(endpoint, { prompt: 'x [[hang-submit]]' }).catch(() => undefined);
-    await until(async () => (await first.call('/_sandbox/submits')).body[0]);
+    await until(async () => (await first.call<unknown[]>('/_sandbox/submits')).body[0]);
     await first.kill('SIGTERM');
     expect(first.child.exitCode).toBe(0);
     const second = await startSandbox();

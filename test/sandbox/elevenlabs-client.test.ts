@@ -44,8 +44,9 @@ function walk(bytes: Buffer) {
   return { sampleRate: facts?.sampleRate, durationSeconds: facts?.durationSeconds ?? 0 };
 }
 
-async function submits(match: string): Promise<Record<string, unknown>[]> {
-  return (await sandbox.call(`/_sandbox/submits?match=${encodeURIComponent(match)}`)).body;
+async function submits(match: string): Promise<unknown[]> {
+  const path = `/_sandbox/submits?match=${encodeURIComponent(match)}`;
+  return (await sandbox.call<unknown[]>(path)).body;
 }
 
 async function inject(rule: { match?: string; faults: string; times?: number }): Promise<void> {

@@ -27,7 +27,8 @@ function prompted(markers: string): { prompt: string } {
 }
 
 async function accepted({ prompt }: { prompt: string }): Promise<{ requestId: string }[]> {
-  return (await sandbox.call(`/_sandbox/submits?match=${encodeURIComponent(prompt)}`)).body;
+  const path = `/_sandbox/submits?match=${encodeURIComponent(prompt)}`;
+  return (await sandbox.call<{ requestId: string }[]>(path)).body;
 }
 
 async function finish(markers: string, more: object = {}) {

@@ -14,12 +14,41 @@ const main = fileURLToPath(new URL('../../sandbox/main.ts', import.meta.url));
 /** The key the sandboxes of these tests ask for. */
 export const falKey = 'test-key';
 
-/** A JSON answer, unparsed shape. */
-export interface Answer {
+/** A file that was made, as fal describes it. */
+export interface MadeFile {
+  url: string;
+  content_type: string;
+  file_size: number;
+  /** Absent where fal gives a plain File: topaz. */
+  width?: number;
+  height?: number;
+}
+
+/**
+ * What is in one or the other body of fal's queue and of its webhooks. Nothing checks it: a test reads
+ * what it expects, and fails on a body without it.
+ */
+export interface QueueBody {
+  status: string;
+  request_id: string;
+  status_url: string;
+  response_url: string;
+  cancel_url: string;
+  images: [MadeFile, ...MadeFile[]];
+  image: MadeFile;
+  mask_image: MadeFile;
+  video: MadeFile & { fps: number; num_frames: number };
+  mask_video: MadeFile;
+  logs: unknown[];
+  metrics: { inference_time: number };
+  detail: unknown;
+}
+
+/** A JSON answer. */
+export interface Answer<Body = QueueBody> {
   status: number;
   headers: Headers;
-  // oxlint-disable-next-line typescript/no-explicit-any -- tests look into arbitrary answers
-  body: any;
+  body: Body;
 }
 
 interface CallInit extends RequestInit {
@@ -32,18 +61,18 @@ export interface SandboxProcess {
   queue: string;
   child: ChildProcess;
   dataDir: string;
-  call: (path: string, init?: CallInit) => Promise<Answer>;
+  call: <Body = QueueBody>(path: string, init?: CallInit) => Promise<Answer<Body>>;
   submit: (endpoint: string, input: unknown, webhookUrl?: string) => Promise<Answer>;
   /** Polls until COMPLETED and fetches the result. */
   finish: (submitted: Answer) => Promise<{ status: Answer; result: Answer }>;
   kill: (signal: NodeJS.Signals) => Promise<void>;
 }
 
-async function readAnswer(response: Response): Promise<Answer> {
+async function readAnswer<Body>(response: Response): Promise<Answer<Body>> {
   const text = await response.text();
   const isJson = response.headers.get('content-type')?.includes('json') && text !== '';
   const body: unknown = isJson ? JSON.parse(text) : text;
-  return { status: response.status, headers: response.headers, body };
+  return { status: response.status, headers: response.headers, body: body as Body };
 }
 
 /** Starts a sandbox on a free port (or the given one) with fast generations. */
@@ -63,9 +92,9 @@ export async function startSandbox(environment: NodeJS.ProcessEnv = {}): Promise
   });
   const [ready] = await once(child, 'message');
   const url = String(ready.url);
-  const call = async (path: string, init: CallInit = {}) => {
+  const call = async <Body = QueueBody>(path: string, init: CallInit = {}) => {
     const headers = { Authorization: `Key ${falKey}`, ...init.headers };
-    return readAnswer(
+    return readAnswer<Body>(
       await fetch(path.startsWith('http') ? path : url + path, { ...init, headers }),
     );
   };
@@ -81,7 +110,7 @@ export async function startSandbox(environment: NodeJS.ProcessEnv = {}): Promise
       return call(`/fal/queue/${endpoint}${query}`, init);
     },
     finish: async (submitted) => {
-      const statusUrl: string = submitted.body.status_url;
+      const statusUrl = submitted.body.status_url;
       const status = await until(async () => {
         const answer = await call(statusUrl);
         return answer.body.status === 'COMPLETED' ? answer : undefined;
@@ -117,8 +146,7 @@ export async function until<T>(check: () => Promise<T | undefined> | T | undefin
 export interface Received {
   headers: IncomingHttpHeaders;
   rawBody: string;
-  // oxlint-disable-next-line typescript/no-explicit-any -- tests look into arbitrary answers
-  body: any;
+  body: QueueBody;
   atMs: number;
 }
 
@@ -133,7 +161,7 @@ export async function startReceiver(answers: number[] = []) {
       received.push({
         headers: request.headers,
         rawBody,
-        body: JSON.parse(rawBody) as unknown,
+        body: JSON.parse(rawBody) as QueueBody,
         atMs: Date.now(),
       });
       response.writeHead(answers.shift() ?? 200).end('{}');
@@ -160,8 +188,7 @@ export async function isGenuine(
   sandbox: SandboxProcess,
   { headers, rawBody }: Received,
 ): Promise<boolean> {
-  const jwks = await sandbox.call('/fal/.well-known/jwks.json');
-  const keys: JsonWebKey[] = jwks.body.keys;
+  const jwks = await sandbox.call<{ keys: JsonWebKey[] }>('/fal/.well-known/jwks.json');
   const message = [
     headers['x-fal-webhook-request-id'],
     headers['x-fal-webhook-user-id'],
@@ -169,7 +196,7 @@ export async function isGenuine(
     createHash('sha256').update(rawBody).digest('hex'),
   ].join('\n');
   const signature = Buffer.from(String(headers['x-fal-webhook-signature']), 'hex');
-  return keys.some((key) =>
+  return jwks.body.keys.some((key) =>
     verify(null, Buffer.from(message), createPublicKey({ key, format: 'jwk' }), signature),
   );
 }

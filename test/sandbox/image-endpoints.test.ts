@@ -1,7 +1,7 @@
 /** Every image endpoint gives pictures of the promised number, size and format. */
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startSandbox, stopSandbox, type SandboxProcess } from './harness.ts';
+import { startSandbox, stopSandbox, type MadeFile, type SandboxProcess } from './harness.ts';
 
 let sandbox: SandboxProcess;
 /** 120×80: red disc on white. */
@@ -28,15 +28,6 @@ beforeAll(async () => {
 });
 afterAll(async () => stopSandbox(sandbox));
 
-interface FileObject {
-  url: string;
-  content_type: string;
-  file_size: number;
-  /** Absent where fal gives a plain File: topaz. */
-  width?: number;
-  height?: number;
-}
-
 async function run(endpoint: string, input: object) {
   const { result } = await sandbox.finish(await sandbox.submit(endpoint, input));
   expect(result, JSON.stringify(result.body)).toMatchObject({ status: 200 });
@@ -44,7 +35,7 @@ async function run(endpoint: string, input: object) {
 }
 
 /** Downloads a file, checks that its description is true and returns its pixels. */
-async function inspect(file: FileObject) {
+async function inspect(file: MadeFile) {
   const response = await fetch(file.url);
   const bytes = await response.bytes();
   const metadata = await sharp(bytes).metadata();

@@ -41,8 +41,9 @@ async function failureOf(work: Promise<unknown>): Promise<APIError> {
 
 const make = async (prompt: string, n = 1) => client.images.generate({ model, prompt, n });
 
-async function submits(match: string): Promise<Record<string, unknown>[]> {
-  return (await sandbox.call(`/_sandbox/submits?match=${encodeURIComponent(match)}`)).body;
+async function submits(match: string): Promise<unknown[]> {
+  const path = `/_sandbox/submits?match=${encodeURIComponent(match)}`;
+  return (await sandbox.call<unknown[]>(path)).body;
 }
 
 /** A plain picture of one colour. */

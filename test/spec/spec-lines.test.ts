@@ -85,7 +85,7 @@ function runAll(): void {
   }
   const work = async (): Promise<void> => {
     for (let next = waiting.shift(); next; next = waiting.shift()) {
-      // oxlint-disable-next-line no-await-in-loop -- a lane takes one line after the other
+      // A lane takes one line after the other.
       await run(next.one).then(next.resolve, next.reject);
     }
   };

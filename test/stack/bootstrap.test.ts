@@ -143,6 +143,10 @@ describe('the total of a CI run', () => {
   const passed = { status: 'passed', assertionResults: [{ status: 'passed' }] };
   const failed = { status: 'failed', assertionResults: [{ status: 'failed' }] };
   const broken = { status: 'failed', assertionResults: [] };
+  const skipped = {
+    status: 'passed',
+    assertionResults: [{ status: 'skipped', fullName: 'a page (needs a stack)' }],
+  };
 
   it.each([
     [
@@ -154,6 +158,11 @@ describe('the total of a CI run', () => {
       'a failed test and a file that could not be loaded',
       { numPassedTests: 1, numFailedTests: 1, testResults: [passed, failed, broken] },
       { code: 1, output: '1 passed, 2 failed\n' },
+    ],
+    [
+      'a skipped test, which is named',
+      { numPassedTests: 1, numFailedTests: 0, testResults: [passed, skipped] },
+      { code: 0, output: 'skipped: a page (needs a stack)\n1 passed, 0 failed\n' },
     ],
     ['no report at all', undefined, { code: 1, output: '0 passed, 1 failed\n' }],
   ])('%s', async (_name, report, expected) => {

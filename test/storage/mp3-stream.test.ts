@@ -76,7 +76,6 @@ describe('the frames of an MP3', () => {
   it('tell their format, so that others are not joined to them', async () => {
     const formats: string[] = [];
     for (const bytes of [file, await mp3(1, 22_050)]) {
-      // oxlint-disable-next-line no-await-in-loop -- one file after the other
       for await (const _ of framesOf(pieces(bytes, 500), ({ signature }) =>
         formats.push(signature),
       ));

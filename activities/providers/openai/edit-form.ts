@@ -57,7 +57,7 @@ export async function createEditForm(
     const form = new FormData();
     for (const [name, value] of Object.entries(fields)) form.set(name, String(value));
     for (const [index, picture] of pictures.entries()) {
-      // oxlint-disable-next-line no-await-in-loop -- the order of the pictures has a meaning
+      // The order of the pictures has a meaning.
       const file = await openAsBlob(picture.path, { type: `image/${picture.format}` });
       form.append('image[]', file, `image-${index}.${picture.format}`);
     }

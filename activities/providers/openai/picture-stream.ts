@@ -92,7 +92,6 @@ export function streamPictures(body: Readable, count: number): ProviderOutput[] 
     await turn;
     let found = false;
     for (;;) {
-      // oxlint-disable-next-line no-await-in-loop -- one piece after the other
       const piece = ahead ?? (await pieces.next()).value;
       ahead = undefined;
       // What is left of a picture whose reader gave up.

@@ -1,11 +1,12 @@
 /** Operators: what operators did. */
 import type Router from '@koa/router';
 import { z } from 'zod';
+import { isoTime } from '../../../domain/iso-time.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import type { RequestState } from '../../context.ts';
 import { listActions } from '../../identity/admin-actions.ts';
 import { parseWith } from '../../middleware/body.ts';
-import { idField, isoTime, pageLimit, pageOf } from './fields.ts';
+import { idField, pageLimit, pageOf } from './fields.ts';
 
 const listing = z.strictObject({
   organizationId: idField('organization').optional(),

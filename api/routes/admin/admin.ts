@@ -18,10 +18,11 @@ import { addActionRoutes } from './actions.ts';
 import { addAdminJobRoutes } from './jobs.ts';
 import { addAdminKeyRoutes } from './keys.ts';
 import { addLedgerRoutes } from './ledger.ts';
-import { createWordCheck } from './operator-key.ts';
 import { addOrganizationRoutes } from './organizations.ts';
 import { addOutcomeRoutes, type OutcomeRoutesDeps } from './outcomes.ts';
-import { addProcessRoutes, addProviderRoutes, type ProviderRoutesDeps } from './providers.ts';
+import { addProcessRoutes } from './processes.ts';
+import { addProviderRoutes, type ProviderRoutesDeps } from './providers.ts';
+import { createWordCheck } from './secret-word.ts';
 import { addUserRoutes } from './users.ts';
 import { addAdminWebhookRoutes } from './webhooks.ts';
 

@@ -17,7 +17,7 @@ import {
 import type { Context, RequestState } from '../../context.ts';
 import { bearerKey } from '../../middleware/authenticate.ts';
 import { parseBody } from '../../middleware/body.ts';
-import { createWordCheck } from './operator-key.ts';
+import { createWordCheck } from './secret-word.ts';
 
 interface CodecSettings extends PayloadSettings {
   ADMIN_API_KEY: string;

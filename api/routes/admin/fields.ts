@@ -42,8 +42,3 @@ export function idParam(
   if (!isId(kind, id)) throw new GatewayError('NOT_FOUND', `No such ${kind}.`);
   return id;
 }
-
-/** ISO 8601 of Unix ms; null stays null. */
-export function isoTime(timeMs: number | null): string | null {
-  return timeMs === null ? null : new Date(timeMs).toISOString();
-}

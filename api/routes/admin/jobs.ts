@@ -5,14 +5,15 @@ import type { JobOversight, OverseenJob } from '../../../activities/job-oversigh
 import type { JobReads, JobRecord } from '../../../activities/job-reads.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import { isId } from '../../../domain/ids.ts';
+import { isoTime } from '../../../domain/iso-time.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import type { RequestState } from '../../context.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
 import type { CancelJob } from '../../studio/cancellation.ts';
 import type { JobView } from '../../../studio/job-view.ts';
-import { bareWrite, idField, isoTime, pageLimit, pageOf } from './fields.ts';
+import { bareWrite, idField, pageLimit, pageOf } from './fields.ts';
+import { overseenJob, type NamesJob } from './overseen-job.ts';
 
 interface JobRoutesDeps {
   pool: DatabasePool;
@@ -35,10 +36,10 @@ const listing = z.strictObject({
 
 /** Adds the routes. */
 export function addAdminJobRoutes(router: Router<RequestState>, deps: JobRoutesDeps): void {
-  async function find(jobId: string): Promise<{ line: OverseenJob; job: JobRecord }> {
-    const line = isId('job', jobId) ? await deps.oversight.find(jobId) : null;
-    const job = line && (await deps.reads.read(line.organizationId, line.id));
-    if (!line || !job) throw new GatewayError('JOB_NOT_FOUND');
+  async function find(ctx: NamesJob): Promise<{ line: OverseenJob; job: JobRecord }> {
+    const line = await overseenJob(deps.oversight, ctx);
+    const job = await deps.reads.read(line.organizationId, line.id);
+    if (!job) throw new GatewayError('JOB_NOT_FOUND');
     return { line, job };
   }
 
@@ -56,7 +57,7 @@ export function addAdminJobRoutes(router: Router<RequestState>, deps: JobRoutesD
   });
 
   router.get('/jobs/:jobId', async (ctx) => {
-    const { line, job } = await find(String(ctx.params['jobId']));
+    const { line, job } = await find(ctx);
     const calls = await deps.oversight.calls(line.id);
     ctx.body = {
       success: true,
@@ -76,7 +77,7 @@ export function addAdminJobRoutes(router: Router<RequestState>, deps: JobRoutesD
 
   router.post('/jobs/:jobId/cancel', async (ctx) => {
     const by = await parseBody(ctx, bareWrite);
-    const { line, job } = await find(String(ctx.params['jobId']));
+    const { line, job } = await find(ctx);
     if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
     // Recorded first: the workflow is another system, and nothing may be done unrecorded.
     await recordAction(deps.pool, {

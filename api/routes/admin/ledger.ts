@@ -10,12 +10,13 @@ import type {
 import type { Ledger } from '../../../activities/ledger/ledger.ts';
 import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
+import { isoTime } from '../../../domain/iso-time.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import type { Context, RequestState } from '../../context.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { readOrganization } from '../../identity/organizations.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
-import { authority, idField, isoTime, pageLimit, pageOf, idParam } from './fields.ts';
+import { authority, idField, pageLimit, pageOf, idParam } from './fields.ts';
 
 const grantRequest = z.strictObject({
   ...authority,

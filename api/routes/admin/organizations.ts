@@ -2,6 +2,7 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import { microFromCredits } from '../../../domain/credits.ts';
+import { isoTime } from '../../../domain/iso-time.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import type { RequestState } from '../../context.ts';
 import { createOrganization } from '../../identity/accounts.ts';
@@ -16,7 +17,7 @@ import {
 } from '../../identity/organizations.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
 import { accountView } from '../usage.ts';
-import { authority, bareWrite, idField, isoTime, pageLimit, pageOf, idParam } from './fields.ts';
+import { authority, bareWrite, idField, pageLimit, pageOf, idParam } from './fields.ts';
 
 /** Credits per six hours; null = no limit. */
 const allowance = z.number().min(0).max(1_000_000_000).nullable();
@@ -69,6 +70,28 @@ export function addOrganizationRoutes(router: Router<RequestState>, pool: Databa
     ctx.body = { success: true, data: organizationView(record) };
   });
 
+  addStatusRoutes(router, pool);
+
+  router.put('/organizations/:organizationId/window-allowance', async (ctx) => {
+    const { credits, ...by } = await parseBody(ctx, newAllowance);
+    const organizationId = idParam(ctx, 'organizationId', 'organization');
+    await pool.transaction(async (connection) => {
+      await setWindowLimit(connection, organizationId, microOf(credits));
+      await recordAction(connection, {
+        ...by,
+        action: 'window_allowance.set',
+        organizationId,
+        subject: organizationId,
+        details: { credits },
+        requestId: ctx.state.requestId,
+      });
+    });
+    const record = await readOrganization(pool, organizationId);
+    ctx.body = { success: true, data: organizationView(record) };
+  });
+}
+
+function addStatusRoutes(router: Router<RequestState>, pool: DatabasePool): void {
   for (const [verb, status] of [
     ['suspend', 'suspended'],
     ['activate', 'active'],
@@ -90,24 +113,6 @@ export function addOrganizationRoutes(router: Router<RequestState>, pool: Databa
       ctx.body = { success: true, data: organizationView(record) };
     });
   }
-
-  router.put('/organizations/:organizationId/window-allowance', async (ctx) => {
-    const { credits, ...by } = await parseBody(ctx, newAllowance);
-    const organizationId = idParam(ctx, 'organizationId', 'organization');
-    await pool.transaction(async (connection) => {
-      await setWindowLimit(connection, organizationId, microOf(credits));
-      await recordAction(connection, {
-        ...by,
-        action: 'window_allowance.set',
-        organizationId,
-        subject: organizationId,
-        details: { credits },
-        requestId: ctx.state.requestId,
-      });
-    });
-    const record = await readOrganization(pool, organizationId);
-    ctx.body = { success: true, data: organizationView(record) };
-  });
 }
 
 function organizationView(record: OrganizationRecord): Record<string, unknown> {

@@ -10,14 +10,15 @@ import type { LateOutcomes, UnknownOutcome } from '../../../activities/oversight
 import type { StuckJobs, StuckLine } from '../../../activities/oversight/stuck-jobs.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import { isId } from '../../../domain/ids.ts';
+import { isoTime } from '../../../domain/iso-time.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import { lookNowSignalName, workflowIdOf } from '../../../workflows/contract.ts';
 import type { Context, RequestState } from '../../context.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
 import type { Resettle } from '../../studio/resettlement.ts';
-import { authority, bareWrite, idField, isoTime, pageLimit, pageOf } from './fields.ts';
+import { authority, bareWrite, idField, pageLimit, pageOf } from './fields.ts';
+import { overseenJob, type NamesJob } from './overseen-job.ts';
 
 /** What the routes work with. */
 export interface OutcomeRoutesDeps {
@@ -57,12 +58,7 @@ const resettlement = z.strictObject({
 export function addOutcomeRoutes(router: Router<RequestState>, deps: OutcomeRoutesDeps): void {
   addListings(router, deps);
 
-  async function find(ctx: { params: Record<string, string> }): Promise<OverseenJob> {
-    const { jobId = '' } = ctx.params;
-    const job = isId('job', jobId) ? await deps.oversight.find(jobId) : null;
-    if (!job) throw new GatewayError('JOB_NOT_FOUND');
-    return job;
-  }
+  const find = (ctx: NamesJob): Promise<OverseenJob> => overseenJob(deps.oversight, ctx);
   // Recorded first: other systems are asked, and nothing may be done unrecorded.
   const record = (ctx: Context, job: OverseenJob, deed: Deed): Promise<void> =>
     recordAction(deps.pool, {

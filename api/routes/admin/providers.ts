@@ -1,8 +1,7 @@
-/** Operators: providers, paused and resumed; processes, asked to drain. */
+/** Operators: providers, paused and resumed. */
 import type Router from '@koa/router';
 import type { Client } from '@temporalio/client';
 import { tell } from '../../../activities/job-owner.ts';
-import { askToDrain, listProcesses } from '../../../activities/oversight/process-register.ts';
 import {
   pauseProvider,
   resumeProvider,
@@ -10,13 +9,14 @@ import {
   type ProviderPauses,
 } from '../../../activities/oversight/provider-pauses.ts';
 import { GatewayError } from '../../../domain/errors.ts';
+import { isoTime } from '../../../domain/iso-time.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import type { Logger } from '../../../platform/logger.ts';
 import { lookNowSignalName, workflowIdOf } from '../../../workflows/contract.ts';
 import type { RequestState } from '../../context.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { parseBody } from '../../middleware/body.ts';
-import { bareWrite, isoTime } from './fields.ts';
+import { bareWrite } from './fields.ts';
 
 /** What the routes work with. */
 export interface ProviderRoutesDeps {
@@ -79,46 +79,12 @@ export function addProviderRoutes(router: Router<RequestState>, deps: ProviderRo
   });
 }
 
-/** Adds the routes. */
-export function addProcessRoutes(router: Router<RequestState>, pool: DatabasePool): void {
-  router.get('/processes', async (ctx) => {
-    const processes = await listProcesses(pool);
-    const data = processes.map(({ startedAtMs, seenAtMs, drainAskedAtMs, ...process }) => ({
-      ...process,
-      startedAt: isoTime(startedAtMs),
-      seenAt: isoTime(seenAtMs),
-      drainAskedAt: isoTime(drainAskedAtMs),
-    }));
-    ctx.body = { success: true, data };
-  });
-
-  router.post('/processes/:processId/drain', async (ctx) => {
-    const by = await parseBody(ctx, bareWrite);
-    const id = String(ctx.params['processId']);
-    if (!/^(api|worker)-[0-9a-f]{8}$/.test(id)) throw new GatewayError('NOT_FOUND');
-    await pool.transaction(async (connection) => {
-      if (!(await askToDrain(connection, id))) {
-        throw new GatewayError('NOT_FOUND', 'No such process.');
-      }
-      await recordAction(connection, {
-        ...by,
-        action: 'process.drain_asked',
-        organizationId: null,
-        subject: id,
-        requestId: ctx.state.requestId,
-      });
-    });
-    ctx.status = 202;
-    ctx.body = { success: true, data: { processId: id } };
-  });
-}
-
 const wakeAtOnce = 20;
 
 async function wake({ client, logger }: ProviderRoutesDeps, jobIds: string[]): Promise<void> {
   for (let next = 0; next < jobIds.length; next += wakeAtOnce) {
     const some = jobIds.slice(next, next + wakeAtOnce);
-    // oxlint-disable-next-line no-await-in-loop -- so many at once, then the next
+    // So many at once, then the next.
     await Promise.all(
       some.map((jobId) =>
         tell(client, workflowIdOf(jobId), lookNowSignalName).catch((error: unknown) => {

@@ -1,6 +1,7 @@
 /** Operators: users of an organization. */
 import type Router from '@koa/router';
 import { z } from 'zod';
+import { isoTime } from '../../../domain/iso-time.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import type { RequestState } from '../../context.ts';
 import { createMember } from '../../identity/accounts.ts';
@@ -13,7 +14,7 @@ import {
   type MemberRecord,
 } from '../../identity/organizations.ts';
 import { parseBody } from '../../middleware/body.ts';
-import { authority, isoTime, idParam } from './fields.ts';
+import { authority, idParam } from './fields.ts';
 
 const creation = z.strictObject({
   ...authority,

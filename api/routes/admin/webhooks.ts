@@ -5,13 +5,13 @@ import type { JobOversight } from '../../../activities/job-oversight.ts';
 import type { WebhookRelay } from '../../../activities/webhooks/webhook-relay.ts';
 import type { WebhookRecord, Webhooks } from '../../../activities/webhooks/webhooks.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import { isId } from '../../../domain/ids.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import type { RequestState } from '../../context.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
 import { showWebhook, webhookView } from '../../studio/webhook-view.ts';
 import { bareWrite, idField, pageLimit, pageOf } from './fields.ts';
+import { overseenJob, type NamesJob } from './overseen-job.ts';
 
 const listing = z.strictObject({
   organizationId: idField('organization').optional(),
@@ -32,10 +32,9 @@ interface WebhookRoutesDeps {
 export function addAdminWebhookRoutes(router: Router<RequestState>, deps: WebhookRoutesDeps): void {
   const { pool, oversight, webhooks, webhookRelay } = deps;
 
-  async function find(jobId: string): Promise<WebhookRecord & { done: boolean }> {
-    const job = isId('job', jobId) ? await oversight.find(jobId) : null;
-    if (!job) throw new GatewayError('JOB_NOT_FOUND');
-    const webhook = await webhooks.find({ jobId, organizationId: job.organizationId });
+  async function find(ctx: NamesJob): Promise<WebhookRecord & { done: boolean }> {
+    const job = await overseenJob(oversight, ctx);
+    const webhook = await webhooks.find({ jobId: job.id, organizationId: job.organizationId });
     if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');
     return { ...webhook, done: job.status !== 'queued' };
   }
@@ -59,13 +58,13 @@ export function addAdminWebhookRoutes(router: Router<RequestState>, deps: Webhoo
   });
 
   router.get('/jobs/:jobId/webhook', async (ctx) => {
-    const webhook = await find(String(ctx.params['jobId']));
+    const webhook = await find(ctx);
     ctx.body = { success: true, data: await showWebhook(webhooks, webhook) };
   });
 
   router.post('/jobs/:jobId/webhook/redeliver', async (ctx) => {
     const by = await parseBody(ctx, bareWrite);
-    const webhook = await find(String(ctx.params['jobId']));
+    const webhook = await find(ctx);
     if (!webhook.done) throw new GatewayError('JOB_NOT_DONE');
     // Recorded first: the workflow is another system, and nothing may be done unrecorded.
     await recordAction(pool, {
@@ -79,7 +78,7 @@ export function addAdminWebhookRoutes(router: Router<RequestState>, deps: Webhoo
     ctx.status = 202;
     ctx.body = {
       success: true,
-      data: await showWebhook(webhooks, await find(webhook.jobId)),
+      data: await showWebhook(webhooks, await find(ctx)),
     };
   });
 }

@@ -1,0 +1,18 @@
+/** Kinds of values that several sections of the configuration have. */
+import { z } from 'zod';
+
+/** `true` or `false`. */
+export const flag = z.enum(['true', 'false']).transform((value) => value === 'true');
+
+/** A TCP port; 0 = any free one. */
+export const port = z.coerce.number().int().min(0).max(65_535);
+
+/** A whole number within both bounds. */
+export const count = (min: number, max: number) => z.coerce.number().int().min(min).max(max);
+
+/** Origins (scheme, host and port) with commas between; absent = none. */
+export const originList = z
+  .string()
+  .default('')
+  .transform((value) => value.split(',').filter(Boolean))
+  .pipe(z.array(z.url().transform((value) => new URL(value).origin)));

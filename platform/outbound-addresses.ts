@@ -1,0 +1,108 @@
+/**
+ * Which hosts are public: names, addresses, and connections to no other (the guard of outbound.ts).
+ */
+import type { LookupAddress, LookupOptions } from 'node:dns';
+import { Resolver } from 'node:dns/promises';
+import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
+import { Agent, buildConnector } from 'undici';
+import { OutboundError, refuse } from './outbound-error.ts';
+
+/** Resolves a name to all its addresses. */
+export type ResolveName = (host: string) => Promise<LookupAddress[]>;
+
+/** Why a host is refused. */
+export const notPublic = 'the host does not have a public address';
+
+/**
+ * Names that never mean a host on the Internet (RFC 6761, 6762, 8375, and what clouds use): whatever a
+ * resolver says of them, they are refused.
+ */
+const privateNames =
+  /^[^.]+$|(^|\.)(localhost|local|internal|intranet|lan|corp|home|home\.arpa|test|invalid|onion)$/;
+
+/** A public address that is private all the same: Azure's host agent answers its own guests there. */
+const hostAgents = new Set(['168.63.129.16']);
+
+/**
+ * Tells whether an address is global unicast. IPv6 forms that carry an IPv4 address (mapped, 6to4,
+ * NAT64, Teredo, compatible) are refused as a whole: nobody reachable needs them.
+ */
+export function isPublicAddress(address: string): boolean {
+  if (!isIP(address)) return false;
+  const parsed = ipaddr.parse(address);
+  if (parsed.range() !== 'unicast' || hostAgents.has(parsed.toString())) return false;
+  return parsed.kind() === 'ipv4' || ((parsed.toByteArray()[0] ?? 0) & 0xe0) === 0x20;
+}
+
+/** Tells whether the host of a URL may be reached: a public address, or a name that may stand for one. */
+export function isPublicHost(host: string): boolean {
+  return isIP(host) ? isPublicAddress(host) : !privateNames.test(host);
+}
+
+const resolver = new Resolver({ timeout: 1500, tries: 2 });
+
+/**
+ * Asks the name servers. The system's own look-up would hold a thread of the few that files and images
+ * need too, for as long as a caller's name server likes to take.
+ */
+async function resolveByNameServer(host: string): Promise<LookupAddress[]> {
+  const [v4, v6] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
+  if (v4.status === 'rejected' && v6.status === 'rejected') {
+    throw new OutboundError('unreachable', 'the host name does not resolve');
+  }
+  return [
+    ...(v4.status === 'fulfilled' ? v4.value : []).map((address) => ({ address, family: 4 })),
+    ...(v6.status === 'fulfilled' ? v6.value : []).map((address) => ({ address, family: 6 })),
+  ];
+}
+
+/**
+ * Resolves a name and refuses it when any of its addresses is not public.
+ * @throws OutboundError refused, unreachable
+ */
+export function guardName(resolve: ResolveName = resolveByNameServer): ResolveName {
+  return async (host) => {
+    const found = await resolve(host);
+    if (found.length === 0 || found.some((entry) => !isPublicAddress(entry.address))) {
+      refuse(notPublic);
+    }
+    return found;
+  };
+}
+
+type LookupCallback = (
+  error: Error | null,
+  found: LookupAddress[] | string,
+  family?: number,
+) => void;
+
+/** Connects by a guarded resolver, and to no address that is not public. */
+export function guardedAgent(resolve: ResolveName): Agent {
+  async function answer(host: string, all: boolean, done: LookupCallback): Promise<void> {
+    let found: LookupAddress[];
+    try {
+      found = await resolve(host);
+    } catch (error) {
+      return done(error instanceof Error ? error : new Error(String(error)), []);
+    }
+    return all ? done(null, found) : done(null, found[0]?.address ?? '', found[0]?.family);
+  }
+  const lookup = (host: string, options: LookupOptions, done: LookupCallback): void =>
+    void answer(host, options.all === true, done);
+  const connect = buildConnector({ timeout: 5000, lookup });
+  return new Agent({
+    keepAliveTimeout: 10_000,
+    connections: 64,
+    connect(target, done) {
+      connect(target, (error, socket) => {
+        if (error) return done(error, null);
+        if (!isPublicAddress(socket.remoteAddress ?? '')) {
+          socket.destroy();
+          return done(new OutboundError('refused', notPublic), null);
+        }
+        return done(null, socket);
+      });
+    },
+  });
+}

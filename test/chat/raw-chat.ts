@@ -1,0 +1,50 @@
+/** A chat over a socket of its own, for tests that read slowly, hang up or look at every byte. */
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
+import type { TestCaller } from '../harness/gateway.ts';
+
+/** The chat that is wanted; streamed unless it says otherwise. */
+export interface WantedChat {
+  caller: TestCaller;
+  content: string;
+  model?: string;
+  stream?: boolean;
+  maxTokens?: number;
+}
+
+/** The JSON of a request's body. */
+export function bodyOf({ content, model, stream, maxTokens }: WantedChat): string {
+  return JSON.stringify({
+    model: model ?? 'gpt-4o',
+    messages: [{ role: 'user', content }],
+    stream: stream ?? true,
+    max_tokens: maxTokens ?? 1000,
+  });
+}
+
+/** Sends it to the API at `base`, and hands over the raw answer. */
+export async function openChat(
+  base: string,
+  wanted: WantedChat,
+): Promise<{ answer: IncomingMessage; hangUp: () => void }> {
+  const call = request(`${base}/api/v1/chat`, {
+    method: 'POST',
+    agent: false,
+    headers: {
+      authorization: `Bearer ${wanted.caller.key}`,
+      'content-type': 'application/json',
+    },
+  });
+  call.on('error', () => {});
+  call.end(bodyOf(wanted));
+  const [answer] = (await once(call, 'response')) as [IncomingMessage];
+  answer.on('error', () => {});
+  return { answer, hangUp: () => call.destroy() };
+}
+
+/** All that is left of an answer. */
+export async function textOf(answer: IncomingMessage): Promise<string> {
+  let text = '';
+  for await (const chunk of answer) text += String(chunk);
+  return text;
+}
