@@ -181,9 +181,9 @@ async function relay(
   let told: string[] | null = shown.keyed ? [] : null;
   let length = 0;
   let silent = true;
-  for await (const steps of shown.chat.events()) {
+  await shown.chat.stream((steps) => {
     const text = presentation.steps(shown, steps);
-    if (text === '') continue;
+    if (text === '') return null;
     length += text.length;
     if (length > keptBytesMax) told = null;
     told?.push(text);
@@ -193,8 +193,8 @@ async function relay(
       const seconds = (performance.now() - shown.startedAtMs) / 1000;
       firstTokenSent.publish({ provider: shown.provider, seconds });
     }
-    if (wait) await wait;
-  }
+    return wait;
+  });
   return told?.join('') ?? null;
 }
 
