@@ -83,11 +83,9 @@ export class OpenChat implements RunningChat {
 
   progress(): ChatProgress {
     const usage = this.#counted();
-    return {
-      id: this.id,
-      ...usage,
-      amountMicro: this.#delivered ? this.#priceOf(usage) : 0,
-    };
+    const { reservedMicro } = this.#parts;
+    const amountMicro = this.#delivered ? Math.min(this.#priceOf(usage), reservedMicro) : 0;
+    return { id: this.id, ...usage, amountMicro };
   }
 
   /**
@@ -179,33 +177,32 @@ export class OpenChat implements RunningChat {
     };
   }
 
-  /** Never more than was reserved: what an upstream counts beyond that is our loss, and an alarm. */
   #priceOf(usage: TokenUsage): number {
-    const { model, usdPerCredit, reservedMicro } = this.#parts;
-    return Math.min(chatPriceMicro(model, usage, usdPerCredit), reservedMicro);
+    const { model, usdPerCredit } = this.#parts;
+    return chatPriceMicro(model, usage, usdPerCredit);
   }
 
   /** The first end settles. */
   #end(end: ChatEnd): void {
     if (this.#bill) return;
-    const { id, organizationId, purse } = this.#parts;
+    const { id, organizationId, reservedMicro, purse } = this.#parts;
     const billing = billOf({
       end,
       delivered: this.#delivered,
       said: this.#usage,
       counted: this.#counted(),
     });
-    const amountMicro = billing.to === 'charged' ? this.#priceOf(billing) : 0;
+    const priceMicro = billing.to === 'charged' ? this.#priceOf(billing) : 0;
+    // What an upstream counts beyond what was reserved is our loss, and an alarm.
+    const amountMicro = Math.min(priceMicro, reservedMicro);
     this.#bill = { ...billing, amountMicro };
-    this.#alarm(billing, end);
+    this.#alarm(end, billing, priceMicro);
     purse.settle(this, { organizationId, id, amountMicro, reason: `chat ${end}`, ...billing });
   }
 
-  #alarm(billing: Billing, end: ChatEnd): void {
-    const { id, model, usdPerCredit, reservedMicro, logger } = this.#parts;
+  #alarm(end: ChatEnd, billing: Billing, priceMicro: number): void {
+    const { id, model, reservedMicro, logger } = this.#parts;
     if (end === 'broken') logger.warn({ chatId: id, model: model.id, ...billing }, 'chat.broken');
-    if (billing.to === 'released') return;
-    const priceMicro = chatPriceMicro(model, billing, usdPerCredit);
     if (priceMicro <= reservedMicro) return;
     logger.error(
       { chatId: id, model: model.id, priceMicro, reservedMicro },
