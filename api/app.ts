@@ -1,8 +1,10 @@
 /** The HTTP application: the order of the middleware is the order of refusals. */
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
 import Router, { type RouterMiddleware } from '@koa/router';
 import type { Client } from '@temporalio/client';
 import Koa, { type Middleware } from 'koa';
-import helmet from 'koa-helmet';
+import helmet from 'helmet';
 import { runAudit } from '../activities/audit.ts';
 import { loadDocuments } from '../activities/documents.ts';
 import { createInbox } from '../activities/notifications.ts';
@@ -18,6 +20,9 @@ import { observeInbox } from '../activities/observed/observed-inbox.ts';
 import type { Config } from '../platform/config.ts';
 import type { Readiness } from '../platform/readiness.ts';
 import { notificationSignalName, webhookDeliveries, workflowIdOf } from '../workflows/contract.ts';
+import { createDirectRoutes, type DirectRoute, type Step } from './direct-routes.ts';
+import { Exchange, type HeaderList } from './exchange.ts';
+import type { Handler } from './starting.ts';
 import { createKeptAnswers } from './chat/kept-answers.ts';
 import type { RequestState } from './context.ts';
 import { createAccess, type Access, type RateBucket } from './identity/access.ts';
@@ -30,7 +35,7 @@ import { createAdminRouter } from './routes/admin/admin.ts';
 import { addApiKeyRoutes } from './routes/api-keys.ts';
 import { addDocsRoutes } from './routes/docs.ts';
 import { addCodecRoutes } from './routes/admin/codec.ts';
-import { chatRoutes, type ChatRoute } from './routes/chat.ts';
+import { chatRoutes } from './routes/chat.ts';
 import { addFileRoutes } from './routes/files.ts';
 import { addHealthRoutes } from './routes/health.ts';
 import { addHookRoutes } from './routes/hooks.ts';
@@ -58,21 +63,32 @@ export interface AppDeps {
 }
 
 /** Makes the application; it listens nowhere yet. */
-export function createApp(deps: AppDeps): Koa<RequestState> {
+export function createApp(deps: AppDeps): Handler {
   const parts = createParts(deps);
-  const app = new Koa<RequestState>();
-  app.use(requestLog(deps.services.logger));
-  for (const observe of observedRequests(deps.services.telemetry)) app.use(observe);
-  app.use(errorAnswers(deps.services.logger));
-  app.use(securityHeaders());
+  const { logger, telemetry } = deps.services;
+  const headers = securityHeaders();
+  const outermost = requestLog(logger);
+  const steps = [...observedRequests(telemetry), errorAnswers(logger)];
   const admit = authenticate(parts.access, rateLimitsOf(deps.config));
-  app.use(straightToChat(parts.chatRoutes, admit));
+  const app = new Koa<RequestState>();
+  for (const step of [outermost, ...steps]) app.use(step);
+  app.use(withHeaders(headers));
   app.use(forgetCallers(parts.access));
   app.use(openRoutes(deps, parts).routes());
   app.use(adminRoutes(deps, parts).routes());
   app.use(keyedRoutes(deps, { ...parts, admit }).routes());
   app.silent = true;
-  return app;
+  const answer = app.callback();
+  const routes = parts.chatRoutes;
+  const answerDirectly = createDirectRoutes({
+    routes,
+    outermost,
+    steps: [...steps, admit],
+    headers,
+  });
+  return (request, response) => {
+    if (!answerDirectly(request, response)) void answer(request, response);
+  };
 }
 
 type Parts = ReturnType<typeof createParts>;
@@ -184,11 +200,13 @@ function adminRoutes({ config, services, client }: AppDeps, parts: Parts): Route
 /** Routes of callers, behind an API key and its rate limit. */
 function keyedRoutes(
   { config, services }: AppDeps,
-  { admit, ...parts }: Parts & { admit: RouterMiddleware<RequestState> },
+  { admit, ...parts }: Parts & { admit: Step },
 ): Router<RequestState> {
   const { pool, storage, uploads, chatCatalog, webhooks } = services;
   const router = new Router<RequestState>({ prefix: '/api/v1', ...exactPaths });
-  for (const { path, handle } of parts.chatRoutes) router.post(path, handle);
+  for (const route of parts.chatRoutes) {
+    router.post(route.path.replace('/api/v1', ''), inKoa(route));
+  }
   addModelRoutes(router, chatCatalog);
   addJobRoutes(router, parts);
   addStudioModelRoutes(router);
@@ -214,39 +232,33 @@ function keyedRoutes(
 }
 
 /**
- * Helmet's headers. They are the same for every answer, so they are asked for once. A gateway behind
+ * Helmet's headers: they are the same for every answer, so they are asked for once. A gateway behind
  * plain http (development) must not send its own pages to https.
  */
-function securityHeaders(): Middleware<RequestState> {
+function securityHeaders(): HeaderList {
   const ask = helmet({ contentSecurityPolicy: { directives: { upgradeInsecureRequests: null } } });
-  let known: [string, string][] | null = null;
-  return async (ctx, next) => {
-    if (known) {
-      for (const [name, value] of known) ctx.res.setHeader(name, value);
-      await next();
-      return;
+  const request = new IncomingMessage(new Socket());
+  const response = new ServerResponse(request);
+  ask(request, response, () => {});
+  return response.getHeaderNames().flatMap((name) => [name, String(response.getHeader(name))]);
+}
+
+function withHeaders(headers: HeaderList): Middleware<RequestState> {
+  return (ctx, next) => {
+    for (let index = 0; index < headers.length; index += 2) {
+      ctx.res.setHeader(headers[index] ?? '', headers[index + 1] ?? '');
     }
-    const before = new Set(ctx.res.getHeaderNames());
-    await ask(ctx, async () => {
-      known = Object.entries(ctx.res.getHeaders())
-        .filter(([name]) => !before.has(name))
-        .map(([name, value]) => [name, String(value)]);
-      await next();
-    });
+    return next();
   };
 }
 
-/** Chat does not stand in line behind the patterns of all other routes. */
-function straightToChat(
-  routes: readonly ChatRoute[],
-  admit: Middleware<RequestState>,
-): Middleware<RequestState> {
-  const handlers = new Map(routes.map(({ path, handle }) => [`/api/v1${path}`, handle]));
-  return async (ctx, next) => {
-    const handle = ctx.method === 'POST' ? handlers.get(ctx.path) : undefined;
-    if (!handle) return next();
-    ctx.state.route = ctx.path;
-    return admit(ctx, () => handle(ctx));
+/** A direct route for the few requests that only Koa finds it for, e.g. by an absolute URL. */
+function inKoa({ handle }: DirectRoute): RouterMiddleware<RequestState> {
+  return async (ctx) => {
+    const exchange = new Exchange(ctx, ctx.path, []);
+    await handle(exchange);
+    ctx.respond = false;
+    exchange.send();
   };
 }
 

@@ -107,9 +107,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     }),
     serving: () => Promise.resolve(!draining),
   };
-  const app = createApp({ config, services, client, eager: workers !== null, readiness });
-  const answer = app.callback();
-  handle = (request, response) => void answer(request, response);
+  handle = createApp({ config, services, client, eager: workers !== null, readiness });
   const operations = await openOperationsServer(config, {
     metrics: services.telemetry.metrics,
     readiness,

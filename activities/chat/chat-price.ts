@@ -56,13 +56,14 @@ export function boundsOf(
       { inputTokens, outputTokens: outputTokens * wanted.answers },
       usdPerCredit,
     );
+  const amountMaxMicro = amount(outputTokensMax);
   return {
     inputTokens,
     outputTokensMin,
     outputTokensMax,
     answers: wanted.answers,
-    amountMinMicro: amount(outputTokensMin),
-    amountMaxMicro: amount(outputTokensMax),
+    amountMinMicro: outputTokensMin === outputTokensMax ? amountMaxMicro : amount(outputTokensMin),
+    amountMaxMicro,
   };
 }
 

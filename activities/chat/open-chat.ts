@@ -1,5 +1,4 @@
 /** A chat whose credits are reserved: one upstream call, read once, then settled once. */
-import { createParser } from 'eventsource-parser';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
@@ -10,9 +9,11 @@ import { chatPriceMicro, type TokenUsage } from './chat-price.ts';
 import type { ChatAnswer, StreamReader, StreamStep } from './protocols/protocol.ts';
 import type { ChatPurse } from './chat-lease.ts';
 import type { RunningChat } from './running-chats.ts';
+import { createStepReader } from './step-reader.ts';
 import { TextMeter } from './token-count.ts';
-import { upstreamBroke, upstreamUnreached } from './upstream-failures.ts';
-import type { Upstream, UpstreamBody } from './upstreams.ts';
+import { upstreamBroke } from './upstream-failures.ts';
+import { Cancellation } from './upstream-exchange.ts';
+import type { Upstream } from './upstreams.ts';
 
 interface Parts {
   id: string;
@@ -40,15 +41,16 @@ export interface ChatBill {
 /** How long, and for how many at once, a whole answer is awaited whose caller has left. */
 const drainMs = 10_000;
 const drainsMax = 50;
-/** No event of an honest upstream is longer. */
-const eventLengthMax = 32 * 1024 * 1024;
 
-/** See the file's head. Exactly one of `answer` and `events` is called, once. */
+/** Takes steps; waits where there is a promise. */
+type Deliver = (steps: StreamStep[]) => Promise<void> | null;
+
+/** See the file's head. Exactly one of `answer` and `stream` is called, once. */
 export class OpenChat implements RunningChat {
   readonly id: string;
   readonly startedAtMs = performance.now();
   readonly #parts: Parts;
-  readonly #abort = new AbortController();
+  readonly #cancellation = new Cancellation();
   readonly #meter = new TextMeter();
   #reader: StreamReader | null = null;
   #said: ChatAccount['said'] = { final: false };
@@ -81,11 +83,9 @@ export class OpenChat implements RunningChat {
 
   progress(): ChatProgress {
     const usage = this.#counted();
-    return {
-      id: this.id,
-      ...usage,
-      amountMicro: this.#delivered ? this.#priceOf(usage) : 0,
-    };
+    const { reservedMicro } = this.#parts;
+    const amountMicro = this.#delivered ? Math.min(this.#priceOf(usage), reservedMicro) : 0;
+    return { id: this.id, ...usage, amountMicro };
   }
 
   /**
@@ -95,7 +95,7 @@ export class OpenChat implements RunningChat {
   async answer(): Promise<ChatAnswer> {
     try {
       const { upstream, request } = this.#parts;
-      const text = await upstream.whole(request, this.#abort.signal);
+      const text = await upstream.whole(request, this.#cancellation);
       const answer = upstream.protocol.decode(parseJson(text));
       if (!answer) throw upstreamBroke(null);
       this.#meter.add(answer.written);
@@ -114,25 +114,32 @@ export class OpenChat implements RunningChat {
   }
 
   /**
-   * The answer as it comes: the steps of each packet. Ends when the upstream is through; a consumer that
-   * stops earlier ends the chat.
-   * @throws GatewayError when the upstream fails or breaks off; what was delivered is charged
+   * The answer as it comes: gives the steps of each packet to `deliver`, and waits where that says so.
+   * Ends when the upstream is through.
+   * @throws GatewayError when the upstream fails or breaks off, and what `deliver` throws; what was
+   * delivered is charged
    */
-  async *events(): AsyncGenerator<StreamStep[], void, void> {
-    let end: ChatEnd = 'left';
+  async stream(deliver: Deliver): Promise<void> {
+    let delivering = false;
     try {
       const { upstream, request } = this.#parts;
-      yield* this.#read(await upstream.stream(request, this.#abort.signal));
-      if (!this.#reader?.complete) throw upstreamBroke(null);
+      const packets = await upstream.stream(request, this.#cancellation);
+      this.#reader = upstream.protocol.createReader();
+      const reader = createStepReader(packets, this.#reader);
+      // One packet after the other.
+      for (let steps = await reader.next(); steps; steps = await reader.next()) {
+        this.#note(steps);
+        delivering = true;
+        const wait = deliver(steps);
+        if (wait) await wait;
+        delivering = false;
+      }
+      if (!this.#reader.complete) throw upstreamBroke(null);
       this.#end('complete');
     } catch (error) {
-      end = this.#left ? 'left' : 'broken';
-      throw this.#left ? callerLeft(error) : error;
-    } finally {
-      if (!this.#bill) {
-        this.#end(end);
-        this.#abort.abort();
-      }
+      this.#end(delivering || this.#left ? 'left' : 'broken');
+      this.#cancellation.cancel();
+      throw this.#left && !delivering ? callerLeft(error) : error;
     }
   }
 
@@ -142,46 +149,12 @@ export class OpenChat implements RunningChat {
     this.#left = true;
     const { stream, drains } = this.#parts;
     if (stream || drains.underWay >= drainsMax) {
-      this.#abort.abort();
+      this.#cancellation.cancel();
       return;
     }
     // The provider bills a whole answer whether it is taken or not.
     drains.underWay += 1;
-    this.#drainTimer = setTimeout(() => this.#abort.abort(), drainMs);
-  }
-
-  async *#read(body: UpstreamBody): AsyncGenerator<StreamStep[], void, void> {
-    const reader = this.#parts.upstream.protocol.createReader();
-    this.#reader = reader;
-    let steps: StreamStep[] = [];
-    const parser = createParser({
-      maxBufferSize: eventLengthMax,
-      onEvent: (event) => {
-        const step = reader.read(event);
-        if (step) steps.push(step);
-      },
-    });
-    const decoder = new TextDecoder();
-    let failure: unknown = null;
-    try {
-      for await (const bytes of body as AsyncIterable<Buffer>) {
-        try {
-          parser.feed(decoder.decode(bytes, { stream: true }));
-        } catch (error) {
-          failure = error instanceof GatewayError ? error : upstreamBroke(error);
-        }
-        if (steps.length > 0) {
-          this.#note(steps);
-          yield steps;
-          steps = [];
-        }
-        if (failure) break;
-      }
-    } catch (error) {
-      // What breaks after the last word broke nothing.
-      if (!reader.complete) failure ??= upstreamUnreached(error);
-    }
-    if (failure) throw failure;
+    this.#drainTimer = setTimeout(() => this.#cancellation.cancel(), drainMs);
   }
 
   #note(steps: StreamStep[]): void {
@@ -203,33 +176,32 @@ export class OpenChat implements RunningChat {
     };
   }
 
-  /** Never more than was reserved: what an upstream counts beyond that is our loss, and an alarm. */
   #priceOf(usage: TokenUsage): number {
-    const { model, usdPerCredit, reservedMicro } = this.#parts;
-    return Math.min(chatPriceMicro(model, usage, usdPerCredit), reservedMicro);
+    const { model, usdPerCredit } = this.#parts;
+    return chatPriceMicro(model, usage, usdPerCredit);
   }
 
   /** The first end settles. */
   #end(end: ChatEnd): void {
     if (this.#bill) return;
-    const { id, organizationId, purse } = this.#parts;
+    const { id, organizationId, reservedMicro, purse } = this.#parts;
     const billing = billOf({
       end,
       delivered: this.#delivered,
       said: this.#usage,
       counted: this.#counted(),
     });
-    const amountMicro = billing.to === 'charged' ? this.#priceOf(billing) : 0;
+    const priceMicro = billing.to === 'charged' ? this.#priceOf(billing) : 0;
+    // What an upstream counts beyond what was reserved is our loss, and an alarm.
+    const amountMicro = Math.min(priceMicro, reservedMicro);
     this.#bill = { ...billing, amountMicro };
-    this.#alarm(billing, end);
+    this.#alarm(end, billing, priceMicro);
     purse.settle(this, { organizationId, id, amountMicro, reason: `chat ${end}`, ...billing });
   }
 
-  #alarm(billing: Billing, end: ChatEnd): void {
-    const { id, model, usdPerCredit, reservedMicro, logger } = this.#parts;
+  #alarm(end: ChatEnd, billing: Billing, priceMicro: number): void {
+    const { id, model, reservedMicro, logger } = this.#parts;
     if (end === 'broken') logger.warn({ chatId: id, model: model.id, ...billing }, 'chat.broken');
-    if (billing.to === 'released') return;
-    const priceMicro = chatPriceMicro(model, billing, usdPerCredit);
     if (priceMicro <= reservedMicro) return;
     logger.error(
       { chatId: id, model: model.id, priceMicro, reservedMicro },

@@ -2,7 +2,7 @@
  * Upstreams of chat: which address and key a model's provider has, and the HTTP exchange with it. A
  * provider without a key is the sandbox's; nothing is ever sent twice.
  */
-import { Pool, type Dispatcher } from 'undici';
+import { Pool } from 'undici';
 import { chatProviders, type ChatProtocol as ProtocolName } from '../../catalog/chat-providers.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { GatewayError } from '../../domain/errors.ts';
@@ -10,7 +10,12 @@ import type { Config } from '../../platform/config.ts';
 import { anthropicProtocol } from './protocols/anthropic-protocol.ts';
 import { openaiProtocol } from './protocols/openai-protocol.ts';
 import type { ChatProtocol } from './protocols/protocol.ts';
-import { upstreamUnreached } from './upstream-failures.ts';
+import {
+  exchangeStream,
+  exchangeWhole,
+  type Cancellation,
+  type Packets,
+} from './upstream-exchange.ts';
 
 /** A provider's chat, ready to be asked. */
 export interface Upstream {
@@ -19,16 +24,13 @@ export interface Upstream {
    * One exchange with a streamed answer, up to its head.
    * @throws GatewayError when there is no answer or it is an error
    */
-  stream: (body: string, signal: AbortSignal) => Promise<UpstreamBody>;
+  stream: (body: string, cancellation: Cancellation) => Promise<Packets>;
   /**
    * One exchange with its whole answer, as text.
    * @throws GatewayError as `stream`, and when the answer breaks off
    */
-  whole: (body: string, signal: AbortSignal) => Promise<string>;
+  whole: (body: string, cancellation: Cancellation) => Promise<string>;
 }
-
-/** The body of a good answer. */
-export type UpstreamBody = Dispatcher.ResponseData['body'];
 
 /** Finds upstreams. */
 export interface Upstreams {
@@ -38,12 +40,6 @@ export interface Upstreams {
 }
 
 type RetryAfter = string | string[] | undefined;
-
-interface WholeAnswer {
-  status: number;
-  retryAfter: RetryAfter;
-  text: string;
-}
 
 interface Address {
   baseUrl: string;
@@ -92,20 +88,18 @@ export function createUpstreams(config: Config): Upstreams {
       protocol.failureOf({ status, body: parseError(text), retryAfter });
     return {
       protocol,
-      async stream(body, signal) {
-        const answer = await ask(pool, {
-          ...options,
-          body,
-          signal,
-          bodyTimeout: config.CHAT_SILENCE_TIMEOUT_MS,
-        });
-        if (answer.statusCode < 300) return answer.body;
-        const text = await readError(answer.body);
-        throw refused(answer.statusCode, text, answer.headers['retry-after']);
+      async stream(body, cancellation) {
+        const bodyTimeout = config.CHAT_SILENCE_TIMEOUT_MS;
+        const request = { ...options, body, bodyTimeout };
+        const answer = await exchangeStream({ pool, options: request, cancellation });
+        if (answer.status < 300) return answer.packets;
+        const text = await readError(answer.packets);
+        throw refused(answer.status, text, answer.retryAfter);
       },
-      async whole(body, signal) {
-        const request = { ...options, body, bodyTimeout: config.CHAT_ANSWER_TIMEOUT_MS };
-        const answer = await exchangeWhole(pool, request, signal);
+      async whole(body, cancellation) {
+        const bodyTimeout = config.CHAT_ANSWER_TIMEOUT_MS;
+        const request = { ...options, body, bodyTimeout };
+        const answer = await exchangeWhole({ pool, options: request, cancellation });
         if (answer.status < 300) return answer.text;
         throw refused(answer.status, answer.text, answer.retryAfter);
       },
@@ -144,64 +138,14 @@ function addressOf(model: ChatModel, config: Config): Address {
   throw new GatewayError('SERVICE_UNAVAILABLE', `This gateway has no key for ${model.provider}.`);
 }
 
-async function ask(
-  pool: Pool,
-  options: Dispatcher.RequestOptions,
-): Promise<Dispatcher.ResponseData> {
-  try {
-    return await pool.request(options);
-  } catch (error) {
-    throw upstreamUnreached(error);
-  }
-}
-
-/** As `ask` and reading its body, at half the cost: whole answers need no stream. */
-async function exchangeWhole(
-  pool: Pool,
-  options: Dispatcher.DispatchOptions,
-  signal: AbortSignal,
-): Promise<WholeAnswer> {
-  let giveUp: (() => void) | undefined;
-  try {
-    return await new Promise<WholeAnswer>((resolve, reject) => {
-      const chunks: Buffer[] = [];
-      let status = 0;
-      let retryAfter: RetryAfter;
-      let controller: Dispatcher.DispatchController | undefined;
-      giveUp = () => {
-        const reason = new Error('nobody waits for the answer');
-        controller?.abort(reason);
-        reject(reason);
-      };
-      signal.addEventListener('abort', giveUp);
-      pool.dispatch(options, {
-        onRequestStart(started) {
-          controller = started;
-          if (signal.aborted) giveUp?.();
-        },
-        onResponseStart(_controller, statusCode, headers) {
-          status = statusCode;
-          retryAfter = headers['retry-after'];
-        },
-        onResponseData: (_controller, chunk) => void chunks.push(chunk),
-        onResponseEnd: () =>
-          resolve({ status, retryAfter, text: Buffer.concat(chunks).toString('utf8') }),
-        onResponseError: (_controller, error) => reject(error),
-      });
-    });
-  } catch (error) {
-    throw upstreamUnreached(error);
-  } finally {
-    if (giveUp) signal.removeEventListener('abort', giveUp);
-  }
-}
-
-async function readError(body: UpstreamBody): Promise<string> {
+async function readError(packets: Packets): Promise<string> {
   let text = '';
   try {
-    for await (const chunk of body as AsyncIterable<Buffer>) {
-      text += chunk.toString('utf8');
-      if (text.length > errorBytesMax) break;
+    while (text.length <= errorBytesMax) {
+      // One packet after the other.
+      const packet = await packets.read();
+      if (!packet) break;
+      text += packet.toString('utf8');
     }
     return text;
   } catch {

@@ -27,8 +27,8 @@ interface Options {
   stallTimeoutMs: number;
   /** A stream that is silent for this long carries a comment. */
   keepaliveMs: number;
-  /** Called once, before the head leaves. */
-  onOpen: () => void;
+  /** Sends the head; called once. */
+  open: () => void;
 }
 
 /** See the file's head. */
@@ -43,12 +43,7 @@ export function createEventStream(response: ServerResponse, options: Options): E
   function send(text: string): boolean {
     if (!opened) {
       opened = true;
-      options.onOpen();
-      response.writeHead(200, {
-        'Content-Type': eventStreamType,
-        'Cache-Control': 'no-cache, no-transform',
-        'X-Accel-Buffering': 'no',
-      });
+      options.open();
     }
     return response.write(text);
   }

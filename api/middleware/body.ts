@@ -1,8 +1,8 @@
 /** Request bodies: read within a limit, parsed strictly. */
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
-import type { Context } from '../context.ts';
+import type { RequestContext } from '../context.ts';
 
 /** Bytes of a JSON body: all limits of spec §4 fit many times. */
 const jsonBytesMax = 1024 * 1024;
@@ -15,8 +15,8 @@ const depthMax = 32;
  * Reads the raw body.
  * @throws GatewayError PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE
  */
-export async function readBody(ctx: Context, bytesMax: number): Promise<Buffer> {
-  const encoding = ctx.get('content-encoding');
+export async function readBody(ctx: RequestContext, bytesMax: number): Promise<Buffer> {
+  const encoding = ctx.headers['content-encoding'];
   if (encoding && encoding !== 'identity') {
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Compressed request bodies are not accepted.');
   }
@@ -25,7 +25,7 @@ export async function readBody(ctx: Context, bytesMax: number): Promise<Buffer> 
     ctx.set('Connection', 'close');
     return new GatewayError('PAYLOAD_TOO_LARGE', `The body has more than ${bytesMax} bytes.`);
   };
-  if ((ctx.request.length ?? 0) > bytesMax) throw tooLarge();
+  if (Number(ctx.headers['content-length'] ?? 0) > bytesMax) throw tooLarge();
   return collect(ctx.req, bytesMax, tooLarge);
 }
 
@@ -63,15 +63,24 @@ function collect(
   });
 }
 
+const json = /^\s*(?:application\/json|[\w!#$&^-]+\/[\w!#$&^.+-]+\+json)\s*(?:;|$)/i;
+
+/** Whether there is a body, and it says that it is JSON. */
+function isJson(headers: IncomingHttpHeaders): boolean {
+  const { 'content-type': type = '', 'content-length': length } = headers;
+  if (length === undefined && headers['transfer-encoding'] === undefined) return false;
+  return type === 'application/json' || json.test(type);
+}
+
 /**
  * Reads a JSON object.
  * @throws GatewayError INVALID_REQUEST, PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE
  */
 export async function readJson(
-  ctx: Context,
+  ctx: RequestContext,
   bytesMax = jsonBytesMax,
 ): Promise<Record<string, unknown>> {
-  if (!ctx.is('json', '+json')) {
+  if (!isJson(ctx.headers)) {
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json.');
   }
   return parseJson(await readBody(ctx, bytesMax));
@@ -82,7 +91,7 @@ export async function readJson(
  * @throws GatewayError INVALID_REQUEST naming each field, PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE
  */
 export async function parseBody<Body>(
-  ctx: Context,
+  ctx: RequestContext,
   schema: z.ZodType<Body>,
   bytesMax = jsonBytesMax,
 ): Promise<Body> {

@@ -1,12 +1,12 @@
 /** Turns whatever was thrown into an answer of the error table (spec §7). */
-import type { Middleware } from 'koa';
 import { GatewayError } from '../../domain/errors.ts';
 import { isDatabaseAway } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
-import type { Context, RequestState } from '../context.ts';
+import type { RequestContext } from '../context.ts';
+import type { Step } from '../direct-routes.ts';
 
 /** See the file's head. Nothing of an unexpected error is shown. */
-export function errorAnswers(logger: Logger): Middleware<RequestState> {
+export function errorAnswers(logger: Logger): Step {
   return async (ctx, next) => {
     try {
       await next();
@@ -22,8 +22,8 @@ export function errorAnswers(logger: Logger): Middleware<RequestState> {
 }
 
 /** No route took the request: its path is unknown, or known for other methods only. */
-function unanswered(ctx: Context): GatewayError {
-  const layers: unknown[] = Array.isArray(ctx['matched']) ? ctx['matched'] : [];
+function unanswered(ctx: RequestContext): GatewayError {
+  const layers: unknown[] = ctx.matched ?? [];
   const methods = new Set(layers.flatMap(methodsOf));
   if (methods.size === 0) return new GatewayError('NOT_FOUND');
   ctx.set('Allow', [...methods].join(', '));
@@ -46,7 +46,7 @@ function translate(error: unknown): GatewayError {
   return new GatewayError('Internal server error', undefined, { cause: error });
 }
 
-function answer(ctx: Context, error: GatewayError): void {
+function answer(ctx: RequestContext, error: GatewayError): void {
   ctx.status = error.status;
   if (error.retryAfterSeconds !== undefined)
     ctx.set('Retry-After', String(error.retryAfterSeconds));

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
-import type { Context } from '../context.ts';
+import type { RequestContext } from '../context.ts';
 import { parseWith } from './body.ts';
 
 /** Printable ASCII, 1–255 characters (design §4). */
@@ -21,9 +21,10 @@ export const idempotencyHeader = {
  * The key of a request; null when it names none.
  * @throws GatewayError INVALID_REQUEST
  */
-export function idempotencyKeyOf(ctx: Context): string | null {
-  if (ctx.headers['idempotency-key'] === undefined) return null;
-  const key = parseWith(header, { 'Idempotency-Key': ctx.get('idempotency-key') });
+export function idempotencyKeyOf(ctx: Pick<RequestContext, 'headers'>): string | null {
+  const given = ctx.headers['idempotency-key'];
+  if (given === undefined) return null;
+  const key = parseWith(header, { 'Idempotency-Key': given });
   return key['Idempotency-Key'];
 }
 

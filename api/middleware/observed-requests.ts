@@ -1,7 +1,7 @@
 /** Counts, times and traces requests, by route pattern: paths hold ids. */
-import type { Middleware } from 'koa';
 import type { Telemetry } from '../../platform/telemetry.ts';
-import { routeOf, type RequestState } from '../context.ts';
+import { routeOf } from '../context.ts';
+import type { Step } from '../direct-routes.ts';
 
 /** Methods that have a name in metrics; whatever else a client sends is one word. */
 const methods = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
@@ -10,11 +10,11 @@ const methods = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIO
 export function observedRequests({
   metrics,
   tracing,
-}: Pick<Telemetry, 'metrics' | 'tracing'>): Middleware<RequestState>[] {
+}: Pick<Telemetry, 'metrics' | 'tracing'>): Step[] {
   return [...(metrics ? [counted(metrics)] : []), ...(tracing ? [traced(tracing)] : [])];
 }
 
-function counted(metrics: NonNullable<Telemetry['metrics']>): Middleware<RequestState> {
+function counted(metrics: NonNullable<Telemetry['metrics']>): Step {
   return async (ctx, next) => {
     const startedAtMs = performance.now();
     metrics.requestsInFlight.inc();
@@ -30,9 +30,9 @@ function counted(metrics: NonNullable<Telemetry['metrics']>): Middleware<Request
   };
 }
 
-function traced(tracing: NonNullable<Telemetry['tracing']>): Middleware<RequestState> {
+function traced(tracing: NonNullable<Telemetry['tracing']>): Step {
   return (ctx, next) => {
-    const given = ctx.get('traceparent');
+    const given = String(ctx.headers['traceparent'] ?? '');
     return tracing.inSpan(
       {
         name: ctx.method,

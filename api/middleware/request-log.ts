@@ -2,26 +2,31 @@
  * Gives every request an id, which every line about it carries, and logs it: method, route, status, ids,
  * time; never bodies or queries.
  */
-import type { Middleware } from 'koa';
 import { newId } from '../../domain/ids.ts';
 import { withCorrelation } from '../../platform/correlation.ts';
 import type { Logger } from '../../platform/logger.ts';
-import { routeOf, type Context, type RequestState } from '../context.ts';
+import { routeOf, type RequestContext } from '../context.ts';
+import type { Step } from '../direct-routes.ts';
 
 /** An id of the caller's is kept only in this form. */
 const foreignId = /^[A-Za-z0-9-]{8,64}$/;
 
 /** See the file's head. */
-export function requestLog(logger: Logger): Middleware<RequestState> {
+export function requestLog(logger: Logger): Step {
   return async (ctx, next) => {
-    const given = ctx.get('x-request-id');
-    ctx.state.requestId = foreignId.test(given) ? given : newId('request');
+    const given = ctx.headers['x-request-id'];
+    ctx.state.requestId =
+      typeof given === 'string' && foreignId.test(given) ? given : newId('request');
     ctx.set('X-Request-Id', ctx.state.requestId);
     await withCorrelation({ requestId: ctx.state.requestId }, () => logged(logger, ctx, next));
   };
 }
 
-async function logged(logger: Logger, ctx: Context, next: () => Promise<void>): Promise<void> {
+async function logged(
+  logger: Logger,
+  ctx: RequestContext,
+  next: () => Promise<void>,
+): Promise<void> {
   const startedAt = performance.now();
   await next();
   logger.info(

@@ -23,7 +23,8 @@ import {
   type EventStream,
 } from '../chat/event-stream.ts';
 import { keptBytesMax, type KeptAnswers, type KeyedChat } from '../chat/kept-answers.ts';
-import type { Context } from '../context.ts';
+import type { DirectRoute } from '../direct-routes.ts';
+import type { Exchange } from '../exchange.ts';
 import { authorize } from '../middleware/authenticate.ts';
 import { parseBody } from '../middleware/body.ts';
 import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
@@ -53,16 +54,12 @@ type Giving = Pick<ChatRoutesDeps, 'answers' | 'stallTimeoutMs' | 'keepaliveMs'>
 /** Pictures travel inside the request. */
 const chatBytesMax = 20 * 1024 * 1024;
 
-/** A path behind `/api/v1` and what answers it, behind authentication. */
-export interface ChatRoute {
-  path: string;
-  handle: (ctx: Context) => Promise<void>;
-}
+const jsonType = 'application/json; charset=utf-8';
 
-/** Both paths. */
-export function chatRoutes(deps: ChatRoutesDeps): ChatRoute[] {
+/** Both paths, to be put behind authentication. */
+export function chatRoutes(deps: ChatRoutesDeps): DirectRoute[] {
   /** Null when the answer was there already, and has been given. */
-  async function open(ctx: Context, schema: z.ZodType<ChatRequest>): Promise<Handled | null> {
+  async function open(ctx: Exchange, schema: z.ZodType<ChatRequest>): Promise<Handled | null> {
     const startedAtMs = performance.now();
     const { caller, requestId } = ctx.state;
     const request = await parseBody(ctx, schema, chatBytesMax);
@@ -73,7 +70,9 @@ export function chatRoutes(deps: ChatRoutesDeps): ChatRoute[] {
     const keyed = keyedChat(ctx, chatId);
     const kept = keyed && (await deps.answers.claim(keyed, { path: ctx.path, body: request }));
     if (kept) {
-      ctx.set({ 'Idempotent-Replayed': 'true', 'Content-Type': kept.contentType });
+      ctx.set('Idempotent-Replayed', 'true');
+      ctx.set('Content-Type', kept.contentType);
+      ctx.status = 200;
       ctx.body = kept.body;
       return null;
     }
@@ -97,7 +96,7 @@ export function chatRoutes(deps: ChatRoutesDeps): ChatRoute[] {
   }
 
   const handle = (schema: z.ZodType<ChatRequest>, presentation: Presentation) => {
-    return async (ctx: Context): Promise<void> => {
+    return async (ctx: Exchange): Promise<void> => {
       const shown = await open(ctx, schema);
       if (!shown) return;
       const answer = shown.request.stream ? streamAnswer : wholeAnswer;
@@ -110,23 +109,29 @@ export function chatRoutes(deps: ChatRoutesDeps): ChatRoute[] {
   };
 
   return [
-    { path: '/chat', handle: handle(chatRequest, servicePresentation) },
-    { path: '/chat/completions', handle: handle(completionsRequest, completionsPresentation) },
+    { path: '/api/v1/chat', handle: handle(chatRequest, servicePresentation) },
+    {
+      path: '/api/v1/chat/completions',
+      handle: handle(completionsRequest, completionsPresentation),
+    },
   ];
 }
 
 /** Gives the answer as it comes. */
 async function streamAnswer(
-  ctx: Context,
+  ctx: Exchange,
   shown: Handled,
   { presentation, answers, stallTimeoutMs, keepaliveMs }: Giving,
 ): Promise<void> {
   const out = createEventStream(ctx.res, {
     stallTimeoutMs,
     keepaliveMs,
-    onOpen() {
-      ctx.respond = false;
+    open() {
       ctx.status = 200;
+      ctx.set('Content-Type', eventStreamType);
+      ctx.set('Cache-Control', 'no-cache, no-transform');
+      ctx.set('X-Accel-Buffering', 'no');
+      ctx.open();
     },
   });
   try {
@@ -147,26 +152,25 @@ async function streamAnswer(
 
 /** Gives the answer when it is all there. */
 async function wholeAnswer(
-  ctx: Context,
+  ctx: Exchange,
   shown: Handled,
   { presentation, answers }: Giving,
 ): Promise<void> {
   const answer = await shown.chat.answer();
   const body = presentation.body(shown, answer, billOf(shown.chat));
+  await answers.keep(shown.keyed, { text: body, contentType: jsonType });
   ctx.status = 200;
-  ctx.type = 'application/json';
-  const contentType = ctx.response.get('Content-Type');
-  await answers.keep(shown.keyed, { text: body, contentType });
+  ctx.set('Content-Type', jsonType);
   ctx.body = body;
 }
 
 /** Tells the chat when its caller is gone. */
-function watch({ res }: Context, chat: OpenChat): void {
+function watch({ res }: Exchange, chat: OpenChat): void {
   if (res.destroyed) chat.callerLeft();
   else res.once('close', () => chat.callerLeft());
 }
 
-function keyedChat(ctx: Context, chatId: string): KeyedChat | null {
+function keyedChat(ctx: Exchange, chatId: string): KeyedChat | null {
   const idempotencyKey = idempotencyKeyOf(ctx);
   const { organizationId } = ctx.state.caller;
   return idempotencyKey === null ? null : { organizationId, idempotencyKey, chatId };
@@ -181,9 +185,9 @@ async function relay(
   let told: string[] | null = shown.keyed ? [] : null;
   let length = 0;
   let silent = true;
-  for await (const steps of shown.chat.events()) {
+  await shown.chat.stream((steps) => {
     const text = presentation.steps(shown, steps);
-    if (text === '') continue;
+    if (text === '') return null;
     length += text.length;
     if (length > keptBytesMax) told = null;
     told?.push(text);
@@ -193,8 +197,8 @@ async function relay(
       const seconds = (performance.now() - shown.startedAtMs) / 1000;
       firstTokenSent.publish({ provider: shown.provider, seconds });
     }
-    if (wait) await wait;
-  }
+    return wait;
+  });
   return told?.join('') ?? null;
 }
 

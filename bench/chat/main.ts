@@ -10,7 +10,7 @@ import { measure, type Scenario } from '../measurement.ts';
 import { startServers } from '../servers.ts';
 import { runAndStop, type Stops } from '../stops.ts';
 import { compareChats, renderChats } from './comparison.ts';
-import { pin, startChatGateway, startUpstream } from './gateways.ts';
+import { pin, startChatGateway, startUpstream, type ChatGatewayKind } from './gateways.ts';
 import { openChatLoad } from './load.ts';
 import { readChatOptions, type ChatBenchOptions } from './options.ts';
 
@@ -21,6 +21,21 @@ function coresOf(options: ChatBenchOptions): { gateway: string; rest: string } |
   const count = cpus().length;
   if (!options.pinned || process.platform !== 'linux' || count < 2) return null;
   return { gateway: '0', rest: `1-${count - 1}` };
+}
+
+interface Way {
+  name: string;
+  kind: ChatGatewayKind;
+  checkout: string | null;
+  env: Record<string, string>;
+}
+
+/** Another checkout's API is measured beside ours, in the same rounds. */
+function waysOf({ kinds, checkout, env }: ChatBenchOptions): Way[] {
+  const own = kinds.map((kind) => ({ name: kind, kind, checkout: null, env }));
+  return checkout === null
+    ? own
+    : [...own, { name: 'gateway@checkout', kind: 'gateway', checkout, env: {} }];
 }
 
 async function openScenarios(options: ChatBenchOptions, started: Stops): Promise<Scenario[]> {
@@ -35,15 +50,15 @@ async function openScenarios(options: ChatBenchOptions, started: Stops): Promise
   const upstream = await startUpstream(servers);
   started.push(() => upstream.stop());
   const scenarios: Scenario[] = [];
-  for (const kind of options.kinds) {
-    report(`starting ${kind}`);
+  for (const { name, kind, checkout, env } of waysOf(options)) {
+    report(`starting ${name}`);
     // Processes that start side by side slow each other.
     const gateway = await startChatGateway(kind, {
       servers,
       upstreamUrl: upstream.url,
       gatewayCpus: cores?.gateway ?? null,
-      checkout: options.checkout,
-      env: options.env,
+      checkout,
+      env,
     });
     started.push(gateway.stop);
     const load = openChatLoad(gateway.target);
@@ -51,7 +66,7 @@ async function openScenarios(options: ChatBenchOptions, started: Stops): Promise
     for (const mode of options.modes) {
       scenarios.push({
         kind: mode,
-        name: kind,
+        name,
         run: (wanted) => load.run(wanted, mode === 'stream'),
         pids: gateway.pids,
       });

@@ -46,7 +46,7 @@ export function readChatOptions(argv: readonly string[]): ChatBenchOptions {
     ])
     .option('--mode <list>', `of ${chatModes.join(', ')}`, chosenFrom(chatModes), [...chatModes])
     .option('--json <file>', 'also write the figures as JSON')
-    .option('--checkout <folder>', 'run the API of another checkout')
+    .option('--checkout <folder>', 'measure the API of another checkout too, without --env')
     .option('--env <NAME=value>', 'more environment for our API, repeatable', assignment, {})
     .option('--no-pin', 'do not give the gateways a core of their own')
     .parse([...argv], { from: 'user' })

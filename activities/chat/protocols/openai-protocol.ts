@@ -114,8 +114,8 @@ function writtenOf(part: Record<string, unknown>): string {
     textOf(part['content']) +
     textOf(part['refusal']) +
     (textOf(part['reasoning_content']) || textOf(part['reasoning']));
-  const calls: unknown[] = Array.isArray(part['tool_calls']) ? part['tool_calls'] : [];
-  return text + calls.map(writtenCall).join('');
+  const calls = part['tool_calls'];
+  return Array.isArray(calls) ? text + calls.map(writtenCall).join('') : text;
 }
 
 function writtenCall(call: unknown): string {
@@ -123,13 +123,12 @@ function writtenCall(call: unknown): string {
   return isRecord(called) ? textOf(called['name']) + textOf(called['arguments']) : '';
 }
 
-function choicesOf(value: unknown): Record<string, unknown>[] | null {
-  if (!isRecord(value) || !Array.isArray(value['choices'])) return null;
-  return value['choices'].filter(isRecord);
+function choicesOf(value: unknown): unknown[] | null {
+  return isRecord(value) && Array.isArray(value['choices']) ? value['choices'] : null;
 }
 
 function decode(answer: unknown): ChatAnswer | null {
-  const [first, ...more] = choicesOf(answer) ?? [];
+  const [first, ...more] = choicesOf(answer)?.filter(isRecord) ?? [];
   if (!isRecord(answer) || !first || !isRecord(first['message'])) return null;
   const finish = first['finish_reason'];
   return {
@@ -151,10 +150,10 @@ function createOpenaiReader(): StreamReader {
   let usage: TokenUsage | null = null;
   let head: StreamReader['head'] | null = null;
 
-  function readChoices(choices: Record<string, unknown>[]): { text: string; written: string } {
-    let text = '';
-    let written = '';
+  function stepOf(chunk: string, choices: readonly unknown[]): StreamStep {
+    const step = { chunk, text: '', written: '' };
     for (const choice of choices) {
+      if (!isRecord(choice)) continue;
       const { delta, finish_reason: finish } = choice;
       const index = tokenCount(choice['index']) ?? 0;
       begun.add(index);
@@ -163,10 +162,10 @@ function createOpenaiReader(): StreamReader {
         if (index === 0) finishReason = finish;
       }
       if (!isRecord(delta)) continue;
-      written += writtenOf(delta);
-      if (index === 0) text += textOf(delta['content']);
+      step.written += writtenOf(delta);
+      if (index === 0) step.text += textOf(delta['content']);
     }
-    return { text, written };
+    return step;
   }
 
   function read({ data }: { data: string }): StreamStep | null {
@@ -186,10 +185,10 @@ function createOpenaiReader(): StreamReader {
     };
     const choices = choicesOf(value);
     if (!choices) return null;
-    if (!value['usage']) return { chunk: data, ...readChoices(choices) };
+    if (!value['usage']) return stepOf(data, choices);
     // Usage that we asked for, or that came unasked: the gateway sends its own to who wants it.
     const { usage: _, ...rest } = value;
-    return choices.length === 0 ? null : { chunk: JSON.stringify(rest), ...readChoices(choices) };
+    return choices.length === 0 ? null : stepOf(JSON.stringify(rest), choices);
   }
 
   return {

@@ -1,0 +1,97 @@
+/** Chats are answered in front of Koa (api/direct-routes.ts), or by its router where only that finds them. */
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ worker: false });
+});
+afterEach(async () => {
+  await gateway.api.services.chat.drained();
+  await gateway.expectSettled();
+});
+afterAll(() => gateway.close());
+
+interface Answer {
+  status: number | undefined;
+  headers: IncomingMessage['headers'];
+  repeated: string[];
+  text: string;
+}
+
+/** A chat by a request target as it is spelled. */
+async function ask(target: string, body: object, headers: object = {}): Promise<Answer> {
+  const { hostname, port } = new URL(gateway.url);
+  const sent = request({
+    hostname,
+    port,
+    method: 'POST',
+    path: target,
+    headers: {
+      authorization: `Bearer ${gateway.caller.key}`,
+      'content-type': 'application/json',
+      'x-request-id': 'the-same-every-time',
+      ...headers,
+    },
+  }).end(JSON.stringify(body));
+  const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+  let text = '';
+  for await (const bytes of answer) text += String(bytes);
+  const repeated = Object.entries(answer.headersDistinct)
+    .filter(([, values]) => (values?.length ?? 0) > 1)
+    .map(([name]) => name);
+  return { status: answer.statusCode, headers: answer.headers, repeated, text };
+}
+
+const path = '/api/v1/chat/completions';
+const body = { model: 'gpt-4o', messages: [{ role: 'user', content: 'x' }], max_tokens: 5 };
+/** What differs between two answers to the same request. */
+const own = (text: string) => text.replaceAll(/chatcmpl[\w-]+|"created":\d+/g, '');
+const ownHeaders = ['x-ratelimit-remaining', 'x-ratelimit-reset', 'date'];
+const shared = (headers: Answer['headers']) =>
+  Object.fromEntries(Object.entries(headers).filter(([name]) => !ownHeaders.includes(name)));
+
+describe.each([
+  ['a whole answer', body, 200],
+  ['a stream', { ...body, stream: true }, 200],
+  ['a refusal', { ...body, model: 'nothing' }, 400],
+])('%s', (_what, sent, status) => {
+  it('is the same for every spelling of the path', async () => {
+    const direct = await ask(path, sent);
+    expect(direct).toMatchObject({ status, repeated: [] });
+    expect(direct.headers['x-request-id']).toBe('the-same-every-time');
+    expect(direct.headers['x-ratelimit-limit']).toMatch(/^\d+$/);
+    expect(direct.headers['content-security-policy']).toMatch(/default-src 'self'/);
+    for (const target of [`${path}?x=1`, gateway.url + path]) {
+      const other = await ask(target, sent);
+      expect(other).toMatchObject({ status, repeated: [] });
+      expect(shared(other.headers)).toEqual(shared(direct.headers));
+      expect(own(other.text)).toBe(own(direct.text));
+    }
+  });
+});
+
+describe('the type of a body', () => {
+  it.each([
+    ['application/json', 200],
+    ['Application/JSON; charset=utf-8', 200],
+    ['application/vnd.chat+json', 200],
+    ['application/jsonx', 415],
+    ['text/plain', 415],
+    ['text/plain; application/json', 415],
+    ['', 415],
+  ])('"%s" is answered %i', async (type, status) => {
+    const answer = await ask(path, body, { 'content-type': type });
+    expect(answer.status).toBe(status);
+  });
+});
+
+it('says which method the path takes', async () => {
+  const answer = await fetch(gateway.url + path, {
+    headers: { authorization: `Bearer ${gateway.caller.key}` },
+  });
+  expect(answer.status).toBe(405);
+  expect(answer.headers.get('allow')).toContain('POST');
+});
