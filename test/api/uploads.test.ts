@@ -246,7 +246,8 @@ describe('an upload', () => {
     });
     clearInterval(watch);
     expect(answer.status).toBe(200);
-    expect(peak - before.arrayBuffers - before.heapUsed).toBeLessThan(64 * 1024 * 1024);
+    // V8 lets what lies outside its heap grow by 64 MB before it looks for what is garbage there.
+    expect(peak - before.arrayBuffers - before.heapUsed).toBeLessThan(100 * 1024 * 1024);
     expect(await rowOf(signed.fileId)).toMatchObject({
       size_bytes: String(head.length + 150 * block.length),
     });
