@@ -15,30 +15,6 @@ CREATE TYPE ledger_line AS (
   posted_change bigint, reserved_change bigint, posted_after bigint, reserved_after bigint,
   actor text, reason text, created_at timestamptz);
 
--- Writes what a batch decided. The keys of entries refer to reservations: those come first.
-CREATE FUNCTION ledger_write(
-  accounts ledger_account[], made ledger_reservation[], settled ledger_reservation[],
-  lines ledger_line[]
-) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-  UPDATE account a SET posted = n.posted, reserved = n.reserved, sequence = n.sequence,
-    window_started_at = n.window_started_at, window_used = n.window_used
-    FROM unnest(accounts) AS n
-    WHERE a.organization_id = n.organization_id AND a.sequence <> n.sequence;
-  IF made IS NOT NULL THEN
-    INSERT INTO reservation (id, organization_id, kind, amount, window_started_at, expires_at, created_at)
-      SELECT id, organization_id, kind, amount, window_started_at, expires_at, created_at
-      FROM unnest(made);
-  END IF;
-  IF settled IS NOT NULL THEN
-    UPDATE reservation r SET state = n.state, reason = n.reason, settled_at = n.settled_at,
-      charged = n.charged FROM unnest(settled) AS n WHERE r.id = n.id;
-  END IF;
-  INSERT INTO ledger_entry (organization_id, sequence, idempotency_key, kind, reservation_id,
-      posted_change, reserved_change, posted_after, reserved_after, actor, reason, created_at)
-    SELECT * FROM unnest(lines);
-END $$;
-
 -- Writes the jobs of a batch: rows of those that were reserved, the ends of those that were settled.
 CREATE FUNCTION ledger_write_jobs(moves jsonb, answers jsonb[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -70,6 +46,33 @@ BEGIN
     FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
     WHERE m ? 'job' AND (answer @> '{"verdict": "reserved", "repeated": false}'
       OR answer @> '{"verdict": "settled"}');
+END $$;
+
+-- Writes what a batch decided, and answers it. The keys of entries and jobs refer to reservations: those
+-- come first.
+CREATE FUNCTION ledger_write(
+  accounts ledger_account[], made ledger_reservation[], settled ledger_reservation[],
+  lines ledger_line[], moves jsonb, answers jsonb[]
+) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE account a SET posted = n.posted, reserved = n.reserved, sequence = n.sequence,
+    window_started_at = n.window_started_at, window_used = n.window_used
+    FROM unnest(accounts) AS n
+    WHERE a.organization_id = n.organization_id AND a.sequence <> n.sequence;
+  IF made IS NOT NULL THEN
+    INSERT INTO reservation (id, organization_id, kind, amount, window_started_at, expires_at, created_at)
+      SELECT id, organization_id, kind, amount, window_started_at, expires_at, created_at
+      FROM unnest(made);
+  END IF;
+  IF settled IS NOT NULL THEN
+    UPDATE reservation r SET state = n.state, reason = n.reason, settled_at = n.settled_at,
+      charged = n.charged FROM unnest(settled) AS n WHERE r.id = n.id;
+  END IF;
+  INSERT INTO ledger_entry (organization_id, sequence, idempotency_key, kind, reservation_id,
+      posted_change, reserved_change, posted_after, reserved_after, actor, reason, created_at)
+    SELECT * FROM unnest(lines);
+  IF moves @? '$[*].job' THEN PERFORM ledger_write_jobs(moves, answers); END IF;
+  RETURN to_jsonb(answers);
 END $$;
 
 -- What was granted under an id; null: nothing.
@@ -113,52 +116,65 @@ BEGIN
   RAISE EXCEPTION 'a move has an amount: %', move->>'id';
 END $$;
 
+-- The entry of a move, after which the account stands as `a`.
+CREATE FUNCTION ledger_line_of(
+  move jsonb, a ledger_account, entry text, posted bigint, reserved bigint, at timestamptz
+) RETURNS ledger_line LANGUAGE sql IMMUTABLE RETURN ROW((a).organization_id, (a).sequence,
+  move->>'verb' || ':' || (move->>'id'), entry, CASE WHEN entry <> 'grant' THEN move->>'id' END,
+  posted, reserved, (a).posted, (a).reserved, CASE WHEN entry = 'grant' THEN move->>'actor' END,
+  CASE WHEN entry <> 'reserve' THEN move->>'reason' END, at)::ledger_line;
+
+-- The moves of a batch in the order in which they are decided, with the reservations that they find.
+CREATE FUNCTION ledger_moves(moves jsonb) RETURNS TABLE ("position" bigint, move jsonb, organization text,
+  id text, verb text, amount bigint, found ledger_reservation) LANGUAGE sql STABLE AS $$
+  SELECT x.position, x.move, x.move->>'organizationId', x.move->>'id', x.move->>'verb',
+    (x.move->>'amount')::bigint,
+    ROW(r.id, r.organization_id, r.kind, r.amount, r.charged, r.state, r.reason, r.window_started_at,
+      r.expires_at, r.created_at, r.settled_at)::ledger_reservation
+  FROM jsonb_array_elements(moves) WITH ORDINALITY AS x(move, position)
+  LEFT JOIN reservation r ON r.id = x.move->>'id'
+  ORDER BY x.move->>'organizationId', x.move->>'id', x.position
+$$;
+
+-- A chat is given as much of its most as is there, never less than its least.
+CREATE FUNCTION ledger_chat_price(move jsonb, available bigint) RETURNS bigint LANGUAGE sql IMMUTABLE RETURN
+  greatest((move->>'amountMin')::bigint, least((move->>'amountMax')::bigint, available));
+
+CREATE FUNCTION ledger_balance(a ledger_account) RETURNS jsonb LANGUAGE sql IMMUTABLE RETURN
+  jsonb_build_object('posted', (a).posted, 'reserved', (a).reserved,
+    'available', (a).posted - (a).reserved);
+
 -- Decides a batch and writes what was decided. `accounts`: those that its moves name, locked, in the order
--- of their organizations; that is also the order of the moves, then that of their ids.
+-- of their organizations; the moves of one organization, and in them those of one id, follow each other.
 CREATE FUNCTION ledger_decide(moves jsonb, accounts ledger_account[]) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   answers jsonb[] := array_fill(NULL::jsonb, ARRAY[jsonb_array_length(moves)]);
   m record; a ledger_account; r ledger_reservation; answer jsonb; at timestamptz; place integer := 0;
   organization text; id text; price bigint; opened timestamptz; used bigint; granted bigint;
-  entry text; studio boolean; charging boolean; posted bigint; reserved bigint;
+  entry text; studio boolean; chat boolean; charging boolean; posted bigint; reserved bigint;
   made ledger_reservation[]; settled ledger_reservation[]; lines ledger_line[];
 BEGIN
-  FOR m IN
-    SELECT x.position, x.move, x.move->>'organizationId' AS organization, x.move->>'id' AS id,
-      x.move->>'verb' AS verb, (x.move->>'amount')::bigint AS amount,
-      ROW(f.id, f.organization_id, f.kind, f.amount, f.charged, f.state, f.reason, f.window_started_at,
-        f.expires_at, f.created_at, f.settled_at)::ledger_reservation AS found
-    FROM jsonb_array_elements(moves) WITH ORDINALITY AS x(move, position)
-    LEFT JOIN reservation f ON f.id = x.move->>'id'
-    ORDER BY x.move->>'organizationId', x.move->>'id', x.position
-  LOOP
+  FOR m IN SELECT * FROM ledger_moves(moves) LOOP
     IF organization IS DISTINCT FROM m.organization THEN
       organization := m.organization; id := NULL; r := NULL; a := accounts[place + 1];
       IF a.organization_id = organization THEN place := place + 1; ELSE a := NULL; END IF;
     END IF;
     -- What an earlier move of the batch made of a reservation is newer than its row.
     IF id IS DISTINCT FROM m.id THEN id := m.id; r := m.found; granted := NULL; END IF;
-    at := clock_timestamp(); price := m.amount; entry := NULL;
-    opened := a.window_started_at; used := a.window_used;
+    at := clock_timestamp(); price := m.amount; opened := a.window_started_at; used := a.window_used;
+    entry := NULL; chat := m.move ? 'chat';
     IF m.verb = 'reserve' THEN
-      IF m.move ? 'chat' THEN
-        -- As much of its most as is there, never less than its least.
-        price := greatest((m.move->>'amountMin')::bigint,
-          least((m.move->>'amountMax')::bigint, a.posted - a.reserved));
-      END IF;
+      IF chat THEN price := ledger_chat_price(m.move, a.posted - a.reserved); END IF;
       studio := m.move->>'kind' IS NOT DISTINCT FROM 'studio';
-      IF studio THEN
-        -- A window opens with the first reservation after the last one ended.
-        IF opened IS NULL OR at >= ledger_window_end(opened) THEN opened := at; used := 0; END IF;
-        used := used + price;
-      END IF;
+      -- A window opens with the first reservation after the last one ended.
+      IF studio AND (opened IS NULL OR at >= ledger_window_end(opened)) THEN opened := at; used := 0; END IF;
+      IF studio THEN used := used + price; END IF;
       IF r.id IS NULL AND a.posted - a.reserved >= price
           AND (NOT studio OR a.window_limit IS NULL OR used <= a.window_limit) THEN
-        r := ROW(id, organization, CASE WHEN m.move ? 'chat' THEN 'chat' ELSE m.move->>'kind' END, price,
-          NULL, 'reserved', NULL, CASE WHEN studio THEN opened END,
+        r := ROW(id, organization, CASE WHEN chat THEN 'chat' ELSE m.move->>'kind' END, price, NULL,
+          'reserved', NULL, CASE WHEN studio THEN opened END,
           at + (m.move->>'ttlMs')::bigint * interval '1 millisecond', at, NULL);
-        made := made || r;
-        entry := 'reserve'; posted := 0; reserved := price;
+        made := made || r; entry := 'reserve'; posted := 0; reserved := price;
         answer := jsonb_build_object('verdict', 'reserved', 'repeated', false, 'state', 'reserved',
           'createdAt', at);
       END IF;
@@ -168,21 +184,19 @@ BEGIN
       IF r.organization_id = organization AND r.state = 'reserved' AND price <= r.amount THEN
         r.state := m.move->>'to'; r.reason := m.move->>'reason'; r.settled_at := at;
         IF charging THEN r.charged := price; END IF;
-        settled := settled || r;
         -- What was not used goes back to the window it came from, never to a later one.
         IF opened = r.window_started_at THEN used := used - (r.amount - price); END IF;
-        entry := CASE WHEN charging THEN 'charge' ELSE 'release' END;
+        settled := settled || r; entry := CASE WHEN charging THEN 'charge' ELSE 'release' END;
         posted := -price; reserved := -r.amount;
         answer := jsonb_build_object('verdict', 'settled', 'state', r.state, 'charged', price);
       END IF;
     ELSIF m.verb = 'grant' THEN
       granted := coalesce(granted, ledger_granted(organization, id));
       IF granted IS NULL AND a.posted - a.reserved + price >= 0 THEN
-        entry := 'grant'; posted := price; reserved := 0; granted := price;
+        granted := price; entry := 'grant'; posted := price; reserved := 0;
         answer := jsonb_build_object('verdict', 'granted', 'repeated', false);
       END IF;
-    ELSE
-      CONTINUE;
+    ELSE CONTINUE;
     END IF;
     IF entry IS NULL THEN
       answer := ledger_unmoved(m.move, a, r, price, opened, used, granted, at);
@@ -190,23 +204,16 @@ BEGIN
       a := ROW(organization, a.posted + posted, a.reserved + reserved, a.sequence + 1, opened, used,
         a.window_limit);
       accounts[place] := a;
-      lines := lines || ROW(organization, a.sequence, m.verb || ':' || id, entry,
-        CASE WHEN m.verb <> 'grant' THEN id END, posted, reserved, a.posted, a.reserved,
-        CASE WHEN m.verb = 'grant' THEN m.move->>'actor' END,
-        CASE WHEN m.verb <> 'reserve' THEN m.move->>'reason' END, at)::ledger_line;
+      lines := lines || ledger_line_of(m.move, a, entry, posted, reserved, at);
     END IF;
     IF a.organization_id IS NOT NULL THEN
-      IF m.move ? 'chat' THEN answer := answer || jsonb_build_object('amount', price); END IF;
-      answer := answer || jsonb_build_object('balance', jsonb_build_object(
-        'posted', a.posted, 'reserved', a.reserved, 'available', a.posted - a.reserved));
+      answer := answer || jsonb_build_object('balance', ledger_balance(a));
+      IF chat THEN answer := answer || jsonb_build_object('amount', price); END IF;
     END IF;
     answers[m.position] := answer;
   END LOOP;
-  IF lines IS NOT NULL THEN
-    PERFORM ledger_write(accounts, made, settled, lines);
-    IF moves @? '$[*].job' THEN PERFORM ledger_write_jobs(moves, answers); END IF;
-  END IF;
-  RETURN to_jsonb(answers);
+  IF lines IS NULL THEN RETURN to_jsonb(answers); END IF;
+  RETURN ledger_write(accounts, made, settled, lines, moves, answers);
 END $$;
 
 -- Applies a batch: one round trip, one commit, an answer per move in the order given. Accounts are locked
@@ -227,18 +234,18 @@ BEGIN
     FROM account
     WHERE organization_id = ANY (ARRAY(SELECT jsonb_array_elements(moves)->>'organizationId'))
     ORDER BY organization_id FOR UPDATE);
-  -- One id in two organizations: whose it is, is known when the first has been written.
-  IF cardinality(accounts) > 1 AND EXISTS (
-    SELECT FROM jsonb_array_elements(moves) AS x(move) GROUP BY move->>'id'
-      HAVING min(move->>'organizationId') <> max(move->>'organizationId')
-  ) THEN
-    FOR m IN
-      SELECT x.position, x.move FROM jsonb_array_elements(moves) WITH ORDINALITY AS x(move, position)
-      ORDER BY x.move->>'organizationId', x.move->>'id', x.position
-    LOOP
-      answers[m.position] := ledger_apply(jsonb_build_array(m.move))->0;
-    END LOOP;
-    RETURN to_jsonb(answers);
+  IF cardinality(accounts) > 1 THEN
+    -- One id in two organizations: whose it is, is known when the first move has been written.
+    IF EXISTS (SELECT FROM jsonb_array_elements(moves) AS x(move) GROUP BY move->>'id'
+        HAVING min(move->>'organizationId') <> max(move->>'organizationId')) THEN
+      FOR m IN
+        SELECT x.position, x.move FROM jsonb_array_elements(moves) WITH ORDINALITY AS x(move, position)
+        ORDER BY x.move->>'organizationId', x.move->>'id', x.position
+      LOOP
+        answers[m.position] := ledger_apply(jsonb_build_array(m.move))->0;
+      END LOOP;
+      RETURN to_jsonb(answers);
+    END IF;
   END IF;
   RETURN ledger_decide(moves, accounts);
 END $$;
@@ -246,83 +253,3 @@ END $$;
 -- A grant by itself, for operators.
 CREATE OR REPLACE FUNCTION ledger_grant(move jsonb) RETURNS jsonb LANGUAGE sql RETURN
   ledger_apply(jsonb_build_array(move || '{"verb": "grant"}'))->0;
-
--- Chat -----------------------------------------------------------------------------------------
-
--- Writes the requests of a batch of chats: who asked for what, then how many tokens were charged.
-CREATE FUNCTION ledger_write_chats(moves jsonb, answers jsonb[]) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-  IF moves @? '$[*].chat' THEN
-    INSERT INTO chat_request (id, organization_id, key_id, model, provider, streamed, request_id,
-        created_at)
-      SELECT m->>'id', m->>'organizationId', c->>'keyId', c->>'model', c->>'provider',
-        (c->>'streamed')::boolean, c->>'requestId', (answer->>'createdAt')::timestamptz
-      FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer),
-        LATERAL (SELECT m->'chat' AS c) AS told
-      WHERE answer @> '{"verdict": "reserved", "repeated": false}';
-  END IF;
-  IF moves @? '$[*] ? (@.verb == "settle")' THEN
-    UPDATE chat_request SET input_tokens = (m->>'inputTokens')::bigint,
-        output_tokens = (m->>'outputTokens')::bigint, counted_by = m->>'countedBy'
-      FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
-      WHERE answer @> '{"verdict": "settled"}' AND id = m->>'id';
-  END IF;
-END $$;
-
--- A batch of chats and leases.
---   reserve {organizationId, id, amountMin, amountMax, ttlMs,
---     chat: {keyId, model, provider, streamed, requestId}}: as much of amountMax as is there, never less
---     than amountMin; a caller who names no max_tokens gets the longest answer that the balance can pay
---   settle as ledger_apply has it, with {inputTokens, outputTokens, countedBy}
---   lease as chat_lease_sync has it; leases are moved when the chats are
-CREATE OR REPLACE FUNCTION chat_apply(moves jsonb) RETURNS jsonb LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
-DECLARE answers jsonb[] := array_fill(NULL::jsonb, ARRAY[jsonb_array_length(moves)]); m record;
-BEGIN
-  IF jsonb_path_exists(moves, '$[*] ? (@.verb != "lease")') THEN
-    -- It locks the accounts of the leases, too.
-    answers := ARRAY(SELECT jsonb_array_elements(ledger_apply(moves)));
-    PERFORM ledger_write_chats(moves, answers);
-  END IF;
-  FOR m IN
-    SELECT x.position, x.move FROM jsonb_array_elements(moves) WITH ORDINALITY AS x(move, position)
-    WHERE x.move->>'verb' = 'lease'
-    ORDER BY x.move->>'organizationId', x.move->>'id', x.position
-  LOOP
-    answers[m.position] := chat_lease_sync(m.move);
-  END LOOP;
-  RETURN to_jsonb(answers);
-END $$;
-
--- As before, by ledger_apply.
-CREATE OR REPLACE FUNCTION chat_sweep(count_max integer)
-RETURNS TABLE (id text, state text, charged bigint) LANGUAGE plpgsql AS $$
-DECLARE due record; cost bigint; answer jsonb;
-BEGIN
-  FOR due IN
-    SELECT r.id, r.organization_id FROM reservation r
-      WHERE r.state = 'reserved' AND r.kind = 'chat' AND r.expires_at < clock_timestamp()
-      ORDER BY r.organization_id, r.id LIMIT count_max
-  LOOP
-    PERFORM FROM account a WHERE a.organization_id = due.organization_id FOR UPDATE;
-    SELECT least(coalesce(c.checkpoint_micro, 0), r.amount) INTO cost
-      FROM reservation r LEFT JOIN chat_request c USING (id)
-      WHERE r.id = due.id AND r.state = 'reserved' AND r.expires_at < clock_timestamp()
-      FOR UPDATE OF r;
-    CONTINUE WHEN NOT FOUND;
-    answer := ledger_apply(jsonb_build_array(jsonb_build_object('verb', 'settle',
-      'organizationId', due.organization_id, 'id', due.id,
-      'to', CASE WHEN cost > 0 THEN 'charged' ELSE 'released' END, 'amount', cost,
-      'reason', 'CHAT_LOST')))->0;
-    UPDATE chat_request c SET counted_by = 'gateway' WHERE c.id = due.id AND cost > 0;
-    UPDATE chat_request c SET input_tokens = 0, output_tokens = 0 WHERE c.id = due.id AND cost = 0;
-    RETURN QUERY SELECT due.id, answer->>'state', (answer->>'charged')::bigint;
-  END LOOP;
-END $$;
-
-DROP FUNCTION chat_reserve(jsonb);
-DROP FUNCTION chat_settle(jsonb);
-DROP FUNCTION ledger_reserve(jsonb);
-DROP FUNCTION ledger_settle(jsonb);
-DROP FUNCTION ledger_balance(account);
