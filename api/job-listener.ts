@@ -20,7 +20,7 @@ interface ListenerDeps {
   logger: Logger;
 }
 
-/** As `ledger_reserve`, `ledger_settle` and the inbox of notifications write it. */
+/** As `ledger_write_jobs` and the inbox of notifications write it. */
 const notice = z.discriminatedUnion('event', [
   z.object({ id: z.string(), event: z.enum(['reserved', 'done']) }),
   z.object({ id: z.string(), event: z.literal('notified'), callIndex: z.number() }),

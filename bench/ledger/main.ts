@@ -1,6 +1,7 @@
 /**
  * `npm run bench:ledger`: money moves per second, each its own statement and group-committed, on one
- * organization and on a hundred, in interleaved rounds on a Postgres of its own (docs/performance.md).
+ * organization and on a hundred, by few and by many callers, in interleaved rounds on a Postgres of its own
+ * (docs/performance.md).
  */
 import { rm } from 'node:fs/promises';
 import { Command } from 'commander';
@@ -20,7 +21,7 @@ import { readUsage } from '../process-usage.ts';
 import { renderTable } from '../table.ts';
 
 interface Options {
-  callers: number;
+  callers: number[];
   seconds: number;
   rounds: number;
 }
@@ -29,7 +30,7 @@ interface Options {
 type Pair = (organizationId: string) => Promise<void>;
 
 const options = new Command('bench:ledger')
-  .option('--callers <n>', 'at once', Number, 64)
+  .option('--callers <n,…>', 'at once', (text) => text.split(',').map(Number), [64, 512])
   .option('--seconds <n>', 'per round and way', Number, 3)
   .option('--rounds <n>', 'interleaved', Number, 3)
   .parse()
@@ -85,7 +86,11 @@ async function measure(pool: DatabasePool, postgresPid: number): Promise<string[
     '100': await makeOrganizations(pool, 100),
   };
   const cells = Object.entries(crowds).flatMap(([crowd, organizations]) =>
-    Object.entries(ways).map(([way, pair]) => ({ crowd, organizations, way, pair, ...nothing() })),
+    options.callers.flatMap((callers) =>
+      Object.entries(ways).map(([way, pair]) => {
+        return { crowd, organizations, callers, way, pair, ...nothing() };
+      }),
+    ),
   );
   for (let round = 0; round < options.rounds; round += 1) {
     for (const cell of cells) {
@@ -94,7 +99,7 @@ async function measure(pool: DatabasePool, postgresPid: number): Promise<string[
         turn += 1;
         return cell.pair(cell.organizations[turn % cell.organizations.length] ?? '');
       };
-      const load = { concurrency: options.callers, seconds: options.seconds };
+      const load = { concurrency: cell.callers, seconds: options.seconds };
       const before = cpuMsOf(postgresPid);
       // One at a time: that is the measurement.
       const { latenciesMs, elapsedSeconds, firstFailure } = await runClosedLoop(job, load);
@@ -104,11 +109,19 @@ async function measure(pool: DatabasePool, postgresPid: number): Promise<string[
       cell.cpuMs += cpuMsOf(postgresPid) - before;
     }
   }
-  return cells.map(({ crowd, way, moves, seconds, cpuMs }) => {
-    const base = cells.find((cell) => cell.crowd === crowd);
+  return cells.map(({ crowd, callers, way, moves, seconds, cpuMs }) => {
+    // The first way of the same crowd and callers.
+    const base = cells.find((cell) => cell.crowd === crowd && cell.callers === callers);
     const times = moves / seconds / (base ? base.moves / base.seconds : 1);
     const rate = (moves / seconds).toFixed(0);
-    return [crowd, way, rate, times.toFixed(1), ((1000 * cpuMs) / moves).toFixed(0)];
+    return [
+      crowd,
+      String(callers),
+      way,
+      rate,
+      times.toFixed(1),
+      ((1000 * cpuMs) / moves).toFixed(0),
+    ];
   });
 }
 
@@ -132,7 +145,8 @@ try {
   const pool = await openDatabase({ url: postgres.url, poolMax, logger });
   try {
     const rows = await measure(pool, postgres.pid);
-    const head = ['organizations', 'way', 'moves/s', '× one by one', 'Postgres CPU µs per move'];
+    const costs = ['moves/s', '× one by one', 'Postgres CPU µs per move'];
+    const head = ['organizations', 'callers', 'way', ...costs];
     console.log(renderTable([head, ...rows]));
     const findings = await createLedger(pool).audit();
     if (findings.length > 0) throw new Error(`the ledger's audit: ${JSON.stringify(findings)}`);
