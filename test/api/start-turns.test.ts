@@ -12,9 +12,7 @@ afterEach(() => gateway.expectSettled());
 const generateMany = async (count: number, prompt: string) => {
   const caller = await gateway.newCaller({ credits: 1000 });
   const answers = await Promise.all(
-    Array.from({ length: count }, () =>
-      gateway.call(path, { key: caller.key, body: { prompt } }),
-    ),
+    Array.from({ length: count }, () => gateway.call(path, { key: caller.key, body: { prompt } })),
   );
   return { caller, answers };
 };

@@ -79,7 +79,7 @@ export async function runColumn(stack: FaultStack, column: Column): Promise<Cell
       const violations = [
         ...(late.has(tag) ? ['never came to the point'] : []),
         ...(await checkJob(stack, { tag, answer })),
-        ...checkLiveness(column, { kind, answer, submits }),
+        ...checkLiveness(column, { kind, answer, submits, holders: holdersOf(stack) }),
         ...shared,
       ];
       return {
@@ -209,13 +209,18 @@ const inTheAir: readonly Point[] = [
   'mid-store',
 ];
 
+/** Where a provider's one answer can be when it is lost: calls run in APIs that host a worker, too. */
+function holdersOf({ env }: FaultStack): readonly Victim[] {
+  return env['API_WORKER'] === 'true' ? ['api', 'worker', 'sandbox'] : ['worker', 'sandbox'];
+}
+
 /** What the provider did is delivered, unless its one answer died with the process that held it. */
 function checkLiveness(
   { victim, point }: Column,
-  seen: { kind: Kind; answer: PatientAnswer; submits: number },
+  seen: { kind: Kind; answer: PatientAnswer; submits: number; holders: readonly Victim[] },
 ): string[] {
   if (seen.answer.outcome === 'completed' || seen.submits === 0) return [];
-  const heldTheAnswer = victim === 'worker' || victim === 'sandbox';
+  const heldTheAnswer = seen.holders.includes(victim);
   if (seen.kind.answersOnce && heldTheAnswer && inTheAir.includes(point)) return [];
   return [`the provider took it, but the job failed: ${seen.answer.code}`];
 }
