@@ -9,7 +9,6 @@ import type { Logger } from '../platform/logger.ts';
 import { callTaskOf } from '../studio/call-task.ts';
 import { chargeMicroOf } from '../studio/job-charge.ts';
 import type { CallOutputs, JobPlan } from '../studio/job-plan.ts';
-import { toApplicationFailure } from './failures.ts';
 import type { JobMoves } from './job-moves.ts';
 import type { ReserveVerdict, SettleVerdict } from './ledger/ledger.ts';
 import type { ProviderCalls, SubmitOutcome } from './provider-calls.ts';
@@ -58,9 +57,8 @@ async function submit({ calls }: JobAtOnceDeps, plan: JobPlan): Promise<Sent | n
   try {
     return await calls.submitCallAtOnce(task);
   } catch (error) {
-    const failure = toApplicationFailure(error);
-    if (!(failure instanceof ApplicationFailure)) throw error;
-    return { kind: 'failed', word: wordOf(failure) };
+    if (!(error instanceof ApplicationFailure)) throw error;
+    return { kind: 'failed', word: wordOf(error) };
   }
 }
 

@@ -11,14 +11,15 @@ import { failureConverterPath } from '../platform/payload-codec.ts';
 const root = new URL('../', import.meta.url);
 const cache = new URL('.cache/', root);
 
-/** All files whose change can change a workflow: its own folder, the values it may import, the SDK. */
+/** All files whose change can change the bundle: workflows, what they may import values of, the SDK. */
 const inputs = [
   'workflows/**/*.ts',
   'domain/**/*.ts',
-  'studio/call-task.ts',
-  'studio/job-charge.ts',
+  'studio/**/*.ts',
   'platform/failure-converter.ts',
   'package-lock.json',
+  // How it is made.
+  'worker/bundle.ts',
 ];
 
 /** How a bundle is made. */
