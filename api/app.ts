@@ -12,11 +12,13 @@ import { createNotificationRelay } from '../activities/notification-relay.ts';
 import { ownerOf } from '../activities/job-owner.ts';
 import { createJobReads } from '../activities/job-reads.ts';
 import { createWebhookRelay } from '../activities/webhooks/webhook-relay.ts';
+import { createForeseenRefusals } from '../activities/ledger/foreseen-refusals.ts';
 import { createUsageReads } from '../activities/ledger/usage-reads.ts';
 import { createProviderPauses } from '../activities/oversight/provider-pauses.ts';
 import { createStuckJobs } from '../activities/oversight/stuck-jobs.ts';
 import { publicBaseUrl, type Services } from '../activities/services.ts';
 import { observeInbox } from '../activities/observed/observed-inbox.ts';
+import { observeForeseen } from '../activities/observed/observed-ledgers.ts';
 import type { Config } from '../platform/config.ts';
 import type { Readiness } from '../platform/readiness.ts';
 import { notificationSignalName, webhookDeliveries, workflowIdOf } from '../workflows/contract.ts';
@@ -101,7 +103,8 @@ function rateLimitsOf(config: Config): Record<RateBucket, number> {
 function createParts({ config, services, client, eager }: AppDeps) {
   const { pool, news, storage, logger, outcomes, telemetry } = services;
   const reads = createJobReads(pool, (outputs) => loadDocuments(storage, outputs));
-  const admission = createAdmission({ client, news, reads, config, eager });
+  const refusals = observeForeseen(createForeseenRefusals(pool), telemetry.metrics);
+  const admission = createAdmission({ client, news, reads, refusals, config, eager });
   const view = createJobView({
     publicBaseUrl: publicBaseUrl(config),
     urlOf: (artifact, ttlMs) => storage.urlOf(artifact.storageKey, ttlMs),

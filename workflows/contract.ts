@@ -3,7 +3,7 @@
  * whose values others may import.
  */
 import { defineSearchAttributeKey } from '@temporalio/common';
-import type { ReserveVerdict } from '../activities/ledger/ledger.ts';
+import type { Refusal } from '../activities/ledger/ledger.ts';
 
 /** The workflow of a job: its id is the job's, so operators can paste either. */
 export function workflowIdOf(jobId: string): string {
@@ -109,5 +109,5 @@ export interface JobOutcome {
   /** Why the ledger refused, or why the job failed. */
   reason: string | null;
   /** The ledger's refusal in full, for a caller whose API process did not see it decided. */
-  refusal: ReserveVerdict | null;
+  refusal: Refusal | null;
 }

@@ -46,6 +46,9 @@ export type ReserveVerdict =
   | { verdict: 'insufficient_credits'; required: number; balance: Balance }
   | { verdict: 'window_exhausted'; resetAt: string; now: string; balance: Balance };
 
+/** A verdict that is no reservation. */
+export type Refusal = Exclude<ReserveVerdict, { verdict: 'reserved' }>;
+
 /** How a reservation ends. */
 export interface Settle {
   organizationId: string;

@@ -4,6 +4,7 @@ import type { OpenSpan, Tracing } from '../../platform/tracing.ts';
 import type { Metrics } from '../../platform/metrics.ts';
 import type { Telemetry } from '../../platform/telemetry.ts';
 import type { ChatLedger } from '../chat/chat-ledger.ts';
+import type { ForeseenRefusals } from '../ledger/foreseen-refusals.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Settlements } from './settlements.ts';
 
@@ -65,6 +66,22 @@ export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
       return answer;
     },
     settle: (settle) => settled(observers, settle.id, () => ledger.settle(settle)),
+  };
+}
+
+/** Counts refusals that no reservation was asked for with those of the ledger. */
+export function observeForeseen(
+  refusals: ForeseenRefusals,
+  metrics: Metrics | null,
+): ForeseenRefusals {
+  if (!metrics) return refusals;
+  return {
+    ...refusals,
+    async foresee(organizationId, amountMicro) {
+      const refusal = await refusals.foresee(organizationId, amountMicro);
+      if (refusal) countReserve(metrics, 'studio', { verdict: refusal.verdict, amountMicro });
+      return refusal;
+    },
   };
 }
 

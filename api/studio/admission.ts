@@ -10,12 +10,13 @@ import {
 } from '@temporalio/client';
 import type { JobNews } from '../../activities/job-news.ts';
 import type { JobReads, JobRecord } from '../../activities/job-reads.ts';
-import type { ReserveVerdict } from '../../activities/ledger/ledger.ts';
+import type { ForeseenRefusals } from '../../activities/ledger/foreseen-refusals.ts';
+import type { Refusal } from '../../activities/ledger/ledger.ts';
 import { publicBaseUrl } from '../../activities/services.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
 import { correlate } from '../../platform/correlation.ts';
-import { createTurns, type Turns } from '../../platform/turns.ts';
+import { createTurns } from '../../platform/turns.ts';
 import type { JobPlan } from '../../studio/job-plan.ts';
 import { studioTaskQueue, workflowIdOf, type JobOutcome } from '../../workflows/contract.ts';
 import { hear, type Hearing } from './hearing.ts';
@@ -26,6 +27,7 @@ interface AdmissionDeps {
   client: Client;
   news: JobNews;
   reads: JobReads;
+  refusals: ForeseenRefusals;
   config: Config;
   /** Whether this process works on the Studio queue, so that starts can be eager. */
   eager: boolean;
@@ -52,15 +54,25 @@ export interface Admission {
 }
 
 /** An eager start that has not spoken by now ran elsewhere, or not at all. */
-const localVerdictWaitMs = 500;
+const localVerdictWaitMs = 2_000;
 const startTimeoutMs = 10_000;
+/** An admission that takes longer shows that too many are on their way. */
+const slowAdmissionMs = 2_000;
+/** A job that is undecided for so long waits for a worker; it lets others try. */
+const turnMsMax = 5_000;
 
-/** See `Admission`. */
+/**
+ * See `Admission`. Jobs take turns from their start to the verdict: more at once only make each other
+ * late, until Temporal takes none of them in time. Whoever is turned away has started nothing.
+ */
 export function createAdmission(deps: AdmissionDeps): Admission {
-  const turns = createTurns(deps.config.TEMPORAL_STARTS_MAX);
+  const turns = createTurns({
+    atOnceMax: deps.config.TEMPORAL_STARTS_MAX,
+    slowMs: slowAdmissionMs,
+  });
 
-  /** The verdict of a workflow whose first task ran elsewhere. */
-  async function remoteVerdict(plan: JobPlan): Promise<ReserveVerdict | null> {
+  /** The refusal of a workflow whose first task ran elsewhere; null: it has reserved. */
+  async function remoteRefusal(plan: JobPlan): Promise<Refusal | null> {
     const handle = deps.client.workflow.getHandle(workflowIdOf(plan.jobId));
     const reserved = pollReserved(deps.reads, plan);
     try {
@@ -74,41 +86,68 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     }
   }
 
+  /** Starts the workflow and hears the ledger's verdict. */
+  async function admitNow(plan: JobPlan): Promise<Hearing> {
+    const foreseen = await deps.refusals.foresee(plan.organizationId, plan.priceMicro);
+    if (foreseen) throwRefusal(foreseen);
+    const heard = hear(deps.news, plan.jobId);
+    try {
+      const { eager } = await start(deps, plan);
+      const event = await heard.next(eager ? localVerdictWaitMs : 0);
+      const told = event?.kind === 'verdict' ? event.verdict : null;
+      const refusal = event === null ? await remoteRefusal(plan) : told;
+      if (refusal && refusal.verdict !== 'reserved') {
+        deps.refusals.note(plan.organizationId);
+        throwRefusal(refusal);
+      }
+      return heard;
+    } catch (error) {
+      heard.stop();
+      throw error;
+    }
+  }
+
   return {
     async admit(plan) {
       correlate({ jobId: plan.jobId, workflowId: workflowIdOf(plan.jobId) });
-      const heard = hear(deps.news, plan.jobId);
+      const end = await turns.take(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
+      if (!end) {
+        throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many jobs wait to be started.', {
+          retryAfterSeconds: 2,
+        });
+      }
+      const timer = setTimeout(end, turnMsMax);
       try {
-        const { eager } = await startInTurn({ ...deps, turns }, plan);
-        const event = await heard.next(eager ? localVerdictWaitMs : 0);
-        if (event?.kind === 'verdict') throwRefusal(event.verdict);
-        else if (event === null) {
-          const refusal = await remoteVerdict(plan);
-          if (refusal) throwRefusal(refusal);
-        }
-        return heard;
-      } catch (error) {
-        heard.stop();
-        throw error;
+        return await admitNow(plan);
+      } finally {
+        clearTimeout(timer);
+        end();
       }
     },
 
-    async awaitEnd({ organizationId, jobId, heard: given }, waitMs) {
-      const heard = given ?? hear(deps.news, jobId);
-      try {
-        const deadlineAtMs = performance.now() + waitMs;
-        if (given) await heardEnd(given, waitMs);
-        for (;;) {
-          const job = await deps.reads.read(organizationId, jobId);
-          const leftMs = deadlineAtMs - performance.now();
-          if (!job || job.status !== 'queued' || leftMs <= 0) return job;
-          await heardEnd(heard, leftMs);
-        }
-      } finally {
-        heard.stop();
-      }
-    },
+    awaitEnd: (job, waitMs) => awaitEnd(deps, job, waitMs),
   };
+}
+
+/** See `Admission`. */
+async function awaitEnd(
+  { news, reads }: Pick<AdmissionDeps, 'news' | 'reads'>,
+  { organizationId, jobId, heard: given }: AwaitedJob,
+  waitMs: number,
+): Promise<JobRecord | null> {
+  const heard = given ?? hear(news, jobId);
+  try {
+    const deadlineAtMs = performance.now() + waitMs;
+    if (given) await heardEnd(given, waitMs);
+    for (;;) {
+      const job = await reads.read(organizationId, jobId);
+      const leftMs = deadlineAtMs - performance.now();
+      if (!job || job.status !== 'queued' || leftMs <= 0) return job;
+      await heardEnd(heard, leftMs);
+    }
+  } finally {
+    heard.stop();
+  }
 }
 
 /** Returns at the news that the job ended, or when the time is up. */
@@ -117,27 +156,6 @@ async function heardEnd(heard: Hearing, waitMs: number): Promise<void> {
   for (let leftMs = waitMs; leftMs > 0; leftMs = deadlineAtMs - performance.now()) {
     const event = await heard.next(leftMs);
     if (event === null || event.kind === 'done') return;
-  }
-}
-
-/**
- * Starts the workflow when its turn comes. More starts at once only make each other late, until
- * Temporal takes none of them in time; whoever is turned away here has started nothing.
- */
-async function startInTurn(
-  deps: AdmissionDeps & { turns: Turns },
-  plan: JobPlan,
-): Promise<{ eager: boolean }> {
-  const end = await deps.turns.take(deps.config.TEMPORAL_START_WAIT_MS);
-  if (!end) {
-    throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many jobs wait to be started.', {
-      retryAfterSeconds: 2,
-    });
-  }
-  try {
-    return await start(deps, plan);
-  } finally {
-    end();
   }
 }
 

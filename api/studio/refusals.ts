@@ -1,13 +1,11 @@
 /** The ledger's refusals as answers: 402 with what is missing, 429 with when it ends (spec §7). */
-import type { ReserveVerdict } from '../../activities/ledger/ledger.ts';
+import type { Refusal } from '../../activities/ledger/ledger.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
 
-/** @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_EXHAUSTED unless the credits are reserved */
-export function throwRefusal(verdict: ReserveVerdict): void {
+/** @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_EXHAUSTED */
+export function throwRefusal(verdict: Refusal): never {
   switch (verdict.verdict) {
-    case 'reserved':
-      return;
     case 'insufficient_credits':
       throw new GatewayError('INSUFFICIENT_CREDITS', undefined, {
         body: {

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { searchAttributes } from '../../workflows/contract.ts';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
 
 let gateway: TestGateway;
@@ -14,6 +15,17 @@ const price = 3.9;
 
 const generate = (caller: TestCaller, prompt: string, extra: object = {}, headers = {}) =>
   gateway.call(path, { key: caller.key, body: { prompt, ...extra }, headers });
+
+/** How the workflows that Temporal lists ended. */
+async function listed(query: string): Promise<string[]> {
+  const ends: string[] = [];
+  for await (const { status, typedSearchAttributes } of gateway.api.client.workflow.list({
+    query,
+  })) {
+    ends.push(`${status.name}/${typedSearchAttributes.get(searchAttributes.jobStatus)}`);
+  }
+  return ends;
+}
 
 describe('a balance that does not suffice', () => {
   it('is answered 402 with what is missing; the provider hears nothing', async () => {
@@ -33,6 +45,29 @@ describe('a balance that does not suffice', () => {
     ]);
     expect(jobs).toEqual([]);
     expect(await gateway.sandbox.submits({ match: 'an unaffordable castle' })).toEqual([]);
+  });
+
+  it('starts one workflow to hear it, and none for the next who ask, until there is more', async () => {
+    const poor = await gateway.newCaller({ credits: 1 });
+    const refused = await generate(poor, 'an unaffordable palace');
+    for (let again = 0; again < 5; again += 1) {
+      const answer = await generate(poor, 'an unaffordable palace');
+      expect(answer.status).toBe(402);
+      expect({ ...answer.body, requestId: '' }).toEqual({ ...refused.body, requestId: '' });
+    }
+    const { organizationId } = poor;
+    await gateway.api.services.ledger.grant({
+      organizationId,
+      id: 'more',
+      amountMicro: 10_000_000,
+      actor: 'test',
+      reason: 'test',
+    });
+    expect((await generate(poor, 'an affordable palace')).status).toBe(200);
+    // Temporal lists what was started before as soon as what was started last.
+    const query = `OrganizationId = '${organizationId}'`;
+    await expect.poll(async () => (await listed(query)).includes('COMPLETED/completed')).toBe(true);
+    expect((await listed(query)).toSorted()).toEqual(['COMPLETED/completed', 'COMPLETED/refused']);
   });
 
   it('is not overspent by 50 requests at once: exactly 5 of 50 are paid for', async () => {

@@ -45,9 +45,11 @@ describe('@fal-ai/client against the sandbox', () => {
   });
 
   it('subscribes by polling and by streaming', async () => {
-    const input = { prompt: 'a boat', image_size: { width: 1280, height: 960 } };
     const seen: string[] = [];
     for (const mode of ['polling', 'streaming'] as const) {
+      // Long enough in the queue for a slow machine to see it there.
+      const prompt = mode === 'polling' ? 'a boat [[slow:3s]]' : 'a boat';
+      const input = { prompt, image_size: { width: 1280, height: 960 } };
       const { data } = await fal.subscribe('fal-ai/bytedance/seedream/v4/text-to-image', {
         input,
         mode,
