@@ -114,7 +114,8 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
     maxPoolSize: options.poolMax,
     minPoolSize: 1,
     idleTimeout: 60_000,
-    connectionTimeout: 3000,
+    // Not shorter: a busy machine takes seconds for the connections of a first burst.
+    connectionTimeout: silenceTimeoutMs,
     connectionRetryLimit: 1,
     gracefulTerminationTimeout: 500,
     statementTimeout: statementTimeoutMs,

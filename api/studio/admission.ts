@@ -3,6 +3,7 @@
  * exists without an owner; started eagerly, its first task runs in this very process, and the verdict
  * is heard here before any round trip (docs/decisions/0002).
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   ServiceError,
   WorkflowExecutionAlreadyStartedError,
@@ -71,21 +72,6 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     slowMs: slowAdmissionMs,
   });
 
-  /** The refusal of a workflow whose first task ran elsewhere; null: it has reserved. */
-  async function remoteRefusal(plan: JobPlan): Promise<Refusal | null> {
-    const handle = deps.client.workflow.getHandle(workflowIdOf(plan.jobId));
-    const reserved = pollReserved(deps.reads, plan);
-    try {
-      const ended = handle.result().then(
-        (outcome: JobOutcome) => outcome.refusal,
-        () => null,
-      );
-      return await Promise.race([reserved.found.then(() => null), ended]);
-    } finally {
-      reserved.stop();
-    }
-  }
-
   /** Starts the workflow and hears the ledger's verdict. */
   async function admitNow(plan: JobPlan): Promise<Hearing> {
     const foreseen = await deps.refusals.foresee(plan.organizationId, plan.priceMicro);
@@ -95,7 +81,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       const { eager } = await start(deps, plan);
       const event = await heard.next(eager ? localVerdictWaitMs : 0);
       const told = event?.kind === 'verdict' ? event.verdict : null;
-      const refusal = event === null ? await remoteRefusal(plan) : told;
+      const refusal = event === null ? await remoteRefusal(deps, plan) : told;
       if (refusal && refusal.verdict !== 'reserved') {
         deps.refusals.note(plan.organizationId);
         throwRefusal(refusal);
@@ -159,6 +145,42 @@ async function heardEnd(heard: Hearing, waitMs: number): Promise<void> {
   }
 }
 
+/**
+ * The refusal of a workflow whose first task ran elsewhere; null: it has reserved.
+ * @throws GatewayError SERVICE_UNAVAILABLE when it has done neither in time
+ */
+async function remoteRefusal(deps: AdmissionDeps, plan: JobPlan): Promise<Refusal | null> {
+  const leaving = new AbortController();
+  const { signal } = leaving;
+  const reserved = untilReserved(deps.reads, plan, signal).then(() => null);
+  const refused = deps.client
+    .withAbortSignal(signal, () =>
+      deps.client.workflow.getHandle(workflowIdOf(plan.jobId)).result(),
+    )
+    .then(
+      (outcome: JobOutcome) => outcome.refusal,
+      () => null,
+    );
+  const undecided = sleep(deps.config.VERDICT_WAIT_MS, undefined, { signal }).then(() => {
+    throw startFailed(plan, 'The job waits for a worker.');
+  });
+  try {
+    return await Promise.race([reserved, refused, undecided]);
+  } finally {
+    // The end of a job can be an hour away: nobody listens for it any more.
+    leaving.abort();
+  }
+}
+
+/** What is told of a job that was started and may run all the same: its id, and when to ask again. */
+function startFailed(plan: JobPlan, message: string, cause?: unknown): GatewayError {
+  return new GatewayError('SERVICE_UNAVAILABLE', message, {
+    retryAfterSeconds: 2,
+    body: { jobId: plan.jobId },
+    ...(cause !== undefined && { cause }),
+  });
+}
+
 /** Starts the workflow; a second start of the same job finds the first. */
 async function start(deps: AdmissionDeps, plan: JobPlan): Promise<{ eager: boolean }> {
   try {
@@ -177,28 +199,16 @@ async function start(deps: AdmissionDeps, plan: JobPlan): Promise<{ eager: boole
     return { eager: handle.eagerlyStarted };
   } catch (error) {
     if (error instanceof WorkflowExecutionAlreadyStartedError) return { eager: false };
-    if (error instanceof ServiceError) {
-      throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be started.', {
-        retryAfterSeconds: 2,
-        body: { jobId: plan.jobId },
-        cause: error,
-      });
-    }
+    if (error instanceof ServiceError)
+      throw startFailed(plan, 'The job could not be started.', error);
     throw error;
   }
 }
 
-/** Looks for the job's row until it is there. */
-function pollReserved(reads: JobReads, plan: JobPlan): { found: Promise<void>; stop: () => void } {
-  const stopping = new AbortController();
-  const found = (async () => {
-    for (let waitMs = 20; !stopping.signal.aborted; waitMs = Math.min(waitMs * 2, 500)) {
-      if (await reads.read(plan.organizationId, plan.jobId)) return;
-      await new Promise((resolve) => setTimeout(resolve, waitMs));
-    }
-  })();
-  return {
-    found,
-    stop: () => stopping.abort(),
-  };
+/** Looks for the job's row until it is there, or until nobody waits for it. */
+async function untilReserved(reads: JobReads, plan: JobPlan, signal: AbortSignal): Promise<void> {
+  for (let waitMs = 20; !signal.aborted; waitMs = Math.min(waitMs * 2, 500)) {
+    if (await reads.read(plan.organizationId, plan.jobId)) return;
+    await sleep(waitMs, undefined, { signal });
+  }
 }

@@ -131,3 +131,32 @@ describe('a job whose workflow runs', () => {
     expect(done.body.data.status).toBe('completed');
   });
 });
+
+describe('a job that no worker takes', () => {
+  let idle: TestGateway;
+  beforeAll(async () => {
+    idle = await startGateway({ worker: false, env: { VERDICT_WAIT_MS: '1000' } });
+  });
+  afterAll(() => idle.close());
+
+  it('is answered 503 with its id in time, and found under its key when one has come', async () => {
+    const ask = () =>
+      idle.call(path, {
+        body: { prompt: 'a lighthouse without a keeper' },
+        headers: { 'idempotency-key': 'keeper-1' },
+      });
+    const undecided = await ask();
+    expect([undecided.status, undecided.body.error]).toEqual([503, 'SERVICE_UNAVAILABLE']);
+    expect(undecided.headers.get('retry-after')).toBe('2');
+    const { jobId } = undecided.body;
+    expect(jobId).toMatch(/^job_/);
+    expect((await ask()).body.error).toBe('REQUEST_IN_PROGRESS');
+
+    await idle.spawn('worker');
+    await expect.poll(async () => (await ask()).status).toBe(200);
+    const job = await idle.untilDone(jobId);
+    expect(job.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
+    expect(await idle.sandbox.submits({ match: 'without a keeper' })).toHaveLength(1);
+    await idle.expectSettled();
+  });
+});
