@@ -76,12 +76,6 @@ describe('a submit that was certainly not taken is sent again', () => {
     expect(answer.body.error).toBe('PROVIDER_ERROR');
     expect(await gateway.sandbox.submits({ match: 'a forbidden river' })).toHaveLength(0);
   });
-
-  it('until the attempts are used up: then released', async () => {
-    const answer = await generate('[[submit:503x50]] a closed river');
-    expect(answer.body.error).toBe('PROVIDER_ERROR');
-    expect(await gateway.sandbox.submits({ match: 'a closed river' })).toHaveLength(0);
-  });
 });
 
 describe('a submit whose outcome is unknown is never sent again', () => {

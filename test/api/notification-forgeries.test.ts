@@ -20,6 +20,9 @@ const groupOrder = 2n ** 252n + 27_742_317_777_372_353_535_851_937_790_883_648_4
 
 let jwksServer: Server;
 let jwksFetches = 0;
+let firstFetchAtMs = 0;
+/** An unknown signature asks for the keys once a minute at most; a busy machine takes minutes. */
+const fetchesAllowed = (): number => 1 + Math.floor((Date.now() - firstFetchAtMs) / 60_000);
 let gateway: TestGateway;
 /** A job that waits for its provider, with nothing else going on. */
 let jobId: string;
@@ -29,6 +32,7 @@ let otherPath: string;
 beforeAll(async () => {
   jwksServer = createServer((_request, response) => {
     jwksFetches += 1;
+    firstFetchAtMs ||= Date.now();
     // Slow enough that notifications come while the keys are on their way.
     setTimeout(() => response.end(JSON.stringify({ keys: [jwk] })), 300);
   });
@@ -519,7 +523,7 @@ describe('a forgery', () => {
     const large = { ...deliver(), body: Buffer.alloc(11_000_000, ' ') };
     expect(await send(large).catch(() => 'cut')).toBeOneOf([413, 'cut']);
     expect(await settledStanding()).toEqual(before);
-    expect(jwksFetches).toBe(1);
+    expect(jwksFetches).toBeLessThanOrEqual(fetchesAllowed());
   });
 
   it('in a flood of 1,000 moves nothing and does not ask for keys each time', async () => {
@@ -530,7 +534,7 @@ describe('a forgery', () => {
     const statuses = await Promise.all(forged.map(send));
     expect(new Set(statuses)).toEqual(new Set([401]));
     expect(await settledStanding()).toEqual(before);
-    expect(jwksFetches).toBe(1);
+    expect(jwksFetches).toBeLessThanOrEqual(fetchesAllowed());
   });
 });
 

@@ -50,6 +50,14 @@ function operatorsOf(gateway: TestGateway) {
       (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data.phase,
     taken: (jobId: string) =>
       expect.poll(() => gateway.sandbox.submits({ jobId }), { interval: 50 }).toHaveLength(1),
+    /** Asks until the provider has finished: its last look is one that finds the picture. */
+    untilSeenDone: (jobId: string) =>
+      expect
+        .poll(async () => {
+          const looked = await operatorsOf(gateway).write(`/jobs/${jobId}/reverify`);
+          return looked.body.data.findings[0]?.verdict;
+        })
+        .toBe('succeeded'),
     async entriesOf(jobId: string) {
       const rows = await gateway.database.query<{ kind: string }>(
         'SELECT kind FROM ledger_entry WHERE reservation_id = $1 ORDER BY sequence',
@@ -198,7 +206,7 @@ describe('a job', () => {
       Array.from({ length: 5 }, () => operators.write(`/jobs/${jobId}/resettle`)),
     );
     expect(racing.map(({ status }) => status)).toContain(202);
-    await operators.write(`/jobs/${jobId}/reverify`);
+    await operators.untilSeenDone(jobId);
     const done = await gateway.untilDone(jobId);
     expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
     expect(await operators.entriesOf(jobId)).toEqual(['reserve', 'charge']);
@@ -219,7 +227,7 @@ describe('a job', () => {
       .poll(async () => (await operators.read('/stuck?olderThanSeconds=0')).data[0]?.reasons)
       .toContain('workflow gone: Temporal knows none of this id');
     expect((await operators.write(`/jobs/${jobId}/resettle`)).body.data.decision).toBe('taken_up');
-    await operators.write(`/jobs/${jobId}/reverify`);
+    await operators.untilSeenDone(jobId);
     const done = await gateway.untilDone(jobId);
     expect(done.body.data.status).toBe('completed');
     expect(await operators.entriesOf(jobId)).toEqual(['reserve', 'charge']);

@@ -1,10 +1,9 @@
 /** Runs the `studio` command as a process of its own, as a user would. */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { compileCache } from '../../stack/node-service.ts';
 
 const script = fileURLToPath(new URL('../../cli/main.ts', import.meta.url));
-/** Halves the time that a process takes to start. */
-const compileCache = fileURLToPath(new URL('../../.cache/compile', import.meta.url));
 
 /** What a call printed, and how it ended. */
 export interface Run {
@@ -17,7 +16,7 @@ export interface Run {
 export async function studio(args: string[], env: Record<string, string>): Promise<Run> {
   return new Promise((resolve) => {
     const options = {
-      env: { DATA_DIR: '/nonexistent', NODE_COMPILE_CACHE: compileCache, ...env },
+      env: { DATA_DIR: '/nonexistent', ...compileCache, ...env },
       timeout: 30_000,
     };
     execFile(process.execPath, [script, ...args], options, (error, stdout, stderr) => {

@@ -23,6 +23,7 @@ import { loadConfig, type Config } from '../../platform/config.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { installRuntime } from '../../platform/temporal.ts';
 import { freePort } from '../../stack/free-port.ts';
+import { compileCache } from '../../stack/node-service.ts';
 import { startStudioWorkers } from '../../worker/studio-worker.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
 import { startSandbox, type TestSandbox } from './sandbox.ts';
@@ -142,12 +143,14 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
   if (!runtimeInstalled) installRuntime(logger);
   runtimeInstalled = true;
   const directory = await mkdtemp(join(tmpdir(), 'gateway-test-'));
-  const database = await createTestDatabase();
-  const sandbox = await startSandbox({
-    dataDir: join(directory, 'sandbox'),
-    ...(options.latencyMs !== undefined && { latencyMs: options.latencyMs }),
-    ...(options.sandboxEnv && { env: options.sandboxEnv }),
-  });
+  const [database, sandbox] = await Promise.all([
+    createTestDatabase(),
+    startSandbox({
+      dataDir: join(directory, 'sandbox'),
+      ...(options.latencyMs !== undefined && { latencyMs: options.latencyMs }),
+      ...(options.sandboxEnv && { env: options.sandboxEnv }),
+    }),
+  ]);
   const apiPort = await freePort();
   const url = `http://127.0.0.1:${apiPort}`;
   const env = {
@@ -242,7 +245,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
     async spawn(script, extra = {}) {
       const child = fork(join(root, script, 'main.ts'), {
         stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
-        env: { PATH: process.env['PATH'], ...env, LOG_LEVEL: 'fatal', ...extra },
+        env: { PATH: process.env['PATH'], ...compileCache, ...env, LOG_LEVEL: 'fatal', ...extra },
       });
       children.push(child);
       const lines: LogLine[] = [];

@@ -3,6 +3,7 @@ import { Client } from 'pg';
 import type { TestProject } from 'vitest/node';
 import { migrate } from '../../platform/migrations.ts';
 import { freePort } from '../../stack/free-port.ts';
+import { compileCache } from '../../stack/node-service.ts';
 import { startPostgres } from '../../stack/postgres.ts';
 import { findTemporalCli } from '../../stack/temporal-cli.ts';
 import { startTemporal } from '../../stack/temporal.ts';
@@ -18,6 +19,8 @@ declare module 'vitest' {
 
 /** Starts the servers; returns what stops them. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  // The test processes and their children inherit it.
+  Object.assign(process.env, compileCache);
   const executable = await findTemporalCli();
   const [postgres, temporal] = await Promise.all([
     startPostgres({
