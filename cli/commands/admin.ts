@@ -175,20 +175,32 @@ function addKeyCommands(keys: Command): void {
     });
 }
 
+const creditMoves = [
+  { name: 'grant', path: 'grants', does: 'add credits', done: 'granted' },
+  {
+    name: 'take-back',
+    path: 'take-backs',
+    does: 'take back credits that are not reserved',
+    done: 'taken back',
+  },
+];
+
 function addCreditCommands(admin: Command): void {
-  writing(admin.command('grant').argument('<organizationId>').argument('<credits>', '', numeric))
-    .description('add credits; the same --id never adds them twice')
-    .requiredOption('--id <id>', 'for example the number of the invoice')
-    .action(async (...words: [string, number, { id: string }, Command]) => {
-      const [id, credits, options, command] = words;
-      const { body, raw } = await write(command, `/organizations/${at(id)}/grants`, {
-        schema: z.looseObject({ repeated: z.boolean(), available: z.number() }),
-        body: { id: options.id, credits },
+  for (const { name, path, does, done } of creditMoves) {
+    writing(admin.command(name).argument('<organizationId>').argument('<credits>', '', numeric))
+      .description(`${does}; the same --id never moves them twice`)
+      .requiredOption('--id <id>', 'for example the number of the invoice')
+      .action(async (...words: [string, number, { id: string }, Command]) => {
+        const [id, credits, options, command] = words;
+        const { body, raw } = await write(command, `/organizations/${at(id)}/${path}`, {
+          schema: z.looseObject({ repeated: z.boolean(), available: z.number() }),
+          body: { id: options.id, credits },
+        });
+        sessionOf(command).output.show(raw, () =>
+          list({ [done]: body.repeated ? 'already before' : credits, available: body.available }),
+        );
       });
-      sessionOf(command).output.show(raw, () =>
-        list({ granted: body.repeated ? 'already before' : credits, available: body.available }),
-      );
-    });
+  }
   writing(admin.command('window').argument('<organizationId>').argument('<credits>'))
     .description('set the allowance per six hours; `none` = no limit')
     .action(async (...words: [string, string, object, Command]) => {

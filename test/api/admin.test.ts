@@ -175,6 +175,46 @@ describe('credits', () => {
     expect(granted).toMatchObject([{ details: { id: 'invoice-1', credits: 12.5 }, ...by }]);
   });
 
+  it('are taken back once per id, as far as they are there and not reserved', async () => {
+    const { organizationId, ...caller } = await gateway.newCaller({ credits: 10 });
+    const path = `/organizations/${organizationId}/take-backs`;
+    const slow = await gateway.call('/api/v1/studio/image/generate', {
+      key: caller.key,
+      body: { prompt: '[[slow:2s]] a promised picture', async: true },
+    });
+    const tooMuch = await write(path, { id: 'back-1', credits: 6.2 });
+    expect(tooMuch.status).toBe(402);
+    expect(tooMuch.body).toMatchObject({
+      error: 'INSUFFICIENT_CREDITS',
+      required: 6.2,
+      available: 6.1,
+      reserved: 3.9,
+    });
+    const racing = await Promise.all(
+      Array.from({ length: 8 }, () => write(path, { id: 'back-2', credits: 6.1 })),
+    );
+    for (const answer of racing) expect(answer.body).toMatchObject({ success: true, available: 0 });
+    // One id is one move, in whichever direction.
+    const given = await write(`/organizations/${organizationId}/grants`, {
+      id: 'back-2',
+      credits: 6.1,
+    });
+    expect(`${given.status} ${given.body.error}`).toBe('422 IDEMPOTENCY_KEY_REUSED');
+    const done = await gateway.untilDone(slow.body.data.jobId, caller.key);
+    expect(done.body.data.billing).toMatchObject({ state: 'charged', charged: 3.9 });
+    const entries = (await read(`/organizations/${organizationId}/ledger`)).data;
+    expect(entries).toMatchObject([
+      { kind: 'charge', postedAfter: 0, reservedAfter: 0 },
+      { kind: 'grant', postedChange: -6.1, postedAfter: 3.9, actor: 'olga', reason: 'ticket 7' },
+      { kind: 'reserve' },
+      { kind: 'grant', postedChange: 10 },
+    ]);
+    const taken = (await actions(organizationId)).filter(
+      ({ action }) => action === 'credits.taken_back',
+    );
+    expect(taken).toMatchObject([{ details: { id: 'back-2', credits: 6.1 }, ...by }]);
+  });
+
   it('can be limited per six hours, at once', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const path = `/organizations/${caller.organizationId}/window-allowance`;
@@ -268,6 +308,7 @@ describe('every write', () => {
     ['PUT', `/organizations/${id('org')}/window-allowance`, { credits: 1 }],
     ['POST', `/organizations/${id('org')}/users`, { name: 'n' }],
     ['POST', `/organizations/${id('org')}/grants`, { id: 'g', credits: 1 }],
+    ['POST', `/organizations/${id('org')}/take-backs`, { id: 'g', credits: 1 }],
     ['POST', `/users/${id('usr')}/keys`, { name: 'n' }],
     ['POST', `/keys/${id('key')}/revoke`, {}],
     ['POST', `/jobs/${id('job')}/cancel`, {}],

@@ -166,8 +166,16 @@ describe('studio admin', () => {
     const organizationId = made['organizationId'] ?? '';
     const { data: user } = await json('user', 'create', organizationId, 'Ann', '--role', 'member');
     const { data: key } = await json('key', 'create', user['userId'] ?? '', 'first');
-    const granted = await admin(['grant', organizationId, '20', '--id', 'invoice-1', ...why]);
-    expect(granted.stdout).toMatch(/^granted +20\navailable +20$/m);
+    const granted = await admin(['grant', organizationId, '21', '--id', 'invoice-0', ...why]);
+    expect(granted.stdout).toMatch(/^granted +21\navailable +21$/m);
+    const back = await admin(['take-back', organizationId, '21', '--id', 'back-0', ...why]);
+    expect(back.stdout).toMatch(/^taken back +21\navailable +0$/m);
+    const none = await admin(['take-back', organizationId, '1', '--id', 'back-1', ...why]);
+    expect([none.status, none.stderr]).toEqual([
+      1,
+      expect.stringContaining('INSUFFICIENT_CREDITS'),
+    ]);
+    await admin(['grant', organizationId, '20', '--id', 'invoice-1', ...why]);
     const again = await admin(['grant', organizationId, '20', '--id', 'invoice-1', ...why]);
     expect(again.stdout).toMatch(/^granted +already before\navailable +20$/m);
     const ann = { ...gateway.caller, key: key['key'] ?? '' };
@@ -190,9 +198,11 @@ describe('studio admin', () => {
     expect(keys.stdout).toContain(key['keyId']);
     expect(ledger.stdout.split('\n')).toEqual([
       expect.stringMatching(/^# +AT +KIND +POSTED +RESERVED /),
-      expect.stringMatching(/^3 .* charge +-3.9 +-3.9 +16.1 +0 +job_/),
-      expect.stringMatching(/^2 .* reserve +0 +3.9 +20 +3.9 +job_/),
-      expect.stringMatching(/^1 .* grant +20 +0 +20 +0 +olga +ticket 7$/),
+      expect.stringMatching(/^5 .* charge +-3.9 +-3.9 +16.1 +0 +job_/),
+      expect.stringMatching(/^4 .* reserve +0 +3.9 +20 +3.9 +job_/),
+      expect.stringMatching(/^3 .* grant +20 +0 +20 +0 +olga +ticket 7$/),
+      expect.stringMatching(/^2 .* grant +-21 +0 +0 +0 +olga +ticket 7$/),
+      expect.stringMatching(/^1 .* grant +21 +0 +21 +0 +olga +ticket 7$/),
       '',
     ]);
     expect(jobs.stdout).toContain('completed');
@@ -205,7 +215,7 @@ describe('studio admin', () => {
     await admin(['key', 'revoke', key['keyId'] ?? '', ...why]);
     expect((await as(ann)('usage')).stderr).toBe('studio: Unauthorized\n');
     const actions = await admin(['actions', '--org', organizationId]);
-    expect(actions.stdout.match(/olga +ticket 7$/gm)).toHaveLength(8);
+    expect(actions.stdout.match(/olga +ticket 7$/gm)).toHaveLength(10);
   });
 
   it('steers jobs, providers and processes', async () => {

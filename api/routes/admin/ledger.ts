@@ -1,4 +1,4 @@
-/** Operators: credit grants, ledger entries, open reservations and the audit. */
+/** Operators: credits given and taken back, ledger entries, open reservations and the audit. */
 import type Router from '@koa/router';
 import { z } from 'zod';
 import type { AuditReport } from '../../../activities/audit.ts';
@@ -16,14 +16,23 @@ import type { Context, RequestState } from '../../context.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { readOrganization } from '../../identity/organizations.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
+import { throwRefusal } from '../../studio/refusals.ts';
 import { authority, idField, pageLimit, pageOf, idParam } from './fields.ts';
 
-const grantRequest = z.strictObject({
+const creditsRequest = z.strictObject({
   ...authority,
-  /** Idempotency id: the same id never adds credits twice. */
+  /** Idempotency id: the same id never moves credits twice. */
   id: z.string().regex(/^[\x21-\x7e]{1,100}$/, 'must be 1–100 printable characters'),
   credits: z.number().positive().max(1_000_000_000),
 });
+/** What an operator can do to a balance. Both share their ids: one id is one move. */
+const ways = [
+  { path: 'grants', action: 'credits.granted', sign: 1 },
+  /** Of what is there and not reserved; never below that. */
+  { path: 'take-backs', action: 'credits.taken_back', sign: -1 },
+] as const;
+type Way = (typeof ways)[number];
+
 const entryListing = z.strictObject({
   limit: pageLimit,
   /** The sequence of the last entry seen. */
@@ -48,9 +57,12 @@ interface LedgerRoutesDeps {
 
 /** Adds the routes. */
 export function addLedgerRoutes(router: Router<RequestState>, deps: LedgerRoutesDeps): void {
-  router.post('/organizations/:organizationId/grants', (ctx) =>
-    grant(ctx, idParam(ctx, 'organizationId', 'organization'), deps),
-  );
+  for (const way of ways) {
+    router.post(`/organizations/:organizationId/${way.path}`, (ctx) => {
+      const organizationId = idParam(ctx, 'organizationId', 'organization');
+      return move(ctx, { organizationId, way }, deps);
+    });
+  }
 
   router.get('/organizations/:organizationId/ledger', async (ctx) => {
     const { limit, cursor } = parseWith(entryListing, { ...ctx.query });
@@ -86,33 +98,34 @@ export function addLedgerRoutes(router: Router<RequestState>, deps: LedgerRoutes
   });
 }
 
-async function grant(
+async function move(
   ctx: Context,
-  organizationId: string,
+  { organizationId, way }: { organizationId: string; way: Way },
   { pool, ledger }: LedgerRoutesDeps,
 ): Promise<void> {
-  const { credits, ...wanted } = await parseBody(ctx, grantRequest);
-  const amountMicro = microFromCredits(credits);
-  const granted = await ledger.grant({ ...wanted, organizationId, amountMicro });
-  if (granted.verdict === 'no_account') throw new GatewayError('NOT_FOUND');
-  if (granted.verdict !== 'granted') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
-  // The grant shares its transaction with other money moves; its own entry names actor and reason too,
+  const { credits, ...wanted } = await parseBody(ctx, creditsRequest);
+  const amountMicro = way.sign * microFromCredits(credits);
+  const moved = await ledger.grant({ ...wanted, organizationId, amountMicro });
+  if (moved.verdict === 'no_account') throw new GatewayError('NOT_FOUND');
+  if (moved.verdict === 'insufficient_credits') throwRefusal(moved);
+  if (moved.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
+  // The move shares its transaction with other money moves; its own entry names actor and reason too,
   // and a repeated request makes up for a record that a crash prevented here.
   await recordAction(pool, {
     actor: wanted.actor,
     reason: wanted.reason,
-    action: 'credits.granted',
+    action: way.action,
     organizationId,
     subject: organizationId,
     details: { id: wanted.id, credits },
     requestId: ctx.state.requestId,
     deedKey: `grant:${organizationId}:${wanted.id}`,
   });
-  if (granted.repeated) ctx.set('Idempotent-Replayed', 'true');
+  if (moved.repeated) ctx.set('Idempotent-Replayed', 'true');
   ctx.body = {
     success: true,
-    repeated: granted.repeated,
-    available: creditsFromMicro(granted.balance.available),
+    repeated: moved.repeated,
+    available: creditsFromMicro(moved.balance.available),
   };
 }
 
