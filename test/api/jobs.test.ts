@@ -71,7 +71,7 @@ describe('an asynchronous job', () => {
   });
 
   it('streams its states as events until it is done', async () => {
-    const { jobId } = (await start('[[slow:500ms]] an event harbour')).body.data;
+    const { jobId } = (await start('[[slow:2s]] an event harbour')).body.data;
     const answer = await fetch(`${gateway.url}/api/v1/studio/jobs/${jobId}/events`, {
       headers: { authorization: `Bearer ${gateway.caller.key}` },
     });

@@ -80,7 +80,7 @@ const readiness = async (): Promise<number> => (await once('/readyz')).status;
 const away = { status: 503, error: 'SERVICE_UNAVAILABLE', retryAfter: expect.any(String) };
 
 /** Asks again and again until told to stop; every job has to be done in the end. */
-function load(count: number): { stop: () => Promise<PatientAnswer[]> } {
+function load(count: number): { answered: () => number; stop: () => Promise<PatientAnswer[]> } {
   const stopping = new AbortController();
   const answers: PatientAnswer[] = [];
   const loops = Array.from({ length: count }, async (_, loop) => {
@@ -88,6 +88,7 @@ function load(count: number): { stop: () => Promise<PatientAnswer[]> } {
       answers.push(await ask(`load ${loop} ${index}`));
   });
   return {
+    answered: () => answers.length,
     async stop() {
       stopping.abort();
       await Promise.all(loops);
@@ -108,8 +109,8 @@ describe('Postgres', () => {
       await stack.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()`);
     }
+    await expect.poll(running.answered, { timeout: 60_000 }).toBeGreaterThan(4);
     const answers = await running.stop();
-    expect(answers.length).toBeGreaterThan(4);
     expect(answers.filter(({ outcome }) => outcome !== 'completed')).toEqual([]);
     expect(statusesOf(answers).filter((status) => ![200, 202, 409, 503].includes(status))).toEqual(
       [],
