@@ -30,7 +30,7 @@ export function createTurns({ atOnceMax, slowMs }: TurnsOptions): Turns {
   let taken = 0;
   let shrunkAtMs = -Infinity;
 
-  /** Learns from a turn; only while others waited does its length say anything of their number. */
+  /** Learns from a turn. A quick one says that more would do only while others wait for theirs. */
   function learn(startedAtMs: number): void {
     const nowMs = performance.now();
     if (nowMs - startedAtMs > slowMs) {

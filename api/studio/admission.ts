@@ -59,12 +59,10 @@ const localVerdictWaitMs = 2_000;
 const startTimeoutMs = 10_000;
 /** An admission that takes longer shows that too many are on their way. */
 const slowAdmissionMs = 2_000;
-/** A job that is undecided for so long waits for a worker; it lets others try. */
-const turnMsMax = 5_000;
 
 /**
- * See `Admission`. Jobs take turns from their start to the verdict: more at once only make each other
- * late, until Temporal takes none of them in time. Whoever is turned away has started nothing.
+ * See `Admission`. Jobs that run here take turns from their start to the verdict, others until Temporal
+ * has them: more at once only make each other late. Whoever is turned away has started nothing.
  */
 export function createAdmission(deps: AdmissionDeps): Admission {
   const turns = createTurns({
@@ -72,14 +70,16 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     slowMs: slowAdmissionMs,
   });
 
-  /** Starts the workflow and hears the ledger's verdict. */
-  async function admitNow(plan: JobPlan): Promise<Hearing> {
+  /** Starts the workflow and hears the ledger's verdict; calls `endTurn` when others may start. */
+  async function admitInTurn(plan: JobPlan, endTurn: () => void): Promise<Hearing> {
     const foreseen = await deps.refusals.foresee(plan.organizationId, plan.priceMicro);
     if (foreseen) throwRefusal(foreseen);
     const heard = hear(deps.news, plan.jobId);
     try {
       const { eager } = await start(deps, plan);
       const event = await heard.next(eager ? localVerdictWaitMs : 0);
+      // A worker elsewhere may be away for long: its jobs wait in Temporal, not for this process.
+      endTurn();
       const told = event?.kind === 'verdict' ? event.verdict : null;
       const refusal = event === null ? await remoteRefusal(deps, plan) : told;
       if (refusal && refusal.verdict !== 'reserved') {
@@ -96,18 +96,16 @@ export function createAdmission(deps: AdmissionDeps): Admission {
   return {
     async admit(plan) {
       correlate({ jobId: plan.jobId, workflowId: workflowIdOf(plan.jobId) });
-      const end = await turns.take(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
-      if (!end) {
+      const endTurn = await turns.take(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
+      if (!endTurn) {
         throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many jobs wait to be started.', {
           retryAfterSeconds: 2,
         });
       }
-      const timer = setTimeout(end, turnMsMax);
       try {
-        return await admitNow(plan);
+        return await admitInTurn(plan, endTurn);
       } finally {
-        clearTimeout(timer);
-        end();
+        endTurn();
       }
     },
 

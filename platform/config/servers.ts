@@ -17,7 +17,7 @@ const payloadKeys = z
 
 /** What seals the payloads that Temporal keeps. */
 export const payloadVariables = {
-  /** Jobs of a process that are between their start and the ledger's verdict; the others wait their turn. */
+  /** Jobs that a process starts at the same time; the others wait their turn. */
   TEMPORAL_STARTS_MAX: count(1, 10_000).default(64),
   /** How long a job waits for its turn; after that its request is refused, and nothing was started. */
   TEMPORAL_START_WAIT_MS: count(0, 600_000).default(20_000),

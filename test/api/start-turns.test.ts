@@ -1,4 +1,5 @@
 /** More jobs than Temporal can be asked to start at the same time. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 
@@ -25,6 +26,26 @@ describe('starts that take turns', () => {
     const { answers } = await generateMany(12, 'a patient crane');
     expect(answers.map(({ status }) => status)).toEqual(Array(12).fill(200));
     expect(await gateway.sandbox.submits({ match: 'a patient crane' })).toHaveLength(12);
+  });
+});
+
+describe('starts while no worker runs', () => {
+  beforeAll(async () => {
+    gateway = await startGateway({
+      worker: false,
+      sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+      env: { TEMPORAL_STARTS_MAX: '1', TEMPORAL_START_WAIT_MS: '2000' },
+    });
+  });
+  afterAll(() => gateway.close());
+
+  it('hold up no others: all wait in Temporal, and come to be', async () => {
+    const asked = generateMany(6, 'an early crane');
+    // Longer than any of them would wait for a turn.
+    await sleep(3000);
+    await gateway.spawn('worker');
+    const { answers } = await asked;
+    expect(answers.map(({ status }) => status)).toEqual(Array(6).fill(200));
   });
 });
 
