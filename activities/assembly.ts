@@ -1,7 +1,7 @@
 /** Making one artifact of several: the lines of a dialogue become one recording. */
 import { Readable } from 'node:stream';
 import { Context } from '@temporalio/activity';
-import type { CallOutputs, JobPlan, StoredArtifact } from '../studio/job-plan.ts';
+import type { CallOutputs, JobPlan, StoredArtifact } from '../jobs/job-plan.ts';
 import { attempt } from './attempt.ts';
 import { ProviderFailure } from './providers/provider.ts';
 import { StorageFailure, type ArtifactStore } from './storage/artifacts.ts';
@@ -25,13 +25,13 @@ interface AssemblyDeps {
 
 /** Activities over stored artifacts; they run on the Studio queue. */
 export interface Assembly {
-  assembleOutputs: (task: AssemblyTask) => Promise<CallOutputs>;
+  assemble: (task: AssemblyTask) => Promise<CallOutputs>;
 }
 
 /** See `Assembly`. Done twice it gives the same object: the first write under a key wins. */
 export function createAssembly(deps: AssemblyDeps): Assembly {
   return {
-    async assembleOutputs(task) {
+    async assemble(task) {
       const { cancellationSignal } = Context.current();
       const artifact = await attempt(() => concatAudio(deps, task, cancellationSignal));
       const { callIndex } = task;

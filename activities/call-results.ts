@@ -1,6 +1,6 @@
 /** A provider's result → stored outputs of a call. */
-import type { CallTask } from '../studio/call-task.ts';
-import type { CallOutputs, StoredArtifact } from '../studio/job-plan.ts';
+import type { CallTask } from '../jobs/call-task.ts';
+import type { CallOutputs, StoredArtifact } from '../jobs/job-plan.ts';
 import { ProviderFailure, type ProviderResult } from './providers/provider.ts';
 import type { ArtifactStore } from './storage/artifacts.ts';
 

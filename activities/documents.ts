@@ -1,7 +1,7 @@
 /** Reading JSON artifacts back: results that are too long for a database row or a workflow's history. */
 import { buffer } from 'node:stream/consumers';
 import type { Json } from '../domain/json.ts';
-import type { CallOutputs } from '../studio/job-plan.ts';
+import type { CallOutputs } from '../jobs/job-plan.ts';
 import type { Documents } from '../studio/job-record.ts';
 import type { Storage } from './storage/storage.ts';
 

@@ -30,8 +30,11 @@ export function jobSettledBefore(): ApplicationFailure {
   return ApplicationFailure.nonRetryable('the job was settled before this call', 'JOB_LOST');
 }
 
-/** The failure to throw from an activity; errors that are not ours pass unchanged (retried). */
-export function toApplicationFailure(error: unknown): unknown {
+/**
+ * The failure to throw from an activity; errors that are not ours pass unchanged (retried). `lastRefusal`:
+ * a provider that still takes nothing is not asked again.
+ */
+export function toApplicationFailure(error: unknown, lastRefusal: boolean): unknown {
   if (error instanceof StorageFailure) {
     return ApplicationFailure.create({
       message: error.message,
@@ -44,7 +47,7 @@ export function toApplicationFailure(error: unknown): unknown {
   return ApplicationFailure.create({
     message: error.message,
     type: row.type,
-    nonRetryable: row.nonRetryable,
+    nonRetryable: row.nonRetryable || (lastRefusal && error.kind === 'not_accepted'),
     ...(error.retryAfterMs !== undefined && {
       nextRetryDelay: error.retryAfterMs,
       // For a workflow that retries by itself: the delay does not come back out of a failure.

@@ -6,10 +6,8 @@ import type { Outbound } from '../platform/outbound.ts';
 import type { JobRecord } from '../studio/job-record.ts';
 import type { Inputs } from './inputs.ts';
 import { createAssembly, type Assembly } from './assembly.ts';
-import type { CallEars } from './call-ears.ts';
 import type { CallSlots } from './call-slots.ts';
 import { loadDocuments } from './documents.ts';
-import { createJobAtOnce, type JobAtOnce } from './job-at-once.ts';
 import { createJobMoves, type JobMoves } from './job-moves.ts';
 import type { JobNews } from './job-news.ts';
 import { createJobReads } from './job-reads.ts';
@@ -29,7 +27,6 @@ export interface ActivityDeps {
   pool: DatabasePool;
   ledger: Ledger;
   records: CallRecords;
-  ears: CallEars;
   slots: CallSlots;
   news: JobNews;
   providers: Map<string, Provider>;
@@ -47,17 +44,14 @@ export interface ActivityDeps {
 }
 
 /** Activities of the Studio queue, of the provider queues and of the webhook queue. */
-export type Activities = JobMoves & ProviderCalls & JobAtOnce & Assembly & Deliveries;
+export type Activities = JobMoves & ProviderCalls & Assembly & Deliveries;
 
 /** See `Activities`. */
 export function createActivities(deps: ActivityDeps): Activities {
   const reads = createJobReads(deps.pool, (outputs) => loadDocuments(deps.storage, outputs));
-  const moves = createJobMoves(deps);
-  const calls = createProviderCalls(deps);
   return {
-    ...moves,
-    ...calls,
-    ...createJobAtOnce({ moves, calls, logger: deps.logger }),
+    ...createJobMoves(deps),
+    ...createProviderCalls(deps),
     ...createAssembly(deps),
     ...createDeliveries({
       ...deps,

@@ -1,23 +1,30 @@
-/** The workflow's moves on its job: reserve, settle, and the mark that an outcome is being verified. */
+/** The workflow's moves on its job: reserve, charge, release, and the mark that an outcome is being verified. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { ErrorCode } from '../domain/errors.ts';
 import { correlate } from '../platform/correlation.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
-import type { CallOutputs, JobPlan } from '../studio/job-plan.ts';
+import type { CallOutputs, JobPlan } from '../jobs/job-plan.ts';
+import type { ReserveVerdict, SettleVerdict } from '../jobs/ledger-verdicts.ts';
 import type { JobNews } from './job-news.ts';
-import type { Ledger, ReserveVerdict, SettleVerdict } from './ledger/ledger.ts';
+import type { Ledger, Settle } from './ledger/ledger.ts';
 
-/** How a job ended, told by its workflow. */
-export interface JobEnding {
+/** A job that delivered. */
+export interface Delivered {
   jobId: string;
   organizationId: string;
-  status: 'completed' | 'failed' | 'canceled';
-  /** Micro-credits of what was delivered; 0 unless completed. */
+  /** Micro-credits of what was delivered. */
   chargeMicro: number;
-  outputs: CallOutputs[] | null;
-  error: { code: ErrorCode; message: string } | null;
+  outputs: CallOutputs[];
+}
+
+/** A job that did not. */
+export interface Undelivered {
+  jobId: string;
+  organizationId: string;
+  status: 'failed' | 'canceled';
+  error: { code: ErrorCode; message: string };
 }
 
 interface JobMovesDeps {
@@ -27,17 +34,27 @@ interface JobMovesDeps {
   logger: Logger;
 }
 
-/** Activities that touch only Postgres; they run as local activities of the Studio queue. */
+/** Activities that touch only Postgres. */
 export interface JobMoves {
-  reserveJob: (plan: JobPlan) => Promise<ReserveVerdict>;
-  settleJob: (ending: JobEnding) => Promise<SettleVerdict>;
+  reserve: (plan: JobPlan) => Promise<ReserveVerdict>;
+  /** Charges what was delivered and completes the job, with its outputs, in one move. */
+  charge: (delivered: Delivered) => Promise<SettleVerdict>;
+  /** Releases the credits and ends the job, in one move. */
+  release: (undelivered: Undelivered) => Promise<SettleVerdict>;
   markVerifying: (jobId: string) => Promise<void>;
 }
 
 /** See `JobMoves`. */
 export function createJobMoves(deps: JobMovesDeps): JobMoves {
+  async function settle(move: Settle): Promise<SettleVerdict> {
+    const { id: jobId, reason } = move;
+    const verdict = await deps.ledger.settle(move);
+    deps.news.publish(jobId, { kind: 'done' });
+    deps.logger.info({ jobId, verdict: verdict.verdict, reason }, `reservation.${move.to}`);
+    return verdict;
+  }
   return {
-    async reserveJob(plan) {
+    async reserve(plan) {
       correlate({ requestId: plan.requestId });
       const verdict = await deps.ledger.reserve({
         organizationId: plan.organizationId,
@@ -60,28 +77,30 @@ export function createJobMoves(deps: JobMovesDeps): JobMoves {
       return verdict;
     },
 
-    async settleJob(ending) {
-      const charged = ending.status === 'completed';
-      const verdict = await deps.ledger.settle({
-        organizationId: ending.organizationId,
-        id: ending.jobId,
-        to: charged ? 'charged' : 'released',
-        amountMicro: charged ? ending.chargeMicro : 0,
-        reason: ending.error?.code ?? ending.status,
+    charge: ({ jobId, organizationId, chargeMicro, outputs }) =>
+      settle({
+        organizationId,
+        id: jobId,
+        to: 'charged',
+        amountMicro: chargeMicro,
+        reason: 'completed',
         job: {
-          status: ending.status,
-          outputs: ending.outputs,
-          error: ending.error,
-          artifacts: ending.outputs?.flatMap((call) => call.artifacts) ?? [],
+          status: 'completed',
+          outputs,
+          error: null,
+          artifacts: outputs.flatMap((call) => call.artifacts),
         },
-      });
-      deps.news.publish(ending.jobId, { kind: 'done' });
-      deps.logger.info(
-        { jobId: ending.jobId, verdict: verdict.verdict, reason: ending.error?.code },
-        charged ? 'reservation.charged' : 'reservation.released',
-      );
-      return verdict;
-    },
+      }),
+
+    release: ({ jobId, organizationId, status, error }) =>
+      settle({
+        organizationId,
+        id: jobId,
+        to: 'released',
+        amountMicro: 0,
+        reason: error.code,
+        job: { status, outputs: null, error, artifacts: [] },
+      }),
 
     async markVerifying(jobId) {
       await deps.pool.query(

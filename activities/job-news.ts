@@ -2,7 +2,7 @@
  * News of jobs inside one process: an activity that moved money here tells whoever waits here, before
  * any round trip. News are hints; the truth is the job's row.
  */
-import type { ReserveVerdict } from './ledger/ledger.ts';
+import type { ReserveVerdict } from '../jobs/ledger-verdicts.ts';
 
 /** What happened to a job. */
 export type JobEvent =

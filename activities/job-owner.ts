@@ -1,5 +1,6 @@
 /** The workflow that owns a job: whether it lives, asked of Temporal by whoever does not trust it. */
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
+import { checkNow, workflowIdOf } from '../jobs/contract.ts';
 
 /** `closed` = it ended, however; `missing` = the server knows of none. */
 export type JobOwner = 'running' | 'closed' | 'missing';
@@ -12,9 +13,9 @@ export interface JobWorkflow {
 }
 
 /** @throws ServiceError when the server cannot be asked */
-export async function workflowOf(client: Client, workflowId: string): Promise<JobWorkflow> {
+export async function workflowOf(client: Client, jobId: string): Promise<JobWorkflow> {
   try {
-    const { status } = await client.workflow.getHandle(workflowId).describe();
+    const { status } = await client.workflow.getHandle(workflowIdOf(jobId)).describe();
     const runs = status.name === 'RUNNING' || status.name === 'PAUSED';
     return { state: runs ? 'running' : 'closed', status: status.name };
   } catch (error) {
@@ -24,18 +25,14 @@ export async function workflowOf(client: Client, workflowId: string): Promise<Jo
 }
 
 /** @throws ServiceError when the server cannot be asked */
-export async function ownerOf(client: Client, workflowId: string): Promise<JobOwner> {
-  return (await workflowOf(client, workflowId)).state;
+export async function ownerOf(client: Client, jobId: string): Promise<JobOwner> {
+  return (await workflowOf(client, jobId)).state;
 }
 
-/** Signals a workflow; false when none runs. */
-export async function tell(
-  client: Client,
-  workflowId: string,
-  signalName: string,
-): Promise<boolean> {
+/** Asks a job's workflow to check its calls now; false when none runs. */
+export async function askToCheck(client: Client, jobId: string): Promise<boolean> {
   try {
-    await client.workflow.getHandle(workflowId).signal(signalName);
+    await client.workflow.getHandle(workflowIdOf(jobId)).signal(checkNow);
     return true;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return false;

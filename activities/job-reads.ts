@@ -2,7 +2,7 @@
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../platform/database.ts';
-import type { CallOutputs } from '../studio/job-plan.ts';
+import type { CallOutputs } from '../jobs/job-plan.ts';
 import type { Documents, JobRecord } from '../studio/job-record.ts';
 
 export type { JobRecord };

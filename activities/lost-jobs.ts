@@ -1,6 +1,7 @@
 /** The end of a job that has lost its workflow, and whose provider delivers nothing any more. */
 import { errorTable } from '../domain/errors.ts';
-import type { Ledger, SettleVerdict } from './ledger/ledger.ts';
+import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
+import type { Ledger } from './ledger/ledger.ts';
 
 /** Releases its credits and fails it, in one move; harmless when it was settled before. */
 export function releaseLostJob(

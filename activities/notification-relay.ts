@@ -1,5 +1,6 @@
 /** Tells workflows of notifications: at once when one comes in, and again for those that were not heard. */
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
+import { providerNotification, workflowIdOf } from '../jobs/contract.ts';
 import { correlation, withCorrelation } from '../platform/correlation.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Inbox, InboxNotification } from './notifications.ts';
@@ -9,9 +10,6 @@ interface RelayDeps {
   client: Client;
   inbox: Inbox;
   logger: Logger;
-  /** Name of the signal, and the workflow of a job (workflows/contract.ts). */
-  signalName: string;
-  workflowIdOf: (jobId: string) => string;
   /** Looks at what a notification means that came when its workflow had ended. */
   outcomes: LateOutcomes;
 }
@@ -31,16 +29,16 @@ const signalTimeoutMs = 5000;
 export function createNotificationRelay(deps: RelayDeps): NotificationRelay {
   function deliver(notification: InboxNotification): Promise<void> {
     const { jobId } = notification;
-    const workflowId = deps.workflowIdOf(jobId);
+    const workflowId = workflowIdOf(jobId);
     return withCorrelation({ ...correlation(), jobId, workflowId }, () => tell(notification));
   }
 
   async function tell(notification: InboxNotification): Promise<void> {
     const { jobId, callIndex, operationId } = notification;
-    const handle = deps.client.workflow.getHandle(deps.workflowIdOf(jobId));
+    const handle = deps.client.workflow.getHandle(workflowIdOf(jobId));
     try {
       await deps.client.withDeadline(Date.now() + signalTimeoutMs, () =>
-        handle.signal(deps.signalName, { callIndex, operationId }),
+        handle.signal(providerNotification, { callIndex, operationId }),
       );
       await deps.inbox.mark(notification, 'delivered');
     } catch (error) {

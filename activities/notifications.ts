@@ -26,11 +26,8 @@ const kept = z.custom<KeptNotification>();
 
 /** The inbox. */
 export interface Inbox {
-  /**
-   * Keeps it; tells whether a workflow has already been told of the same. One that was not `taken` in
-   * this process is announced to the others.
-   */
-  keep: (notification: InboxNotification, taken: boolean) => Promise<'new' | 'waiting' | 'told'>;
+  /** Keeps it; tells whether its workflow has already been told of the same. */
+  keep: (notification: InboxNotification) => Promise<'new' | 'waiting' | 'told'>;
   /** The workflow has it, or is gone. */
   mark: (notification: InboxNotification, state: 'delivered' | 'late') => Promise<void>;
   /** All of a job, oldest first. */
@@ -44,20 +41,13 @@ export interface Inbox {
 /** See `Inbox`. */
 export function createInbox(pool: DatabasePool): Inbox {
   return {
-    async keep(notification, taken) {
+    async keep(notification) {
       const { provider, jobId, callIndex, operationId } = notification;
       const row = await pool.one(sql.type(z.object({ deliveries: z.number(), state: z.string() }))`
-        WITH kept AS (
-          INSERT INTO notification AS n (provider, job_id, call_index, operation_id, state)
-            VALUES (${provider}, ${jobId}, ${callIndex}, ${operationId},
-              ${taken ? 'delivered' : 'received'})
-          ON CONFLICT (job_id, call_index, operation_id) DO UPDATE SET deliveries = n.deliveries + 1
-          RETURNING deliveries, state),
-        announced AS (
-          SELECT pg_notify('studio_job', json_build_object('id', ${jobId}::text,
-            'event', 'notified', 'callIndex', ${callIndex}::integer)::text)
-          FROM kept WHERE state = 'received' AND deliveries = 1)
-        SELECT deliveries, state, (SELECT count(*) FROM announced) AS announced FROM kept`);
+        INSERT INTO notification AS n (provider, job_id, call_index, operation_id, state)
+          VALUES (${provider}, ${jobId}, ${callIndex}, ${operationId}, 'received')
+        ON CONFLICT (job_id, call_index, operation_id) DO UPDATE SET deliveries = n.deliveries + 1
+        RETURNING deliveries, state`);
       if (row.state !== 'received') return 'told';
       return row.deliveries === 1 ? 'new' : 'waiting';
     },

@@ -8,20 +8,16 @@ const waitMaxMs = 2000;
 
 /**
  * Runs a step again while the database is away.
- * @throws what the step throws, once the signal is aborted or the patience is at its end
+ * @throws what the step throws, once the patience is at its end
  */
-export async function outlastOutage<Result>(
-  step: () => Promise<Result>,
-  signal: AbortSignal,
-): Promise<Result> {
+export async function outlastOutage<Result>(step: () => Promise<Result>): Promise<Result> {
   const deadlineAt = performance.now() + patienceMs;
   for (let waitMs = 100; ; waitMs = Math.min(waitMs * 2, waitMaxMs)) {
     try {
       return await step();
     } catch (error) {
-      const hopeless = signal.aborted || performance.now() + waitMs > deadlineAt;
-      if (hopeless || !isDatabaseAway(error)) throw error;
+      if (performance.now() + waitMs > deadlineAt || !isDatabaseAway(error)) throw error;
     }
-    await sleep(waitMs, undefined, { signal }).catch(() => {});
+    await sleep(waitMs);
   }
 }

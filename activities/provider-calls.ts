@@ -1,18 +1,21 @@
-/** The workflow's calls to providers: submit, collect, cancel. Each is one attempt; nobody waits here. */
+/**
+ * The workflow's calls to providers: submit, store, cancel. Each is one attempt; only a submit that finds
+ * another one of its call in the air waits, for that one's record.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { assert } from '../domain/assert.ts';
 import type { Json } from '../domain/json.ts';
 import type { Logger } from '../platform/logger.ts';
 import { attempt } from './attempt.ts';
-import type { CallTask } from '../studio/call-task.ts';
-import type { CallOutputs } from '../studio/job-plan.ts';
+import type { CallTask } from '../jobs/call-task.ts';
+import type { CallOutputs } from '../jobs/job-plan.ts';
 import { storeResult } from './call-results.ts';
 import { jobSettledBefore } from './failures.ts';
-import type { CallEars } from './call-ears.ts';
 import type { CallSlots } from './call-slots.ts';
 import { storageReference, type Inputs } from './inputs.ts';
-import type { CallName, CallRecords } from './ledger/call-records.ts';
+import type { BeginVerdict, CallName, CallRecords } from './ledger/call-records.ts';
 import { outlastOutage } from './patience.ts';
 import type { NotificationUrls } from './providers/notification-url.ts';
 import {
@@ -28,35 +31,30 @@ import type { ArtifactStore } from './storage/artifacts.ts';
 
 /** A call that was taken. */
 export type SubmitOutcome =
-  | {
-      kind: 'operation';
-      operation: Operation;
-      /** Its end was heard of while the submit lingered, but not collected: look at once. */
-      endHeard: boolean;
-    }
+  | { kind: 'operation'; operation: Operation }
   | { kind: 'outputs'; outputs: CallOutputs }
   /** Not sent: an operator has paused the provider. */
   | { kind: 'paused' };
 
-/** One look at a call. */
-export type CollectOutcome =
+/** What a status check found. */
+export type StoreOutcome =
   | { kind: 'pending'; progress: Json }
   | { kind: 'outputs'; outputs: CallOutputs };
 
-/** Where the provider is looked for. */
-export interface CollectTask extends CallTask {
+/** A call whose provider works on it. */
+export interface AcceptedCall extends CallTask {
   operation: Operation;
-  /** The handle holds only an id, from a notification: the submit's answer never came. */
-  adopted: boolean;
-  /** A notification said that it ended. */
-  expectDone: boolean;
+}
+
+/** A status check; `notified`: a notification said that the call ended. */
+export interface StoreTask extends AcceptedCall {
+  notified: boolean;
 }
 
 /** What the calls are made with. */
 export interface ProviderCallsDeps {
   providers: Map<string, Provider>;
   records: CallRecords;
-  ears: CallEars;
   slots: CallSlots;
   artifacts: ArtifactStore;
   inputs: Inputs;
@@ -64,123 +62,99 @@ export interface ProviderCallsDeps {
   logger: Logger;
 }
 
-/** Activities of the provider queues. */
+/**
+ * Activities of the provider queues. In a workflow task they run only while this process has room for the
+ * provider: else they fail as `PROVIDER_BUSY`, and the queue has them.
+ */
 export interface ProviderCalls {
-  submitCall: (task: CallTask) => Promise<SubmitOutcome>;
-  /** The same from a workflow task, and only if the provider has room: else fails as `PROVIDER_BUSY`. */
-  submitCallAtOnce: (task: CallTask) => Promise<SubmitOutcome>;
-  collectCall: (task: CollectTask) => Promise<CollectOutcome>;
-  cancelCall: (task: CollectTask) => Promise<Canceled>;
+  submit: (task: CallTask) => Promise<SubmitOutcome>;
+  /** Asks the provider how far the call is; stores its outputs when it has ended. */
+  store: (task: StoreTask) => Promise<StoreOutcome>;
+  cancel: (task: AcceptedCall) => Promise<Canceled>;
 }
 
-/** A look at, or a cancel of, queued work is a short exchange. */
-const lookTimeoutMs = 45_000;
+/** A status check, or a cancel, of queued work is a short exchange. */
+const checkTimeoutMs = 45_000;
+/** How long after its timeout the attempt that sent a call may take to write down what came of it. */
+const recordMarginMs = 5000;
+const recordPollMs = 500;
 
 /** See `ProviderCalls`. */
 export function createProviderCalls(deps: ProviderCallsDeps): ProviderCalls {
   return {
-    submitCall: (task) => inSlot(deps.slots.enter(task.route.provider), () => submit(deps, task)),
-    async submitCallAtOnce(task) {
-      const leave = deps.slots.tryEnter(task.route.provider);
-      if (!leave) {
-        throw ApplicationFailure.create({
-          message: 'no room: the provider’s queue takes it',
-          type: 'PROVIDER_BUSY',
-          nonRetryable: true,
-          category: ApplicationFailureCategory.BENIGN,
-        });
-      }
-      return inSlot(leave, () => submit(deps, task));
-    },
-    collectCall: (task) => attempt(() => collect(deps, task)),
-    cancelCall: (task) =>
-      attempt(async () =>
-        queueOf(deps, task).cancel(
-          await operationOf(deps, task),
-          AbortSignal.timeout(lookTimeoutMs),
-        ),
+    submit: (task) => inRoom(deps, task, () => submit(deps, task)),
+    store: (task) => inRoom(deps, task, () => store(deps, task)),
+    cancel: (task) =>
+      inRoom(deps, task, () =>
+        queueOf(deps, task).cancel(task.operation, AbortSignal.timeout(checkTimeoutMs)),
       ),
   };
 }
 
-/** URLs of own files are signed for the attempt: what the plan carries is no URL. */
-async function withReadableInputs(deps: ProviderCallsDeps, task: CallTask): Promise<CallTask> {
-  const { source, route } = task;
-  const named = source ? { [source.field]: storageReference(source.storageKey) } : {};
-  const input = await patiently(() =>
-    deps.inputs.sign({ ...route.input, ...named }, task.organizationId),
-  );
-  return { ...task, route: { ...route, input } };
-}
-
-/** Runs an attempt in a place that was taken for it. */
-async function inSlot<Outcome>(leave: () => void, run: () => Promise<Outcome>): Promise<Outcome> {
+/** Runs an attempt in a place of its provider, which the task queue has granted or a local one must find. */
+async function inRoom<Outcome>(
+  { slots }: ProviderCallsDeps,
+  { route, refusalsMax }: CallTask,
+  run: () => Promise<Outcome>,
+): Promise<Outcome> {
+  const { isLocal } = Context.current().info;
+  const leave = isLocal ? slots.tryEnter(route.provider) : slots.enter(route.provider);
+  if (!leave) {
+    throw ApplicationFailure.create({
+      message: 'no room: the provider’s queue takes it',
+      type: 'PROVIDER_BUSY',
+      category: ApplicationFailureCategory.BENIGN,
+    });
+  }
   try {
-    return await attempt(run);
+    return await attempt(run, refusalsMax);
   } finally {
     leave();
   }
 }
 
+/** URLs of own files are signed for the attempt: what the plan carries is no URL. */
+async function withReadableInput(deps: ProviderCallsDeps, task: CallTask): Promise<CallTask> {
+  const { source, route, organizationId } = task;
+  const named = source ? { [source.field]: storageReference(source.storageKey) } : {};
+  const input = await deps.inputs.sign({ ...route.input, ...named }, organizationId);
+  return { ...task, route: { ...route, input } };
+}
+
 async function submit(deps: ProviderCallsDeps, asked: CallTask): Promise<SubmitOutcome> {
-  const task = await withReadableInputs(deps, asked);
-  const { routeIndex } = task;
-  const { provider, operation: endpoint } = task.route;
-  const begun = await patiently(() =>
-    deps.records.begin({ ...callOf(task), routeIndex, provider, endpoint }),
-  );
+  const task = await withReadableInput(deps, asked);
+  const begun = await begin(deps, task);
   if (begun.verdict === 'send') return submitNew(deps, task);
   if (begun.verdict === 'paused') return { kind: 'paused' };
   if (begun.verdict === 'settled') throw jobSettledBefore();
-  if (begun.verdict === 'accepted') {
-    return { kind: 'operation', operation: begun.operation, endHeard: false };
-  }
+  if (begun.verdict === 'accepted') return { kind: 'operation', operation: begun.operation };
   if (begun.verdict === 'answered') return { kind: 'outputs', outputs: begun.outputs };
-  throw new ProviderFailure('unknown', 'an earlier attempt may have reached the provider');
+  if (begun.notifiedId === null) {
+    throw new ProviderFailure('unknown', 'an earlier attempt may have reached the provider');
+  }
+  const operation = queueOf(deps, task).adopt(task.route.operation, begun.notifiedId);
+  await deps.records.accepted({ ...callOf(task), operation });
+  return { kind: 'operation', operation };
+}
+
+/** Whether the call may be sent; waits for the end of another attempt that has sent it. */
+async function begin(deps: ProviderCallsDeps, task: CallTask): Promise<BeginVerdict> {
+  const { routeIndex, route } = task;
+  const { provider, operation: endpoint } = route;
+  for (;;) {
+    const begun = await deps.records.begin({ ...callOf(task), routeIndex, provider, endpoint });
+    if (begun.verdict !== 'begun' || begun.notifiedId !== null) return begun;
+    if (begun.begunForMs > route.submitTimeoutMs + recordMarginMs) return begun;
+    await sleep(recordPollMs, undefined, { signal: Context.current().cancellationSignal });
+  }
 }
 
 async function submitNew(deps: ProviderCallsDeps, task: CallTask): Promise<SubmitOutcome> {
-  const ear = task.lingerMs > 0 ? deps.ears.listen(callOf(task)) : null;
-  try {
-    const submitted = await send(deps, task);
-    if (submitted.kind === 'result') return await keepResult(deps, task, submitted.result);
-    ear?.answered();
-    const recorded = await deps.records
-      .accepted({ ...callOf(task), operation: submitted.operation })
-      .then(
-        () => true,
-        (error: unknown) => {
-          // Temporal's history keeps the handle too, so a database that is away must not fail a paid call.
-          deps.logger.warn({ error, ...callOf(task) }, 'call.not_recorded');
-          return false;
-        },
-      );
-    if (!ear || !recorded) return { ...submitted, endHeard: false };
-    ear.recorded();
-    const endHeard = await ear.heard(task.lingerMs);
-    return endHeard ? await collectAtOnce(deps, task, submitted) : { ...submitted, endHeard };
-  } finally {
-    ear?.close();
-  }
-}
-
-/**
- * Collects a quick call's outputs in its submit, which is worth a signal, a timer and a workflow task.
- * Whatever does not work at once is left to the workflow, which knows every failure.
- */
-async function collectAtOnce(
-  deps: ProviderCallsDeps,
-  task: CallTask,
-  taken: { kind: 'operation'; operation: Operation },
-): Promise<SubmitOutcome> {
-  const { operation } = taken;
-  try {
-    const looked = await collect(deps, { ...task, operation, adopted: false, expectDone: true });
-    return looked.kind === 'outputs' ? looked : { ...taken, endHeard: false };
-  } catch (error) {
-    deps.logger.info({ error, ...callOf(task) }, 'call.not_collected_at_once');
-    return { ...taken, endHeard: true };
-  }
+  const submitted = await send(deps, task);
+  if (submitted.kind === 'result') return keepResult(deps, task, submitted.result);
+  const { operation } = submitted;
+  await afterSend(deps, task, (call) => deps.records.accepted({ ...call, operation }));
+  return submitted;
 }
 
 async function keepResult(
@@ -188,18 +162,19 @@ async function keepResult(
   task: CallTask,
   result: ProviderResult,
 ): Promise<SubmitOutcome> {
-  const outputs = await storeResult(result, {
-    artifacts: deps.artifacts,
-    task,
-    signal: Context.current().cancellationSignal,
-  });
   try {
-    await patiently(() => deps.records.answered({ ...callOf(task), outputs }));
+    const outputs = await storeResult(result, {
+      artifacts: deps.artifacts,
+      task,
+      signal: Context.current().cancellationSignal,
+    });
+    await afterSend(deps, task, (call) => deps.records.answered({ ...call, outputs }));
+    return { kind: 'outputs', outputs };
   } catch (error) {
-    // The workflow's history keeps the outputs too: what is paid for and stored is not given up.
-    deps.logger.warn({ error, ...callOf(task) }, 'call.not_recorded');
+    // The bytes are gone with this attempt, and the provider was paid for them.
+    await afterSend(deps, task, deps.records.unknown);
+    throw error;
   }
-  return { kind: 'outputs', outputs };
 }
 
 async function send(deps: ProviderCallsDeps, task: CallTask): Promise<Submitted> {
@@ -214,18 +189,17 @@ async function send(deps: ProviderCallsDeps, task: CallTask): Promise<Submitted>
       signal: AbortSignal.timeout(task.route.submitTimeoutMs),
     });
   } catch (error) {
-    if (error instanceof ProviderFailure && error.kind !== 'unknown') {
-      // Left as begun, the call could never be sent again.
-      await patiently(() => deps.records.refused(callOf(task)));
-    }
+    // Left as begun, the call could never be sent again, and who waits for its record waits in vain.
+    const isRefused = error instanceof ProviderFailure && error.kind !== 'unknown';
+    await afterSend(deps, task, isRefused ? deps.records.refused : deps.records.unknown);
     throw error;
   }
 }
 
-async function collect(deps: ProviderCallsDeps, task: CollectTask): Promise<CollectOutcome> {
-  const checked = await queueOf(deps, task).check(await operationOf(deps, task), {
-    signal: AbortSignal.timeout(lookTimeoutMs),
-    expectDone: task.expectDone,
+async function store(deps: ProviderCallsDeps, task: StoreTask): Promise<StoreOutcome> {
+  const checked = await queueOf(deps, task).check(task.operation, {
+    signal: AbortSignal.timeout(checkTimeoutMs),
+    expectDone: task.notified,
   });
   if (checked.kind === 'failed') throw checked.failure;
   if (checked.kind === 'pending') {
@@ -256,16 +230,19 @@ function queueOf(deps: ProviderCallsDeps, task: CallTask): ProviderQueue {
   return queue;
 }
 
-async function operationOf(deps: ProviderCallsDeps, task: CollectTask): Promise<Operation> {
-  if (!task.adopted) return task.operation;
-  const operation = queueOf(deps, task).adopt(task.route.operation, task.operation.id);
-  await patiently(() => deps.records.accepted({ ...callOf(task), operation }));
-  return operation;
-}
-
-/** Steps around a paid call wait for a database that is away. */
-function patiently<Result>(step: () => Promise<Result>): Promise<Result> {
-  return outlastOutage(step, Context.current().cancellationSignal);
+/**
+ * Writes down what came of a call that was sent, for as long as a database may be away, and whether or not
+ * anybody still waits for this attempt. What cannot be written is not lost with it: the workflow's history
+ * has it too, or the provider's notification names the call.
+ */
+async function afterSend(
+  { logger }: ProviderCallsDeps,
+  task: CallTask,
+  write: (call: CallName) => Promise<void>,
+): Promise<void> {
+  await outlastOutage(() => write(callOf(task))).catch((error: unknown) => {
+    logger.warn({ error, ...callOf(task) }, 'call.not_recorded');
+  });
 }
 
 function callOf(task: CallTask): CallName {

@@ -5,7 +5,6 @@ import { openDatabase, type DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createOutbound, type Outbound } from '../platform/outbound.ts';
 import { openTelemetry, type Telemetry } from '../platform/telemetry.ts';
-import { createCallEars, type CallEars } from './call-ears.ts';
 import { createCallSlots, type CallSlots } from './call-slots.ts';
 import { openChatCatalog } from './chat-models.ts';
 import { createChat, type Chat } from './chat/chat.ts';
@@ -43,7 +42,6 @@ export interface Services {
   records: CallRecords;
   looks: CallLooks;
   outcomes: LateOutcomes;
-  ears: CallEars;
   slots: CallSlots;
   news: JobNews;
   providers: Map<string, Provider>;
@@ -98,7 +96,6 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     records: createCallRecords(pool),
     looks,
     outcomes: createLateOutcomes({ pool, looks, logger }),
-    ears: createCallEars(),
     slots: createCallSlots(providerConcurrency(config)),
     news: createJobNews(),
     providers,

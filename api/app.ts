@@ -21,7 +21,6 @@ import { observeInbox } from '../activities/observed/observed-inbox.ts';
 import { observeForeseen } from '../activities/observed/observed-ledgers.ts';
 import type { Config } from '../platform/config.ts';
 import type { Readiness } from '../platform/readiness.ts';
-import { notificationSignalName, webhookDeliveries, workflowIdOf } from '../workflows/contract.ts';
 import { createDirectRoutes, type DirectRoute, type Step } from './direct-routes.ts';
 import { Exchange, type HeaderList } from './exchange.ts';
 import type { Handler } from './starting.ts';
@@ -113,7 +112,7 @@ function createParts({ config, services, client, eager }: AppDeps) {
     client,
     webhooks: services.webhooks,
     logger,
-    ...webhookDeliveries(config.TASK_QUEUE_PREFIX),
+    taskQueuePrefix: config.TASK_QUEUE_PREFIX,
   });
   const cancel = createCancelJob({ client, admission });
   const inbox = observeInbox(createInbox(pool), telemetry.metrics);
@@ -121,8 +120,6 @@ function createParts({ config, services, client, eager }: AppDeps) {
     client,
     inbox,
     logger,
-    signalName: notificationSignalName,
-    workflowIdOf,
     outcomes,
   });
   const access = createAccess(pool, {
@@ -178,7 +175,7 @@ function adminRoutes({ config, services, client }: AppDeps, parts: Parts): Route
     client,
     outcomes,
     logger,
-    stuck: createStuckJobs({ pool, client, workflowIdOf }),
+    stuck: createStuckJobs({ pool, client }),
     resettle: createResettle({ config, client, ledger, looks, inputs, reads: parts.reads }),
     pauses: createProviderPauses(pool, [...providers.keys()]),
   };
@@ -191,7 +188,7 @@ function adminRoutes({ config, services, client }: AppDeps, parts: Parts): Route
       runAudit({
         databaseUrl: config.DATABASE_URL,
         pool,
-        isOwned: async (jobId) => (await ownerOf(client, workflowIdOf(jobId))) === 'running',
+        isOwned: async (jobId) => (await ownerOf(client, jobId)) === 'running',
         ...(results && { storage }),
       }),
     webhooks,

@@ -6,7 +6,6 @@
 import { Client } from 'pg';
 import { z } from 'zod';
 import type { Chat } from '../activities/chat/chat.ts';
-import type { CallEars } from '../activities/call-ears.ts';
 import type { JobNews } from '../activities/job-news.ts';
 import type { JobReads } from '../activities/job-reads.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -14,17 +13,13 @@ import type { Logger } from '../platform/logger.ts';
 interface ListenerDeps {
   databaseUrl: string;
   news: JobNews;
-  ears: CallEars;
   reads: JobReads;
   chat: Pick<Chat, 'recall'>;
   logger: Logger;
 }
 
-/** As `ledger_write_jobs` and the inbox of notifications write it. */
-const notice = z.discriminatedUnion('event', [
-  z.object({ id: z.string(), event: z.enum(['reserved', 'done']) }),
-  z.object({ id: z.string(), event: z.literal('notified'), callIndex: z.number() }),
-]);
+/** As `ledger_write_jobs` writes it. */
+const notice = z.object({ id: z.string(), event: z.enum(['reserved', 'done']) });
 const lookIntervalMs = 1000;
 const reconnectMs = 1000;
 
@@ -47,9 +42,7 @@ export function startJobListener(deps: ListenerDeps): () => Promise<void> {
         return;
       }
       const told = notice.parse(JSON.parse(payload ?? ''));
-      if (told.event === 'notified') {
-        void deps.ears.offer({ jobId: told.id, callIndex: told.callIndex });
-      } else deps.news.publish(told.id, { kind: told.event === 'done' ? 'done' : 'changed' });
+      deps.news.publish(told.id, { kind: told.event === 'done' ? 'done' : 'changed' });
     });
     try {
       await next.connect();

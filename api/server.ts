@@ -15,7 +15,7 @@ import {
   createTemporalClient,
   registerSearchAttributes,
 } from '../platform/temporal.ts';
-import { polledQueues, searchAttributes } from '../workflows/contract.ts';
+import { polledQueues, searchAttributes } from '../jobs/contract.ts';
 import { createApp } from './app.ts';
 import { startJobListener } from './job-listener.ts';
 import { answerStarting, type Handler } from './starting.ts';
@@ -86,11 +86,9 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const workers = options.startWorkers
     ? await options.startWorkers({ config, connection, services })
     : null;
-  services.ears.open();
   const stopListening = startJobListener({
     databaseUrl: config.DATABASE_URL,
     news: services.news,
-    ears: services.ears,
     reads: createJobReads(services.pool),
     chat: services.chat,
     logger,

@@ -93,6 +93,8 @@ interface GptImage {
   id: string;
   displayName: string;
   servedBy: string;
+  /** Seconds that the upstream takes as a rule; the first status check comes well after. */
+  typicalSeconds: number;
   upstream: string;
   fal: { generate: string; edit: string };
   perCall: number;
@@ -110,6 +112,7 @@ function rowOf(gpt: GptImage): ImageModel {
     id: gpt.id,
     displayName: gpt.displayName,
     servedBy: gpt.servedBy,
+    typicalSeconds: gpt.typicalSeconds,
     generate,
     edit,
     routes: [falRoute(gpt.fal, gpt.perCall), openaiRoute(gpt.upstream)],
@@ -123,6 +126,7 @@ export const gptImageModels: readonly ImageModel[] = [
     id: 'alpha-image-2',
     displayName: 'Alpha Image 2',
     servedBy: 'GPT Image 2',
+    typicalSeconds: 40,
     upstream: 'gpt-image-2',
     fal: { generate: 'openai/gpt-image-2', edit: 'openai/gpt-image-2/edit' },
     perCall: 4,
@@ -132,6 +136,7 @@ export const gptImageModels: readonly ImageModel[] = [
     id: 'alpha-image-2.5-flare',
     displayName: 'Alpha Image 2.5 Flare',
     servedBy: 'GPT Image 2.5 Flare',
+    typicalSeconds: 20,
     upstream: 'gpt-image-2.5-flare',
     fal: {
       generate: 'openai/gpt-image-2.5/flare/text-to-image',
@@ -144,6 +149,7 @@ export const gptImageModels: readonly ImageModel[] = [
     id: 'alpha-image-2.5-sunburst',
     displayName: 'Alpha Image 2.5 Sunburst',
     servedBy: 'GPT Image 2.5 Sunburst',
+    typicalSeconds: 60,
     upstream: 'gpt-image-2.5-sunburst',
     fal: {
       generate: 'openai/gpt-image-2.5/sunburst/text-to-image',

@@ -33,6 +33,8 @@ export interface ImageModel {
   displayName: string;
   /** The upstream model behind the public id, told to callers. */
   servedBy: string;
+  /** Seconds that the upstream takes as a rule; the first status check comes well after. */
+  typicalSeconds: number;
   /** What image/generate takes. */
   generate: ParameterRules;
   /** What image/edit takes; absent: the model does not edit. */

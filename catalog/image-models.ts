@@ -38,6 +38,7 @@ export const imageModels: readonly ImageModel[] = [
     id: 'nano-banana',
     displayName: 'Nano Banana',
     servedBy: 'Gemini 2.5 Flash Image',
+    typicalSeconds: 8,
     generate: {
       numImages,
       aspectRatio: { oneOf: nanoBananaRatios },
@@ -62,6 +63,7 @@ export const imageModels: readonly ImageModel[] = [
     id: 'nano-banana-pro',
     displayName: 'Nano Banana Pro',
     servedBy: 'Gemini 3 Pro Image',
+    typicalSeconds: 25,
     generate: {
       numImages,
       aspectRatio: { oneOf: nanoBananaRatios },
@@ -86,6 +88,7 @@ export const imageModels: readonly ImageModel[] = [
     id: 'seedream',
     displayName: 'Seedream 4',
     servedBy: 'Seedream 4',
+    typicalSeconds: 10,
     generate: {
       numImages,
       outputFormat,
@@ -111,6 +114,7 @@ export const imageModels: readonly ImageModel[] = [
     id: 'alpha-image',
     displayName: 'Alpha Image',
     servedBy: 'GPT Image 1.5 (GPT Image 1 was shut down on 2026-10-23)',
+    typicalSeconds: 30,
     generate: {
       numImages,
       aspectRatio: { oneOf: Object.keys(gptImageSizes) },
@@ -143,6 +147,7 @@ export const imageModels: readonly ImageModel[] = [
     id: 'alpha-image-mini',
     displayName: 'Alpha Image Mini',
     servedBy: 'GPT Image 1 Mini',
+    typicalSeconds: 20,
     generate: {
       numImages,
       aspectRatio: { oneOf: Object.keys(gptImageSizes) },
@@ -172,6 +177,7 @@ export const imageModels: readonly ImageModel[] = [
     id: 'alpha-imagen',
     displayName: 'Alpha Imagen',
     servedBy: 'Gemini 3.1 Flash Image (Imagen 4 was shut down on 2026-08-17)',
+    typicalSeconds: 10,
     generate: {
       numImages: { ...numImages, max: 4 },
       aspectRatio: { oneOf: imagenRatios },
@@ -193,6 +199,7 @@ export const imageModels: readonly ImageModel[] = [
     id: 'alpha-imagen-ultra',
     displayName: 'Alpha Imagen Ultra',
     servedBy: 'Gemini 3 Pro Image (Imagen 4 Ultra was shut down on 2026-08-17)',
+    typicalSeconds: 25,
     generate: {
       numImages: { ...numImages, max: 4 },
       aspectRatio: { oneOf: imagenRatios },
@@ -217,6 +224,7 @@ export const imageModels: readonly ImageModel[] = [
     id: 'alpha-imagine',
     displayName: 'Alpha Imagine',
     servedBy: 'Grok Imagine',
+    typicalSeconds: 10,
     generate: {
       numImages,
       aspectRatio: { oneOf: squareToPhoto },

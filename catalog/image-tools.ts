@@ -23,6 +23,8 @@ export interface Upscaler {
   id: string;
   displayName: string;
   servedBy: string;
+  /** Seconds that the upstream takes as a rule; the first status check comes well after. */
+  typicalSeconds: number;
   parameters: ParameterRules;
   routes: readonly ToolRoute[];
   /** An enlargement that the upstream does not do at once is done in these steps. */
@@ -40,6 +42,7 @@ export const upscalers: readonly Upscaler[] = [
     id: 'service_a',
     displayName: 'Service A',
     servedBy: 'Topaz',
+    typicalSeconds: 20,
     parameters: {
       scaleFactor: { oneOf: [2, 4, 6], default: 2 },
       model: {
@@ -68,6 +71,7 @@ export const upscalers: readonly Upscaler[] = [
     id: 'service_b',
     displayName: 'Service B',
     servedBy: 'SeedVR2',
+    typicalSeconds: 20,
     parameters: { scaleFactor: { oneOf: [2, 4, 6], default: 2 } },
     routes: [
       {
@@ -87,6 +91,8 @@ export interface BackgroundRemover {
   id: string;
   displayName: string;
   servedBy: string;
+  /** Seconds that the upstream takes as a rule; the first status check comes well after. */
+  typicalSeconds: number;
   parameters: ParameterRules;
   routes: readonly ToolRoute[];
   /** USD of one picture by `operatingResolution`. */
@@ -107,6 +113,7 @@ export const backgroundRemovers: readonly BackgroundRemover[] = [
   id,
   displayName: id,
   servedBy: 'BiRefNet v2',
+  typicalSeconds: 5,
   parameters: removerParameters,
   routes: [
     {

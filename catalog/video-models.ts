@@ -21,6 +21,8 @@ export interface VideoModel {
   id: string;
   displayName: string;
   servedBy: string;
+  /** Seconds that the upstream takes as a rule; the first status check comes well after. */
+  typicalSeconds: number;
   parameters: ParameterRules;
   /** Fields that a picture to begin with makes meaningless. */
   decidedByImage?: readonly string[];
@@ -56,6 +58,7 @@ function seedance(row: Seedance): VideoModel {
     id: `seedance-${row.version}`,
     displayName: `Seedance ${row.version}`,
     servedBy: `Seedance ${row.version}`,
+    typicalSeconds: 90,
     parameters: {
       imageUrl: {},
       referenceUrls: { itemsMax: row.referencesMax },
@@ -88,6 +91,7 @@ export const videoModels: readonly VideoModel[] = [
     id: 'veo',
     displayName: 'Veo',
     servedBy: 'Veo 3.1',
+    typicalSeconds: 90,
     parameters: {
       imageUrl: {},
       durationSeconds: { oneOf: [4, 6, 8], default: 8 },
@@ -115,6 +119,7 @@ export const videoModels: readonly VideoModel[] = [
     id: 'kling-3.0-pro',
     displayName: 'Kling 3.0 Pro',
     servedBy: 'Kling 3.0 Pro',
+    typicalSeconds: 180,
     parameters: {
       prompt: { charactersMax: 2500 },
       imageUrl: {},
@@ -159,6 +164,8 @@ export interface VideoTool {
   id: string;
   displayName: string;
   servedBy: string;
+  /** Seconds that the upstream takes as a rule; the first status check comes well after. */
+  typicalSeconds: number;
   route: FieldMap & { provider: ProviderName; operation: string };
   /** The result's edges are the input's times this. */
   scale: number;
@@ -174,6 +181,7 @@ export const videoUpscaler: VideoTool = {
   id: 'video-upscale',
   displayName: 'Video upscale',
   servedBy: 'Topaz Video',
+  typicalSeconds: 180,
   route: {
     provider: 'fal',
     operation: 'fal-ai/topaz/upscale/video',
@@ -195,6 +203,7 @@ export const videoBackgroundRemover: VideoTool = {
   id: 'video-remove-background',
   displayName: 'Video background removal',
   servedBy: 'BiRefNet v2 video',
+  typicalSeconds: 60,
   route: {
     provider: 'fal',
     operation: 'fal-ai/birefnet/v2/video',

@@ -135,20 +135,20 @@ export function createTemporalClient(
   });
 }
 
-/** `INDEXED_VALUE_TYPE_KEYWORD` of temporal.api.enums.v1. */
-const indexedKeyword = 2;
+/** `IndexedValueType` of temporal.api.enums.v1. */
+const indexedTypes = { KEYWORD: 2, KEYWORD_LIST: 7 } as const;
 
 /** Registers the search attributes that are missing in the namespace. */
 export async function registerSearchAttributes(
   connection: NativeConnection,
   namespace: string,
-  keys: readonly { name: string }[],
+  keys: readonly { name: string; type: keyof typeof indexedTypes }[],
 ): Promise<void> {
   const known = await connection.operatorService.listSearchAttributes({ namespace });
   const missing = keys.filter((key) => !(key.name in known.customAttributes));
   if (missing.length === 0) return;
   await connection.operatorService.addSearchAttributes({
     namespace,
-    searchAttributes: Object.fromEntries(missing.map((key) => [key.name, indexedKeyword])),
+    searchAttributes: Object.fromEntries(missing.map(({ name, type }) => [name, indexedTypes[type]])),
   });
 }

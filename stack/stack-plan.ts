@@ -132,6 +132,8 @@ function gatewayEnvironment(
     API_HOST: '127.0.0.1',
     API_PORT: String(ports.api),
     PUBLIC_BASE_URL: env['PUBLIC_BASE_URL'] || wiring.apiUrl,
+    // A real provider cannot notify this machine: it is asked instead.
+    ...(env['FAL_KEY'] && !env['PUBLIC_BASE_URL'] && { FIRST_CHECK_MAX_MS: '2000' }),
     STORAGE_DIR: join(settings.dataDir, 'storage'),
     STORAGE_SECRET: secrets.storageSecret,
     KEY_PEPPER: secrets.keyPepper,

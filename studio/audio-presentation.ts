@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { assert } from '../domain/assert.ts';
 import type { FinishedJob } from './capability.ts';
-import type { StoredArtifact } from './job-plan.ts';
+import type { StoredArtifact } from '../jobs/job-plan.ts';
 
 /** A stored recording, described. */
 export const recordingData = {

@@ -5,7 +5,7 @@
 import type { z } from 'zod';
 import type { ProviderName } from '../catalog/providers.ts';
 import type { Json, JsonObject } from '../domain/json.ts';
-import type { CallOutputs, JobPlan, Meter, OutputSpec, StoredArtifact } from './job-plan.ts';
+import type { CallOutputs, JobPlan, Meter, OutputSpec, StoredArtifact } from '../jobs/job-plan.ts';
 import type { PublishedModel } from './published-models.ts';
 
 /** A route before the API adds the task queue of its provider. */
@@ -55,6 +55,8 @@ export interface DraftCall {
   quantity: number;
   /** USD of one delivered unit, from the catalog. */
   unitPriceUsd: number | MeasuredPrice;
+  /** Seconds it takes as a rule, where a provider queues it; unknown when absent. */
+  typicalSeconds?: number;
   /** Without this call's result the others are worth nothing. */
   required: boolean;
   /** The call works on the result of an earlier one, named in this field of every route's input. */

@@ -7,7 +7,7 @@ import { GatewayError } from '../domain/errors.ts';
 import { defineCapability, type DraftPlan, type FinishedJob } from './capability.ts';
 import { pictureInputs } from './image-calls.ts';
 import { mediaUrl, mediaUrls } from './image-fields.ts';
-import type { CallOutputs } from './job-plan.ts';
+import type { CallOutputs } from '../jobs/job-plan.ts';
 import { refuseUnsupported } from './model-parameters.ts';
 import { planRemoval, planUpscale } from './picture-tools.ts';
 

@@ -47,6 +47,7 @@ export function planImageCalls(
     calls.push({
       quantity,
       unitPriceUsd,
+      typicalSeconds: model.typicalSeconds,
       required: false,
       output: { medium: 'image', format: body.outputFormat ?? null },
       routes: routes.map((route) => ({

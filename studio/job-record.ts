@@ -1,7 +1,7 @@
 /** A job as its row tells it: what every view of a job is made from. */
 import type { ErrorCode } from '../domain/errors.ts';
 import type { Json, JsonObject } from '../domain/json.ts';
-import type { CallOutputs } from './job-plan.ts';
+import type { CallOutputs } from '../jobs/job-plan.ts';
 
 /** Content of JSON artifacts by storage key. */
 export type Documents = ReadonlyMap<string, Json>;

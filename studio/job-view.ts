@@ -4,7 +4,7 @@ import { creditsFromMicro, type CreditsBlock } from '../domain/credits.ts';
 import { errorTable } from '../domain/errors.ts';
 import { isoTime } from '../domain/iso-time.ts';
 import type { Capability } from './capability.ts';
-import type { CallOutputs, StoredArtifact } from './job-plan.ts';
+import type { CallOutputs, StoredArtifact } from '../jobs/job-plan.ts';
 import type { JobRecord } from './job-record.ts';
 import { findCapability } from './registry.ts';
 

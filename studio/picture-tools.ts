@@ -39,6 +39,7 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
       quantity: 1,
       required: steps.length > 1,
       output: picture,
+      typicalSeconds: service.typicalSeconds,
       unitPriceUsd: {
         input: source,
         usdOf: (facts) => upscaleUsd(service, { facts, source, wanted, enlargement }),
@@ -111,6 +112,7 @@ export function planRemoval(
     quantity: 1,
     required: false,
     output: picture,
+    typicalSeconds: model.typicalSeconds,
     unitPriceUsd,
     routes: model.routes.map((route) => ({
       provider: route.provider,

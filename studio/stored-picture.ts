@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { JsonObject } from '../domain/json.ts';
 import type { FinishedJob } from './capability.ts';
-import type { StoredArtifact } from './job-plan.ts';
+import type { StoredArtifact } from '../jobs/job-plan.ts';
 
 /** A picture of a tool, described; `service` and `model` say what made it. */
 export const shownPictureData = z.object({

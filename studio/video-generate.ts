@@ -67,6 +67,7 @@ function planFilm(model: VideoModel, body: VideoRequest): DraftCall {
   const fields: Fields = { ...body, ...defaultsFor(model.parameters, body) };
   return {
     quantity: 1,
+    typicalSeconds: model.typicalSeconds,
     required: true,
     output: { medium: 'video', format: null },
     unitPriceUsd: filmUsd(model, fields),

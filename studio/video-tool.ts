@@ -39,6 +39,7 @@ export function defineVideoTool(
         calls: [
           {
             quantity: 1,
+            typicalSeconds: tool.typicalSeconds,
             required: true,
             output: { medium: 'video', format: null },
             unitPriceUsd: {

@@ -15,7 +15,7 @@ const cache = new URL('.cache/', root);
 const inputs = [
   'workflows/**/*.ts',
   'domain/**/*.ts',
-  'studio/**/*.ts',
+  'jobs/**/*.ts',
   'platform/failure-converter.ts',
   'package-lock.json',
   // How it is made.

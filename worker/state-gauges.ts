@@ -8,7 +8,7 @@ import { creditsFromMicro } from '../domain/credits.ts';
 import type { Config } from '../platform/config.ts';
 import type { Metrics, StateMetrics } from '../platform/metrics.ts';
 import { describeTaskQueue, remembered } from '../platform/task-queues.ts';
-import { polledQueues } from '../workflows/contract.ts';
+import { polledQueues } from '../jobs/contract.ts';
 
 interface StateGaugesOptions {
   config: Config;

@@ -10,7 +10,7 @@ import type { Config } from '../platform/config.ts';
 import { dataConverterOf } from '../platform/payload-codec.ts';
 import { activityContext } from './activity-context.ts';
 import { createJobView } from '../studio/job-view.ts';
-import { providerTaskQueue, studioTaskQueue, webhookTaskQueue } from '../workflows/contract.ts';
+import { providerTaskQueue, studioTaskQueue, webhookTaskQueue } from '../jobs/contract.ts';
 import { loadWorkflowBundle } from './bundle.ts';
 
 /** Running workers. */
@@ -118,8 +118,8 @@ function versionOf(config: Config): WorkerDeploymentOptions | null {
 }
 
 function callsOnly(activities: Activities): Partial<Activities> {
-  const { submitCall, collectCall, cancelCall } = activities;
-  return { submitCall, collectCall, cancelCall };
+  const { submit, store, cancel } = activities;
+  return { submit, store, cancel };
 }
 
 async function runAll(workers: Worker[]): Promise<void> {

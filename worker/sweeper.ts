@@ -13,7 +13,7 @@ import type { Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { withCorrelation } from '../platform/correlation.ts';
 import type { DatabasePool } from '../platform/database.ts';
-import { workflowIdOf } from '../workflows/contract.ts';
+import { workflowIdOf } from '../jobs/contract.ts';
 import { repeat } from './repetition.ts';
 
 interface SweeperDeps {
@@ -125,7 +125,7 @@ async function forgetClaims(pool: DatabasePool): Promise<void> {
 
 async function decide(deps: SweeperDeps, entry: Due): Promise<keyof SweepReport> {
   const { RESERVATION_TTL_MS: ttlMs } = deps.config;
-  const owner = await ownerOf(deps.client, workflowIdOf(entry.id));
+  const owner = await ownerOf(deps.client, entry.id);
   if (owner === 'running') {
     await postpone(deps, entry, { delayMs: ttlMs, missing: false });
     return 'extended';

@@ -18,13 +18,7 @@ import {
   createTemporalClient,
   registerSearchAttributes,
 } from '../platform/temporal.ts';
-import {
-  notificationSignalName,
-  polledQueues,
-  searchAttributes,
-  webhookDeliveries,
-  workflowIdOf,
-} from '../workflows/contract.ts';
+import { polledQueues, searchAttributes } from '../jobs/contract.ts';
 import { startFollowUp } from './follow-up.ts';
 import { startStudioWorkers } from './studio-worker.ts';
 import { startAuditor } from './auditor.ts';
@@ -110,7 +104,7 @@ function auditSources(config: Config, { pool }: Services, client: Client): Audit
   return {
     databaseUrl: config.DATABASE_URL,
     pool,
-    isOwned: async (jobId) => (await ownerOf(client, workflowIdOf(jobId))) === 'running',
+    isOwned: async (jobId) => (await ownerOf(client, jobId)) === 'running',
   };
 }
 
@@ -134,8 +128,6 @@ function openSweeper(parts: SweeperParts): Sweeper {
     client,
     inbox: observeInbox(createInbox(services.pool), services.telemetry.metrics),
     logger: services.logger,
-    signalName: notificationSignalName,
-    workflowIdOf,
     outcomes: services.outcomes,
   });
   return createSweeper({
@@ -145,7 +137,7 @@ function openSweeper(parts: SweeperParts): Sweeper {
       client,
       webhooks: services.webhooks,
       logger: services.logger,
-      ...webhookDeliveries(parts.config.TASK_QUEUE_PREFIX),
+      taskQueuePrefix: parts.config.TASK_QUEUE_PREFIX,
     }),
     ...(state && { onPass: (report) => countPass(state, report) }),
   });

@@ -1,21 +1,6 @@
 /**
- * Workflow types. Each capability has a type of its own, so that operators can filter by it; all run
- * the same body over their plan. This file is the entry of the workflow bundle.
+ * The entry of the workflow bundle. Each capability has a workflow type of its own, so that operators can
+ * filter by it; the default runs them all, so a new capability needs no worker that knows its name.
  */
-export {
-  studioJob as audioTranscribe,
-  studioJob as dialogueGenerate,
-  studioJob as imageBatch,
-  studioJob as imageEdit,
-  studioJob as imageGenerate,
-  studioJob as imageRemoveBackground,
-  studioJob as imageUpscale,
-  studioJob as musicGenerate,
-  studioJob as musicPlan,
-  studioJob as sfxGenerate,
-  studioJob as videoGenerate,
-  studioJob as videoRemoveBackground,
-  studioJob as videoUpscale,
-  studioJob as voiceoverGenerate,
-} from './studio-job.ts';
+export { studioJob as default } from './studio-job.ts';
 export { webhookDelivery } from './webhook-delivery.ts';

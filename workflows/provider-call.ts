@@ -1,45 +1,38 @@
 /**
- * One provider call of a job, from submit to stored output. A notification only wakes; `collectCall`
- * tells. While the outcome is unknown nothing is sent again and nothing is given up (design §3.5, §3.6).
+ * One provider call of a job, from submit to stored output. A notification only wakes; `store` asks the
+ * provider. While the outcome is unknown nothing is sent again and nothing is given up (design §3.5, §3.6).
  */
-import { ApplicationFailure, condition } from '@temporalio/workflow';
-import type { Sent } from '../activities/job-at-once.ts';
-import type { CollectOutcome, CollectTask, SubmitOutcome } from '../activities/provider-calls.ts';
-import type { ActivityWord } from '../domain/activity-word.ts';
-import { callTaskOf, type CallTask } from '../studio/call-task.ts';
-import type { CallOutputs, JobPlan, PlannedCall } from '../studio/job-plan.ts';
-import type { CallDesk } from './call-desk.ts';
-import { clock, type JobProgress } from './job-progress.ts';
-import { atOnce, callActivities, failureOf, settlement } from './studio-activities.ts';
+import type { SearchAttributePair } from '@temporalio/common';
+import { condition, upsertSearchAttributes } from '@temporalio/workflow';
+import type { StoreOutcome } from '../activities/provider-calls.ts';
+import type { Operation } from '../activities/providers/provider.ts';
+import { callTaskOf, type CallTask } from '../jobs/call-task.ts';
+import { searchAttributes } from '../jobs/contract.ts';
+import type { CallOutputs, CallRoute, PlannedCall } from '../jobs/job-plan.ts';
+import { clock } from './job-progress.ts';
+import { next, waitOf, type Waiting } from './next-check.ts';
+import { failed, failureOf } from './step-failure.ts';
+import { run, type RunningJob, type Step, type Verb } from './steps.ts';
 
-/** What a call needs to run. */
-export interface CallContext {
-  plan: JobPlan;
-  desk: CallDesk;
-  progress: JobProgress;
+/** A job whose calls run. */
+export interface CallingJob extends RunningJob {
   /** Workflow time at which the job's deadline passes. */
   deadlineAtMs: number;
-  /** Storage key of the earlier result that the call works on, if it does. */
-  inputKey?: string;
-  /** What came of asking the first route, where the job's first step has done that. */
-  sent?: Sent | null;
+  /** The provider's ids of the calls that were taken so far. */
+  operationIds: string[];
 }
 
-/** The handle of a call, and whether it was learnt from a notification alone. */
-type Handle = Pick<CollectTask, 'operation' | 'adopted'>;
-
-interface RunningCall extends CallContext {
+/** One call by one of its routes. */
+interface RunningCall extends CallingJob {
   call: PlannedCall;
-  routeIndex: number;
-  /** How many of the operators' wishes to look this call has followed. */
-  looksHeeded: number;
+  route: CallRoute;
+  task: CallTask;
 }
 
-const checkIntervalMaxMs = 30_000;
 /** How often a call asks whether its provider is still paused; a resume tells it at once. */
 const pauseCheckMs = 60_000;
 
-/** Failures of a look that tell how the call ended. */
+/** Failures of a status check that tell how the call ended. */
 const verdicts: ReadonlySet<string> = new Set([
   'PROVIDER_REJECTED_INPUT',
   'CONTENT_POLICY',
@@ -48,239 +41,232 @@ const verdicts: ReadonlySet<string> = new Set([
   'CANCELED',
 ]);
 
-/** A failure that ends the call; the type is a code of the error table. */
-function fail(code: string, message: string): never {
-  throw ApplicationFailure.nonRetryable(message, code);
-}
-
 /**
  * Runs a call over its routes; while a provider is paused that might take it, it waits to be sent.
+ * `inputKey` is the storage key of the earlier result that the call works on, if it does.
  * @throws ApplicationFailure with a code of the error table
  */
-export async function runCall(context: CallContext, call: PlannedCall): Promise<CallOutputs> {
-  let { sent } = context;
-  for (let looksHeeded = 0; ;) {
+export async function runCall(
+  job: CallingJob,
+  call: PlannedCall,
+  inputKey?: string,
+): Promise<CallOutputs> {
+  for (;;) {
+    const { checksAsked } = job.signals;
     // Each round follows the wait before it.
-    const outputs = await tryRoutes({ ...context, sent: sent ?? null }, call, looksHeeded);
-    if (outputs) return outputs;
-    await awaitResume(context, call, looksHeeded);
-    looksHeeded = context.desk.looksAsked;
-    sent = null;
+    const outputs = await tryRoutes(job, call, inputKey);
+    if (outputs) {
+      job.progress.call(call.index, 'delivered');
+      return outputs;
+    }
+    await awaitResume(job, call, checksAsked);
   }
 }
 
 /** Tries the next route only when the last certainly did not take the call; null: one is paused. */
 async function tryRoutes(
-  context: CallContext,
+  job: CallingJob,
   call: PlannedCall,
-  looksHeeded: number,
+  inputKey: string | undefined,
 ): Promise<CallOutputs | null> {
   let refusal = 'no route is configured';
-  let paused = false;
-  for (const routeIndex of call.routes.keys()) {
-    if (context.desk.cancelRequested) fail('CANCELED', 'canceled before the provider was asked');
-    const sent = routeIndex === 0 ? (context.sent ?? null) : null;
-    const running = { ...context, call, routeIndex, looksHeeded, sent };
-    // Routes are tried one after the other: that is the point.
+  let isPaused = false;
+  for (const [routeIndex, route] of call.routes.entries()) {
+    if (job.signals.cancelRequested) throw failed('CANCELED', 'canceled before a provider took it');
+    const task = callTaskOf(job.plan, { call, routeIndex, inputKey });
+    if (!task) continue;
+    const running = { ...job, call, route, task };
     const submitted = await submit(running);
     if (submitted.kind === 'outputs') return submitted.outputs;
-    if (submitted.kind === 'handle') return awaitOutputs(running, submitted.handle);
-    if (submitted.kind === 'paused') paused = true;
+    if (submitted.kind === 'operation') return awaitOutputs(running, submitted.operation);
+    if (submitted.kind === 'paused') isPaused = true;
     else refusal = submitted.message;
   }
-  if (paused) return null;
+  if (isPaused) return null;
   // Nobody took it, and nobody wants it any more: that is a cancel, not a failure.
-  if (context.desk.cancelRequested) fail('CANCELED', 'canceled before a provider took it');
-  return fail('PROVIDER_ERROR', refusal);
+  if (job.signals.cancelRequested) throw failed('CANCELED', 'canceled before a provider took it');
+  throw failed('PROVIDER_ERROR', refusal);
 }
 
 /** Waits until an operator resumes a provider, or for the next time to ask. */
 async function awaitResume(
-  { desk, progress, deadlineAtMs }: CallContext,
+  { signals, progress, deadlineAtMs }: CallingJob,
   call: PlannedCall,
-  looksHeeded: number,
+  checksAsked: number,
 ): Promise<void> {
-  progress.show(call.index, 'waiting_for_provider');
+  progress.call(call.index, 'waiting: the provider is paused');
   await condition(
-    () => desk.cancelRequested || desk.looksAsked > looksHeeded,
+    () => signals.cancelRequested || signals.checksAsked > checksAsked,
     Math.max(1, Math.min(pauseCheckMs, deadlineAtMs - Date.now())),
     { summary: 'provider paused' },
   );
-  if (Date.now() >= deadlineAtMs) fail('DEADLINE_EXCEEDED', 'the provider was paused for too long');
+  if (Date.now() >= deadlineAtMs) {
+    throw failed('DEADLINE_EXCEEDED', 'the provider was paused for too long');
+  }
 }
 
 type Submitted =
   | { kind: 'outputs'; outputs: CallOutputs }
-  | { kind: 'handle'; handle: Handle }
-  | { kind: 'refused'; message: string; again: Again }
-  | { kind: 'paused' };
+  | { kind: 'operation'; operation: Operation }
+  | { kind: 'paused' }
+  | { kind: 'refused'; message: string };
 
-/** When the same route may be asked again: never, or after so many milliseconds. */
-type Again = 'never' | number;
-
-/** The wait after a refusal without a word on when to come back. */
-const refusalWaitMs = 500;
-
-/** Sends the call from this task if the plan says so; what does not work at once goes to the queue. */
+/** Sends the call; whoever does not learn whether it was taken waits for the provider to name it. */
 async function submit(running: RunningCall): Promise<Submitted> {
-  const { plan, call, routeIndex, progress } = running;
-  progress.show(call.index, 'submitting', call.routes[routeIndex]?.provider);
-  const task = taskOf(running);
-  // A provider that answers with the result itself works while we wait: not in a workflow task.
-  if (plan.dispatch === 'auto' && task.route.notifies) {
-    const sent = running.sent ?? (await attempted(atOnce.submitCallAtOnce(task)));
-    const tried = await understand(running, sent);
-    if (tried.kind !== 'refused' || tried.again === 'never') return tried;
-    if (await canceledWithin(running, tried.again)) return tried;
-  }
-  const { submitCall } = callActivities(plan, call, routeIndex);
-  return understand(running, await attempted(submitCall(task)));
-}
-
-/** A submit's end, a failure included. */
-async function attempted(submitting: Promise<SubmitOutcome>): Promise<Sent> {
+  const { call, route, progress, task } = running;
+  // A provider that answers with the result works for as long as the submit lasts.
+  const step = stepOf(running, 'submit', { isQueued: !route.notifies });
+  progress.call(call.index, `submitting to ${route.provider}`);
+  const attempt = () => run(running, step, (activities) => activities.submit(task));
   try {
-    return await submitting;
+    return taken(running, await attempt());
   } catch (error) {
-    return { kind: 'failed', word: failureOf(error) };
+    const failure = failureOf(error);
+    const { type, message, isFinal } = failure;
+    if (isFinal) progress.failed(step, failure);
+    if (type === 'PROVIDER_NOT_ACCEPTED') return { kind: 'refused', message };
+    // A timeout says as little as a broken connection.
+    if (type !== 'OUTCOME_UNKNOWN' && type !== null) throw error;
+    if (!route.notifies) throw failed('OUTCOME_UNKNOWN', message);
+    await awaitNotification(running);
+    return taken(running, await attempt());
   }
 }
 
-/** Waits; true as soon as the job is to be canceled. */
-async function canceledWithin({ desk }: RunningCall, waitMs: number): Promise<boolean> {
-  if (waitMs === 0 || desk.cancelRequested) return desk.cancelRequested;
-  return condition(() => desk.cancelRequested, waitMs, { summary: 'asked again after this' });
-}
-
-/** What a submit's end means for its call. */
-async function understand(running: RunningCall, sent: Sent): Promise<Submitted> {
-  if (sent.kind === 'failed') return understandFailure(running, sent.word);
-  if (sent.kind !== 'operation') return sent;
-  const { operation, endHeard } = sent;
-  if (endHeard) running.desk.bringNews(running.call.index, operation.id);
-  return { kind: 'handle', handle: { operation, adopted: false } };
-}
-
-async function understandFailure(running: RunningCall, word: ActivityWord): Promise<Submitted> {
-  const { call, routeIndex, progress } = running;
-  const { type, message } = word;
-  // No room is not the provider's word: the queue has the next.
-  if (type === 'PROVIDER_BUSY') return { kind: 'refused', message, again: 0 };
-  progress.failed(call.index, `submit: ${message}`);
-  if (type === 'PROVIDER_NOT_ACCEPTED') {
-    const again = word.final ? 'never' : (word.retryAfterMs ?? refusalWaitMs);
-    return { kind: 'refused', message, again };
+/** Shows who took the call, where it is not the first choice, and under which id. */
+function taken(running: RunningCall, submitted: Submitted): Submitted {
+  if (submitted.kind === 'paused') return submitted;
+  const { call, route, operationIds } = running;
+  const shown: SearchAttributePair[] = [];
+  if (call.routes[0] !== route) {
+    shown.push({ key: searchAttributes.provider, value: route.provider });
   }
-  // A timeout of the activity says as little as a broken connection.
-  if (type !== 'OUTCOME_UNKNOWN' && type !== null) return fail(type, message);
-  if (!call.routes[routeIndex]?.notifies) fail('OUTCOME_UNKNOWN', message);
-  const id = await awaitAdoption(running);
-  return { kind: 'handle', handle: { operation: { id }, adopted: true } };
+  if (submitted.kind === 'operation') {
+    operationIds.push(submitted.operation.id);
+    shown.push({ key: searchAttributes.providerRequestId, value: operationIds });
+  }
+  if (shown.length > 0) upsertSearchAttributes(shown);
+  return submitted;
 }
 
 /** Waits for the notification that names the operation whose submit was never answered. */
-async function awaitAdoption(running: RunningCall): Promise<string> {
-  const { plan, call, desk, progress } = running;
-  progress.show(call.index, 'verifying_outcome');
-  if (desk.adoptedId(call.index) === undefined) {
-    await settlement.markVerifying(plan.jobId);
-    await condition(() => desk.adoptedId(call.index) !== undefined, plan.outcomeWaitMs, {
-      summary: 'notification that names the call',
-    });
+async function awaitNotification(running: RunningCall): Promise<void> {
+  const { plan, call, signals, progress } = running;
+  progress.call(call.index, 'the outcome is unknown: waiting for the provider to name the call');
+  if (signals.isNotified(call.index)) return;
+  await markVerifying(running);
+  const isNamed = await condition(() => signals.isNotified(call.index), plan.outcomeWaitMs, {
+    summary: 'notification that names the call',
+  });
+  if (!isNamed) {
+    throw failed('OUTCOME_UNKNOWN', 'the provider never said whether it took the call');
   }
-  return (
-    desk.adoptedId(call.index) ??
-    fail('OUTCOME_UNKNOWN', 'the provider never said whether it took the call')
-  );
 }
 
 /** Waits for the end of an operation: woken by a notification, or by a timer that grows. */
-async function awaitOutputs(running: RunningCall, handle: Handle): Promise<CallOutputs> {
-  const { plan, call, routeIndex, desk, progress } = running;
-  const handleInWords = `${call.routes[routeIndex]?.provider} \`${handle.operation.id}\``;
-  desk.expect(call.index, handle.operation.id);
-  let waitMs = plan.checkIntervalMs;
-  let cancelSent = false;
-  let expired = false;
-  let { looksHeeded } = running;
+async function awaitOutputs(running: RunningCall, operation: Operation): Promise<CallOutputs> {
+  const { plan, call, route, signals, progress, deadlineAtMs } = running;
+  signals.expect(call.index, operation.id);
+  const firstWait = { waitMs: call.firstCheckMs, cancelSent: false, overdue: false };
+  let waiting: Waiting = { deadlineAtMs, outcomeWaitMs: plan.outcomeWaitMs, ...firstWait };
   for (;;) {
-    const untilEndMs = running.deadlineAtMs + (expired ? plan.outcomeWaitMs : 0) - Date.now();
-    const nextLook = clock(Date.now() + Math.min(waitMs, untilEndMs));
-    const note = `${handleInWords}, next look at ${nextLook}`;
-    progress.show(call.index, expired ? 'verifying_outcome' : 'generating', note);
-    const woken = await condition(
+    const { checksAsked } = signals;
+    const waitMs = waitOf(waiting, Date.now());
+    const doing = waiting.overdue ? 'the outcome is unknown' : `${route.provider} works on it`;
+    const checksAt = clock(Date.now() + waitMs);
+    progress.call(call.index, `${doing}, next check at ${checksAt}`, operation.id);
+    const { cancelSent } = waiting;
+    await condition(
       () =>
-        desk.hasNews(call.index) ||
-        desk.looksAsked > looksHeeded ||
-        (desk.cancelRequested && !cancelSent),
-      Math.max(1, Math.min(waitMs, untilEndMs)),
-      { summary: 'notification, or the next look' },
+        signals.isNotified(call.index) ||
+        signals.checksAsked > checksAsked ||
+        (signals.cancelRequested && !cancelSent),
+      waitMs,
+      { summary: 'notification, or the next check' },
     );
-    looksHeeded = desk.looksAsked;
-    const expectDone = woken && desk.hasNews(call.index);
-    if (expectDone) desk.takeNews(call.index);
-    const looked = await look(running, handle, expectDone);
-    if (looked.kind === 'outputs') return looked.outputs;
+    const checked = await check(running, operation);
+    if (checked.kind === 'outputs') return checked.outputs;
 
-    const passed = Date.now() >= running.deadlineAtMs;
-    if (expired && Date.now() >= running.deadlineAtMs + plan.outcomeWaitMs) {
-      fail('OUTCOME_UNKNOWN', 'the provider gave no verdict after the deadline');
-    }
-    if ((desk.cancelRequested || passed) && !cancelSent) {
-      cancelSent = true;
-      await cancel(running, handle);
-      waitMs = Math.min(plan.checkIntervalMs, 1000);
-    } else waitMs = Math.min(waitMs * 1.5, checkIntervalMaxMs);
-    if (passed && !expired) {
-      expired = true;
-      await settlement.markVerifying(plan.jobId);
+    const follows = next(waiting, {
+      nowMs: Date.now(),
+      cancelRequested: signals.cancelRequested,
+    });
+    ({ waiting } = follows);
+    for (const action of follows.actions) {
+      if (action === 'give_up') {
+        throw failed('OUTCOME_UNKNOWN', 'the provider gave no verdict after the deadline');
+      }
+      await (action === 'cancel' ? cancel(running, operation) : markVerifying(running));
     }
   }
 }
 
-async function look(
-  running: RunningCall,
-  handle: Handle,
-  expectDone: boolean,
-): Promise<CollectOutcome> {
-  const { plan, call, routeIndex, desk, progress } = running;
+/** Asks the provider, and stores what it has made; what told nothing is no verdict. */
+async function check(running: RunningCall, operation: Operation): Promise<StoreOutcome> {
+  const { call, signals, progress, deadlineAtMs, task } = running;
+  const notified = signals.isNotified(call.index);
+  if (notified) signals.takeNotification(call.index);
+  const step = stepOf(running, 'store', {
+    // A film takes longer to store than a first attempt may.
+    isQueued: call.output.medium === 'video',
+    isUrgent: notified,
+  });
   try {
-    return await callActivities(plan, call, routeIndex).collectCall({
-      ...taskOf(running),
-      ...handle,
-      expectDone,
-    });
+    return await run(running, step, (activities) =>
+      activities.store({ ...task, operation, notified }),
+    );
   } catch (error) {
-    const { type, message } = failureOf(error);
-    progress.failed(call.index, `look: ${message}`);
+    const failure = failureOf(error);
+    const { type } = failure;
+    progress.failed(step, failure);
     // Not having learnt anything is not a verdict; neither is a fault of ours, a database that is away.
     if (type === null || !verdicts.has(type)) return { kind: 'pending', progress: null };
-    if (type === 'CANCELED' && !desk.cancelRequested) {
-      const late = Date.now() >= running.deadlineAtMs;
-      fail(
-        late ? 'DEADLINE_EXCEEDED' : 'PROVIDER_ERROR',
-        late ? 'the provider did not finish in time' : 'the provider canceled the work',
-      );
+    if (type === 'CANCELED' && !signals.cancelRequested) {
+      throw Date.now() >= deadlineAtMs
+        ? failed('DEADLINE_EXCEEDED', 'the provider did not finish in time')
+        : failed('PROVIDER_ERROR', 'the provider canceled the work');
     }
     throw error;
   }
 }
 
-/** Asks the provider to stop; whether it did is seen by looking. */
-async function cancel(running: RunningCall, handle: Handle): Promise<void> {
-  const { plan, call, routeIndex, progress } = running;
-  progress.show(call.index, 'canceling');
+/** Asks the provider to stop; whether it did is seen by checking. */
+async function cancel(running: RunningCall, operation: Operation): Promise<void> {
+  const { call, route, progress, task } = running;
+  progress.call(call.index, `canceling at ${route.provider}`);
+  const step = stepOf(running, 'cancel');
   try {
-    await callActivities(plan, call, routeIndex).cancelCall({
-      ...taskOf(running),
-      ...handle,
-      expectDone: false,
-    });
-  } catch {
-    // A cancel that did not arrive changes nothing: the next look tells.
+    await run(running, step, (activities) => activities.cancel({ ...task, operation }));
+  } catch (error) {
+    // A cancel that did not arrive changes nothing: the next check tells.
+    progress.failed(step, failureOf(error));
   }
 }
 
-function taskOf(running: RunningCall): CallTask {
-  return callTaskOf(running.plan, running) ?? fail('PROVIDER_ERROR', 'the plan has no such route');
+function markVerifying(running: RunningCall): Promise<void> {
+  const { plan } = running;
+  const step = { ...stepOf(running, 'markVerifying'), taskQueue: undefined };
+  return run(running, step, (activities) => activities.markVerifying(plan.jobId));
+}
+
+/**
+ * A step of a call, as its row says it: `call 2 of 4 · fal nano-banana`. Steps of calls that run side by side
+ * are queued: a replay hands results of local activities over in other groups than they came in, so two at
+ * the same time could be followed by the same commands in another order.
+ */
+function stepOf(
+  { plan, call, route }: RunningCall,
+  verb: Verb,
+  { isQueued = false, isUrgent = false }: Pick<Step, 'isQueued' | 'isUrgent'> = {},
+): Step {
+  const isOneOfMany = plan.calls.length > 1;
+  const which = isOneOfMany ? `call ${call.index + 1} of ${plan.calls.length} · ` : '';
+  return {
+    verb,
+    summary: `${which}${route.provider} ${plan.model ?? route.operation}`,
+    callIndex: call.index,
+    taskQueue: route.taskQueue,
+    isQueued: isQueued || isOneOfMany,
+    isUrgent,
+  };
 }

@@ -13,92 +13,72 @@ import {
   startChild,
   upsertSearchAttributes,
 } from '@temporalio/workflow';
-import type { AtOnce, Sent } from '../activities/job-at-once.ts';
-import type { SettleVerdict } from '../activities/ledger/ledger.ts';
 import type { ErrorCode } from '../domain/errors.ts';
-import { chargeMicroOf } from '../studio/job-charge.ts';
-import type { CallOutputs, JobPlan, PlannedCall } from '../studio/job-plan.ts';
-import { openCallDesk, type CallDesk } from './call-desk.ts';
 import {
   deliveryIdOf,
   searchAttributes,
   webhookDeliveryType,
   type JobOutcome,
   type WebhookDelivery,
-} from './contract.ts';
-import { createJobProgress, type JobProgress } from './job-progress.ts';
-import { runCall, type CallContext } from './provider-call.ts';
-import { admission, assembly, atOnce, failureOf, settlement } from './studio-activities.ts';
+} from '../jobs/contract.ts';
+import { chargeMicroOf } from '../jobs/job-charge.ts';
+import { planVersion, type CallOutputs, type JobPlan, type PlannedCall } from '../jobs/job-plan.ts';
+import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
+import { creditsOf, reportProgress } from './job-progress.ts';
+import { listenToSignals } from './job-signals.ts';
+import { runCall, type CallingJob } from './provider-call.ts';
+import { failed, failureOf } from './step-failure.ts';
+import { run, type RunningJob } from './steps.ts';
 
 /** Runs a Studio job to its settlement. Fails with the code that the caller sees. */
 export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
-  const desk = openCallDesk();
-  return CancellationScope.nonCancellable(() => runJob(plan, desk));
+  const signals = listenToSignals();
+  refuseOtherPlan(plan);
+  const progress = reportProgress(plan);
+  return CancellationScope.nonCancellable(() => runJob({ plan, signals, progress }));
 }
 
-async function runJob(plan: JobPlan, desk: CallDesk): Promise<JobOutcome> {
-  const progress = createJobProgress(plan);
-  let outputs: CallOutputs[] = [];
-  let settled: SettleVerdict | null;
+/** A plan of a later version waits for a worker that knows it; what is no plan ends at once. */
+function refuseOtherPlan(plan: Partial<JobPlan> | undefined): void {
+  if (plan?.planVersion === planVersion) return;
+  if (plan?.planVersion === undefined) throw failed('UNKNOWN_PLAN', 'the input is no job plan');
+  throw new Error(`this worker knows plans of version ${planVersion}, not ${plan.planVersion}`);
+}
+
+async function runJob(job: RunningJob): Promise<JobOutcome> {
+  const { plan, progress } = job;
+  const credits = creditsOf(plan.priceMicro);
+  let outputs: CallOutputs[];
   try {
-    progress.show(null, 'reserving');
-    const begun = await begin(plan);
-    const { admitted, sent } = begun;
-    ({ settled } = begun);
+    progress.job(`reserving ${credits}`);
+    const reserving = { verb: 'reserve', summary: credits } as const;
+    const admitted = await run(job, reserving, (activities) => activities.reserve(plan));
     if (admitted.verdict !== 'reserved') {
-      return outcome(plan, {
-        status: 'refused',
-        billing: 'none',
-        reason: admitted.verdict,
-        refusal: admitted,
-      });
+      progress.job(`refused: ${admitted.verdict}`);
+      const refused = { status: 'refused', billing: 'none', reason: admitted.verdict } as const;
+      return outcome(plan, { ...refused, refusal: admitted });
     }
     // A reset workflow reserves again what was settled long ago: nothing may be sent for it any more.
-    if (admitted.state !== 'reserved') return await settledBefore(plan, admitted.state);
-    if (!settled) outputs = await assemble(plan, await runCalls(plan, { desk, progress, sent }));
+    if (admitted.state !== 'reserved') return await settledBefore(job, admitted.state);
+    outputs = await assemble(job, await runCalls(job));
   } catch (error) {
-    progress.show(null, 'releasing');
-    return release(plan, error);
+    return release(job, error);
   }
-  progress.show(null, 'charging');
-  return finish(plan, settled ?? (await charge(plan, outputs)));
-}
-
-interface Running {
-  desk: CallDesk;
-  progress: JobProgress;
-  /** What came of the job's only call, where its first step has sent it. */
-  sent: Sent | null;
-}
-
-/** Reserves; a job of one quick call goes as far as it comes in the same step. */
-async function begin(plan: JobPlan): Promise<AtOnce> {
-  if (isQuick(plan)) {
-    try {
-      return await atOnce.reserveSubmitCharge(plan);
-    } catch (error) {
-      // What it did is on record, and found there: the same, part by part.
-      log.warn('the job did not run at once', { error: String(error) });
-    }
-  }
-  return { admitted: await admission.reserveJob(plan), sent: null, settled: null };
-}
-
-/** One call, to a provider that queues work itself and tells of its end. */
-function isQuick(plan: JobPlan): boolean {
-  const [call, another] = plan.calls;
-  if (plan.dispatch !== 'auto' || another || plan.assembly) return false;
-  return call?.routes[0]?.notifies === true;
+  return finish(job, await charge(job, outputs));
 }
 
 /** Runs all calls; one that fails leaves the others' results standing, unless none delivered. */
-async function runCalls(plan: JobPlan, running: Running): Promise<CallOutputs[]> {
-  const deadlineAtMs = Date.now() + plan.deadlineMs;
+async function runCalls(job: RunningJob): Promise<CallOutputs[]> {
+  const { plan } = job;
+  const calling: CallingJob = {
+    ...job,
+    deadlineAtMs: Date.now() + plan.deadlineMs,
+    operationIds: [],
+  };
   const started: Promise<CallOutputs>[] = [];
   for (const call of plan.calls) {
-    const context = { plan, deadlineAtMs, ...running };
     const source = call.inputFrom ? started[call.inputFrom.callIndex] : undefined;
-    started.push(source ? runAfter(source, context, call) : runCall(context, call));
+    started.push(source ? runAfter(source, calling, call) : runCall(calling, call));
   }
   const ended = await Promise.allSettled(started);
   const delivered = ended.some((end, index) => end.status === 'fulfilled' && !isStep(plan, index));
@@ -115,12 +95,12 @@ async function runCalls(plan: JobPlan, running: Running): Promise<CallOutputs[]>
 /** Runs a call on the result of an earlier one; without that it fails as the earlier one did. */
 async function runAfter(
   source: Promise<CallOutputs>,
-  context: CallContext,
+  calling: CallingJob,
   call: PlannedCall,
 ): Promise<CallOutputs> {
   const [artifact] = (await source).artifacts;
-  if (!artifact) throw ApplicationFailure.nonRetryable('nothing to work on', 'PROVIDER_ERROR');
-  return runCall({ ...context, inputKey: artifact.storageKey }, call);
+  if (!artifact) throw failed('PROVIDER_ERROR', 'nothing to work on');
+  return runCall(calling, call, artifact.storageKey);
 }
 
 /** Whether another call works on the result of this one: then it is not what the caller gets. */
@@ -129,67 +109,81 @@ function isStep(plan: JobPlan, callIndex: number): boolean {
 }
 
 /** Makes one artifact of the calls' artifacts where the plan says so; it follows them as an output. */
-async function assemble(plan: JobPlan, outputs: CallOutputs[]): Promise<CallOutputs[]> {
-  if (!plan.assembly) return outputs;
-  const assembled = await assembly.assembleOutputs({
+async function assemble(job: RunningJob, outputs: CallOutputs[]): Promise<CallOutputs[]> {
+  const { plan } = job;
+  const kind = plan.assembly;
+  if (!kind) return outputs;
+  job.progress.job('assembling');
+  const task = {
     ...nameOf(plan),
-    kind: plan.assembly,
+    kind,
     callIndex: plan.calls.length,
     parts: outputs.flatMap((call) => call.artifacts),
-  });
-  return [...outputs, assembled];
+  };
+  const assembling = { verb: 'assemble', summary: `${task.parts.length} parts` } as const;
+  return [...outputs, await run(job, assembling, (activities) => activities.assemble(task))];
 }
 
 /** The outcome of a job that an earlier run, or the sweeper, has settled. */
-async function settledBefore(plan: JobPlan, state: string): Promise<JobOutcome> {
-  if (state !== 'charged') {
-    return outcome(plan, { status: 'failed', billing: 'released', reason: 'JOB_LOST' });
-  }
+async function settledBefore(job: RunningJob, state: string): Promise<JobOutcome> {
+  if (state !== 'charged') return lost(job);
   // Settling again changes nothing and tells what was charged.
-  return finish(plan, await charge(plan, []));
+  return finish(job, await charge(job, []));
 }
 
-async function charge(plan: JobPlan, outputs: CallOutputs[]): Promise<SettleVerdict> {
-  return settlement.settleJob({
-    ...nameOf(plan),
-    status: 'completed',
-    chargeMicro: chargeMicroOf(plan, outputs),
-    outputs,
-    error: null,
-  });
+function charge(job: RunningJob, outputs: CallOutputs[]): Promise<SettleVerdict> {
+  const { plan } = job;
+  const chargeMicro = chargeMicroOf(plan, outputs);
+  const summary = creditsOf(chargeMicro);
+  job.progress.job(`charging ${summary}`);
+  return run(job, { verb: 'charge', summary }, (activities) =>
+    activities.charge({ ...nameOf(plan), chargeMicro, outputs }),
+  );
 }
 
 /** The end of a job that was charged, or should have been. */
-async function finish(plan: JobPlan, settled: SettleVerdict): Promise<JobOutcome> {
-  await tellCaller(plan);
+async function finish(job: RunningJob, settled: SettleVerdict): Promise<JobOutcome> {
+  await tellCaller(job.plan);
   // A sweeper that took the job for lost has released it: then nothing is charged, and that is said.
-  if (settled.verdict === 'not_reserved' || settled.state !== 'charged') {
-    return outcome(plan, { status: 'failed', billing: 'released', reason: 'JOB_LOST' });
-  }
-  return outcome(plan, {
+  if (settled.verdict === 'not_reserved' || settled.state !== 'charged') return lost(job);
+  const chargedMicro = settled.charged;
+  job.progress.job(`charged ${creditsOf(chargedMicro)}`);
+  return outcome(job.plan, {
     status: 'completed',
     billing: 'charged',
     reason: null,
-    chargedMicro: settled.charged,
+    chargedMicro,
   });
 }
 
+function lost(job: RunningJob): JobOutcome {
+  job.progress.job(`released ${creditsOf(job.plan.priceMicro)}: JOB_LOST`);
+  return outcome(job.plan, { status: 'failed', billing: 'released', reason: 'JOB_LOST' });
+}
+
 /** Releases and fails; a job whose reservation never came to be has nothing to release. */
-async function release(plan: JobPlan, error: unknown): Promise<JobOutcome> {
+async function release(job: RunningJob, error: unknown): Promise<JobOutcome> {
+  const { plan, progress } = job;
   const { code, message } = errorOf(error);
   const status = code === 'CANCELED' ? 'canceled' : 'failed';
-  const settled = await settlement.settleJob({
-    ...nameOf(plan),
-    status,
-    chargeMicro: 0,
-    outputs: null,
-    error: { code, message },
-  });
+  progress.job(`releasing ${creditsOf(plan.priceMicro)}: ${code}`);
+  const settled = await run(job, { verb: 'release', summary: code }, (activities) =>
+    activities.release({ ...nameOf(plan), status, error: { code, message } }),
+  );
   if (settled.verdict !== 'not_reserved') await tellCaller(plan);
   const billing = settled.verdict === 'not_reserved' ? 'none' : settled.state;
   outcome(plan, { status, billing, reason: code });
-  if (status === 'canceled') throw new CancelledFailure(message);
-  throw ApplicationFailure.nonRetryable(message, code);
+  const words = `${billingInWords(plan, settled)}: ${code}, ${message}`;
+  progress.job(words);
+  if (status === 'canceled') throw new CancelledFailure(words);
+  throw ApplicationFailure.create({ message: words, type: code, nonRetryable: true });
+}
+
+function billingInWords(plan: JobPlan, settled: SettleVerdict): string {
+  if (settled.verdict === 'not_reserved') return 'nothing was reserved';
+  return settled.state === 'charged'
+    ? `charged ${creditsOf(settled.charged)} before`
+    : `released ${creditsOf(plan.priceMicro)}`;
 }
 
 /**
@@ -197,7 +191,6 @@ async function release(plan: JobPlan, error: unknown): Promise<JobOutcome> {
  * start the child of a workflow that has ended; a delivery that cannot be started is the sweeper's.
  */
 async function tellCaller(plan: JobPlan): Promise<void> {
-  // Plans of before there were webhooks have no such field.
   if (!plan.webhook) return;
   const { jobId, organizationId } = nameOf(plan);
   const delivery: WebhookDelivery = { jobId, organizationId, ...plan.webhook };
@@ -245,6 +238,7 @@ function outcome(plan: JobPlan, end: End): JobOutcome {
   upsertSearchAttributes([
     { key: searchAttributes.jobStatus, value: end.status },
     { key: searchAttributes.billingState, value: end.billing },
+    ...(end.reason === null ? [] : [{ key: searchAttributes.errorCode, value: end.reason }]),
   ]);
   return { jobId: plan.jobId, chargedMicro: 0, refusal: null, ...end };
 }

@@ -7,19 +7,18 @@ import {
   ApplicationFailure,
   CancellationScope,
   condition,
-  defineSignal,
   isCancellation,
   proxyActivities,
   setCurrentDetails,
   setHandler,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.ts';
-import { deliverNowSignalName, type WebhookDelivery } from './contract.ts';
+import { deliverNow, type WebhookDelivery } from '../jobs/contract.ts';
 
 /** Delivers one webhook. Fails when it was not delivered; canceling it stops it. */
 export async function webhookDelivery(delivery: WebhookDelivery): Promise<{ attempts: number }> {
   let wantedNow = false;
-  setHandler(defineSignal(deliverNowSignalName), () => {
+  setHandler(deliverNow, () => {
     wantedNow = true;
   });
   const { attemptDelivery, stopDelivery } = activitiesOf(delivery);

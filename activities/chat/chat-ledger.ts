@@ -9,7 +9,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import { createBatcher } from '../../platform/batch.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import { createLeaseRecall } from '../ledger/lease-recall.ts';
-import type { Balance, SettleVerdict } from '../ledger/ledger.ts';
+import type { Balance, SettleVerdict } from '../../jobs/ledger-verdicts.ts';
 
 /** A reservation for a chat: as much of the most as the balance has, at least the least. */
 export interface ChatReserve {

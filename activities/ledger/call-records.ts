@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { jsonOf, type Json, type JsonObject } from '../../domain/json.ts';
 import { createBatcher } from '../../platform/batch.ts';
 import type { DatabasePool } from '../../platform/database.ts';
-import type { CallOutputs } from '../../studio/job-plan.ts';
+import type { CallOutputs } from '../../jobs/job-plan.ts';
 import type { Operation } from '../providers/provider.ts';
 
 /** Names one call of one job. */
@@ -23,9 +23,12 @@ export type BeginVerdict =
   | { verdict: 'paused' }
   /** The job was settled: nothing may be sent for it any more. */
   | { verdict: 'settled' }
-  | { verdict: 'unknown'; routeIndex: number }
-  | { verdict: 'accepted'; routeIndex: number; operation: Operation }
-  | { verdict: 'answered'; routeIndex: number; outputs: CallOutputs };
+  /** An earlier attempt sent it and has not said what came of it; a notification may have named it. */
+  | { verdict: 'begun'; begunForMs: number; notifiedId: string | null }
+  /** It was sent, and nobody knows what came of it; a notification may have named it. */
+  | { verdict: 'unknown'; notifiedId: string | null }
+  | { verdict: 'accepted'; operation: Operation }
+  | { verdict: 'answered'; outputs: CallOutputs };
 
 /** Call records over a pool. */
 export interface CallRecords {
@@ -34,6 +37,8 @@ export interface CallRecords {
   ) => Promise<BeginVerdict>;
   /** The provider certainly did not take the call: it may be sent again. */
   refused: (call: CallName) => Promise<void>;
+  /** It was sent, and what came of it is not known: it is never sent again. */
+  unknown: (call: CallName) => Promise<void>;
   accepted: (call: CallName & { operation: Operation }) => Promise<void>;
   answered: (call: CallName & { outputs: CallOutputs }) => Promise<void>;
   progressed: (call: CallName & { progress: Json }) => Promise<void>;
@@ -56,6 +61,7 @@ export function createCallRecords(pool: DatabasePool): CallRecords {
   return {
     begin: async (call) => await move({ verb: 'begin', ...call }),
     refused: (call) => record({ ...call, state: 'refused' }),
+    unknown: (call) => record({ ...call, state: 'unknown' }),
     accepted: (call) => record({ ...call, state: 'accepted' }),
     answered: (call) => record({ ...call, state: 'answered', outputs: jsonOf(call.outputs) }),
     progressed: (call) => record({ ...call }),

@@ -6,7 +6,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
-import type { Refusal } from './ledger.ts';
+import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 
 /** See the file's head. */
 export interface ForeseenRefusals {

@@ -10,15 +10,9 @@ import type { ErrorCode } from '../../domain/errors.ts';
 import { jsonOf, type JsonObject } from '../../domain/json.ts';
 import { createBatcher } from '../../platform/batch.ts';
 import type { DatabasePool } from '../../platform/database.ts';
-import type { CallOutputs, StoredArtifact } from '../../studio/job-plan.ts';
+import type { CallOutputs, StoredArtifact } from '../../jobs/job-plan.ts';
+import type { Balance, ReserveVerdict, SettleVerdict } from '../../jobs/ledger-verdicts.ts';
 import { createLeaseRecall } from './lease-recall.ts';
-
-/** Micro-credits of an organization; `available` = posted − reserved. */
-export interface Balance {
-  posted: number;
-  reserved: number;
-  available: number;
-}
 
 /** What a reservation is for. A `job` is written in the same transaction. */
 export interface Reserve {
@@ -40,15 +34,6 @@ export interface Reserve {
   };
 }
 
-/** The ledger's word on a reservation. */
-export type ReserveVerdict =
-  | { verdict: 'reserved'; repeated: boolean; state: string; createdAt: string; balance: Balance }
-  | { verdict: 'insufficient_credits'; required: number; balance: Balance }
-  | { verdict: 'window_exhausted'; resetAt: string; now: string; balance: Balance };
-
-/** A verdict that is no reservation. */
-export type Refusal = Exclude<ReserveVerdict, { verdict: 'reserved' }>;
-
 /** How a reservation ends. */
 export interface Settle {
   organizationId: string;
@@ -64,16 +49,6 @@ export interface Settle {
     artifacts: StoredArtifact[];
   };
 }
-
-/** What became of a reservation; `state` is its state now, whoever settled it. */
-export type SettleVerdict =
-  | {
-      verdict: 'settled' | 'already_settled';
-      state: 'charged' | 'released';
-      charged: number;
-      balance: Balance;
-    }
-  | { verdict: 'not_reserved' };
 
 /** Credits added to an organization (negative: unreserved credits taken back). */
 export interface Grant {

@@ -10,12 +10,11 @@ export function observeInbox(inbox: Inbox, metrics: Metrics | null): Inbox {
   const keptAtMs = new WeakMap<InboxNotification, number>();
   return {
     ...inbox,
-    async keep(notification, taken) {
+    async keep(notification) {
       const startedAtMs = performance.now();
-      const known = await inbox.keep(notification, taken);
-      const isNew = known === 'new' || (known === 'told' && taken);
+      const known = await inbox.keep(notification);
       const { provider } = notification;
-      notifications.inc({ provider, outcome: isNew ? 'new' : 'repeated' });
+      notifications.inc({ provider, outcome: known === 'new' ? 'new' : 'repeated' });
       if (known === 'new') keptAtMs.set(notification, startedAtMs);
       return known;
     },

@@ -90,7 +90,7 @@ export function createLateOutcomes(deps: {
         WHERE ${withoutVerdict} AND j.completed_at > clock_timestamp() - interval '1 day'
           AND EXISTS (SELECT FROM provider_call c
             LEFT JOIN late_outcome o ON o.job_id = c.job_id AND o.call_index = c.call_index
-            WHERE c.job_id = j.id AND c.state IN ('begun', 'accepted')
+            WHERE c.job_id = j.id AND c.state IN ('begun', 'accepted', 'unknown')
               AND (c.operation IS NOT NULL OR EXISTS (SELECT FROM notification n
                 WHERE n.job_id = c.job_id AND n.call_index = c.call_index))
               AND (o.job_id IS NULL OR o.verdict = 'pending' AND o.next_look_at < clock_timestamp()))

@@ -50,7 +50,7 @@ export function createProviderPauses(
         SELECT provider, actor, reason, paused_at AS "pausedAtMs" FROM provider_pause`);
       const counts = await pool.any(sql.type(countRow)`
         SELECT c.provider, count(*) FILTER (WHERE c.state = 'waiting') AS waiting,
-          count(*) FILTER (WHERE c.state IN ('begun', 'accepted')) AS open
+          count(*) FILTER (WHERE c.state IN ('begun', 'accepted', 'unknown')) AS open
         FROM reservation r JOIN provider_call c ON c.job_id = r.id
         WHERE r.state = 'reserved' GROUP BY c.provider`);
       return providers.map((provider) => {

@@ -53,12 +53,8 @@ export interface StuckJobs {
   list: (listing: StuckListing) => Promise<StuckLine[]>;
 }
 
-/** See `StuckJobs`; `workflowIdOf` is that of workflows/contract.ts. */
-export function createStuckJobs(deps: {
-  pool: DatabasePool;
-  client: Client;
-  workflowIdOf: (jobId: string) => string;
-}): StuckJobs {
+/** See `StuckJobs`. */
+export function createStuckJobs(deps: { pool: DatabasePool; client: Client }): StuckJobs {
   return {
     async list({ organizationId, olderThanMs, limit }) {
       const of = organizationId ?? null;
@@ -84,9 +80,7 @@ export function createStuckJobs(deps: {
       return Promise.all(
         rows.map(async (row) => {
           const owner =
-            row.kind === 'studio'
-              ? await workflowOf(deps.client, deps.workflowIdOf(row.id)).catch(() => null)
-              : null;
+            row.kind === 'studio' ? await workflowOf(deps.client, row.id).catch(() => null) : null;
           return { ...row, owner, reasons: reasonsOf(row, owner, Date.now()) };
         }),
       );
@@ -121,26 +115,26 @@ function reasonsOf(work: OpenWork, owner: JobWorkflow | null, nowMs: number): st
 }
 
 function callReason(call: OpenCall, verifying: boolean, ago: (timeMs: number) => string): string {
-  const { index, provider, operationId } = call;
+  const { provider, operationId } = call;
+  const number = call.index + 1;
   const named = operationId === null ? '' : ` (${operationId})`;
   switch (call.state) {
     case 'waiting':
       return call.paused
-        ? `call ${index} waits: ${provider} was paused ${ago(call.paused.sinceMs)} by ${call.paused.actor}: ${call.paused.reason}`
-        : `call ${index} waits: ${provider} was paused and has been resumed`;
+        ? `call ${number} waits: ${provider} was paused ${ago(call.paused.sinceMs)} by ${call.paused.actor}: ${call.paused.reason}`
+        : `call ${number} waits: ${provider} was paused and has been resumed`;
     case 'begun':
-      return verifying
-        ? `call ${index}, outcome unknown: ${provider} never answered the submit of ${ago(call.sinceMs)}`
-        : `call ${index}: its submit to ${provider} began ${ago(call.sinceMs)}`;
+      return `call ${number}: its submit to ${provider} began ${ago(call.sinceMs)}`;
+    case 'unknown':
+      return `call ${number}, outcome unknown: ${provider} never answered the submit of ${ago(call.sinceMs)}`;
     case 'refused':
-      return `call ${index} was refused by ${provider} ${ago(call.updatedAtMs)} and is tried again`;
+      return `call ${number} was refused by ${provider} ${ago(call.updatedAtMs)} and is tried again`;
     case 'accepted':
       return verifying
-        ? `call ${index}, outcome unknown: ${provider}${named} gave no verdict; last asked ${ago(call.updatedAtMs)}`
-        : `call ${index} waits for ${provider}${named}, submitted ${ago(call.sinceMs)}`;
+        ? `call ${number}, outcome unknown: ${provider}${named} gave no verdict; last asked ${ago(call.updatedAtMs)}`
+        : `call ${number} waits for ${provider}${named}, submitted ${ago(call.sinceMs)}`;
     case 'answered':
-    case 'unknown':
-      return `call ${index}: ${call.state}`;
+      return `call ${number}: ${call.state}`;
     default:
       return call.state satisfies never;
   }

@@ -10,7 +10,7 @@ import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import sharp from 'sharp';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
-import type { OutputSpec, StoredArtifact } from '../../studio/job-plan.ts';
+import type { OutputSpec, StoredArtifact } from '../../jobs/job-plan.ts';
 import { ProviderFailure, type ProviderOutput } from '../providers/provider.ts';
 import { pixelsMax, probeMedia } from './probe.ts';
 import { contentTypeOf, type Storage } from './storage.ts';

@@ -2,7 +2,7 @@
 import { open, readFile } from 'node:fs/promises';
 import { ALL_FORMATS, FilePathSource, Input } from 'mediabunny';
 import sharp from 'sharp';
-import type { OutputSpec } from '../../studio/job-plan.ts';
+import type { OutputSpec } from '../../jobs/job-plan.ts';
 import { ProviderFailure } from '../providers/provider.ts';
 import { sniff, sniffBytes } from './media-types.ts';
 

@@ -1,5 +1,12 @@
 /** Sets deliveries going: when one is asked for again, and for those that nobody seems to make. */
 import type { Client } from '@temporalio/client';
+import {
+  deliverNow,
+  deliveryIdOf,
+  studioTaskQueue,
+  webhookDeliveryType,
+  webhookTaskQueue,
+} from '../../jobs/contract.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { WebhookName, Webhooks } from './webhooks.ts';
 
@@ -7,13 +14,7 @@ interface RelayDeps {
   client: Client;
   webhooks: Webhooks;
   logger: Logger;
-  /** Names of the delivery workflow (workflows/contract.ts). */
-  workflowType: string;
-  workflowIdOf: (jobId: string) => string;
-  signalName: string;
-  /** Where the workflow runs, and where its attempts are made. */
-  taskQueue: string;
-  attemptTaskQueue: string;
+  taskQueuePrefix: string;
 }
 
 /** See the file's head. */
@@ -32,16 +33,16 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
 
   function optionsOf(name: WebhookName) {
     return {
-      workflowId: deps.workflowIdOf(name.jobId),
-      taskQueue: deps.taskQueue,
-      args: [{ ...name, taskQueue: deps.attemptTaskQueue }],
+      workflowId: deliveryIdOf(name.jobId),
+      taskQueue: studioTaskQueue(deps.taskQueuePrefix),
+      args: [{ ...name, taskQueue: webhookTaskQueue(deps.taskQueuePrefix) }],
       staticSummary: `webhook of ${name.jobId}`,
     };
   }
 
   async function resumeOne(name: WebhookName): Promise<void> {
     await client.withDeadline(Date.now() + startTimeoutMs, () =>
-      client.workflow.start(deps.workflowType, {
+      client.workflow.start(webhookDeliveryType, {
         ...optionsOf(name),
         workflowIdConflictPolicy: 'USE_EXISTING',
       }),
@@ -55,9 +56,9 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
       await webhooks.renew(name.jobId);
       try {
         await client.withDeadline(Date.now() + startTimeoutMs, () =>
-          client.workflow.signalWithStart(deps.workflowType, {
+          client.workflow.signalWithStart(webhookDeliveryType, {
             ...optionsOf(name),
-            signal: deps.signalName,
+            signal: deliverNow,
           }),
         );
       } catch (error) {

@@ -5,14 +5,13 @@
 import type Router from '@koa/router';
 import { NotificationRefused, type Provider } from '../../activities/providers/provider.ts';
 import type { NotificationUrls } from '../../activities/providers/notification-url.ts';
-import type { CallEars } from '../../activities/call-ears.ts';
 import type { NotificationRelay } from '../../activities/notification-relay.ts';
 import type { Inbox } from '../../activities/notifications.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import { correlate } from '../../platform/correlation.ts';
 import type { Logger } from '../../platform/logger.ts';
-import { workflowIdOf } from '../../workflows/contract.ts';
+import { workflowIdOf } from '../../jobs/contract.ts';
 import type { RequestState } from '../context.ts';
 import { readBody } from '../middleware/body.ts';
 
@@ -20,7 +19,6 @@ interface HookRoutesDeps {
   providers: Map<string, Provider>;
   urls: NotificationUrls;
   inbox: Inbox;
-  ears: CallEars;
   relay: NotificationRelay;
   logger: Logger;
 }
@@ -50,9 +48,7 @@ export function addHookRoutes(router: Router<RequestState>, deps: HookRoutesDeps
       throw new GatewayError('Unauthorized');
     }
     const notification = { ...address, operationId };
-    // Before it is kept: should this process die in between, the provider sends it again.
-    const taken = await deps.ears.offer(address);
-    const known = await deps.inbox.keep(notification, taken);
+    const known = await deps.inbox.keep(notification);
     ctx.status = 200;
     ctx.body = { received: true };
     if (known === 'new') await deps.relay.deliver(notification);

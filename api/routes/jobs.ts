@@ -7,7 +7,7 @@ import type { JobReads, JobRecord } from '../../activities/job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import { correlate } from '../../platform/correlation.ts';
-import { workflowIdOf } from '../../workflows/contract.ts';
+import { workflowIdOf } from '../../jobs/contract.ts';
 import type { Context, RequestState } from '../context.ts';
 import { authorize, refuseViewer } from '../middleware/authenticate.ts';
 import { parseWith } from '../middleware/body.ts';

@@ -12,14 +12,13 @@ import {
 import type { JobNews } from '../../activities/job-news.ts';
 import type { JobReads, JobRecord } from '../../activities/job-reads.ts';
 import type { ForeseenRefusals } from '../../activities/ledger/foreseen-refusals.ts';
-import type { Refusal } from '../../activities/ledger/ledger.ts';
-import { publicBaseUrl } from '../../activities/services.ts';
+import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { createTurns } from '../../platform/turns.ts';
-import type { JobPlan } from '../../studio/job-plan.ts';
-import { studioTaskQueue, workflowIdOf, type JobOutcome } from '../../workflows/contract.ts';
+import type { JobPlan } from '../../jobs/job-plan.ts';
+import { studioTaskQueue, workflowIdOf, type JobOutcome } from '../../jobs/contract.ts';
 import { hear, type Hearing } from './hearing.ts';
 import { describeJob } from './job-description.ts';
 import { throwRefusal } from './refusals.ts';
@@ -190,7 +189,7 @@ async function start(deps: AdmissionDeps, plan: JobPlan): Promise<{ eager: boole
         requestEagerStart: deps.eager,
         workflowIdReusePolicy: 'REJECT_DUPLICATE',
         workflowIdConflictPolicy: 'USE_EXISTING',
-        ...describeJob(plan, publicBaseUrl(deps.config)),
+        ...describeJob(plan),
         priority: { fairnessKey: plan.organizationId },
       }),
     );

@@ -2,7 +2,7 @@
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import type { JobRecord } from '../../activities/job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { workflowIdOf } from '../../workflows/contract.ts';
+import { workflowIdOf } from '../../jobs/contract.ts';
 import type { Admission } from './admission.ts';
 
 /**

@@ -1,8 +1,8 @@
 /** How a job shows in Temporal: search attributes, one line for the list, a page for the operator. */
 import type { SearchAttributePair } from '@temporalio/common';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import type { JobPlan } from '../../studio/job-plan.ts';
-import { searchAttributes } from '../../workflows/contract.ts';
+import type { JobPlan } from '../../jobs/job-plan.ts';
+import { searchAttributes } from '../../jobs/contract.ts';
 
 /** Start options that describe a job. Nothing of the request is among them: it may be private. */
 export interface JobDescription {
@@ -11,12 +11,12 @@ export interface JobDescription {
   staticDetails: string;
 }
 
-/** Describes a job; `baseUrl` is where the gateway is reached. */
-export function describeJob(plan: JobPlan, baseUrl: string): JobDescription {
+/** Describes a job. */
+export function describeJob(plan: JobPlan): JobDescription {
   return {
     typedSearchAttributes: attributesOf(plan),
     staticSummary: summaryOf(plan),
-    staticDetails: detailsOf(plan, baseUrl),
+    staticDetails: detailsOf(plan),
   };
 }
 
@@ -39,16 +39,13 @@ function summaryOf(plan: JobPlan): string {
 }
 
 /** Markdown. */
-function detailsOf(plan: JobPlan, baseUrl: string): string {
-  const job = `${baseUrl}/api/v1/studio/jobs/${plan.jobId}`;
+function detailsOf(plan: JobPlan): string {
   const calls = plan.calls.map((call) => {
     const routes = call.routes.map(({ provider, operation }) => `${provider} \`${operation}\``);
     const price = creditsFromMicro(call.unitPriceMicro * call.quantity);
-    return `- call ${call.index}: ${routes.join(', else ')}, ${price} credits`;
+    return `- call ${call.index + 1}: ${routes.join(', else ')}, ${price} credits`;
   });
   return [
-    `[job and result](${job}) · [as operators see it](${baseUrl}/api/admin/v1/jobs/${plan.jobId})`,
-    '',
     `organization \`${plan.organizationId}\` · key \`${plan.keyId}\` · request \`${plan.requestId}\``,
     '',
     `reserves ${creditsFromMicro(plan.priceMicro)} credits · deadline ${plan.deadlineAt}`,

@@ -6,8 +6,8 @@ import { microFromCredits } from '../../domain/credits.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Capability, DraftCall, DraftPlan } from '../../studio/capability.ts';
-import type { JobPlan, PlannedCall } from '../../studio/job-plan.ts';
-import { providerTaskQueue, webhookTaskQueue } from '../../workflows/contract.ts';
+import { planVersion, type JobPlan, type PlannedCall } from '../../jobs/job-plan.ts';
+import { providerTaskQueue, webhookTaskQueue } from '../../jobs/contract.ts';
 import type { Caller } from '../identity/access.ts';
 
 /** A request that is about to become a job. */
@@ -24,6 +24,7 @@ export interface Planned {
 
 /** Completes a draft. */
 export function completePlan(config: Config, planned: Planned): JobPlan {
+  const deadlineMs = deadlineOf(config, planned.capability.medium);
   const calls = planned.draft.calls.map((call, index): PlannedCall => ({
     index,
     meter: call.meter ?? 'artifact',
@@ -31,6 +32,7 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     unitPriceMicro: microFromCredits(usdOf(call) / config.USD_PER_CREDIT),
     output: call.output,
     required: call.required,
+    firstCheckMs: Math.min(firstCheckOf(call, deadlineMs), config.FIRST_CHECK_MAX_MS),
     inputFrom: call.inputFrom ?? null,
     routes: call.routes
       .filter((route) => isConfigured(config, route.provider))
@@ -40,8 +42,8 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
         taskQueue: providerTaskQueue(config.TASK_QUEUE_PREFIX, route.provider),
       })),
   }));
-  const deadlineMs = deadlineOf(config, planned.capability.medium);
   return {
+    planVersion,
     jobId: planned.jobId,
     organizationId: planned.caller.organizationId,
     keyId: planned.caller.keyId,
@@ -52,13 +54,9 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     request: planned.request,
     calls,
     assembly: planned.draft.assembly ?? null,
-    dispatch: config.CALL_DISPATCH,
-    // A film takes minutes: waiting a second for it would only hold a place.
-    lingerMs: planned.capability.medium === 'video' ? 0 : config.SUBMIT_LINGER_MS,
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
     deadlineMs,
     webhook: planned.tells ? { taskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX) } : null,
-    checkIntervalMs: config.CHECK_INTERVAL_MS,
     outcomeWaitMs: config.OUTCOME_WAIT_MS,
     reservationTtlMs: config.RESERVATION_TTL_MS,
   };
@@ -67,6 +65,15 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
 function usdOf({ unitPriceUsd }: DraftCall): number {
   assert(typeof unitPriceUsd === 'number', 'prices are measured before a plan is completed');
   return unitPriceUsd;
+}
+
+/** A provider that is quick as a rule is still given this long to notify. */
+const firstCheckMinMs = 20_000;
+
+/** Well after the provider notifies as a rule: a check costs as much as a notification. */
+function firstCheckOf({ typicalSeconds }: DraftCall, deadlineMs: number): number {
+  if (typicalSeconds === undefined) return deadlineMs / 4;
+  return Math.max(firstCheckMinMs, 3 * typicalSeconds * 1000);
 }
 
 /** How long work of this kind may take before it is given up. */

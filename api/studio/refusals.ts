@@ -1,5 +1,5 @@
 /** The ledger's refusals as answers: 402 with what is missing, 429 with when it ends (spec §7). */
-import type { Refusal } from '../../activities/ledger/ledger.ts';
+import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
 

@@ -13,12 +13,11 @@ import type { Ledger } from '../../activities/ledger/ledger.ts';
 import type { CallFinding, CallLooks } from '../../activities/oversight/call-looks.ts';
 import { ownerOf } from '../../activities/job-owner.ts';
 import { releaseLostJob } from '../../activities/lost-jobs.ts';
-import { publicBaseUrl } from '../../activities/services.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
-import type { JobPlan } from '../../studio/job-plan.ts';
+import type { JobPlan } from '../../jobs/job-plan.ts';
 import { findCapability } from '../../studio/registry.ts';
-import { studioTaskQueue, workflowIdOf } from '../../workflows/contract.ts';
+import { studioTaskQueue, workflowIdOf } from '../../jobs/contract.ts';
 import { describeJob } from './job-description.ts';
 import { completePlan } from './planner.ts';
 
@@ -56,7 +55,7 @@ const final = new Set(['not_sent', 'failed', 'canceled']);
 export function createResettle(deps: ResettleDeps): Resettle {
   return async (job, release) => {
     if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
-    const owner = await ownerOf(deps.client, workflowIdOf(job.id));
+    const owner = await ownerOf(deps.client, job.id);
     if (owner === 'running') throw new GatewayError('JOB_RUNNING');
     const findings = await deps.looks.look(job.id);
     if (findings.every(({ verdict }) => final.has(verdict))) {
@@ -129,6 +128,6 @@ async function takeUp({ client, config }: ResettleDeps, plan: JobPlan): Promise<
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
     workflowIdConflictPolicy: 'USE_EXISTING',
     priority: { fairnessKey: plan.organizationId },
-    ...describeJob(plan, publicBaseUrl(config)),
+    ...describeJob(plan),
   });
 }

@@ -16,20 +16,13 @@ export const providerVariables = {
   ELEVENLABS_BASE_URL: z.url().default('https://api.elevenlabs.io'),
   /** Calls at the same time per worker process; the provider's plan allows few in all. */
   ELEVENLABS_CONCURRENCY: count(1, 2000).default(5),
-  /**
-   * How a call reaches its provider's code: `auto` sends a call that is quickly sent from the workflow
-   * task while the provider has room, all others on the provider's queue; `queued` uses the queue only.
-   */
-  CALL_DISPATCH: z.enum(['auto', 'queued']).default('auto'),
-  /**
-   * How long a submit stays to hear the end of a quick call, at most. Beyond it the workflow waits, and
-   * a cancel is heard; 0 = always.
-   */
-  SUBMIT_LINGER_MS: count(0, 5000).default(1000),
   /** Origins that the outbound guard admits although their address is private (sandbox, tests). */
   ALLOW_PRIVATE_NETWORK_ORIGINS: originList,
-  /** First wait before the workflow asks the provider itself; grows with every check. */
-  CHECK_INTERVAL_MS: count(50, 600_000).default(5000),
+  /**
+   * The longest wait before a provider that has not notified is first asked; by default three times as
+   * long as the model takes as a rule. Short where notifications cannot reach this gateway.
+   */
+  FIRST_CHECK_MAX_MS: count(50, 3_600_000).default(3_600_000),
   /** How long work may take before the job is given up, by medium. */
   IMAGE_DEADLINE_MS: count(1000, 86_400_000).default(600_000),
   VIDEO_DEADLINE_MS: count(1000, 86_400_000).default(3_600_000),

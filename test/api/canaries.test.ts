@@ -50,7 +50,7 @@ beforeAll(async () => {
       // Off: what Temporal keeps must be harmless without it.
       PAYLOAD_ENCRYPTION: 'false',
       PUBLIC_BASE_URL: base,
-      CHECK_INTERVAL_MS: '300',
+      FIRST_CHECK_MAX_MS: '300',
       OUTCOME_WAIT_MS: '1500',
       // Providers with keys of their own that nobody answers for: their chats fail.
       OPENAI_BASE_URL: 'http://127.0.0.1:9/v1',

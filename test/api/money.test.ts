@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { searchAttributes } from '../../workflows/contract.ts';
+import { searchAttributes } from '../../jobs/contract.ts';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
 
 let gateway: TestGateway;

@@ -42,8 +42,7 @@ beforeAll(async () => {
     env: {
       FAL_JWKS_URL: `http://127.0.0.1:${port}/jwks.json`,
       // The history holds still unless a notification moves it.
-      CHECK_INTERVAL_MS: '600000',
-      SUBMIT_LINGER_MS: '0',
+      FIRST_CHECK_MAX_MS: '600000',
     },
   });
   [jobId, path] = await waitingJob();

@@ -75,13 +75,13 @@ function operatorsOf(gateway: TestGateway) {
   };
 }
 
-describe.each(['auto', 'queued'] as const)('a paused provider, calls dispatched %s,', (way) => {
+describe('a paused provider', () => {
   let gateway: TestGateway;
   let operators: ReturnType<typeof operatorsOf>;
   beforeAll(async () => {
     gateway = await startGateway({
       latencyMs: 20,
-      env: { CALL_DISPATCH: way, IMAGE_DEADLINE_MS: '20000' },
+      env: { IMAGE_DEADLINE_MS: '20000' },
     });
     operators = operatorsOf(gateway);
   });
@@ -101,14 +101,14 @@ describe.each(['auto', 'queued'] as const)('a paused provider, calls dispatched 
     const stuck = await operators.read('/stuck?olderThanSeconds=0');
     expect(stuck.data.map(({ reasons }) => reasons)).toEqual(
       jobs.map(() => [
-        expect.stringMatching(/^call 0 waits: fal was paused .* by olga: ticket 9$/),
+        expect.stringMatching(/^call 1 waits: fal was paused .* by olga: ticket 9$/),
       ]),
     );
     const shown = await gateway.api.client.workflow
       .getHandle(jobs[0] ?? '')
       .query<{ currentDetails: string }>('__temporal_workflow_metadata');
     expect(shown.currentDetails).toContain('3.9 credits reserved');
-    expect(shown.currentDetails).toContain('call 0: waiting: the provider is paused');
+    expect(shown.currentDetails).toContain('call 1: waiting: the provider is paused');
     const [fal] = (await operators.read('/providers')).data;
     expect(fal).toMatchObject({ provider: 'fal', waiting: 2, paused: by });
     for (const jobId of jobs) expect(await gateway.sandbox.submits({ jobId })).toEqual([]);
@@ -163,9 +163,8 @@ describe('a job', () => {
     gateway = await startGateway({
       latencyMs: 20,
       env: {
-        CHECK_INTERVAL_MS: '30000',
+        FIRST_CHECK_MAX_MS: '30000',
         IMAGE_DEADLINE_MS: '60000',
-        SUBMIT_LINGER_MS: '0',
         OUTCOME_WAIT_MS: '1500',
       },
     });
@@ -200,7 +199,7 @@ describe('a job', () => {
     const [line] = (await operators.read('/stuck?olderThanSeconds=0')).data;
     expect(line?.reasons).toEqual([
       'workflow ended (TERMINATED) without settling',
-      expect.stringMatching(/^call 0 waits for fal \(.+\), submitted \d+ s ago$/),
+      expect.stringMatching(/^call 1 waits for fal \(.+\), submitted \d+ s ago$/),
     ]);
     const racing = await Promise.all(
       Array.from({ length: 5 }, () => operators.write(`/jobs/${jobId}/resettle`)),
@@ -282,7 +281,7 @@ describe('an outcome that becomes known too late', () => {
   beforeAll(async () => {
     gateway = await startGateway({
       latencyMs: 20,
-      env: { IMAGE_DEADLINE_MS: '1000', OUTCOME_WAIT_MS: '1000', CHECK_INTERVAL_MS: '300' },
+      env: { IMAGE_DEADLINE_MS: '1000', OUTCOME_WAIT_MS: '1000', FIRST_CHECK_MAX_MS: '300' },
     });
     operators = operatorsOf(gateway);
   });

@@ -3,7 +3,7 @@ import { startGateway, type TestGateway } from '../harness/gateway.ts';
 
 let gateway: TestGateway;
 beforeAll(async () => {
-  gateway = await startGateway({ env: { CHECK_INTERVAL_MS: '1500' } });
+  gateway = await startGateway({ env: { FIRST_CHECK_MAX_MS: '1500' } });
 });
 afterEach(() => gateway.expectSettled());
 afterAll(() => gateway.close());

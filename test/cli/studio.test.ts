@@ -236,7 +236,7 @@ describe('studio admin', () => {
         admin(['reverify', jobId, ...why]),
         admin(['renotify', jobId, ...why]),
       ]);
-    expect(stuck.stdout).toMatch(/job_.* call 0 waits: fal was paused .* by olga: ticket 7$/m);
+    expect(stuck.stdout).toMatch(/job_.* call 1 waits: fal was paused .* by olga: ticket 7$/m);
     expect(providers.stdout).toMatch(/^fal +.* by olga: ticket 7 +1 +0$/m);
     expect([unknown, notifications, processes].map(({ stdout }) => stdout)).toEqual(
       Array.from({ length: 3 }, () => '(none)\n'),

@@ -319,7 +319,7 @@ function environment(parts: Parts): Record<string, string> {
     ELEVENLABS_BASE_URL: `${parts.sandbox.url}/elevenlabs`,
     RATE_LIMIT_PER_MINUTE: '100000',
     POLL_RATE_LIMIT_PER_MINUTE: '100000',
-    CHECK_INTERVAL_MS: '1000',
+    FIRST_CHECK_MAX_MS: '1000',
     OUTCOME_WAIT_MS: '4000',
     LOG_LEVEL: 'silent',
   };

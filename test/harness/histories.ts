@@ -1,9 +1,9 @@
 /**
- * Recorded histories: one per workflow type and way to end, kept in test/histories/. They are replayed
+ * Recorded histories: one per shape that a workflow's history can have, kept in test/histories/. They are replayed
  * against the code of today; `npm run record-histories` makes them anew, which is a decision: a history
  * that no longer replays is a job in production that no longer runs.
  */
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import type { WorkflowHandle } from '@temporalio/client';
 import { scrubbedIdOf, scrubHistory } from '../../worker/replay/scrub.ts';
@@ -33,13 +33,39 @@ export async function readHistories(): Promise<RecordedHistory[]> {
   );
 }
 
-/** Writes down the run of a workflow that has ended. */
-export async function recordHistory(name: string, handle: WorkflowHandle): Promise<void> {
-  const history = await handle.fetchHistory();
-  const json = scrubHistory(JSON.parse(historyToJSON(history)));
-  const workflowId = scrubbedIdOf(json);
-  await writeFile(
-    new URL(`${name}.json`, directory),
-    `${JSON.stringify({ workflowId, history: json }, null, 1)}\n`,
-  );
+/** What a worker must do again to replay a history: its events and their names, without workflow tasks. */
+export function shapeOf({ events }: History): string {
+  return (events ?? [])
+    .flatMap((event) => {
+      const [name = ''] = Object.entries(event)
+        .filter(([field, value]) => field.endsWith('EventAttributes') && value)
+        .map(([field]) => field.replace('EventAttributes', ''));
+      if (name.startsWith('workflowTask') || name.startsWith('workflowExecutionStarted')) return [];
+      const local = event.markerRecordedEventAttributes?.details?.['data']?.payloads?.[0]?.data;
+      const what =
+        event.activityTaskScheduledEventAttributes?.activityType?.name ??
+        event.workflowExecutionSignaledEventAttributes?.signalName ??
+        (local
+          ? (JSON.parse(Buffer.from(local).toString()) as { activity_type: string }).activity_type
+          : '');
+      return [`${name} ${what}`];
+    })
+    .join('\n');
+}
+
+/** Writes runs of workflows that have ended down: of those with the same shape, the first. */
+export async function recordHistories(
+  runs: readonly { name: string; handle: WorkflowHandle }[],
+): Promise<void> {
+  for (const file of await readdir(directory)) await rm(new URL(file, directory));
+  const shapes = new Set<string>();
+  for (const { name, handle } of runs) {
+    const history = await handle.fetchHistory();
+    const shape = shapeOf(history);
+    if (shapes.has(shape)) continue;
+    shapes.add(shape);
+    const json = scrubHistory(JSON.parse(historyToJSON(history)));
+    const content = { workflowId: scrubbedIdOf(json), history: json };
+    await writeFile(new URL(`${name}.json`, directory), `${JSON.stringify(content, null, 1)}\n`);
+  }
 }

@@ -5,11 +5,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createLogger } from '../../platform/logger.ts';
 import { connectTemporal } from '../../platform/temporal.ts';
 import { startStudioWorkers, type StudioWorkers } from '../../worker/studio-worker.ts';
-import { lookNowSignalName } from '../../workflows/contract.ts';
+import { checkNow } from '../../jobs/contract.ts';
 import { bundleChanged, type SourceChange } from '../harness/changed-workflows.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 
 const namespace = 'default';
+/** `ROUTING_CONFIG_UPDATE_STATE_COMPLETED` of temporal.api.enums.v1. */
+const routingCompleted = 2;
 let gateway: TestGateway;
 const connections: NativeConnection[] = [];
 /** As every process has one of its own. */
@@ -64,8 +66,8 @@ async function expectPaidOnce(jobs: string[]): Promise<void> {
 const moreSteps = (guard: string): SourceChange[] => [
   {
     file: 'studio-job.ts',
-    from: '    if (!settled) outputs = await assemble(plan,',
-    to: `    if (${guard}) await settlement.markVerifying(plan.jobId);\n    if (!settled) outputs = await assemble(plan,`,
+    from: '    outputs = await assemble(job,',
+    to: `    if (${guard}) await run(job, { verb: 'markVerifying', summary: 'more' }, (activities) => activities.markVerifying(plan.jobId));\n    outputs = await assemble(job,`,
   },
   { file: 'studio-job.ts', from: '  ApplicationFailure,', to: '  ApplicationFailure,\n  patched,' },
 ];
@@ -76,7 +78,7 @@ describe('a deploy of a changed job body', () => {
       worker: false,
       latencyMs: 20,
       // Jobs stand still until the test has their webhooks sent, however long a deploy takes.
-      env: { SUBMIT_LINGER_MS: '0', CHECK_INTERVAL_MS: '60000' },
+      env: { FIRST_CHECK_MAX_MS: '60000' },
     });
   });
   afterAll(async () => {
@@ -125,6 +127,17 @@ describe('a deploy of a changed job body', () => {
             ),
         )
         .toBe('current');
+      // Until every partition of the queue has heard of it, tasks still go to the version before.
+      await expect
+        .poll(async () => {
+          const { workerDeploymentInfo } =
+            await connection.workflowService.describeWorkerDeployment({
+              namespace,
+              deploymentName,
+            });
+          return workerDeploymentInfo?.routingConfigUpdateState;
+        })
+        .toBe(routingCompleted);
     };
     await deploy('A', []);
     const before = await Promise.all(
@@ -148,7 +161,7 @@ describe('a deploy of a changed job body', () => {
 describe('a job that is reset', () => {
   // A queue that once had a current version serves no unversioned workers: this one never had.
   beforeAll(async () => {
-    gateway = await startGateway({ latencyMs: 20, env: { SUBMIT_LINGER_MS: '0' } });
+    gateway = await startGateway({ latencyMs: 20 });
   });
   afterAll(() => gateway.close());
 
@@ -169,7 +182,7 @@ describe('a job that is reset', () => {
       });
       const handle = workflow.getHandle(jobId, runId);
       // A run that waits for a provider would ask only in a minute.
-      await handle.signal(lookNowSignalName).catch(() => {});
+      await handle.signal(checkNow).catch(() => {});
       await handle.result().catch(() => {});
     }
     return tasks.length;

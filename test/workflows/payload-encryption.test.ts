@@ -27,7 +27,7 @@ beforeAll(async () => {
     env: {
       PAYLOAD_KEYS: `${old},${young}`,
       TEMPORAL_UI_ORIGINS: uiOrigin,
-      CHECK_INTERVAL_MS: '300',
+      FIRST_CHECK_MAX_MS: '300',
       IMAGE_DEADLINE_MS: '20000',
     },
   });

@@ -77,7 +77,7 @@ describe('the command', () => {
             : inner,
         );
       const privateWords = [workflowId, gateway.caller.organizationId, gateway.caller.keyId];
-      for (const word of [...privateWords, 'garden', '127.0.0.1:', `${process.pid}@`]) {
+      for (const word of [...privateWords, 'garden', `${process.pid}@`]) {
         expect(words(json)).toContain(word);
         expect(words(scrubbed)).not.toContain(word);
       }
@@ -92,6 +92,9 @@ describe('the command', () => {
   });
 });
 
+const planted = `await run(job, { verb: 'markVerifying', summary: 'planted' }, (activities) =>
+  activities.markVerifying(plan.jobId));`;
+
 describe('a change of the job body', () => {
   beforeAll(() => installRuntime(createLogger('replay', 'silent')));
   const before = (line: string, more: string): SourceChange => ({
@@ -103,25 +106,22 @@ describe('a change of the job body', () => {
   it.each([
     [
       'that comes before the reservation',
-      before(
-        '    const begun = await begin(plan);',
-        '    await settlement.markVerifying(plan.jobId);',
-      ),
-      { expected: 'local activity reserveJob', got: 'local activity markVerifying' },
+      before('    const admitted = await run(', planted),
+      { expected: 'local activity reserve', got: 'local activity markVerifying' },
     ],
     [
       'that comes before the charge',
-      before(`  progress.show(null, 'charging');`, '  await settlement.markVerifying(plan.jobId);'),
-      { expected: 'local activity settleJob', got: 'local activity markVerifying' },
+      before('  return finish(job, await charge(job, outputs));', planted),
+      { expected: 'local activity charge', got: 'local activity markVerifying' },
     ],
     [
       'that throws',
-      before(`  progress.show(null, 'charging');`, `  throw new TypeError('planted');`),
-      { expected: 'local activity settleJob', got: 'nothing', message: 'planted' },
+      before('  return finish(job, await charge(', `  throw new TypeError('planted');`),
+      { expected: 'local activity charge', got: 'nothing', message: 'planted' },
     ],
   ])('%s does not replay, and the place is named', async (_name, change, wanted) => {
     const bundle = await bundleChanged([change], [recorderPath]);
-    const run = (await readHistories()).find(({ name }) => name === 'dialogueGenerate.completed');
+    const run = (await readHistories()).find(({ name }) => name === 'imageGenerate.completed');
     if (!run) throw new Error('the history is recorded');
     expect(await replays(bundle, run)).toBe(false);
     const found = await explain(bundle, run);

@@ -5,14 +5,13 @@ import type { Client } from '@temporalio/client';
 import type { JobOversight, OverseenJob } from '../../../activities/job-oversight.ts';
 import type { NotificationRelay } from '../../../activities/notification-relay.ts';
 import type { Inbox, KeptNotification } from '../../../activities/notifications.ts';
-import { tell, workflowOf } from '../../../activities/job-owner.ts';
+import { askToCheck, workflowOf } from '../../../activities/job-owner.ts';
 import type { LateOutcomes, UnknownOutcome } from '../../../activities/oversight/late-outcomes.ts';
 import type { StuckJobs, StuckLine } from '../../../activities/oversight/stuck-jobs.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/iso-time.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
-import { lookNowSignalName, workflowIdOf } from '../../../workflows/contract.ts';
 import type { Context, RequestState } from '../../context.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
@@ -73,10 +72,9 @@ export function addOutcomeRoutes(router: Router<RequestState>, deps: OutcomeRout
     const job = await find(ctx);
     await record(ctx, job, { ...by, action: 'job.reverified' });
     const findings = await deps.outcomes.examine(job.id, 'operator');
-    const told =
-      job.status === 'queued' && (await tell(deps.client, workflowIdOf(job.id), lookNowSignalName));
+    const told = job.status === 'queued' && (await askToCheck(deps.client, job.id));
     const now = await find(ctx);
-    const workflow = await workflowOf(deps.client, workflowIdOf(job.id));
+    const workflow = await workflowOf(deps.client, job.id);
     ctx.body = { success: true, data: { ...stateOf(now), workflow, workflowTold: told, findings } };
   });
 

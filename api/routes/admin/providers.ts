@@ -1,7 +1,7 @@
 /** Operators: providers, paused and resumed. */
 import type Router from '@koa/router';
 import type { Client } from '@temporalio/client';
-import { tell } from '../../../activities/job-owner.ts';
+import { askToCheck } from '../../../activities/job-owner.ts';
 import {
   pauseProvider,
   resumeProvider,
@@ -12,7 +12,6 @@ import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/iso-time.ts';
 import type { DatabasePool } from '../../../platform/database.ts';
 import type { Logger } from '../../../platform/logger.ts';
-import { lookNowSignalName, workflowIdOf } from '../../../workflows/contract.ts';
 import type { RequestState } from '../../context.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { parseBody } from '../../middleware/body.ts';
@@ -87,7 +86,7 @@ async function wake({ client, logger }: ProviderRoutesDeps, jobIds: string[]): P
     // So many at once, then the next.
     await Promise.all(
       some.map((jobId) =>
-        tell(client, workflowIdOf(jobId), lookNowSignalName).catch((error: unknown) => {
+        askToCheck(client, jobId).catch((error: unknown) => {
           logger.warn({ error, jobId }, 'provider.resume_not_told');
         }),
       ),

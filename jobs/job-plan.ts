@@ -44,12 +44,18 @@ export interface PlannedCall {
   unitPriceMicro: number;
   /** Without this call's result the others are worth nothing: its failure fails the job. */
   required: boolean;
+  /** Milliseconds before the provider is first asked how far it is, when it has not notified. */
+  firstCheckMs: number;
   /** The call works on the first artifact of an earlier call, named in this field of its input. */
   inputFrom: { callIndex: number; field: string } | null;
 }
 
+/** The version of the plan's shape that this code makes and runs. */
+export const planVersion = 1;
+
 /** A complete Studio job. */
 export interface JobPlan {
+  planVersion: number;
   jobId: string;
   organizationId: string;
   keyId: string;
@@ -64,19 +70,11 @@ export interface JobPlan {
   calls: PlannedCall[];
   /** What is made of the calls' artifacts before the charge; its result is one more output. */
   assembly: 'concat_audio' | null;
-  /**
-   * `queued`: calls run on the provider's task queue. `auto`: a provider that queues work itself is asked
-   * once from the workflow task if it has room; whatever takes longer goes to the task queue.
-   */
-  dispatch: 'queued' | 'auto';
-  /** Milliseconds that a submit stays to hear the end of a quick call; 0: the workflow waits at once. */
-  lingerMs: number;
   /** ISO 8601; after it the job is canceled at the provider and its verdict awaited. */
   deadlineAt: string;
   deadlineMs: number;
   /** The caller is told of the end, by attempts on this task queue; null: nobody is. */
   webhook: { taskQueue: string } | null;
-  checkIntervalMs: number;
   outcomeWaitMs: number;
   /** After this the sweeper asks whether the workflow still runs. */
   reservationTtlMs: number;

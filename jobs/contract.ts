@@ -1,16 +1,14 @@
-/**
- * What API, workers and workflows agree on: ids, names and task queues. The only file of this folder
- * whose values others may import.
- */
+/** What API, workers and workflows agree on: ids, queues, signals, queries and search attributes. */
 import { defineSearchAttributeKey } from '@temporalio/common';
-import type { Refusal } from '../activities/ledger/ledger.ts';
+import { defineQuery, defineSignal } from '@temporalio/workflow';
+import type { Refusal } from './ledger-verdicts.ts';
 
 /** The workflow of a job: its id is the job's, so operators can paste either. */
 export function workflowIdOf(jobId: string): string {
   return jobId;
 }
 
-/** Task queue of the Studio workflows and their local activities. */
+/** Task queue of the Studio workflows, their local activities, and steps on our own servers. */
 export function studioTaskQueue(prefix: string): string {
   return `${prefix}studio`;
 }
@@ -18,6 +16,11 @@ export function studioTaskQueue(prefix: string): string {
 /** Task queue of a provider's calls: its rate limit, its pause, its fairness by organization. */
 export function providerTaskQueue(prefix: string, provider: string): string {
   return `${prefix}provider-${provider}`;
+}
+
+/** Task queue of the attempts at webhooks: slow receivers must not take the places of jobs. */
+export function webhookTaskQueue(prefix: string): string {
+  return `${prefix}webhooks`;
 }
 
 /** A list of tasks that some worker must poll. */
@@ -43,17 +46,29 @@ export function polledQueues(prefix: string, providers: readonly string[]): Poll
   ];
 }
 
-/** Signal: a verified notification of a provider. */
-export const notificationSignalName = 'providerNotification';
-
-/** Signal: an operator asks to look again now, instead of at the end of the current wait. */
-export const lookNowSignalName = 'lookNow';
-
-/** Payload of the notification signal. */
+/** Which call a provider's notification is about, and the provider's own id of it. */
 export interface CallNotification {
   callIndex: number;
   operationId: string;
 }
+
+/** A verified notification of a provider. */
+export const providerNotification = defineSignal<[CallNotification]>('providerNotification');
+
+/** An operator, or the end of a provider's pause, asks to check now instead of at the next timer. */
+export const checkNow = defineSignal('checkNow');
+
+/** Where a job stands, as Current Details show it. */
+export interface JobProgress {
+  /** In words, e.g. `the provider works` or `charged 3.9 credits`. */
+  phase: string;
+  calls: { call: number; phase: string; operationId: string | null }[];
+  /** Attempts that brought nothing, the last ones. */
+  failures: string[];
+}
+
+/** Where a job stands. */
+export const progressQuery = defineQuery<JobProgress>('progress');
 
 /** The workflow type that tells a caller of a job's end. */
 export const webhookDeliveryType = 'webhookDelivery';
@@ -63,24 +78,8 @@ export function deliveryIdOf(jobId: string): string {
   return `${jobId}-webhook`;
 }
 
-/** Task queue of the attempts at webhooks: slow receivers must not take the places of jobs. */
-export function webhookTaskQueue(prefix: string): string {
-  return `${prefix}webhooks`;
-}
-
-/** Signal: somebody wants the webhook delivered now. */
-export const deliverNowSignalName = 'deliverNow';
-
-/** How deliveries are started: names, and where the workflow and its attempts run. */
-export function webhookDeliveries(prefix: string) {
-  return {
-    workflowType: webhookDeliveryType,
-    workflowIdOf: deliveryIdOf,
-    signalName: deliverNowSignalName,
-    taskQueue: studioTaskQueue(prefix),
-    attemptTaskQueue: webhookTaskQueue(prefix),
-  };
-}
+/** Somebody wants the webhook delivered now. */
+export const deliverNow = defineSignal('deliverNow');
 
 /** Input of a delivery. */
 export interface WebhookDelivery {
@@ -95,9 +94,14 @@ export const searchAttributes = {
   organizationId: defineSearchAttributeKey('OrganizationId', 'KEYWORD'),
   keyId: defineSearchAttributeKey('KeyId', 'KEYWORD'),
   model: defineSearchAttributeKey('Model', 'KEYWORD'),
+  /** The provider that took the job's last call. */
   provider: defineSearchAttributeKey('Provider', 'KEYWORD'),
+  /** The provider's own ids of the job's calls. */
+  providerRequestId: defineSearchAttributeKey('ProviderRequestId', 'KEYWORD_LIST'),
   jobStatus: defineSearchAttributeKey('JobStatus', 'KEYWORD'),
   billingState: defineSearchAttributeKey('BillingState', 'KEYWORD'),
+  /** Why a job failed: a code of the error table (domain/errors.ts). */
+  errorCode: defineSearchAttributeKey('ErrorCode', 'KEYWORD'),
 };
 
 /** What a Studio workflow returns. */

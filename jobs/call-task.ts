@@ -13,8 +13,8 @@ export interface CallTask {
   quantity: number;
   /** The earlier result that the call works on, and the input field that is to name it. */
   source: { field: string; storageKey: string } | null;
-  /** How long a submit stays to hear the end of a quick call (see `JobPlan.lingerMs`). */
-  lingerMs: number;
+  /** Attempts after which "not now" of the provider counts as "no": the next route's turn. */
+  refusalsMax: number;
 }
 
 /** Which of a plan's calls, by which route, and on what. */
@@ -24,6 +24,10 @@ export interface CallChoice {
   /** Storage key of the earlier result that the call works on, if it does. */
   inputKey?: string | undefined;
 }
+
+const refusalsMax = 4;
+/** Without another route to try, a provider may take a quarter of a minute to come back. */
+const lastRouteRefusalsMax = 6;
 
 /** The task of a call; null when the plan has no such route. */
 export function callTaskOf(plan: JobPlan, choice: CallChoice): CallTask | null {
@@ -43,6 +47,6 @@ export function callTaskOf(plan: JobPlan, choice: CallChoice): CallTask | null {
       call.inputFrom && inputKey !== undefined
         ? { field: call.inputFrom.field, storageKey: inputKey }
         : null,
-    lingerMs: plan.lingerMs,
+    refusalsMax: routeIndex === call.routes.length - 1 ? lastRouteRefusalsMax : refusalsMax,
   };
 }

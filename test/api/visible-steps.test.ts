@@ -1,0 +1,193 @@
+/** What an operator sees of a job in the Temporal UI: a row for every step, and words that are true to the end. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { progressQuery, searchAttributes } from '../../jobs/contract.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { timelineOf, wordsOf } from '../harness/timeline.ts';
+
+let gateway: TestGateway;
+
+async function start(prompt: string, more: object = {}): Promise<string> {
+  const answer = await gateway.call('/api/v1/studio/image/generate', {
+    body: { prompt, async: true, ...more },
+  });
+  expect(answer.status).toBe(202);
+  return answer.body.data.jobId;
+}
+
+const handleOf = (jobId: string) => gateway.api.client.workflow.getHandle(jobId);
+const rowsOf = (jobId: string) => timelineOf(gateway.api.client, jobId);
+const progressOf = (jobId: string) => handleOf(jobId).query(progressQuery);
+
+async function detailsOf(jobId: string): Promise<string> {
+  const { currentDetails } = await handleOf(jobId).query<{ currentDetails: string }>(
+    '__temporal_workflow_metadata',
+  );
+  return currentDetails;
+}
+
+async function attributesOf(jobId: string) {
+  const { typedSearchAttributes } = await handleOf(jobId).describe();
+  const { provider, providerRequestId, errorCode, jobStatus, billingState } = searchAttributes;
+  return {
+    provider: typedSearchAttributes.get(provider),
+    requests: typedSearchAttributes.get(providerRequestId),
+    errorCode: typedSearchAttributes.get(errorCode),
+    jobStatus: typedSearchAttributes.get(jobStatus),
+    billing: typedSearchAttributes.get(billingState),
+  };
+}
+
+describe('a job', () => {
+  beforeAll(async () => {
+    gateway = await startGateway({
+      env: { FIRST_CHECK_MAX_MS: '30000', IMAGE_DEADLINE_MS: '60000' },
+    });
+  });
+  afterEach(() => gateway.expectSettled());
+  afterAll(() => gateway.close());
+
+  it('that is quick has a row for each step, and its provider’s notification is a signal', async () => {
+    const jobId = await start('a swift');
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
+    const rows = await rowsOf(jobId);
+    expect(wordsOf(rows)).toEqual([
+      'reserve',
+      'submit',
+      'signal providerNotification',
+      'store',
+      'charge',
+    ]);
+    expect(rows.map(({ name, summary }) => [name, summary])).toEqual(
+      expect.arrayContaining([
+        ['reserve', '3.9 credits'],
+        ['submit', 'fal nano-banana'],
+        ['store', 'fal nano-banana'],
+        ['charge', '3.9 credits'],
+      ]),
+    );
+    const [sent] = await gateway.sandbox.submits({ jobId });
+    expect(rows.find(({ name }) => name === 'submit')?.result).toMatchObject({
+      kind: 'operation',
+      operation: { id: sent?.requestId },
+    });
+    expect(await attributesOf(jobId)).toEqual({
+      provider: 'fal',
+      requests: [sent?.requestId],
+      errorCode: undefined,
+      jobStatus: 'completed',
+      billing: 'charged',
+    });
+    const details = await detailsOf(jobId);
+    expect(details).toContain('**charged 3.9 credits**');
+    expect(details).toContain(`call 1: delivered, request \`${sent?.requestId}\``);
+    expect(details).not.toContain('next check');
+  });
+
+  it('with several calls says in each row which call it is', async () => {
+    const jobId = await start('nine swifts', { numImages: 9 });
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
+    const rows = await rowsOf(jobId);
+    const submits = rows.filter(({ name }) => name === 'submit').map(({ summary }) => summary);
+    expect(submits.toSorted()).toEqual(
+      [1, 2, 3].map((number) => `call ${number} of 3 · fal nano-banana`),
+    );
+    expect(wordsOf(rows).filter((word) => word === 'signal providerNotification')).toHaveLength(3);
+    expect((await attributesOf(jobId)).requests).toHaveLength(3);
+  });
+
+  it('whose submit hangs shows it as an activity within four seconds, and sends it once', async () => {
+    const jobId = await start('[[hang-submit]] [[slow:7s]] a slow swift');
+    await expect
+      .poll(
+        async () => {
+          const { raw } = await handleOf(jobId).describe();
+          return raw.pendingActivities?.map(({ activityType }) => activityType?.name);
+        },
+        { timeout: 8000, interval: 100 },
+      )
+      .toEqual(['submit']);
+    const progress = await progressOf(jobId);
+    expect(progress).toMatchObject({
+      phase: '1 call(s), 3.9 credits reserved',
+      calls: [{ call: 1, phase: 'submitting to fal' }],
+    });
+    const done = await gateway.untilDone(jobId);
+    expect(done.body.data.status).toBe('completed');
+    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    expect(wordsOf(await rowsOf(jobId))).toContain('activity submit');
+  }, 90_000);
+
+  it('that fails says what was released and why, in words, where list and result show them', async () => {
+    const jobId = await start('[[policy]] a rude swift');
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('failed');
+    const words = wordsOf(await rowsOf(jobId));
+    expect(words.at(-1)).toBe('release');
+    await expect(handleOf(jobId).result()).rejects.toMatchObject({
+      cause: {
+        type: 'CONTENT_POLICY',
+        message: expect.stringMatching(/^released 3\.9 credits: CONTENT_POLICY, /),
+      },
+    });
+    expect(await detailsOf(jobId)).toMatch(/^\*\*released 3\.9 credits: CONTENT_POLICY, /);
+    expect(await attributesOf(jobId)).toMatchObject({
+      errorCode: 'CONTENT_POLICY',
+      billing: 'released',
+    });
+  });
+
+  it('that is canceled shows the cancel under its own name', async () => {
+    const jobId = await start('[[slow:60s]] a swift on its way');
+    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('canceled');
+    expect(wordsOf(await rowsOf(jobId))).toContain('cancel');
+    expect(await detailsOf(jobId)).toMatch(/^\*\*released 3\.9 credits: CANCELED, /);
+    expect(await attributesOf(jobId)).toMatchObject({
+      errorCode: 'CANCELED',
+      jobStatus: 'canceled',
+    });
+  });
+
+  it('that a second provider takes is found under that provider', async () => {
+    await gateway.sandbox.inject({ match: 'openai/gpt-image-2', faults: 'submit:401x9' });
+    const jobId = await start('a swift elsewhere', { model: 'alpha-image-2' });
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
+    await gateway.sandbox.clearFaults();
+    const rows = await rowsOf(jobId);
+    expect(rows.filter(({ name }) => name === 'submit').map(({ summary }) => summary)).toEqual([
+      'fal alpha-image-2',
+      'openai alpha-image-2',
+    ]);
+    expect((await attributesOf(jobId)).provider).toBe('openai');
+  });
+
+  it('is refused as a plan when it is none, and reserves nothing', async () => {
+    const { workflow, options } = gateway.api.client;
+    expect(options.namespace).toBe('default');
+    const handle = await workflow.start('imageGenerat', {
+      workflowId: `typo-${gateway.caller.keyId}`,
+      taskQueue: `${gateway.config.TASK_QUEUE_PREFIX}studio`,
+      args: [{ prompt: 'typed by hand' }],
+    });
+    await expect(handle.result()).rejects.toMatchObject({ cause: { type: 'UNKNOWN_PLAN' } });
+  });
+});
+
+describe('a provider with room for one call', () => {
+  beforeAll(async () => {
+    gateway = await startGateway({ env: { FAL_CONCURRENCY: '1' } });
+  });
+  afterEach(() => gateway.expectSettled());
+  afterAll(() => gateway.close());
+
+  it('is asked at once by one job; the next go by its queue, and all are served', async () => {
+    const first = await start('[[hang-submit]] a goose in the door');
+    await expect.poll(() => gateway.sandbox.submits({ jobId: first })).toHaveLength(1);
+    const others = [await start('a second goose'), await start('a third goose')];
+    for (const jobId of [...others, first]) {
+      expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
+      expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+      expect(wordsOf(await rowsOf(jobId))).toContain('activity submit');
+    }
+  });
+});

@@ -1,0 +1,77 @@
+import { assert as check, boolean, integer, property } from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { next, waitOf, type Action, type Waiting } from '../../workflows/next-check.ts';
+
+const fresh: Waiting = {
+  deadlineAtMs: 600_000,
+  outcomeWaitMs: 300_000,
+  waitMs: 24_000,
+  cancelSent: false,
+  overdue: false,
+};
+const canceled = { ...fresh, cancelSent: true, waitMs: 1000 };
+const overdue = { ...canceled, overdue: true };
+
+describe('what follows a check that found the call pending', () => {
+  it.each<[string, Waiting, number, boolean, Action[], Partial<Waiting>]>([
+    ['ever more rarely', fresh, 24_000, false, [], { waitMs: 48_000 }],
+    ['a wish to cancel', fresh, 24_000, true, ['cancel'], { waitMs: 1000, cancelSent: true }],
+    ['a short wait stays', { ...fresh, waitMs: 300 }, 1, true, ['cancel'], { cancelSent: true }],
+    ['a cancel is sent once', canceled, 25_000, true, [], { waitMs: 2000 }],
+    ['half a minute at most', { ...canceled, waitMs: 20_000 }, 1, true, [], { waitMs: 30_000 }],
+    [
+      'the deadline',
+      fresh,
+      600_000,
+      false,
+      ['cancel', 'mark_verifying'],
+      { overdue: true, cancelSent: true, waitMs: 1000 },
+    ],
+    [
+      'the deadline after a cancel',
+      canceled,
+      600_000,
+      true,
+      ['mark_verifying'],
+      { overdue: true, waitMs: 2000 },
+    ],
+    ['the verdict is waited for', overdue, 899_999, false, [], { waitMs: 2000 }],
+    ['and then no more', overdue, 900_000, false, ['give_up'], {}],
+  ])('%s', (_case, waiting, nowMs, cancelRequested, actions, changes) => {
+    const followed = next(waiting, { nowMs, cancelRequested });
+    expect(followed).toEqual({ waiting: { ...waiting, ...changes }, actions });
+  });
+});
+
+describe('the wait before the next check', () => {
+  it.each([
+    [fresh, 0, 24_000],
+    [fresh, 590_000, 10_000],
+    [fresh, 600_000, 1],
+    [overdue, 600_000, 1000],
+    [{ ...overdue, waitMs: 30_000 }, 890_000, 10_000],
+  ])('%o at %i: %i ms', (waiting, nowMs, waitMs) => {
+    expect(waitOf(waiting, nowMs)).toBe(waitMs);
+  });
+});
+
+it('a silent provider is given up, canceled once and verified once, after few checks', () => {
+  check(
+    property(integer({ min: 50, max: 3_600_000 }), boolean(), (waitMs, asked) => {
+      let waiting: Waiting = { ...fresh, waitMs };
+      const done: Action[] = [];
+      let nowMs = 0;
+      let checks = 0;
+      while (!done.includes('give_up')) {
+        nowMs += waitOf(waiting, nowMs);
+        checks += 1;
+        const followed = next(waiting, { nowMs, cancelRequested: asked });
+        ({ waiting } = followed);
+        done.push(...followed.actions);
+      }
+      expect(done.toSorted()).toEqual(['cancel', 'give_up', 'mark_verifying']);
+      expect(nowMs).toBe(fresh.deadlineAtMs + fresh.outcomeWaitMs);
+      expect(checks).toBeLessThan(60);
+    }),
+  );
+});
