@@ -1,16 +1,15 @@
-/** Starts a process with a scenario's own worker and client in it, and drives it over IPC. */
+/** Starts a process with another engine's worker and client in it, and drives it over IPC. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Load, LoopResult } from './closed-loop.ts';
+import type { LoadResult, OpenLoad } from './open-loop.ts';
 import type { Servers } from './servers.ts';
 
 /** The running process. */
 export interface DrivenProcess {
   pid: number;
-  /** Runs a job that the process knows by name in a closed loop. */
-  run: (job: string, load: Load) => Promise<LoopResult>;
+  /** Runs a load of jobs, written in a way that the process knows by name. */
+  run: (way: string, load: OpenLoad) => Promise<LoadResult>;
   stop: () => Promise<void>;
 }
 
@@ -31,10 +30,6 @@ export async function startDriven(servers: Servers, program: Program): Promise<D
       PATH: process.env['PATH'],
       DATABASE_URL: servers.plan.databaseUrl,
       TEMPORAL_ADDRESS: servers.plan.temporalAddress,
-      SANDBOX_URL: servers.plan.sandboxUrl,
-      FAL_KEY: servers.secrets.sandboxFalKey,
-      PROVIDER_LATENCY_MS: String(servers.latencyMs),
-      FILES_DIR: join(servers.directory, name),
       ...env,
     },
   });
@@ -43,18 +38,13 @@ export async function startDriven(servers: Servers, program: Program): Promise<D
   });
   exited.catch(() => {});
   await Promise.race([once(child, 'message'), exited]);
-  let lastId = 0;
   return {
     pid: child.pid ?? 0,
-    async run(job, load) {
-      lastId += 1;
-      child.send({ id: lastId, job, ...load });
-      const [answer]: { id: number; result: LoopResult }[] = await Promise.race([
-        once(child, 'message'),
-        exited,
-      ]);
-      if (answer?.id !== lastId) throw new Error(`the ${name} process answered something else`);
-      return answer.result;
+    async run(way, load) {
+      child.send({ way, ...load });
+      const [result]: LoadResult[] = await Promise.race([once(child, 'message'), exited]);
+      if (!result) throw new Error(`the ${name} process answered nothing`);
+      return result;
     },
     async stop() {
       if (child.exitCode !== null || child.signalCode !== null) return;

@@ -1,75 +1,111 @@
-/** The driven process's side: what it is told, and its jobs on demand. */
-import { mkdir } from 'node:fs/promises';
+/** The driven process's side: a job's steps, which do nothing, and its loads on demand. */
+import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { openDatabase, type DatabasePool } from '../platform/database.ts';
-import { createLogger, type Logger } from '../platform/logger.ts';
-import { createBareActivities, createBareTable, type BareActivities } from './bare/activities.ts';
-import { runClosedLoop } from './closed-loop.ts';
+import { runOpenLoop, untilEnded, type LoadResult, type OpenLoad } from './open-loop.ts';
 
-/** The steps of an image job, and what they work with. */
+/** The steps of a job. They do nothing: what they cost is their engine's. */
 export interface Steps {
-  databaseUrl: string;
-  temporalAddress: string;
-  pool: DatabasePool;
-  logger: Logger;
-  activities: BareActivities;
+  reserve: (jobId: string) => Promise<void>;
+  /** The provider has the job from here on, and notifies when its time is over. */
+  submit: (jobId: string) => Promise<void>;
+  store: (jobId: string) => Promise<void>;
+  charge: (jobId: string) => Promise<void>;
 }
 
-const environment = z.object({
-  DATABASE_URL: z.string(),
-  TEMPORAL_ADDRESS: z.string(),
-  SANDBOX_URL: z.string(),
-  FAL_KEY: z.string(),
-  PROVIDER_LATENCY_MS: z.coerce.number(),
-  FILES_DIR: z.string(),
-});
+/** An engine that runs jobs of these steps. */
+export interface Engine {
+  /** Ways to write the job → begins one; resolves when the engine has it. */
+  begin: Record<string, (jobId: string) => Promise<unknown>>;
+  /** The provider's notification. */
+  notify: (jobId: string) => Promise<void>;
+  stop: () => Promise<void>;
+}
 
-/** Opens the steps that bare Temporal and its peers share, from this process's environment. */
-export async function openSteps(name: string): Promise<Steps> {
-  const told = environment.parse(process.env);
-  const logger = createLogger(name, 'warn');
-  await mkdir(told.FILES_DIR, { recursive: true });
-  const pool = await openDatabase({ url: told.DATABASE_URL, poolMax: 12, logger });
-  await createBareTable(pool);
-  const activities = createBareActivities({
-    pool,
-    sandboxUrl: told.SANDBOX_URL,
-    falKey: told.FAL_KEY,
-    latencyMs: told.PROVIDER_LATENCY_MS,
-    directory: told.FILES_DIR,
-  });
-  return {
-    databaseUrl: told.DATABASE_URL,
-    temporalAddress: told.TEMPORAL_ADDRESS,
-    pool,
-    logger,
-    activities,
-  };
+/** Steps, and the engine that `serve` drives with them. */
+export interface DrivenJobs {
+  steps: Steps;
+  /** Runs the loads that the parent asks for, until it says or drops dead; says `ready` first. */
+  serve: (engine: Engine) => void;
 }
 
 const command = z.object({
-  id: z.number(),
-  job: z.string(),
-  concurrency: z.number(),
+  way: z.string(),
+  rate: z.number(),
   seconds: z.number(),
+  providerSeconds: z.number(),
 });
 
-/** Runs the jobs that the parent asks for, until it says or drops dead; says `ready` first. */
-export function serveJobs(
-  jobs: Record<string, () => Promise<void>>,
-  stop: () => Promise<void>,
+/** Makes the steps of one process. */
+export function openJobs(): DrivenJobs {
+  const createdAt = new Map<string, number>();
+  const endedAt = new Map<string, number>();
+  let providerMs = 0;
+  let notify: (jobId: string) => Promise<void>;
+  let firstFailure: string | null = null;
+
+  function create(jobId: string): void {
+    if (!createdAt.has(jobId)) createdAt.set(jobId, Date.now());
+  }
+  const steps: Steps = {
+    async reserve(jobId) {
+      create(jobId);
+    },
+    async submit(jobId) {
+      // The shortest form of a job begins here.
+      create(jobId);
+      setTimeout(() => {
+        notify(jobId).catch((error: unknown) => (firstFailure ??= String(error)));
+      }, providerMs);
+    },
+    async store() {},
+    async charge(jobId) {
+      endedAt.set(jobId, Date.now());
+    },
+  };
+
+  async function run(begin: Engine['begin'][string], load: OpenLoad): Promise<LoadResult> {
+    createdAt.clear();
+    endedAt.clear();
+    providerMs = load.providerSeconds * 1000;
+    firstFailure = null;
+    const { accepted, ...asked } = await runOpenLoop(load, async () => {
+      const jobId = `bench-${randomUUID()}`;
+      await begin(jobId);
+      return jobId;
+    });
+    await untilEnded(load, () => accepted.size - endedAt.size);
+    const jobs = [...accepted].flatMap(([jobId, askedAtMs]) => {
+      const [createdAtMs, endedAtMs] = [createdAt.get(jobId), endedAt.get(jobId)];
+      return createdAtMs && endedAtMs ? [{ askedAtMs, createdAtMs, endedAtMs }] : [];
+    });
+    const failure = asked.firstFailure ?? firstFailure;
+    return { ...asked, jobs, lost: accepted.size - jobs.length, firstFailure: failure };
+  }
+
+  return {
+    steps,
+    serve(engine) {
+      notify = engine.notify;
+      listen(engine, run);
+    },
+  };
+}
+
+function listen(
+  engine: Engine,
+  run: (begin: Engine['begin'][string], load: OpenLoad) => Promise<LoadResult>,
 ): void {
   process.on('message', (message) => {
-    const { id, job, ...load } = command.parse(message);
-    const run = jobs[job];
-    if (!run) throw new Error(`there is no job ${job}`);
-    void runClosedLoop(run, load).then((result) => process.send?.({ id, result }));
+    const { way, ...load } = command.parse(message);
+    const begin = engine.begin[way];
+    if (!begin) throw new Error(`there is no job ${way}`);
+    void run(begin, load).then((result) => process.send?.(result));
   });
   let stopping = false;
   const end = async (): Promise<void> => {
     if (stopping) return;
     stopping = true;
-    await stop();
+    await engine.stop();
     process.exit(0);
   };
   process.on('SIGTERM', () => void end());

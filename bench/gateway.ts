@@ -11,8 +11,6 @@ import { logPathOf, type Servers } from './servers.ts';
 export interface Variant {
   /** Part of its task queues' names: lower-case letters, digits, dashes. */
   name: string;
-  /** As it was asked for. */
-  label: string;
   /** The checkout whose code runs; null is this one. */
   checkout: string | null;
   apis: number;
@@ -24,17 +22,20 @@ export interface Variant {
 export interface Gateway {
   /** `api`, `worker` (`api2` … when there are more) → process id. */
   pids: Record<string, number>;
-  /** One job, answered with its result. @throws Error unless it completed */
+  /** One synchronous image. @throws Error unless it completed */
   sync: () => Promise<void>;
-  /** One job, answered with 202 and waited for by long-poll. @throws Error unless it completed */
-  async: () => Promise<void>;
-  /** Runs one job and returns its id. */
-  sampleJob: () => Promise<string>;
+  /**
+   * Begins an asynchronous job whose provider takes so many seconds, and returns its id.
+   * @throws Error unless it was accepted
+   */
+  begin: (medium: Medium, providerSeconds: number) => Promise<string>;
   stop: () => Promise<void>;
 }
 
+/** What a job makes. */
+export type Medium = 'image' | 'video';
+
 const studioAnswer = z.object({ data: z.object({ jobId: z.string().optional() }) });
-const jobAnswer = z.object({ data: z.object({ done: z.boolean(), status: z.string() }) });
 
 /** Starts the processes of a variant. */
 export async function startGateway(servers: Servers, variant: Variant): Promise<Gateway> {
@@ -78,7 +79,7 @@ export async function startGateway(servers: Servers, variant: Variant): Promise<
   const agent = new Agent({ connections: 512, keepAliveTimeout: 30_000 });
   return {
     pids,
-    ...jobsOver({ urls, agent, apiKeys: servers.apiKeys }),
+    ...jobsOver({ urls, agent, apiKey: servers.apiKey }),
     async stop() {
       await agent.close();
       await stop();
@@ -86,73 +87,41 @@ export async function startGateway(servers: Servers, variant: Variant): Promise<
   };
 }
 
-interface Asked {
-  url: string;
-  apiKey: string;
-  /** Of a POST; without one it is a GET. */
-  body?: object;
-}
-
 function numbered(name: string, count: number): string[] {
   return Array.from({ length: count }, (_, index) => (index === 0 ? name : `${name}${index + 1}`));
 }
 
-function jobsOver(access: { urls: string[]; agent: Agent; apiKeys: string[] }) {
-  const { urls, agent, apiKeys } = access;
+function jobsOver(access: {
+  urls: string[];
+  agent: Agent;
+  apiKey: string;
+}): Pick<Gateway, 'sync' | 'begin'> {
+  const { urls, agent, apiKey } = access;
   let turn = 0;
 
-  async function ask(asked: Asked): Promise<unknown> {
-    const { url, apiKey, body } = asked;
+  /** APIs take turns. @returns the id of a job that has not ended yet */
+  async function ask(medium: Medium, slow: string, more: object): Promise<string | undefined> {
+    turn += 1;
+    const url = `${urls[turn % urls.length]}/api/v1/studio/${medium}/generate`;
     const answer = await request(url, {
       dispatcher: agent,
-      method: body ? 'POST' : 'GET',
+      method: 'POST',
       headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
-      body: body ? JSON.stringify(body) : null,
+      body: JSON.stringify({ prompt: `a lighthouse at dawn, number ${turn}${slow}`, ...more }),
     });
     const text = await answer.body.text();
-    if (answer.statusCode >= 300 || (answer.statusCode === 202 && !body)) {
-      throw new Error(`${answer.statusCode} ${text.slice(0, 200)}`);
-    }
-    return JSON.parse(text);
-  }
-  /** APIs and organizations take turns. */
-  function next(): { base: string; apiKey: string; body: Record<string, unknown> } {
-    turn += 1;
-    const base = `${urls[turn % urls.length]}/api/v1/studio`;
-    const apiKey = apiKeys[Math.floor(turn / urls.length) % apiKeys.length] ?? '';
-    return { base, apiKey, body: { prompt: `a lighthouse at dawn, number ${turn}` } };
-  }
-  async function startAsync(): Promise<{ look: Asked; jobId: string }> {
-    const { base, apiKey, body } = next();
-    const { data } = studioAnswer.parse(
-      await ask({ url: `${base}/image/generate`, apiKey, body: { ...body, async: true } }),
-    );
-    if (data.jobId === undefined)
-      throw new Error('an asynchronous job was not answered with its id');
-    return { look: { url: `${base}/jobs/${data.jobId}?wait=20`, apiKey }, jobId: data.jobId };
-  }
-  async function untilDone(look: Asked): Promise<void> {
-    for (;;) {
-      const { data } = jobAnswer.parse(await ask(look));
-      if (data.done && data.status !== 'completed') throw new Error(`the job ended ${data.status}`);
-      if (data.done) return;
-    }
+    if (answer.statusCode >= 300) throw new Error(`${answer.statusCode} ${text.slice(0, 200)}`);
+    return studioAnswer.parse(JSON.parse(text)).data.jobId;
   }
   return {
     async sync() {
-      const { base, apiKey, body } = next();
-      const { data } = studioAnswer.parse(
-        await ask({ url: `${base}/image/generate`, apiKey, body }),
-      );
       // A job that took longer than the wait is answered as a 202 would be.
-      if (data.jobId !== undefined) throw new Error('a synchronous job was answered with 202');
+      const jobId = await ask('image', '', {});
+      if (jobId !== undefined) throw new Error('a synchronous job was answered with 202');
     },
-    async async() {
-      await untilDone((await startAsync()).look);
-    },
-    async sampleJob() {
-      const { look, jobId } = await startAsync();
-      await untilDone(look);
+    async begin(medium, providerSeconds) {
+      const jobId = await ask(medium, ` [[slow:${providerSeconds}s]]`, { async: true });
+      if (jobId === undefined) throw new Error('an asynchronous job was not answered with its id');
       return jobId;
     },
   };

@@ -1,19 +1,18 @@
 /**
- * `npm run bench`: measures Studio jobs beside a bare Temporal workflow, a no-op workflow, DBOS and the
- * provider alone, on servers of its own (docs/performance.md). Nothing it started outlives it.
+ * `npm run bench`: measures asynchronous Studio jobs beside a bare Temporal workflow, the engine's floor
+ * and DBOS, on servers of its own (docs/performance.md). Nothing it started outlives it.
  */
 import { writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { availableParallelism, cpus, loadavg } from 'node:os';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
-import { compare } from './comparison.ts';
-import { profileJobs, type JobProfile } from './job-profile.ts';
-import { measure } from './measurement.ts';
+import { chooseColumns, type Column } from './columns.ts';
+import { measure, measureSteps, type Cell, type MeasurePlan } from './measurement.ts';
 import { readOptions, type BenchOptions } from './options.ts';
-import { openScenarios, type OpenScenarios } from './scenarios.ts';
-import { startServers, type Servers } from './servers.ts';
+import { heldRate, isHeld, nextRate } from './saturation.ts';
+import { startServers } from './servers.ts';
 import { runAndStop, type Stops } from './stops.ts';
-import { renderCells, renderMemory, renderProfiles } from './table.ts';
+import { renderCells, renderProcesses } from './table.ts';
 
 const report = (line: string): void => console.error(line);
 
@@ -21,36 +20,49 @@ async function run(options: BenchOptions, started: Stops): Promise<void> {
   const directory = makeTemporaryDirectory('bench');
   started.push(() => rm(directory, { recursive: true, force: true }));
   report('starting Postgres, Temporal and the sandbox');
-  const servers: Servers = await startServers({ ...options, directory });
+  const latencyMs = options.providerSeconds * 1000;
+  const servers = await startServers({ directory, latencyMs, temporalInMemory: false });
   started.push(servers.stop);
-  report('starting the gateway and the bare worker');
-  const open: OpenScenarios = await openScenarios(servers, { ...options, report });
-  started.push(open.stop);
-  const cells = compare(await measure(open.scenarios, { ...options, report }));
-  console.log(`${renderCells(cells)}\n\n${renderMemory(cells)}`);
-  let profiles: JobProfile[] = [];
-  if (options.profile && open.gateways.size > 0) {
-    report('profiling one job');
-    profiles = await profileJobs(servers, open.gateways);
-  }
-  const machine = {
-    load: loadavg(),
-    cores: availableParallelism(),
-    cpu: cpus()[0]?.model ?? 'unknown',
-  };
-  if (profiles.length > 0) console.log(`\n${renderProfiles(profiles)}`);
+  const columns = chooseColumns(servers, { ...options, report });
+  const plan = { ...options, started, report };
+  const loadBefore = loadavg();
+  const { cells, heldRates } = options.saturate
+    ? await saturate(columns, plan)
+    : { cells: await measure(columns, plan), heldRates: {} };
+  console.log(`${renderCells(cells)}\n\n${renderProcesses(cells)}`);
+  for (const [name, rate] of Object.entries(heldRates)) console.log(`${name} holds ${rate}/s`);
   if (options.jsonPath !== null) {
-    const { jsonPath: _, ...settings } = options;
-    const content = { date: new Date().toISOString(), machine, settings, cells, profiles };
-    writeFileSync(options.jsonPath, `${JSON.stringify(content, null, 2)}\n`);
+    const { jsonPath, ...settings } = options;
+    const cpu = cpus()[0]?.model ?? 'unknown';
+    const machine = { loadBefore, cores: availableParallelism(), cpu };
+    const content = { date: new Date().toISOString(), machine, settings, cells, heldRates };
+    writeFileSync(jsonPath, `${JSON.stringify(content, null, 2)}\n`);
   }
-  const failed = cells.filter((cell) => cell.failures > 0);
-  for (const cell of failed) {
-    report(
-      `${cell.scenario} at ${cell.concurrency}: ${cell.failures} failed: ${cell.firstFailure}`,
-    );
+  // Above what a column holds, jobs may well be refused.
+  if (!options.saturate && cells.some(({ refused, lost }) => refused + lost > 0)) {
+    process.exitCode = 1;
   }
-  if (failed.length > 0) process.exitCode = 1;
+}
+
+interface Saturation {
+  cells: Cell[];
+  /** Column → the highest rate it held, jobs per second. */
+  heldRates: Record<string, number>;
+}
+
+async function saturate(columns: readonly Column[], plan: MeasurePlan): Promise<Saturation> {
+  const found: Saturation = { cells: [], heldRates: {} };
+  for (const column of columns) {
+    const tried: { rate: number; held: boolean }[] = [];
+    const cells = await measureSteps(column, plan, (last) => {
+      if (last) tried.push({ rate: last.rate, held: isHeld(last) });
+      if (last) report(`${column.name} ${isHeld(last) ? 'holds' : 'does not hold'} ${last.rate}/s`);
+      return nextRate(plan.rates[0] ?? 1, tried);
+    });
+    found.cells.push(...cells);
+    found.heldRates[column.name] = heldRate(tried);
+  }
+  return found;
 }
 
 const options = readOptions(process.argv.slice(2));

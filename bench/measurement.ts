@@ -1,126 +1,183 @@
-/** Measuring scenarios in interleaved rounds: every round visits every cell, so noise meets them all. */
-import { readUsage, type Usage } from './process-usage.ts';
-import type { Load, LoopResult } from './closed-loop.ts';
+/** Measuring columns under an open loop, in rounds that alternate: so noise meets them all. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Column, OpenColumn } from './columns.ts';
+import type { LoadResult, OpenLoad } from './open-loop.ts';
+import { readUsage } from './process-usage.ts';
+import { quantile } from './quantile.ts';
+import { runWhileOpen, type Stops } from './stops.ts';
 
-/** One thing to measure. */
-export interface Scenario {
-  /** What cells are compared by. */
-  kind: string;
-  /** The kind, and the variant's name when there are several. */
-  name: string;
-  run: (load: Load) => Promise<LoopResult>;
-  /** The processes that work for it. */
-  pids: Record<string, number>;
-}
-
-/** One scenario at one concurrency, over all rounds. Times in milliseconds, per job where named so. */
+/** One column at one rate, over all rounds. */
 export interface Cell {
-  scenario: string;
-  kind: string;
-  concurrency: number;
+  column: string;
+  /** Jobs per second that were asked for. */
+  rate: number;
+  /** That ended well. */
   jobs: number;
-  failures: number;
+  refused: number;
+  /** Accepted, and not ended well. */
+  lost: number;
   firstFailure: string | null;
-  jobsPerSecond: number;
-  /** jobs/s of each round: their spread is the noise. */
-  roundsJobsPerSecond: number[];
-  p50Ms: number;
-  p95Ms: number;
-  p99Ms: number;
-  /** CPU per job of all processes but the provider. */
+  /** CPU of all processes but provider and load generator, milliseconds per job. */
   cpuMsPerJob: number;
   cpuMsPerJobByProcess: Record<string, number>;
-  residentBytesByProcess: Record<string, number>;
+  /** CPU of each round by itself: their spread is the noise. */
+  roundsCpuMsPerJob: number[];
+  /** From when a job was due to be asked for to its creation. */
+  untilCreatedMs: Quantiles;
+  /** From its creation to its end, without the provider's seconds. */
+  beyondMs: Quantiles;
+  /** Most of resident memory that each process held at once, bytes. */
+  peakBytesByProcess: Record<string, number>;
 }
 
-/** What to measure how long. */
+/** Of milliseconds. */
+interface Quantiles {
+  p50: number;
+  p95: number;
+  p99: number;
+}
+
+/** One load of one column. */
+interface Slice {
+  load: OpenLoad;
+  result: LoadResult;
+  cpuMs: Record<string, number>;
+  peakBytes: Record<string, number>;
+}
+
+/** What to measure. */
 export interface MeasurePlan {
-  concurrencies: readonly number[];
-  /** Seconds per cell, shared by the rounds. */
+  rates: readonly number[];
   seconds: number;
+  providerSeconds: number;
   rounds: number;
+  /** What is started and how it is stopped, should the run end early. */
+  started: Stops;
   report: (line: string) => void;
 }
 
-interface Slice {
-  loop: LoopResult;
-  cpuMs: Record<string, number>;
-  after: Record<string, Usage>;
-}
+const warmUpSecondsMax = 10;
+/** The last workflow tasks are after the last step. */
+const lastTasksMs = 1000;
+const sampleIntervalMs = 1000;
 
-/** The provider is not ours: its CPU is shown, not added up. */
-const foreign = 'sandbox';
-const warmUpSecondsMax = 2;
-
-/** Measures every scenario at every concurrency. */
-export async function measure(scenarios: readonly Scenario[], plan: MeasurePlan): Promise<Cell[]> {
-  for (const scenario of scenarios) {
-    plan.report(`warming up ${scenario.name}`);
-    // One at a time: that is the measurement.
-    await scenario.run({ concurrency: 8, seconds: Math.min(plan.seconds, warmUpSecondsMax) });
-  }
-  const cells = plan.concurrencies.flatMap((concurrency) =>
-    scenarios.map((scenario) => ({ scenario, concurrency, slices: [] as Slice[] })),
-  );
+/** Measures every column at every rate, in processes that are new in each round. */
+export async function measure(columns: readonly Column[], plan: MeasurePlan): Promise<Cell[]> {
+  const cells = columns.map((column) => ({ column, slices: plan.rates.map((): Slice[] => []) }));
   for (let round = 1; round <= plan.rounds; round += 1) {
-    plan.report(`round ${round} of ${plan.rounds}`);
-    for (const { scenario, concurrency, slices } of cells) {
-      const load = { concurrency, seconds: plan.seconds / plan.rounds };
-      // One at a time: that is the measurement.
-      slices.push(await measureSlice(scenario, load));
+    // What comes second is slower for coming second: so each is first in its turn.
+    for (const { column, slices } of round % 2 === 0 ? cells.toReversed() : cells) {
+      await runWhileOpen(column, plan.started, async (open) => {
+        await warmUp(open, plan);
+        for (const [index, rate] of plan.rates.entries()) {
+          const slice = await measureSlice(open, { ...plan, rate });
+          slices[index]?.push(slice);
+          const cell = cellOf(column.name, [slice]);
+          plan.report(`round ${round} of ${plan.rounds} · ${inWords(cell)}`);
+        }
+      });
     }
   }
-  return cells.map(toCell);
+  return cells.flatMap(({ column, slices }) => slices.map((some) => cellOf(column.name, some)));
 }
 
-async function measureSlice(
-  scenario: Scenario,
-  load: { concurrency: number; seconds: number },
-): Promise<Slice> {
-  const before = readUsage(scenario.pids);
-  const loop = await scenario.run(load);
-  const after = readUsage(scenario.pids);
-  const spent = ([name, usage]: [string, Usage]): [string, number] => [
-    name,
-    usage.cpuMs - (before[name]?.cpuMs ?? 0),
-  ];
-  return { loop, after, cpuMs: Object.fromEntries(Object.entries(after).map(spent)) };
+/** Measures one column at the rates that `next` asks for, until it asks for none. */
+export async function measureSteps(
+  column: Column,
+  plan: MeasurePlan,
+  next: (last: Cell | null) => number | null,
+): Promise<Cell[]> {
+  const cells: Cell[] = [];
+  await runWhileOpen(column, plan.started, async (open) => {
+    await warmUp(open, plan);
+    for (let rate = next(null); rate !== null; rate = next(cells.at(-1) ?? null)) {
+      const cell = cellOf(column.name, [await measureSlice(open, { ...plan, rate })]);
+      cells.push(cell);
+      plan.report(inWords(cell));
+    }
+  });
+  return cells;
 }
 
-function toCell(measured: { scenario: Scenario; concurrency: number; slices: Slice[] }): Cell {
-  const { scenario, concurrency, slices } = measured;
-  const loops = slices.map(({ loop }) => loop);
-  const latencies = loops.flatMap((loop) => loop.latenciesMs).toSorted((a, b) => a - b);
-  const elapsed = loops.reduce((total, loop) => total + loop.elapsedSeconds, 0);
-  const perJob = (name: string): number =>
-    slices.reduce((total, slice) => total + (slice.cpuMs[name] ?? 0), 0) /
-    Math.max(1, latencies.length);
-  const names = Object.keys(scenario.pids);
-  const cpu = Object.fromEntries(names.map((name) => [name, perJob(name)]));
+/** A cell in one line. */
+function inWords(cell: Cell): string {
+  const { column, rate, jobs, refused, lost, cpuMsPerJob, beyondMs } = cell;
+  const bad = refused + lost > 0 ? `, ${refused} refused, ${lost} lost: ${cell.firstFailure}` : '';
+  const beyond = `p50 ${beyondMs.p50.toFixed(0)}, p95 ${beyondMs.p95.toFixed(0)} ms beyond`;
+  return `${column} at ${rate}/s: ${jobs} jobs, CPU ${cpuMsPerJob.toFixed(0)} ms each, ${beyond}${bad}`;
+}
+
+async function warmUp(open: OpenColumn, plan: MeasurePlan): Promise<void> {
+  await open.run({
+    rate: plan.rates[0] ?? 1,
+    seconds: Math.min(plan.seconds / 2, warmUpSecondsMax),
+    providerSeconds: Math.min(plan.providerSeconds, 1),
+  });
+}
+
+async function measureSlice(open: OpenColumn, load: OpenLoad): Promise<Slice> {
+  const { rate, seconds, providerSeconds } = load;
+  const before = readUsage(open.pids);
+  const peakBytes: Record<string, number> = {};
+  const sample = (): ReturnType<typeof readUsage> => {
+    const usage = readUsage(open.pids);
+    for (const [name, { residentBytes }] of Object.entries(usage)) {
+      peakBytes[name] = Math.max(peakBytes[name] ?? 0, residentBytes);
+    }
+    return usage;
+  };
+  const sampling = setInterval(sample, sampleIntervalMs);
+  try {
+    const result = await open.run({ rate, seconds, providerSeconds });
+    await sleep(lastTasksMs);
+    const spent = Object.entries(sample()).map(([name, { cpuMs }]): [string, number] => [
+      name,
+      cpuMs - (before[name]?.cpuMs ?? 0),
+    ]);
+    return { load, result, cpuMs: Object.fromEntries(spent), peakBytes };
+  } finally {
+    clearInterval(sampling);
+  }
+}
+
+function cellOf(column: string, slices: readonly Slice[]): Cell {
+  const results = slices.map(({ result }) => result);
+  const jobs = results.flatMap((result) => result.jobs);
+  const providerMs = (slices[0]?.load.providerSeconds ?? 0) * 1000;
+  const names = Object.keys(slices[0]?.cpuMs ?? {});
+  const cpuOf = (slice: Slice): number => sum(names.map((name) => slice.cpuMs[name] ?? 0));
   return {
-    scenario: scenario.name,
-    kind: scenario.kind,
-    concurrency,
-    jobs: latencies.length,
-    failures: loops.reduce((total, loop) => total + loop.failures, 0),
-    firstFailure: loops.find((loop) => loop.firstFailure !== null)?.firstFailure ?? null,
-    jobsPerSecond: latencies.length / elapsed,
-    roundsJobsPerSecond: loops.map((loop) => loop.latenciesMs.length / loop.elapsedSeconds),
-    p50Ms: quantile(latencies, 0.5),
-    p95Ms: quantile(latencies, 0.95),
-    p99Ms: quantile(latencies, 0.99),
-    cpuMsPerJob: names.reduce(
-      (total, name) => total + (name === foreign ? 0 : (cpu[name] ?? 0)),
-      0,
+    column,
+    rate: slices[0]?.load.rate ?? 0,
+    jobs: jobs.length,
+    refused: sum(results.map(({ refused }) => refused)),
+    lost: sum(results.map(({ lost }) => lost)),
+    firstFailure: results.find(({ firstFailure }) => firstFailure !== null)?.firstFailure ?? null,
+    cpuMsPerJob: perJob(sum(slices.map(cpuOf)), jobs.length),
+    cpuMsPerJobByProcess: Object.fromEntries(
+      names.map((name) => [
+        name,
+        perJob(sum(slices.map(({ cpuMs }) => cpuMs[name] ?? 0)), jobs.length),
+      ]),
     ),
-    cpuMsPerJobByProcess: cpu,
-    residentBytesByProcess: Object.fromEntries(
-      names.map((name) => [name, slices.at(-1)?.after[name]?.residentBytes ?? 0]),
+    roundsCpuMsPerJob: slices.map((slice) => perJob(cpuOf(slice), slice.result.jobs.length)),
+    untilCreatedMs: quantilesOf(jobs.map((job) => job.createdAtMs - job.askedAtMs)),
+    beyondMs: quantilesOf(jobs.map((job) => job.endedAtMs - job.createdAtMs - providerMs)),
+    peakBytesByProcess: Object.fromEntries(
+      names.map((name) => [name, Math.max(...slices.map(({ peakBytes }) => peakBytes[name] ?? 0))]),
     ),
   };
 }
 
-/** The nearest-rank quantile of sorted numbers; 0 when there are none. */
-function quantile(sorted: readonly number[], share: number): number {
-  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
+function perJob(cpuMs: number, jobs: number): number {
+  return cpuMs / Math.max(1, jobs);
+}
+
+function quantilesOf(numbers: readonly number[]): Quantiles {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  return { p50: quantile(sorted, 0.5), p95: quantile(sorted, 0.95), p99: quantile(sorted, 0.99) };
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
 }

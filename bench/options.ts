@@ -1,107 +1,100 @@
 /** The command line of the benchmark. */
-import { resolve } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
-import type { Variant } from './gateway.ts';
-import { scenarioKinds, type ScenarioKind } from './scenarios.ts';
+import { columnKinds } from './columns.ts';
+import type { Medium } from './gateway.ts';
 
 /** What to run. */
 export interface BenchOptions {
-  concurrencies: number[];
+  providerSeconds: number;
+  /** Jobs per second. */
+  rates: number[];
+  /** Of each load. */
   seconds: number;
   rounds: number;
-  kinds: ScenarioKind[];
-  variants: Variant[];
-  jsonPath: string | null;
-  profile: boolean;
-  /** The provider's own time for an image, milliseconds. */
-  latencyMs: number;
-  temporalInMemory: boolean;
-  /** Folder of a built Temporal server, to run it on Postgres instead; null is the CLI's on SQLite. */
-  temporalOnPostgres: string | null;
-  organizations: number;
-}
-
-interface Flags {
-  concurrency: number[];
-  seconds: number;
-  rounds: number;
-  only: ScenarioKind[];
-  dispatch: string[];
+  /** Kinds of columns, of `gateway` with its checkout. */
+  columns: string[];
+  medium: Medium;
+  /** Look for the highest rate instead. */
+  saturate: boolean;
   apis: number;
   workers: number;
   env: Record<string, string>;
-  latency: number;
-  json?: string;
-  profile: boolean;
-  temporalInMemory: boolean;
-  temporalPostgres?: string;
-  organizations: number;
+  jsonPath: string | null;
 }
+
+interface Flags {
+  providerSeconds: number;
+  rate: number[];
+  seconds: number;
+  rounds: number;
+  columns: string[];
+  medium?: Medium;
+  saturate: boolean;
+  inFlight?: number;
+  apis: number;
+  workers: number;
+  env: Record<string, string>;
+  json?: string;
+}
+
+/** Providers that take so long make films. */
+const filmSeconds = 60;
 
 /** Reads the command line; prints what is wrong, or the help, and exits. */
 export function readOptions(argv: readonly string[]): BenchOptions {
   const flags = new Command('bench')
-    .description('Measures Studio jobs beside bare Temporal workflows; ratios hold inside one run.')
-    .option('--concurrency <list>', 'callers at once', numbers, [1, 8, 32, 100, 300])
-    .option('--seconds <n>', 'per scenario and concurrency, shared by the rounds', number, 10)
-    .option('--rounds <n>', 'interleaved rounds', number, 3)
-    .option('--only <list>', `of ${scenarioKinds.join(', ')}`, chosenFrom(scenarioKinds), [
-      ...scenarioKinds,
-    ])
+    .description('Measures asynchronous Studio jobs beside other ways, in an open loop.')
+    .option('--provider-seconds <n>', 'what the provider takes for a job', number, 4)
+    .option('--rate <list>', 'jobs per second', numbers, [8])
+    .option('--seconds <n>', 'of each load', number, 60)
+    .option('--rounds <n>', 'alternating rounds of the columns', number, 3)
     .option(
-      '--dispatch <list>',
-      'variants: auto or queued[:APISxWORKERS][@other-checkout][+NAME=value]',
-      words,
-      ['auto'],
+      '--columns <list>',
+      `of ${columnKinds.join(', ')}; gateway@FOLDER is another checkout's`,
+      columns,
+      ['gateway', 'bare', 'floor', 'dbos'],
     )
-    .option('--apis <n>', 'API processes per variant', number, 1)
-    .option('--workers <n>', 'worker processes per variant beside the APIs’ own', number, 1)
-    .option('--env <NAME=value>', 'more environment for API and worker, repeatable', assignment, {})
-    .option('--latency <ms>', 'what the provider takes for an image', number, 50)
+    .option(
+      '--medium <image|video>',
+      `what the gateway makes (default: video where the provider takes ${filmSeconds} s)`,
+      medium,
+    )
+    .option('--saturate', 'find the highest rate held for --seconds, from --rate on', false)
+    .option('--in-flight <n>', 'provider and load last until so many jobs of --rate wait', number)
+    .option('--apis <n>', 'API processes of the gateway', number, 1)
+    .option('--workers <n>', 'worker processes beside the APIs’ own', number, 1)
+    .option('--env <NAME=value>', 'more environment for the gateway, repeatable', assignment, {})
     .option('--json <file>', 'also write the figures as JSON')
-    .option('--temporal-in-memory', 'Temporal without its file: what durability costs it', false)
-    .option(
-      '--temporal-postgres <folder>',
-      'Temporal on Postgres: the folder of temporal-server and temporal-sql-tool',
-    )
-    .option('--organizations <n>', 'whose keys take turns', number, 1)
-    .option('--no-profile', 'do not count workflow tasks, events and commits of a job')
     .parse([...argv], { from: 'user' })
     .opts<Flags>();
+  const { rate: rates, inFlight, json, ...same } = flags;
+  const fillSeconds = inFlight === undefined ? null : inFlight / Math.max(...rates);
+  const providerSeconds = fillSeconds ?? flags.providerSeconds;
   return {
-    concurrencies: flags.concurrency,
-    seconds: flags.seconds,
-    rounds: flags.rounds,
-    kinds: flags.only,
-    variants: flags.dispatch.map((label, index) => toVariant(label, { ...flags, index })),
-    jsonPath: flags.json ?? null,
-    profile: flags.profile,
-    latencyMs: flags.latency,
-    temporalInMemory: flags.temporalInMemory,
-    temporalOnPostgres: flags.temporalPostgres ?? null,
-    organizations: flags.organizations,
+    ...same,
+    rates,
+    providerSeconds,
+    seconds: fillSeconds ?? flags.seconds,
+    medium: flags.medium ?? (providerSeconds < filmSeconds ? 'image' : 'video'),
+    jsonPath: json ?? null,
   };
 }
 
-/**
- * `auto:2x1@../before+SUBMIT_LINGER_MS=0`: automatic dispatch, two APIs and one worker, another
- * checkout's code, one more setting.
- */
-function toVariant(label: string, shared: Flags & { index: number }): Variant {
-  const [run = '', ...settings] = label.split('+');
-  const [shape = '', checkout] = run.split('@');
-  const [dispatch = '', counts] = shape.split(':');
-  const { index } = shared;
-  const [apis = 1, workers = 0] = counts?.split('x').map(number) ?? [shared.apis, shared.workers];
-  const env = settings.reduce((all, setting) => assignment(setting, all), shared.env);
-  return {
-    name: `${dispatch}-${index}`,
-    label,
-    checkout: checkout === undefined ? null : resolve(checkout),
-    apis,
-    workers,
-    env: { CALL_DISPATCH: dispatch, ...env },
-  };
+function medium(text: string): Medium {
+  if (text === 'image' || text === 'video') return text;
+  throw new InvalidArgumentError('must be image or video.');
+}
+
+/** `gateway@../before` is the gateway of another checkout. */
+function columns(text: string): string[] {
+  for (const word of words(text)) {
+    const [kind = '', checkout] = word.split('@');
+    chosenFrom(columnKinds)(kind);
+    if (checkout !== undefined && kind !== 'gateway') {
+      throw new InvalidArgumentError('only a gateway has another checkout.');
+    }
+  }
+  return words(text);
 }
 
 /** Reads a number from the command line. */

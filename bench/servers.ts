@@ -10,8 +10,6 @@ import { claimPorts, readSettings } from '../stack/settings.ts';
 import { planStack, type StackPlan } from '../stack/stack-plan.ts';
 import { findTemporalCli } from '../stack/temporal-cli.ts';
 import { startTemporal } from '../stack/temporal.ts';
-import { makeOrganizations } from './organizations.ts';
-import { startTemporalOnPostgres } from './temporal-on-postgres.ts';
 
 /** Running servers. */
 export interface Servers {
@@ -20,12 +18,7 @@ export interface Servers {
   secrets: Secrets;
   /** A key of an organization that does not run out of credits. */
   apiKey: string;
-  /** That key and one for each further organization. */
-  apiKeys: string[];
-  /** `temporalPostgres` is there when Temporal keeps its data in a Postgres of its own. */
-  pids: { postgres: number; temporal: number; temporalPostgres?: number; sandbox: number };
-  /** The provider's own time for an image, milliseconds. */
-  latencyMs: number;
+  pids: { postgres: number; temporal: number; sandbox: number };
   /** Where everything is kept; whoever made it removes it. */
   directory: string;
   stop: () => Promise<void>;
@@ -34,13 +27,10 @@ export interface Servers {
 /** How to start the servers. */
 interface ServersOptions {
   directory: string;
+  /** The provider's own time for an image of a prompt that says nothing else, milliseconds. */
   latencyMs: number;
   /** Whether Temporal keeps its data in memory only. */
   temporalInMemory: boolean;
-  /** Folder of a built Temporal server, to run it on a Postgres of its own. */
-  temporalOnPostgres?: string | null;
-  /** Organizations with keys and credits. Default 1. */
-  organizations?: number;
 }
 
 const demoCredits = 1_000_000_000;
@@ -52,26 +42,28 @@ export async function startServers(options: ServersOptions): Promise<Servers> {
   const started: Running[] = [];
   const stop = async (): Promise<void> => {
     for (const server of started.toReversed()) {
-      // Temporal before its Postgres.
+      // In turn, the last first.
       await server.stop();
     }
   };
   try {
     const postgres = await startPostgres(plan.postgres);
     started.push(postgres);
-    const temporal = await startTemporalOf(plan, options);
-    started.push(...temporal.processes);
+    const temporal = await startTemporal({
+      ...plan.temporal,
+      dataDir: options.temporalInMemory ? null : plan.temporal.dataDir,
+      uiPort: null,
+      executable: await findTemporalCli(),
+    });
+    started.push(temporal);
     const sandbox = await startSandbox(plan, latencyMs);
     started.push(sandbox);
     await migrate(plan.databaseUrl);
     const { databaseUrl } = plan;
     const { keyPepper } = secrets;
     const { apiKey } = await ensureDemoOrganization({ databaseUrl, keyPepper, demoCredits });
-    const count = (options.organizations ?? 1) - 1;
-    const further = { databaseUrl, keyPepper, count, credits: demoCredits };
-    const apiKeys = [apiKey, ...(await makeOrganizations(further))];
-    const pids = { postgres: postgres.pid, ...temporal.pids, sandbox: sandbox.pid };
-    return { plan, secrets, apiKey, apiKeys, pids, latencyMs, directory, stop };
+    const pids = { postgres: postgres.pid, temporal: temporal.pid, sandbox: sandbox.pid };
+    return { plan, secrets, apiKey, pids, directory, stop };
   } catch (error) {
     await stop();
     throw error;
@@ -79,33 +71,6 @@ export async function startServers(options: ServersOptions): Promise<Servers> {
 }
 
 type LocalPlan = StackPlan & { temporal: NonNullable<StackPlan['temporal']> };
-
-interface StartedTemporal {
-  pids: Pick<Servers['pids'], 'temporal' | 'temporalPostgres'>;
-  /** In the order of their start. */
-  processes: Running[];
-}
-
-async function startTemporalOf(plan: LocalPlan, options: ServersOptions): Promise<StartedTemporal> {
-  const { dataDir, port } = plan.temporal;
-  if (options.temporalOnPostgres) {
-    const { temporal, postgres } = await startTemporalOnPostgres({
-      programs: options.temporalOnPostgres,
-      directory: dataDir,
-      port,
-      namespace: plan.temporalNamespace,
-    });
-    const pids = { temporal: temporal.pid, temporalPostgres: postgres.pid };
-    return { pids, processes: [postgres, temporal] };
-  }
-  const temporal = await startTemporal({
-    ...plan.temporal,
-    dataDir: options.temporalInMemory ? null : dataDir,
-    uiPort: null,
-    executable: await findTemporalCli(),
-  });
-  return { pids: { temporal: temporal.pid }, processes: [temporal] };
-}
 
 /** The plan of `npm start` for a directory of our own, on free ports, deaf to the user's environment. */
 async function planServers(directory: string): Promise<{ plan: LocalPlan; secrets: Secrets }> {

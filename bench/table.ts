@@ -1,75 +1,46 @@
 /** The result as text. */
-import type { ComparedCell } from './comparison.ts';
-import type { JobProfile } from './job-profile.ts';
+import type { Cell } from './measurement.ts';
 
-/** Lines of a table with one row per cell. */
-export function renderCells(cells: readonly ComparedCell[]): string {
+/** Lines of a table with one row per cell, CPU also against the bare workflow of the same run and rate. */
+export function renderCells(cells: readonly Cell[]): string {
   const head = [
-    'scenario',
-    'callers',
-    'jobs',
+    'column',
     'jobs/s',
-    'p50 ms',
+    'jobs',
+    'CPU ms/job',
+    '÷ bare',
+    'to creation p50 ms',
+    'p95',
+    'beyond the provider p50 ms',
     'p95',
     'p99',
-    'added ms',
-    'CPU ms/job',
-    'added÷noop',
-    'rate÷noop',
-    'CPU÷noop',
-    'rate÷bare',
-    'added÷dbos',
-    'rate÷dbos',
-    'CPU ms/job by process',
   ];
-  const rows = cells.map((cell) => [
-    cell.scenario,
-    String(cell.concurrency),
-    `${cell.jobs}${cell.failures > 0 ? ` (${cell.failures} failed)` : ''}`,
-    one(cell.jobsPerSecond),
-    one(cell.p50Ms),
-    one(cell.p95Ms),
-    one(cell.p99Ms),
-    one(cell.addedMs),
-    one(cell.cpuMsPerJob),
-    two(cell.toNoop?.added),
-    two(cell.toNoop?.jobsPerSecond),
-    two(cell.toNoop?.cpuMsPerJob),
-    two(cell.toBare?.jobsPerSecond),
-    two(cell.toDbos?.added),
-    two(cell.toDbos?.jobsPerSecond),
-    byProcess(cell.cpuMsPerJobByProcess, one),
-  ]);
+  const rows = cells.map((cell) => {
+    const bare = cells.find(({ column, rate }) => column === 'bare' && rate === cell.rate);
+    const { jobs, refused, lost, untilCreatedMs, beyondMs } = cell;
+    return [
+      cell.column,
+      String(cell.rate),
+      `${jobs}${refused > 0 ? ` (${refused} refused)` : ''}${lost > 0 ? ` (${lost} lost)` : ''}`,
+      cell.cpuMsPerJob.toFixed(1),
+      bare ? (cell.cpuMsPerJob / bare.cpuMsPerJob).toFixed(2) : '–',
+      ...[untilCreatedMs.p50, untilCreatedMs.p95].map(whole),
+      ...[beyondMs.p50, beyondMs.p95, beyondMs.p99].map(whole),
+    ];
+  });
   return renderTable([head, ...rows]);
 }
 
-/** Memory at the end of each scenario's last round. */
-export function renderMemory(cells: readonly ComparedCell[]): string {
-  const last = new Map(cells.map((cell) => [cell.scenario, cell]));
+/** What each process of a cell took. */
+export function renderProcesses(cells: readonly Cell[]): string {
   return renderTable([
-    ['scenario', 'resident MB by process'],
-    ...[...last].map(([name, cell]) => [name, byProcess(cell.residentBytesByProcess, megabytes)]),
-  ]);
-}
-
-/** What one job cost in tasks, events and commits. */
-export function renderProfiles(profiles: readonly JobProfile[]): string {
-  return renderTable([
-    [
-      'variant',
-      'workflow tasks',
-      'activities',
-      'history events',
-      'history bytes',
-      'Postgres commits',
-    ],
-    ...profiles.map((profile) => [
-      profile.variant,
-      String(profile.workflowTasks),
-      String(profile.activities),
-      String(profile.historyEvents),
-      String(profile.historyBytes),
-      two(profile.commitsPerJob),
+    ['column', 'jobs/s', 'CPU ms/job by process', 'of each round', 'resident MB at most'],
+    ...cells.map((cell) => [
+      cell.column,
+      String(cell.rate),
+      byProcess(cell.cpuMsPerJobByProcess, (ms) => ms.toFixed(1)),
+      cell.roundsCpuMsPerJob.map((ms) => ms.toFixed(1)).join(' '),
+      byProcess(cell.peakBytesByProcess, (bytes) => whole(bytes / 1024 / 1024)),
     ]),
   ]);
 }
@@ -80,16 +51,8 @@ function byProcess(values: Record<string, number>, show: (value: number) => stri
     .join(', ');
 }
 
-function megabytes(bytes: number): string {
-  return String(Math.round(bytes / 1024 / 1024));
-}
-
-function one(value: number | null | undefined): string {
-  return value === null || value === undefined ? '–' : value.toFixed(1);
-}
-
-function two(value: number | null | undefined): string {
-  return value === null || value === undefined ? '–' : value.toFixed(2);
+function whole(value: number): string {
+  return value.toFixed(0);
 }
 
 /** Rows as text, in columns. */

@@ -37,7 +37,7 @@ const pollRates = ['transfer', 'timer', 'outbound', 'visibility'].map(
   (queue) => `history.${queue}ProcessorMaxPollRPS=1000`,
 );
 /** Settings of the server, `name=value`. */
-export const dynamicConfig = [
+const dynamicConfig = [
   ...pollRates,
   // Long polls count against this limit; the default of 1,200 is one busy caller.
   'frontend.namespaceCount=10000',

@@ -1,5 +1,5 @@
 /** Ways of a chat against the upstream alone, inside one run. */
-import type { Cell } from '../measurement.ts';
+import type { Cell } from './measurement.ts';
 import { renderTable } from '../table.ts';
 
 /** A cell beside the upstream alone, at the same concurrency and in the same mode. */

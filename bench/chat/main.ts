@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { availableParallelism, cpus } from 'node:os';
 import { makeTemporaryDirectory } from '../../stack/temporary-directory.ts';
-import { measure, type Scenario } from '../measurement.ts';
+import { measure, type Scenario } from './measurement.ts';
 import { startServers } from '../servers.ts';
 import { runAndStop, type Stops } from '../stops.ts';
 import { compareChats, renderChats } from './comparison.ts';

@@ -1,12 +1,13 @@
 /**
  * The same steps as the bare workflow's, as DBOS Transact's documentation writes them: a workflow of
- * four steps, each on record in Postgres when the next begins. The package is no dependency of the
- * project: it is loaded from where `install.ts` put it.
+ * two steps, a message, two steps, each on record in Postgres when the next begins. The package is no
+ * dependency of the project: it is loaded from where `install.ts` put it.
  */
-import { randomUUID } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { z } from 'zod';
-import { openSteps, serveJobs } from '../driven.ts';
+import { openJobs } from '../driven.ts';
+
+type Job = (jobId: string) => Promise<void>;
 
 /** The part of DBOS that is used here, version 5.3. */
 interface Dbos {
@@ -18,18 +19,25 @@ interface Dbos {
   }) => void;
   launch: () => Promise<void>;
   shutdown: () => Promise<void>;
-  registerWorkflow: <Input>(
-    run: (input: Input) => Promise<void>,
-    config: { name: string },
-  ) => (input: Input) => Promise<void>;
-  runStep: <Result>(run: () => Promise<Result>, config: { name: string }) => Promise<Result>;
+  registerWorkflow: (run: Job, config: { name: string }) => Job;
+  startWorkflow: (
+    workflow: Job,
+    params: { workflowID: string },
+  ) => (jobId: string) => Promise<unknown>;
+  runStep: (run: () => Promise<void>, config: { name: string }) => Promise<void>;
+  send: (workflowId: string, message: string, topic: string) => Promise<void>;
+  recv: (topic: string, timeoutSeconds: number) => Promise<unknown>;
 }
 
-const { DBOS_MANIFEST } = z.object({ DBOS_MANIFEST: z.string() }).parse(process.env);
-const load = createRequire(DBOS_MANIFEST);
+const { DBOS_MANIFEST: manifest, DATABASE_URL: databaseUrl } = z
+  .object({ DBOS_MANIFEST: z.string(), DATABASE_URL: z.string() })
+  .parse(process.env);
+const load = createRequire(manifest);
 const { DBOS } = z.object({ DBOS: z.custom<Dbos>() }).parse(load('@dbos-inc/dbos-sdk'));
 
-const { pool, activities, databaseUrl } = await openSteps('dbos');
+/** Nothing here may end by it: a job that is not notified is lost. */
+const recvTimeoutSeconds = 3600;
+const { steps, serve } = openJobs();
 DBOS.setConfig({
   name: 'bench',
   systemDatabaseUrl: databaseUrl,
@@ -38,17 +46,19 @@ DBOS.setConfig({
   logLevel: 'warn',
 });
 const image = DBOS.registerWorkflow(
-  async (job: { jobId: string }) => {
-    await DBOS.runStep(() => activities.reserve(job), { name: 'reserve' });
-    const fileUrl = await DBOS.runStep(() => activities.callProvider(job), { name: 'call' });
-    await DBOS.runStep(() => activities.store({ ...job, fileUrl }), { name: 'store' });
-    await DBOS.runStep(() => activities.charge(job), { name: 'charge' });
+  async (jobId: string) => {
+    await DBOS.runStep(() => steps.reserve(jobId), { name: 'reserve' });
+    await DBOS.runStep(() => steps.submit(jobId), { name: 'submit' });
+    await DBOS.recv('provider', recvTimeoutSeconds);
+    await DBOS.runStep(() => steps.store(jobId), { name: 'store' });
+    await DBOS.runStep(() => steps.charge(jobId), { name: 'charge' });
   },
   { name: 'image' },
 );
 await DBOS.launch();
 
-serveJobs({ dbos: () => image({ jobId: `dbos-${randomUUID()}` }) }, async () => {
-  await DBOS.shutdown();
-  await pool.end();
+serve({
+  begin: { dbos: (jobId) => DBOS.startWorkflow(image, { workflowID: jobId })(jobId) },
+  notify: (jobId) => DBOS.send(jobId, 'done', 'provider'),
+  stop: () => DBOS.shutdown(),
 });

@@ -46,7 +46,7 @@ async function run(stops: Stops): Promise<Sample[]> {
   const servers = await startServers({ directory, latencyMs: 50, temporalInMemory: false });
   stops.push(servers.stop);
   const { apis, workers, env } = options;
-  const variant = { name: 'memory', label: 'memory', checkout: null, apis, workers, env };
+  const variant = { name: 'memory', checkout: null, apis, workers, env };
   const gateway = await startGateway(servers, variant);
   stops.push(gateway.stop);
   const samples: Sample[] = [];
