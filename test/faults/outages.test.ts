@@ -8,6 +8,7 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, Connection } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { runAudit } from '../../activities/audit.ts';
 import { openDatabase } from '../../platform/database.ts';
@@ -117,6 +118,43 @@ describe('Postgres', () => {
     );
     await expect.poll(readiness, { timeout: 5000 }).toBe(200);
   });
+
+  it.runIf(isWhole)(
+    'stays away for long: a job that waits to be charged writes nothing, and is charged within a minute',
+    async () => {
+      const accepted = await once(path, { prompt: '[[slow:1500ms]] a patient job', async: true });
+      expect(accepted.status).toBe(202);
+      const [job] = await stack.query<{ id: string }>(
+        `SELECT id FROM job WHERE status = 'queued' ORDER BY id DESC LIMIT 1`,
+      );
+      const jobId = job?.id ?? '';
+      await expect
+        .poll(() => stack.query(`SELECT state FROM provider_call WHERE job_id = $1`, [jobId]))
+        .toEqual([{ state: 'accepted' }]);
+      await stack.kill('postgres');
+      const connection = await Connection.connect({ address: stack.env['TEMPORAL_ADDRESS'] ?? '' });
+      const handle = new Client({ connection }).workflow.getHandle(jobId);
+      const pending = async () =>
+        (await handle.describe()).raw.pendingActivities?.map(
+          ({ activityType }) => activityType?.name,
+        );
+      await expect.poll(pending, { timeout: 30_000 }).toEqual(['charge']);
+      const events = async () => (await handle.fetchHistory()).events?.length ?? 0;
+      const before = await events();
+      await sleep(60_000);
+      // Sixty an hour are one a minute.
+      expect((await events()) - before).toBeLessThanOrEqual(1);
+      await stack.start('postgres');
+      await expect
+        .poll(() => stack.query(`SELECT status FROM job WHERE id = $1`, [jobId]), {
+          timeout: 60_000,
+        })
+        .toEqual([{ status: 'completed' }]);
+      await handle.result();
+      await connection.close();
+    },
+    200_000,
+  );
 
   it.runIf(isWhole)(
     'is killed: 503 with Retry-After, then everything goes on within five seconds',
