@@ -11,32 +11,57 @@ export type JobEvent =
   | { kind: 'changed' }
   | { kind: 'done' };
 
-type Listener = (event: JobEvent) => void;
+/** The news of one job since it was subscribed to: what comes before anybody waits is kept. */
+export interface JobSubscription {
+  /** The next event, or null when none came in time. */
+  next: (waitMs: number) => Promise<JobEvent | null>;
+  end: () => void;
+}
 
-/** Publishes and hears news. */
+/** A topic for each job. */
 export interface JobNews {
   publish: (jobId: string, event: JobEvent) => void;
-  /** Hears news of a job until the returned function is called. */
-  subscribe: (jobId: string, listener: Listener) => () => void;
+  subscribe: (jobId: string) => JobSubscription;
   /** Jobs that somebody waits for. */
   awaited: () => string[];
 }
 
-/** A board of news; nothing is kept for those who come late. */
+/** See `JobNews`; nothing is kept for those who come late. */
 export function createJobNews(): JobNews {
-  const listeners = new Map<string, Set<Listener>>();
+  const topics = new Map<string, Set<(event: JobEvent) => void>>();
   return {
     publish(jobId, event) {
-      for (const listener of listeners.get(jobId) ?? []) listener(event);
+      for (const hear of topics.get(jobId) ?? []) hear(event);
     },
-    subscribe(jobId, listener) {
-      const ofJob = listeners.get(jobId) ?? new Set();
-      listeners.set(jobId, ofJob.add(listener));
-      return () => {
-        ofJob.delete(listener);
-        if (ofJob.size === 0) listeners.delete(jobId);
+    subscribe(jobId) {
+      const topic = topics.get(jobId) ?? new Set();
+      topics.set(jobId, topic);
+      const kept: JobEvent[] = [];
+      let wake = (): void => {};
+      const hear = (event: JobEvent): void => {
+        kept.push(event);
+        wake();
+      };
+      topic.add(hear);
+      return {
+        async next(waitMs) {
+          if (kept.length === 0 && waitMs > 0) {
+            await new Promise<void>((resolve) => {
+              const timer = setTimeout(resolve, waitMs);
+              wake = () => {
+                clearTimeout(timer);
+                resolve();
+              };
+            });
+          }
+          return kept.shift() ?? null;
+        },
+        end() {
+          topic.delete(hear);
+          if (topic.size === 0 && topics.get(jobId) === topic) topics.delete(jobId);
+        },
       };
     },
-    awaited: () => [...listeners.keys()],
+    awaited: () => [...topics.keys()],
   };
 }

@@ -75,8 +75,9 @@ export interface ProviderCalls {
 
 /** A status check, or a cancel, of queued work is a short exchange. */
 const checkTimeoutMs = 45_000;
-/** How long after its timeout the attempt that sent a call may take to write down what came of it. */
-const recordMarginMs = 5000;
+/** How often an attempt that sends a call says that it lives, and how long a silent one is waited for. */
+const touchIntervalMs = 4000;
+const silenceMaxMs = 15_000;
 const recordPollMs = 500;
 
 /** See `ProviderCalls`. */
@@ -137,24 +138,36 @@ async function submit(deps: ProviderCallsDeps, asked: CallTask): Promise<SubmitO
   return { kind: 'operation', operation };
 }
 
-/** Whether the call may be sent; waits for the end of another attempt that has sent it. */
+/** Whether the call may be sent; waits for another attempt that sends it, as long as that one lives. */
 async function begin(deps: ProviderCallsDeps, task: CallTask): Promise<BeginVerdict> {
   const { routeIndex, route } = task;
   const { provider, operation: endpoint } = route;
+  let touchedAtMs = 0;
+  let seenAtMs = 0;
   for (;;) {
     const begun = await deps.records.begin({ ...callOf(task), routeIndex, provider, endpoint });
     if (begun.verdict !== 'begun' || begun.notifiedId !== null) return begun;
-    if (begun.begunForMs > route.submitTimeoutMs + recordMarginMs) return begun;
+    // Its silence counts from here on: while the database was away it could not say anything.
+    if (begun.touchedAtMs !== touchedAtMs) seenAtMs = performance.now();
+    ({ touchedAtMs } = begun);
+    if (performance.now() - seenAtMs > silenceMaxMs) return begun;
     await sleep(recordPollMs, undefined, { signal: Context.current().cancellationSignal });
   }
 }
 
 async function submitNew(deps: ProviderCallsDeps, task: CallTask): Promise<SubmitOutcome> {
-  const submitted = await send(deps, task);
-  if (submitted.kind === 'result') return keepResult(deps, task, submitted.result);
-  const { operation } = submitted;
-  await afterSend(deps, task, (call) => deps.records.accepted({ ...call, operation }));
-  return submitted;
+  const touching = setInterval(() => {
+    deps.records.touched(callOf(task)).catch(() => {});
+  }, touchIntervalMs);
+  try {
+    const submitted = await send(deps, task);
+    if (submitted.kind === 'result') return await keepResult(deps, task, submitted.result);
+    const { operation } = submitted;
+    await afterSend(deps, task, (call) => deps.records.accepted({ ...call, operation }));
+    return submitted;
+  } finally {
+    clearInterval(touching);
+  }
 }
 
 async function keepResult(

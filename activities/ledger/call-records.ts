@@ -23,8 +23,11 @@ export type BeginVerdict =
   | { verdict: 'paused' }
   /** The job was settled: nothing may be sent for it any more. */
   | { verdict: 'settled' }
-  /** An earlier attempt sent it and has not said what came of it; a notification may have named it. */
-  | { verdict: 'begun'; begunForMs: number; notifiedId: string | null }
+  /**
+   * Another attempt sends it, and said that it lives at `touchedAtMs` (Unix ms of the database's clock); a
+   * notification may have named it since.
+   */
+  | { verdict: 'begun'; touchedAtMs: number; notifiedId: string | null }
   /** It was sent, and nobody knows what came of it; a notification may have named it. */
   | { verdict: 'unknown'; notifiedId: string | null }
   | { verdict: 'accepted'; operation: Operation }
@@ -35,6 +38,8 @@ export interface CallRecords {
   begin: (
     call: CallName & { routeIndex: number; provider: string; endpoint: string },
   ) => Promise<BeginVerdict>;
+  /** The attempt that sends the call lives. */
+  touched: (call: CallName) => Promise<void>;
   /** The provider certainly did not take the call: it may be sent again. */
   refused: (call: CallName) => Promise<void>;
   /** It was sent, and what came of it is not known: it is never sent again. */
@@ -60,6 +65,7 @@ export function createCallRecords(pool: DatabasePool): CallRecords {
   };
   return {
     begin: async (call) => await move({ verb: 'begin', ...call }),
+    touched: (call) => record({ ...call }),
     refused: (call) => record({ ...call, state: 'refused' }),
     unknown: (call) => record({ ...call, state: 'unknown' }),
     accepted: (call) => record({ ...call, state: 'accepted' }),

@@ -15,7 +15,7 @@ import type { Context, RequestState } from '../context.ts';
 import { authorize } from '../middleware/authenticate.ts';
 import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 import type { Admission } from '../studio/admission.ts';
-import type { Hearing } from '../studio/hearing.ts';
+import type { JobSubscription } from '../../activities/job-news.ts';
 import type { Claim, Idempotency } from '../studio/idempotency.ts';
 import type { JobView } from '../../studio/job-view.ts';
 import { measurePrices } from '../studio/measured-prices.ts';
@@ -68,8 +68,8 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     const { jobId, replayed } = await claim(ctx, capability, body);
     if (replayed) ctx.set('Idempotent-Replayed', 'true');
     const candidate = { jobId, requestId, caller, capability, request, draft: ready, webhookUrl };
-    const heard = replayed ? null : await admit(candidate, ctx);
-    const job = await awaitEnd({ organizationId: caller.organizationId, jobId, heard }, waitMs);
+    const news = replayed ? null : await admit(candidate, ctx);
+    const job = await awaitEnd({ organizationId: caller.organizationId, jobId, news }, waitMs);
     if (!job) {
       throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be admitted.', {
         retryAfterSeconds: 2,
@@ -80,7 +80,7 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     else await answer(ctx, { capability, job, view: deps.view });
   }
 
-  async function admit(candidate: Candidate, ctx: Context): Promise<Hearing> {
+  async function admit(candidate: Candidate, ctx: Context): Promise<JobSubscription> {
     const { webhookUrl: url, ...planned } = candidate;
     const { organizationId } = planned.caller;
     const { webhooks, meter } = deps.services;

@@ -9,7 +9,7 @@ import {
   WorkflowExecutionAlreadyStartedError,
   type Client,
 } from '@temporalio/client';
-import type { JobNews } from '../../activities/job-news.ts';
+import type { JobNews, JobSubscription } from '../../activities/job-news.ts';
 import type { JobReads, JobRecord } from '../../activities/job-reads.ts';
 import type { ForeseenRefusals } from '../../activities/ledger/foreseen-refusals.ts';
 import type { Refusal } from '../../jobs/ledger-verdicts.ts';
@@ -19,7 +19,6 @@ import { correlate } from '../../platform/correlation.ts';
 import { createTurns } from '../../platform/turns.ts';
 import type { JobPlan } from '../../jobs/job-plan.ts';
 import { studioTaskQueue, workflowIdOf, type JobOutcome } from '../../jobs/contract.ts';
-import { hear, type Hearing } from './hearing.ts';
 import { describeJob } from './job-description.ts';
 import { throwRefusal } from './refusals.ts';
 
@@ -37,18 +36,18 @@ interface AdmissionDeps {
 interface AwaitedJob {
   organizationId: string;
   jobId: string;
-  /** An ear from before the job's start: what it has not heard has not happened. */
-  heard?: Hearing | null;
+  /** Its news since before its start: what they have not told has not happened. */
+  news?: JobSubscription | null;
 }
 
 /** Starts jobs. */
 export interface Admission {
   /**
-   * Starts the workflow and returns once the credits are reserved, with an ear that has heard the job
-   * since before its start; whoever gets it stops it.
+   * Starts the workflow and returns once the credits are reserved, with the news of the job
+   * since before its start; whoever gets them ends the subscription.
    * @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE
    */
-  admit: (plan: JobPlan) => Promise<Hearing>;
+  admit: (plan: JobPlan) => Promise<JobSubscription>;
   /** Waits until the job ends, at most `waitMs`; returns its row then, or null when it has none. */
   awaitEnd: (job: AwaitedJob, waitMs: number) => Promise<JobRecord | null>;
 }
@@ -70,13 +69,13 @@ export function createAdmission(deps: AdmissionDeps): Admission {
   });
 
   /** Starts the workflow and hears the ledger's verdict; calls `endTurn` when others may start. */
-  async function admitInTurn(plan: JobPlan, endTurn: () => void): Promise<Hearing> {
+  async function admitInTurn(plan: JobPlan, endTurn: () => void): Promise<JobSubscription> {
     const foreseen = await deps.refusals.foresee(plan.organizationId, plan.priceMicro);
     if (foreseen) throwRefusal(foreseen);
-    const heard = hear(deps.news, plan.jobId);
+    const news = deps.news.subscribe(plan.jobId);
     try {
       const { eager } = await start(deps, plan);
-      const event = await heard.next(eager ? localVerdictWaitMs : 0);
+      const event = await news.next(eager ? localVerdictWaitMs : 0);
       // A worker elsewhere may be away for long: its jobs wait in Temporal, not for this process.
       endTurn();
       const told = event?.kind === 'verdict' ? event.verdict : null;
@@ -85,9 +84,9 @@ export function createAdmission(deps: AdmissionDeps): Admission {
         deps.refusals.note(plan.organizationId);
         throwRefusal(refusal);
       }
-      return heard;
+      return news;
     } catch (error) {
-      heard.stop();
+      news.end();
       throw error;
     }
   }
@@ -114,30 +113,30 @@ export function createAdmission(deps: AdmissionDeps): Admission {
 
 /** See `Admission`. */
 async function awaitEnd(
-  { news, reads }: Pick<AdmissionDeps, 'news' | 'reads'>,
-  { organizationId, jobId, heard: given }: AwaitedJob,
+  deps: Pick<AdmissionDeps, 'news' | 'reads'>,
+  { organizationId, jobId, news: given }: AwaitedJob,
   waitMs: number,
 ): Promise<JobRecord | null> {
-  const heard = given ?? hear(news, jobId);
+  const news = given ?? deps.news.subscribe(jobId);
   try {
     const deadlineAtMs = performance.now() + waitMs;
-    if (given) await heardEnd(given, waitMs);
+    if (given) await untilEnd(given, waitMs);
     for (;;) {
-      const job = await reads.read(organizationId, jobId);
+      const job = await deps.reads.read(organizationId, jobId);
       const leftMs = deadlineAtMs - performance.now();
       if (!job || job.status !== 'queued' || leftMs <= 0) return job;
-      await heardEnd(heard, leftMs);
+      await untilEnd(news, leftMs);
     }
   } finally {
-    heard.stop();
+    news.end();
   }
 }
 
 /** Returns at the news that the job ended, or when the time is up. */
-async function heardEnd(heard: Hearing, waitMs: number): Promise<void> {
+async function untilEnd(news: JobSubscription, waitMs: number): Promise<void> {
   const deadlineAtMs = performance.now() + waitMs;
   for (let leftMs = waitMs; leftMs > 0; leftMs = deadlineAtMs - performance.now()) {
-    const event = await heard.next(leftMs);
+    const event = await news.next(leftMs);
     if (event === null || event.kind === 'done') return;
   }
 }

@@ -1,5 +1,5 @@
--- As before, and: an attempt that finds a call begun learns for how long, and which operation a
--- notification has named since, so that it can wait for the one that sent it, and never sends again.
+-- As before, and: an attempt that finds a call begun learns when its sender last said that it lives, and
+-- which operation a notification has named since: it can wait for the sender, and never sends again.
 -- {jobId, callIndex, routeIndex, provider, endpoint}
 CREATE OR REPLACE FUNCTION call_begin(move jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -28,7 +28,7 @@ BEGIN
     RETURN sent;
   END IF;
   RETURN jsonb_build_object('verdict', c.state, 'operation', c.operation, 'outputs', c.outputs,
-    'begunForMs', unix_ms(clock_timestamp()) - unix_ms(c.updated_at), 'notifiedId', (
+    'touchedAtMs', unix_ms(c.updated_at), 'notifiedId', (
       SELECT operation_id FROM notification
         WHERE job_id = c.job_id AND call_index = c.call_index
         ORDER BY received_at DESC LIMIT 1));

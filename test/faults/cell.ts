@@ -152,7 +152,8 @@ async function arrivedTags(
   return new Set(here.filter((tag) => tag !== null));
 }
 
-interface JobRow {
+/** A job as the checks see it. */
+export interface JobRow {
   id: string;
   tag: string;
   status: string;
@@ -162,7 +163,8 @@ interface JobRow {
   entries: string[];
 }
 
-async function jobsOf(stack: FaultStack, tags: string[]): Promise<JobRow[]> {
+/** The jobs of requests, by their tags. */
+export async function jobsOf(stack: FaultStack, tags: string[]): Promise<JobRow[]> {
   return stack.query<JobRow>(
     `SELECT j.id, j.request_id AS tag, j.status, r.state,
        NOT EXISTS (SELECT FROM provider_call c WHERE c.job_id = j.id
@@ -174,7 +176,8 @@ async function jobsOf(stack: FaultStack, tags: string[]): Promise<JobRow[]> {
   );
 }
 
-async function checkJob(
+/** What is wrong with the one job of a request, by its row, its ledger entries and its caller's answer. */
+export async function checkJob(
   stack: FaultStack,
   { tag, answer }: { tag: string; answer: PatientAnswer },
 ): Promise<string[]> {
@@ -225,8 +228,8 @@ function checkLiveness(
   return [`the provider took it, but the job failed: ${seen.answer.code}`];
 }
 
-/** Waits until nothing is reserved any more. */
-async function settle(stack: FaultStack): Promise<string[]> {
+/** Waits until nothing is reserved any more; says what never was. */
+export async function settle(stack: FaultStack): Promise<string[]> {
   const deadlineAt = Date.now() + 30_000;
   for (;;) {
     const open = await stack.query<{ id: string }>(
@@ -245,8 +248,8 @@ async function reviveLost(stack: FaultStack): Promise<string[]> {
   return lost.map((part: Part) => `${part} ended by itself`);
 }
 
-/** Every invariant, with the bytes of all results and the provider's own log. */
-async function audit(stack: FaultStack): Promise<string[]> {
+/** Every invariant, with the bytes of all results and the provider's own log; says what is broken. */
+export async function audit(stack: FaultStack): Promise<string[]> {
   const config = loadConfig({ ...stack.env });
   const logger = createLogger('faults', 'silent');
   const pool = await openDatabase({ url: stack.databaseUrl, poolMax: 2, logger });
@@ -288,7 +291,7 @@ async function acceptedSubmits(stack: FaultStack, jobId: string): Promise<number
 }
 
 /** Makes every generation misbehave, or none. */
-async function setSandboxFaults(stack: FaultStack, faults: string | null): Promise<void> {
+export async function setSandboxFaults(stack: FaultStack, faults: string | null): Promise<void> {
   await (faults === null
     ? askSandbox(stack, 'faults', { method: 'DELETE' })
     : askSandbox(stack, 'faults', {

@@ -1,7 +1,7 @@
-/** The same order for the same seed. */
+/** The same order, and the same chances, for the same seed. */
 
 /** Mulberry32: a small generator of numbers in [0, 1) that a seed repeats. */
-function randomOf(seed: number): () => number {
+export function randomOf(seed: number): () => number {
   let state = seed;
   return () => {
     state = (state + 0x6d2b79f5) | 0;

@@ -1,0 +1,145 @@
+/**
+ * Random kills under load: for minutes, every few seconds some process of the gateway, its database, its
+ * engine or its provider is killed or frozen, while callers ask for jobs of every kind. Then everything
+ * is started again, and everything promised is checked (reliability.md, F2).
+ */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { askPatiently, type PatientAnswer } from './caller.ts';
+import { audit, checkJob, jobsOf, setSandboxFaults, settle } from './cell.ts';
+import { kinds, type Kind } from './kinds.ts';
+import { randomOf } from './shuffle.ts';
+import type { FaultStack, Part } from './stack.ts';
+
+/** How long, how hard, and in which order. */
+export interface NemesisOptions {
+  seed: number;
+  seconds: number;
+  /** Jobs asked for in a second. */
+  rate: number;
+  /** Told of every blow. */
+  report: (line: string) => void;
+}
+
+/** What came of it. */
+export interface NemesisReport {
+  blows: number;
+  asked: number;
+  /** Jobs that callers were told of; each was charged or released once. */
+  accepted: number;
+  completed: number;
+  released: number;
+  /** Requests that were refused or never answered, by what was told last. */
+  unserved: string[];
+  /** Broken promises. */
+  violations: string[];
+}
+
+const parts: readonly Part[] = [
+  'api',
+  'api2',
+  'worker',
+  'worker2',
+  'postgres',
+  'temporal',
+  'sandbox',
+];
+/** Longer than everything that waits for a claim, a heartbeat, a sweep and an unknown outcome. */
+const answerTimeoutMs = 240_000;
+
+interface Asked {
+  kind: Kind;
+  tag: string;
+  answer: PatientAnswer;
+}
+
+/** Runs the load and the nemesis on a stack of two APIs and two workers. */
+export async function runNemesis(
+  stack: FaultStack,
+  options: NemesisOptions,
+): Promise<NemesisReport> {
+  await setSandboxFaults(stack, 'slow:4s');
+  const asking: Promise<Asked>[] = [];
+  const endsAtMs = performance.now() + options.seconds * 1000;
+  const load = (async () => {
+    for (let index = 0; performance.now() < endsAtMs; index += 1) {
+      const kind = kinds[index % kinds.length];
+      if (kind) asking.push(ask(stack, kind));
+      await sleep(1000 / options.rate);
+    }
+  })();
+  const blows = await strike(stack, { ...options, endsAtMs });
+  await load;
+  const asked = await Promise.all(asking);
+  const violations = [...(await settle(stack)), ...(await audit(stack))];
+  const begun = new Set(
+    (
+      await jobsOf(
+        stack,
+        asked.map(({ tag }) => tag),
+      )
+    ).map(({ tag }) => tag),
+  );
+  const accepted = asked.filter(({ tag, answer }) => begun.has(tag) || answer.jobId !== null);
+  for (const { kind, tag, answer } of accepted) {
+    const wrong = await checkJob(stack, { tag, answer });
+    violations.push(...wrong.map((words) => `${kind.name} ${answer.jobId ?? tag}: ${words}`));
+  }
+  const completed = accepted.filter(({ answer }) => answer.outcome === 'completed').length;
+  return {
+    blows,
+    asked: asked.length,
+    accepted: accepted.length,
+    completed,
+    released: accepted.filter(({ answer }) => answer.outcome === 'failed').length,
+    unserved: asked
+      .filter((one) => !accepted.includes(one))
+      .map(
+        ({ kind, answer }) =>
+          `${kind.name}: ${answer.outcome} ${answer.code ?? answer.statuses.at(-1)}`,
+      ),
+    violations,
+  };
+}
+
+async function ask(stack: FaultStack, kind: Kind): Promise<Asked> {
+  const tag = `nemesis-${randomUUID()}`;
+  const answer = await askPatiently({
+    urls: [stack.urlOf('api'), stack.urlOf('api2')],
+    path: kind.path,
+    key: stack.caller.key,
+    tag,
+    body: kind.body(stack.inputs, `a tree ${tag.slice(-12)}`),
+    timeoutMs: answerTimeoutMs,
+  });
+  return { kind, tag, answer };
+}
+
+/** Kills or freezes one part after the other until the time is up; every part is back when it returns. */
+async function strike(
+  stack: FaultStack,
+  { seed, endsAtMs, report }: NemesisOptions & { endsAtMs: number },
+): Promise<number> {
+  const random = randomOf(seed);
+  const between = (leastMs: number, mostMs: number) => leastMs + random() * (mostMs - leastMs);
+  let blows = 0;
+  for (; performance.now() < endsAtMs; blows += 1) {
+    await sleep(between(2000, 8000));
+    for (const part of stack.takeLost()) await stack.start(part);
+    const part = parts[Math.floor(random() * parts.length)] ?? 'worker';
+    const awayMs = between(300, 4000);
+    const isKilled = random() < 0.6;
+    report(`${isKilled ? 'kill' : 'freeze'} ${part} for ${(awayMs / 1000).toFixed(1)} s`);
+    if (isKilled) {
+      await stack.kill(part);
+      await sleep(awayMs);
+      await stack.start(part);
+    } else {
+      stack.freeze(part, true);
+      await sleep(awayMs);
+      stack.freeze(part, false);
+    }
+  }
+  for (const part of stack.takeLost()) await stack.start(part);
+  return blows;
+}
