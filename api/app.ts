@@ -29,6 +29,7 @@ import { createKeptAnswers } from './chat/kept-answers.ts';
 import type { RequestState } from './context.ts';
 import { createAccess, type Access, type RateBucket } from './identity/access.ts';
 import { authenticate } from './middleware/authenticate.ts';
+import { limitBodyBytes } from './middleware/body-bytes.ts';
 import { errorAnswers } from './middleware/error-answers.ts';
 import { exactPaths, gate } from './middleware/gate.ts';
 import { observedRequests } from './middleware/observed-requests.ts';
@@ -70,7 +71,11 @@ export function createApp(deps: AppDeps): Handler {
   const { logger, telemetry } = deps.services;
   const headers = securityHeaders();
   const outermost = requestLog(logger);
-  const steps = [...observedRequests(telemetry), errorAnswers(logger)];
+  const bodyBytes = limitBodyBytes({
+    processMax: deps.config.BODY_BYTES_MAX,
+    keyMax: deps.config.BODY_BYTES_PER_KEY_MAX,
+  });
+  const steps = [...observedRequests(telemetry), errorAnswers(logger), bodyBytes];
   const admit = authenticate(parts.access, rateLimitsOf(deps.config));
   const app = new Koa<RequestState>();
   for (const step of [outermost, ...steps]) app.use(step);

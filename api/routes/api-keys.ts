@@ -9,6 +9,7 @@ import { keyExpiry, keyModels, keyName, keyScopes } from '../identity/key-fields
 import { createKeys, pastExpiry, type NewKey } from '../identity/keys.ts';
 import { authorize, refuseViewer } from '../middleware/authenticate.ts';
 import { parseBody, parseWith } from '../middleware/body.ts';
+import { bodySchema } from '../middleware/body-schema.ts';
 import { claimDeed, idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 
 const dayMs = 86_400_000;
@@ -17,18 +18,22 @@ const overlapPresetMs = dayMs;
 const overlapSecondsMax = (30 * dayMs) / 1000;
 
 /** Body of a new key. */
-export const createRequest = z.strictObject({
-  name: keyName,
-  expiresAt: keyExpiry.optional(),
-  scopes: keyScopes.optional(),
-  allowedModels: keyModels.optional(),
-});
+export const createRequest = bodySchema(
+  z.strictObject({
+    name: keyName,
+    expiresAt: keyExpiry.optional(),
+    scopes: keyScopes.optional(),
+    allowedModels: keyModels.optional(),
+  }),
+);
 
 /** Body of a rotation; all of it is optional. */
-export const rotateRequest = z.strictObject({
-  overlapSeconds: z.int().min(0).max(overlapSecondsMax).optional(),
-  expiresAt: keyExpiry.optional(),
-});
+export const rotateRequest = bodySchema(
+  z.strictObject({
+    overlapSeconds: z.int().min(0).max(overlapSecondsMax).optional(),
+    expiresAt: keyExpiry.optional(),
+  }),
+);
 
 interface ApiKeyRoutesDeps {
   pool: DatabasePool;
@@ -48,11 +53,11 @@ export function addApiKeyRoutes(
   });
 
   router.post('/api-keys', async (ctx) => {
+    mayMakeKeys(ctx);
     const body = await parseBody(ctx, createRequest);
     const { expiresAt, ...rest } = body;
     const { memberId, organizationId, keyId: makerKeyId } = ctx.state.caller;
     requireFuture(ctx, expiresAt);
-    mayMakeKeys(ctx);
     const keyId = newId('key');
     const wanted = { ...rest, keyId, memberId, makerKeyId, expiresAtMs: expiresAt };
     const idempotencyKey = idempotencyKeyOf(ctx);
@@ -73,11 +78,11 @@ export function addApiKeyRoutes(
   });
 
   router.post('/api-keys/:keyId/rotate', async (ctx) => {
+    mayMakeKeys(ctx);
     const empty = ctx.is('json') === null || ctx.request.length === 0;
     const wanted = empty ? parseWith(rotateRequest, {}) : await parseBody(ctx, rotateRequest);
     const { caller } = ctx.state;
     requireFuture(ctx, wanted.expiresAt);
-    mayMakeKeys(ctx);
     const overlapMs =
       wanted.overlapSeconds === undefined ? overlapPresetMs : wanted.overlapSeconds * 1000;
     const oldKeyId = keyIdOf(ctx.params['keyId']);

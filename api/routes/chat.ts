@@ -1,5 +1,4 @@
 /** POST /api/v1/chat and /api/v1/chat/completions (spec §4.1). */
-import type { z } from 'zod';
 import type { Chat } from '../../activities/chat/chat.ts';
 import type { OpenChat } from '../../activities/chat/open-chat.ts';
 import type { ChatCatalog } from '../../catalog/chat-catalog.ts';
@@ -25,8 +24,9 @@ import {
 import { keptBytesMax, type KeptAnswers, type KeyedChat } from '../chat/kept-answers.ts';
 import type { DirectRoute } from '../direct-routes.ts';
 import type { Exchange } from '../exchange.ts';
-import { authorize } from '../middleware/authenticate.ts';
+import { authorize, authorizeModel } from '../middleware/authenticate.ts';
 import { parseBody } from '../middleware/body.ts';
+import type { BodySchema } from '../middleware/body-schema.ts';
 import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 
 interface ChatRoutesDeps {
@@ -59,13 +59,14 @@ const jsonType = 'application/json; charset=utf-8';
 /** Both paths, to be put behind authentication. */
 export function chatRoutes(deps: ChatRoutesDeps): DirectRoute[] {
   /** Null when the answer was there already, and has been given. */
-  async function open(ctx: Exchange, schema: z.ZodType<ChatRequest>): Promise<Handled | null> {
+  async function open(ctx: Exchange, schema: BodySchema<ChatRequest>): Promise<Handled | null> {
     const startedAtMs = performance.now();
     const { caller, requestId } = ctx.state;
+    authorize(caller, 'chat');
     const request = await parseBody(ctx, schema, chatBytesMax);
     const model = deps.catalog.find(request.model);
     checkParts(request, model, deps.outbound);
-    authorize(caller, 'chat', model.id);
+    authorizeModel(caller, model.id);
     const chatId = newId('chat');
     const keyed = keyedChat(ctx, chatId);
     const kept = keyed && (await deps.answers.claim(keyed, { path: ctx.path, body: request }));
@@ -95,7 +96,7 @@ export function chatRoutes(deps: ChatRoutesDeps): DirectRoute[] {
     return { chat, request, requestId, keyed, startedAtMs, provider: model.provider };
   }
 
-  const handle = (schema: z.ZodType<ChatRequest>, presentation: Presentation) => {
+  const handle = (schema: BodySchema<ChatRequest>, presentation: Presentation) => {
     return async (ctx: Exchange): Promise<void> => {
       const shown = await open(ctx, schema);
       if (!shown) return;

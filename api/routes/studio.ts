@@ -12,7 +12,8 @@ import type { Outbound } from '../../platform/outbound.ts';
 import type { Capability } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
 import type { Context, RequestState } from '../context.ts';
-import { authorize } from '../middleware/authenticate.ts';
+import { authorize, authorizeModel } from '../middleware/authenticate.ts';
+import { bodySchema } from '../middleware/body-schema.ts';
 import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 import type { Admission } from '../studio/admission.ts';
 import type { Hearing } from '../studio/hearing.ts';
@@ -59,9 +60,10 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
 
   async function handle(ctx: Context, capability: Capability): Promise<void> {
     const { caller, requestId } = ctx.state;
+    authorize(caller, capability.scope);
     const { request, recording, webhookUrl } = await readRequest(ctx, capability, deps.services);
     const draft = capability.plan(request, recording);
-    authorize(caller, capability.scope, draft.model);
+    authorizeModel(caller, draft.model);
     const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
     const ready = await deps.services.inputs.prepare(draft, caller.organizationId);
     const body = webhookUrl === null ? request : { request, webhookUrl };
@@ -102,6 +104,7 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
   }
 
   for (const capability of capabilities) {
+    bodySchema(capability.request);
     router.post(capability.path, (ctx) => handle(ctx, capability));
   }
 }

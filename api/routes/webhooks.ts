@@ -12,6 +12,7 @@ import type { DatabasePool } from '../../platform/database.ts';
 import type { Context, RequestState } from '../context.ts';
 import { authorize, refuseViewer } from '../middleware/authenticate.ts';
 import { parseBody, parseWith } from '../middleware/body.ts';
+import { bodySchema } from '../middleware/body-schema.ts';
 import { claimDeed, idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 import { showWebhook } from '../studio/webhook-view.ts';
 
@@ -27,13 +28,15 @@ interface WebhookRoutesDeps {
 const daySeconds = 86_400;
 
 /** Body of a rotation; all of it is optional. */
-export const rotateSecretRequest = z.strictObject({
-  overlapSeconds: z
-    .int()
-    .min(0)
-    .max(7 * daySeconds)
-    .default(daySeconds),
-});
+export const rotateSecretRequest = bodySchema(
+  z.strictObject({
+    overlapSeconds: z
+      .int()
+      .min(0)
+      .max(7 * daySeconds)
+      .default(daySeconds),
+  }),
+);
 
 /** Adds the routes. */
 export function addWebhookRoutes(router: Router<RequestState>, deps: WebhookRoutesDeps): void {
@@ -95,11 +98,11 @@ function addSecretRoutes(
   });
 
   router.post('/webhooks/secret/rotate', async (ctx) => {
+    mayHoldSecrets(ctx);
     const empty = ctx.is('json') === null || ctx.request.length === 0;
     const wanted = empty
       ? parseWith(rotateSecretRequest, {})
       : await parseBody(ctx, rotateSecretRequest);
-    mayHoldSecrets(ctx);
     const idempotencyKey = idempotencyKeyOf(ctx);
     const { organizationId } = ctx.state.caller;
     const earlier = await pool.transaction(async (connection) => {
