@@ -25,8 +25,8 @@ import { notificationSignalName, webhookDeliveries, workflowIdOf } from '../work
 import { createDirectRoutes, type DirectRoute, type Step } from './direct-routes.ts';
 import { Exchange, type HeaderList } from './exchange.ts';
 import type { Handler } from './starting.ts';
-import { createKeptAnswers } from './chat/kept-answers.ts';
 import type { RequestState } from './context.ts';
+import { createClaims } from './idempotency/claims.ts';
 import { createAccess, type Access, type RateBucket } from './identity/access.ts';
 import { authenticate } from './middleware/authenticate.ts';
 import { limitBodyBytes } from './middleware/body-bytes.ts';
@@ -51,7 +51,6 @@ import { addUsageRoutes } from './routes/usage.ts';
 import { addWebhookRoutes } from './routes/webhooks.ts';
 import { createAdmission } from './studio/admission.ts';
 import { createCancelJob } from './studio/cancellation.ts';
-import { createIdempotency } from './studio/idempotency.ts';
 import { createJobView } from '../studio/job-view.ts';
 import { createResettle } from './studio/resettlement.ts';
 
@@ -136,7 +135,9 @@ function createParts({ config, services, client, eager }: AppDeps) {
     limits: rateLimitsOf(config),
   });
   const { chat, chatCatalog: catalog, outbound } = services;
+  const claims = createClaims(pool, logger);
   return {
+    claims,
     reads,
     admission,
     view,
@@ -145,7 +146,7 @@ function createParts({ config, services, client, eager }: AppDeps) {
       chat,
       catalog,
       outbound,
-      answers: createKeptAnswers(pool, services.logger),
+      claims,
       stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
       keepaliveMs: config.CHAT_KEEPALIVE_MS,
     }),
@@ -218,8 +219,7 @@ function keyedRoutes(
   addModelRoutes(router, chatCatalog);
   addJobRoutes(router, parts);
   addStudioModelRoutes(router);
-  const idempotency = createIdempotency(pool);
-  addStudioRoutes(router, { config, idempotency, services, ...parts });
+  addStudioRoutes(router, { config, services, ...parts });
   addUploadUrlRoute(router, {
     storage,
     uploads,

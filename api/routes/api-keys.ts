@@ -6,11 +6,12 @@ import { isId, newId } from '../../domain/ids.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Context, RequestState } from '../context.ts';
 import { keyExpiry, keyModels, keyName, keyScopes } from '../identity/key-fields.ts';
+import { claimKey, finishClaim } from '../idempotency/claims.ts';
 import { createKeys, pastExpiry, type NewKey } from '../identity/keys.ts';
 import { authorize, refuseViewer } from '../middleware/authenticate.ts';
 import { parseBody, parseWith } from '../middleware/body.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
-import { claimDeed, idempotencyKeyOf } from '../middleware/idempotency-key.ts';
+import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 
 const dayMs = 86_400_000;
 /** Time to roll a new key out where the wish does not say. */
@@ -66,12 +67,15 @@ export function addApiKeyRoutes(
       return;
     }
     // The secret is kept nowhere, so a repeat cannot show it: it is told which key was made.
-    const deed = { organizationId, idempotencyKey, path: '/api-keys', body: { memberId, ...body } };
+    const told = { memberId, ...body };
+    const request = { organizationId, idempotencyKey, path: '/api-keys', body: told };
     const made = await pool.transaction(async (connection) => {
-      const earlier = await claimDeed(connection, { ...deed, subject: keyId });
-      if (earlier !== null) {
-        throw new GatewayError('KEY_ALREADY_CREATED', undefined, { body: { keyId: earlier } });
+      const claim = await claimKey(connection, { ...request, subjectId: keyId });
+      if (claim.state === 'done') {
+        const said = { body: { keyId: claim.subjectId } };
+        throw new GatewayError('KEY_ALREADY_CREATED', undefined, said);
       }
+      await finishClaim(connection, claim.name);
       return createKeys(connection, keyPepper).create(wanted);
     });
     ctx.body = shownOnce(ctx, made);

@@ -12,12 +12,12 @@ import type { Outbound } from '../../platform/outbound.ts';
 import type { Capability } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
 import type { Context, RequestState } from '../context.ts';
+import { unkeyedHold, type Claims, type Hold } from '../idempotency/claims.ts';
 import { authorize, authorizeModel } from '../middleware/authenticate.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
 import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 import type { Admission } from '../studio/admission.ts';
 import type { Hearing } from '../studio/hearing.ts';
-import type { Claim, Idempotency } from '../studio/idempotency.ts';
 import type { JobView } from '../../studio/job-view.ts';
 import { measurePrices } from '../studio/measured-prices.ts';
 import { completePlan, type Planned } from '../studio/planner.ts';
@@ -27,7 +27,7 @@ import { preferredWaitMs } from '../studio/waiting.ts';
 interface StudioRoutesDeps {
   config: Config;
   admission: Admission;
-  idempotency: Idempotency;
+  claims: Claims;
   services: {
     inputs: Inputs;
     meter: InputMeter;
@@ -39,23 +39,19 @@ interface StudioRoutesDeps {
 }
 
 /** A request on its way to becoming a job. */
-type Candidate = Omit<Planned, 'tells'> & { webhookUrl: string | null };
+type Candidate = Omit<Planned, 'tells' | 'jobId'> & { hold: Hold; webhookUrl: string | null };
 
 /** Adds the routes of all capabilities. */
 export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutesDeps): void {
   const awaitEnd = awaitedByFew(deps.admission, deps.config.SYNC_WAITERS_MAX);
 
-  async function claim(ctx: Context, capability: Capability, body: unknown): Promise<Claim> {
-    const newJobId = newId('job');
+  function claim(ctx: Context, capability: Capability, body: unknown): ReturnType<Claims['hold']> {
+    const subjectId = newId('job');
     const idempotencyKey = idempotencyKeyOf(ctx);
-    if (idempotencyKey === null) return { jobId: newJobId, replayed: false };
-    return deps.idempotency.claim({
-      organizationId: ctx.state.caller.organizationId,
-      idempotencyKey,
-      path: capability.path,
-      body,
-      newJobId,
-    });
+    if (idempotencyKey === null) return Promise.resolve(unkeyedHold(subjectId));
+    const { organizationId } = ctx.state.caller;
+    const { path } = capability;
+    return deps.claims.hold({ organizationId, idempotencyKey, path, body, subjectId });
   }
 
   async function handle(ctx: Context, capability: Capability): Promise<void> {
@@ -67,10 +63,12 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
     const ready = await deps.services.inputs.prepare(draft, caller.organizationId);
     const body = webhookUrl === null ? request : { request, webhookUrl };
-    const { jobId, replayed } = await claim(ctx, capability, body);
+    const claimed = await claim(ctx, capability, body);
+    const { subjectId: jobId } = claimed;
+    const replayed = claimed.state === 'done';
     if (replayed) ctx.set('Idempotent-Replayed', 'true');
-    const candidate = { jobId, requestId, caller, capability, request, draft: ready, webhookUrl };
-    const heard = replayed ? null : await admit(candidate, ctx);
+    const candidate = { requestId, caller, capability, request, draft: ready, webhookUrl };
+    const heard = replayed ? null : await admit({ ...candidate, hold: claimed });
     const job = await awaitEnd({ organizationId: caller.organizationId, jobId, heard }, waitMs);
     if (!job) {
       throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be admitted.', {
@@ -82,23 +80,21 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     else await answer(ctx, { capability, job, view: deps.view });
   }
 
-  async function admit(candidate: Candidate, ctx: Context): Promise<Hearing> {
-    const { webhookUrl: url, ...planned } = candidate;
-    const { organizationId } = planned.caller;
+  async function admit({ hold, webhookUrl: url, ...wanted }: Candidate): Promise<Hearing> {
+    const { organizationId } = wanted.caller;
     const { webhooks, meter } = deps.services;
+    const jobId = hold.subjectId;
     try {
-      const draft = await measurePrices(meter, planned.draft);
-      const plan = completePlan(deps.config, { ...planned, draft, tells: url !== null });
+      const draft = await measurePrices(meter, wanted.draft);
+      const plan = completePlan(deps.config, { ...wanted, jobId, draft, tells: url !== null });
       // Before the job is: no accepted job may lack its webhook.
-      if (url !== null) await webhooks.add({ jobId: plan.jobId, organizationId, url });
-      return await deps.admission.admit(plan);
+      if (url !== null) await webhooks.add({ jobId, organizationId, url });
+      const heard = await deps.admission.admit(plan, hold);
+      hold.leave();
+      return heard;
     } catch (error) {
-      // What names a job may run all the same; any other refusal has started nothing.
-      const refused = error instanceof GatewayError && error.body?.['jobId'] === undefined;
-      if (refused && url !== null) await webhooks.drop(planned.jobId);
-      if (refused && ctx.headers['idempotency-key'] !== undefined) {
-        await deps.idempotency.giveBack(organizationId, planned.jobId);
-      }
+      // What was started may run all the same: it keeps its key and its webhook.
+      if ((await hold.giveBack()) && url !== null) await webhooks.drop(jobId);
       throw error;
     }
   }

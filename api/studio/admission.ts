@@ -20,6 +20,7 @@ import { correlate } from '../../platform/correlation.ts';
 import { createTurns } from '../../platform/turns.ts';
 import type { JobPlan } from '../../studio/job-plan.ts';
 import { studioTaskQueue, workflowIdOf, type JobOutcome } from '../../workflows/contract.ts';
+import type { Hold } from '../idempotency/claims.ts';
 import { hear, type Hearing } from './hearing.ts';
 import { describeJob } from './job-description.ts';
 import { throwRefusal } from './refusals.ts';
@@ -42,14 +43,17 @@ interface AwaitedJob {
   heard?: Hearing | null;
 }
 
+/** Told before the start is sent, and when the ledger has refused what was started. */
+type StartHold = Pick<Hold, 'starting' | 'refused'>;
+
 /** Starts jobs. */
 export interface Admission {
   /**
    * Starts the workflow and returns once the credits are reserved, with an ear that has heard the job
    * since before its start; whoever gets it stops it.
-   * @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE
+   * @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
    */
-  admit: (plan: JobPlan) => Promise<Hearing>;
+  admit: (plan: JobPlan, hold: StartHold) => Promise<Hearing>;
   /** Waits until the job ends, at most `waitMs`; returns its row then, or null when it has none. */
   awaitEnd: (job: AwaitedJob, waitMs: number) => Promise<JobRecord | null>;
 }
@@ -71,11 +75,16 @@ export function createAdmission(deps: AdmissionDeps): Admission {
   });
 
   /** Starts the workflow and hears the ledger's verdict; calls `endTurn` when others may start. */
-  async function admitInTurn(plan: JobPlan, endTurn: () => void): Promise<Hearing> {
+  async function admitInTurn(
+    plan: JobPlan,
+    hold: StartHold,
+    endTurn: () => void,
+  ): Promise<Hearing> {
     const foreseen = await deps.refusals.foresee(plan.organizationId, plan.priceMicro);
     if (foreseen) throwRefusal(foreseen);
     const heard = hear(deps.news, plan.jobId);
     try {
+      await hold.starting();
       const { eager } = await start(deps, plan);
       const event = await heard.next(eager ? localVerdictWaitMs : 0);
       // A worker elsewhere may be away for long: its jobs wait in Temporal, not for this process.
@@ -83,6 +92,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       const told = event?.kind === 'verdict' ? event.verdict : null;
       const refusal = event === null ? await remoteRefusal(deps, plan) : told;
       if (refusal && refusal.verdict !== 'reserved') {
+        hold.refused();
         deps.refusals.note(plan.organizationId);
         throwRefusal(refusal);
       }
@@ -94,7 +104,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
   }
 
   return {
-    async admit(plan) {
+    async admit(plan, hold) {
       correlate({ jobId: plan.jobId, workflowId: workflowIdOf(plan.jobId) });
       const endTurn = await turns.take(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
       if (!endTurn) {
@@ -103,7 +113,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
         });
       }
       try {
-        return await admitInTurn(plan, endTurn);
+        return await admitInTurn(plan, hold, endTurn);
       } finally {
         endTurn();
       }
