@@ -37,10 +37,10 @@ export function createJobNews(): JobNews {
       const topic = topics.get(jobId) ?? new Set();
       topics.set(jobId, topic);
       const kept: JobEvent[] = [];
-      let wake = (): void => {};
+      let wake: (() => void) | undefined;
       const hear = (event: JobEvent): void => {
         kept.push(event);
-        wake();
+        wake?.();
       };
       topic.add(hear);
       return {

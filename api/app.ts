@@ -24,10 +24,11 @@ import type { Readiness } from '../platform/readiness.ts';
 import { createDirectRoutes, type DirectRoute, type Step } from './direct-routes.ts';
 import { Exchange, type HeaderList } from './exchange.ts';
 import type { Handler } from './starting.ts';
-import { createKeptAnswers } from './chat/kept-answers.ts';
 import type { RequestState } from './context.ts';
+import { createClaims } from './idempotency/claims.ts';
 import { createAccess, type Access, type RateBucket } from './identity/access.ts';
 import { authenticate } from './middleware/authenticate.ts';
+import { limitBodyBytes } from './middleware/body-bytes.ts';
 import { errorAnswers } from './middleware/error-answers.ts';
 import { exactPaths, gate } from './middleware/gate.ts';
 import { observedRequests } from './middleware/observed-requests.ts';
@@ -49,7 +50,6 @@ import { addUsageRoutes } from './routes/usage.ts';
 import { addWebhookRoutes } from './routes/webhooks.ts';
 import { createAdmission } from './studio/admission.ts';
 import { createCancelJob } from './studio/cancellation.ts';
-import { createIdempotency } from './studio/idempotency.ts';
 import { createJobView } from '../studio/job-view.ts';
 import { createResettle } from './studio/resettlement.ts';
 
@@ -69,7 +69,11 @@ export function createApp(deps: AppDeps): Handler {
   const { logger, telemetry } = deps.services;
   const headers = securityHeaders();
   const outermost = requestLog(logger);
-  const steps = [...observedRequests(telemetry), errorAnswers(logger)];
+  const bodyBytes = limitBodyBytes({
+    processMax: deps.config.BODY_BYTES_MAX,
+    keyMax: deps.config.BODY_BYTES_PER_KEY_MAX,
+  });
+  const steps = [...observedRequests(telemetry), errorAnswers(logger), bodyBytes];
   const admit = authenticate(parts.access, rateLimitsOf(deps.config));
   const app = new Koa<RequestState>();
   for (const step of [outermost, ...steps]) app.use(step);
@@ -128,7 +132,9 @@ function createParts({ config, services, client, eager }: AppDeps) {
     limits: rateLimitsOf(config),
   });
   const { chat, chatCatalog: catalog, outbound } = services;
+  const claims = createClaims(pool, logger);
   return {
+    claims,
     reads,
     admission,
     view,
@@ -137,7 +143,7 @@ function createParts({ config, services, client, eager }: AppDeps) {
       chat,
       catalog,
       outbound,
-      answers: createKeptAnswers(pool, services.logger),
+      claims,
       stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
       keepaliveMs: config.CHAT_KEEPALIVE_MS,
     }),
@@ -210,8 +216,7 @@ function keyedRoutes(
   addModelRoutes(router, chatCatalog);
   addJobRoutes(router, parts);
   addStudioModelRoutes(router);
-  const idempotency = createIdempotency(pool);
-  addStudioRoutes(router, { config, idempotency, services, ...parts });
+  addStudioRoutes(router, { config, services, ...parts });
   addUploadUrlRoute(router, {
     storage,
     uploads,

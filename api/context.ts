@@ -3,11 +3,13 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { RouterContext } from '@koa/router';
 import type Koa from 'koa';
 import type { Caller } from './identity/access.ts';
+import type { BodyBytes } from './middleware/body-bytes.ts';
 
 /** State of a request; `caller` is set behind authentication. */
 export interface RequestState {
   requestId: string;
   caller: Caller;
+  bodyBytes: BodyBytes;
   /** Pattern of a route that was found without a router. */
   route?: string;
 }

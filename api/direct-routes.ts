@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestContext, RequestState } from './context.ts';
 import type { Caller } from './identity/access.ts';
 import { Exchange, type HeaderList } from './exchange.ts';
+import type { BodyBytes } from './middleware/body-bytes.ts';
 
 /** Middleware that needs no more than a `RequestContext`. */
 export type Step = (ctx: RequestContext, next: () => Promise<void>) => Promise<void>;
@@ -60,6 +61,7 @@ export function createDirectRoutes(options: DirectRoutesOptions): DirectRoutes {
 class DirectState implements RequestState {
   requestId = '';
   caller!: Caller;
+  bodyBytes!: BodyBytes;
   readonly route: string;
 
   constructor(route: string) {

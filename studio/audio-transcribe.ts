@@ -18,6 +18,7 @@ const request = z.strictObject({
     .optional(),
   language: z
     .string()
+    .max(35)
     .regex(/^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/, 'must be a language code, e.g. en or deu')
     .optional()
     .meta({ description: 'Language of the speech; recognized when absent.' }),

@@ -19,7 +19,7 @@ const fields = z.strictObject({
   /** The older name of `imageUrls`: taken when every item is a URL (design §7). */
   prompts: z.array(z.string().max(4096)).min(1).max(10).optional(),
   scaleFactor: z.union([z.literal(2), z.literal(4), z.literal(6)]).optional(),
-  service: z.string().optional(),
+  service: z.string().max(64).optional(),
   async: z.boolean().optional(),
 });
 

@@ -12,7 +12,13 @@ export const seedNumber = z.int().min(0).max(2_147_483_647);
 
 /** An http(s) URL, or the id of an uploaded file, that a provider is to read. */
 export const mediaUrl = z.union(
-  [z.url({ protocol: /^https?$/ }).max(4096), z.string().regex(/^file_[0-9a-f]{32}$/)],
+  [
+    z.url({ protocol: /^https?$/ }).max(4096),
+    z
+      .string()
+      .max(37)
+      .regex(/^file_[0-9a-f]{32}$/),
+  ],
   { error: 'must be an http(s) URL, or the id of an uploaded file' },
 );
 

@@ -11,6 +11,12 @@ import type { DatabasePool } from '../../platform/database.ts';
 import { createLeaseRecall } from '../ledger/lease-recall.ts';
 import type { Balance, SettleVerdict } from '../../jobs/ledger-verdicts.ts';
 
+/** An Idempotency-Key, and the token of the request that holds it. */
+export interface ChatClaim {
+  key: string;
+  attempt: string;
+}
+
 /** A reservation for a chat: as much of the most as the balance has, at least the least. */
 export interface ChatReserve {
   organizationId: string;
@@ -19,13 +25,16 @@ export interface ChatReserve {
   amountMaxMicro: number;
   /** After this the sweeper settles, unless a checkpoint came. */
   ttlMs: number;
+  /** Of a keyed chat: it is refused in the same statement unless the claim still names it. */
+  claim?: ChatClaim;
   chat: { keyId: string; model: string; provider: string; streamed: boolean; requestId: string };
 }
 
 /** The ledger's word; `amount` in micro-credits was reserved. */
 export type ChatReserveVerdict =
   | { verdict: 'reserved'; amount: number; balance: Balance }
-  | { verdict: 'insufficient_credits'; required: number; balance: Balance };
+  | { verdict: 'insufficient_credits'; required: number; balance: Balance }
+  | { verdict: 'claim_lost' };
 
 /** How a chat ends. */
 export interface ChatSettle {
@@ -117,12 +126,13 @@ export function createChatLedger(pool: DatabasePool): ChatLedger {
       pool.oneFirst(sql.type(answers)`SELECT chat_apply(${sql.jsonb(moves)}) AS answers`),
   });
   return {
-    async reserve({ amountMinMicro, amountMaxMicro, ...rest }) {
+    async reserve({ amountMinMicro, amountMaxMicro, claim, ...rest }) {
       const answer = await afterRecall(rest.organizationId, () =>
         move({
           verb: 'reserve',
           amountMin: amountMinMicro,
           amountMax: amountMaxMicro,
+          ...(claim && { claim: { ...claim } }),
           ...rest,
         }),
       );
@@ -158,7 +168,7 @@ export function createChatLedger(pool: DatabasePool): ChatLedger {
 }
 
 function isReserveVerdict(answer: Answer): answer is ChatReserveVerdict {
-  return ['reserved', 'insufficient_credits'].includes(answer.verdict);
+  return ['reserved', 'insufficient_credits', 'claim_lost'].includes(answer.verdict);
 }
 
 function isLeaseVerdict(answer: Answer): answer is LeaseVerdict {

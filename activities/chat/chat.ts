@@ -12,7 +12,7 @@ import type { Telemetry } from '../../platform/telemetry.ts';
 import { observeUpstreams } from '../observed/observed-providers.ts';
 import type { ChatBody } from './chat-body.ts';
 import { createChatLeases } from './chat-leases.ts';
-import type { ChatLedger, ChatReserve } from './chat-ledger.ts';
+import type { ChatClaim, ChatLedger, ChatReserve } from './chat-ledger.ts';
 import { affordableOutput, boundsOf, type ChatBounds } from './chat-price.ts';
 import { OpenChat } from './open-chat.ts';
 import { createRunningChats } from './running-chats.ts';
@@ -31,15 +31,16 @@ export interface ChatOrder {
   /** Most tokens of an answer; null leaves it to the model and the balance. */
   maxTokens: number | null;
   stream: boolean;
-  /** Whether its reservation is looked for by its id: such a chat is not paid from a lease. */
-  ownReservation: boolean;
+  /** Its Idempotency-Key: reserved only while the claim names it, and by itself, not from a lease. */
+  claim: ChatClaim | null;
 }
 
 /** Opens chats. */
 export interface Chat {
   /**
    * Checks the order and reserves its credits.
-   * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, SERVICE_UNAVAILABLE
+   * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, SERVICE_UNAVAILABLE, and
+   * REQUEST_IN_PROGRESS when another request has taken its Idempotency-Key over
    */
   open: (order: ChatOrder) => Promise<OpenChat>;
   /** Gives back the credits that are leased for this organization, but for what runs. */
@@ -79,6 +80,9 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
   async function reserved(reserve: ChatReserve): Promise<number> {
     const verdict = await ledger.reserve(reserve);
     if (verdict.verdict === 'insufficient_credits') throw insufficient(verdict);
+    if (verdict.verdict === 'claim_lost') {
+      throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
+    }
     return verdict.amount;
   }
 
@@ -94,7 +98,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
         usdPerCredit,
       );
       const reserve = reserveOf(order, bounds, config.CHAT_RESERVATION_TTL_MS);
-      const leased = order.ownReservation ? null : leases.take(reserve);
+      const leased = order.claim ? null : leases.take(reserve);
       const reservedMicro = leased ? bounds.amountMaxMicro : await reserved(reserve);
       const granted = { bounds, amountMicro: reservedMicro };
       request[upstream.protocol.boundField(model)] = affordableOutput(model, granted, usdPerCredit);
@@ -123,13 +127,14 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
 }
 
 function reserveOf(order: ChatOrder, bounds: ChatBounds, ttlMs: number): ChatReserve {
-  const { id, organizationId, keyId, model, stream, requestId } = order;
+  const { id, organizationId, keyId, model, stream, requestId, claim } = order;
   return {
     organizationId,
     id,
     amountMinMicro: bounds.amountMinMicro,
     amountMaxMicro: bounds.amountMaxMicro,
     ttlMs,
+    ...(claim && { claim: { key: claim.key, attempt: claim.attempt } }),
     chat: { keyId, model: model.id, provider: model.provider, streamed: stream, requestId },
   };
 }

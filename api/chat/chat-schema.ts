@@ -7,8 +7,8 @@
 import { z } from 'zod';
 import type { ChatBody, ChatMessage } from '../../activities/chat/chat-body.ts';
 import { assert } from '../../domain/assert.ts';
-import type { JsonObject } from '../../domain/json.ts';
-import { audioPart, filePart, imagePart, textPart } from './content-parts.ts';
+import { anyJson, anyJsonObject, bodySchema, recordOf } from '../middleware/body-schema.ts';
+import { audioPart, filePart, imagePart, textMax, textPart } from './content-parts.ts';
 
 /** A request, ready for the chat activity. */
 export interface ChatRequest {
@@ -22,32 +22,39 @@ export interface ChatRequest {
 
 const messagesMax = 4096;
 const name = z.string().min(1).max(256);
-const json = z
-  .custom<JsonObject>(
-    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-    'must be an object',
-  )
-  .meta({ override: { type: 'object' } });
+/** Of a message. */
+const partsMax = 1024;
+const toolCallsMax = 256;
+const text = z.string().max(textMax);
 const textContent = z.union(
-  [z.string(), z.array(textPart).min(1)],
+  [text, z.array(textPart).min(1).max(partsMax)],
   'must be a string or an array of text parts',
 );
 const userContent = z.union(
   [
-    z.string(),
-    z.array(z.discriminatedUnion('type', [textPart, imagePart, audioPart, filePart])).min(1),
+    text,
+    z
+      .array(z.discriminatedUnion('type', [textPart, imagePart, audioPart, filePart]))
+      .min(1)
+      .max(partsMax),
   ],
   'must be a string or a non-empty array of parts: text, image_url, input_audio, file',
 );
-const refusalPart = z.strictObject({ type: z.literal('refusal'), refusal: z.string() });
+const refusalPart = z.strictObject({ type: z.literal('refusal'), refusal: text });
 const assistantContent = z.union(
-  [z.string(), z.array(z.discriminatedUnion('type', [textPart, refusalPart])).min(1)],
+  [
+    text,
+    z
+      .array(z.discriminatedUnion('type', [textPart, refusalPart]))
+      .min(1)
+      .max(partsMax),
+  ],
   'must be a string or a non-empty array of text parts',
 );
 const toolCall = z.strictObject({
   id: name,
   type: z.literal('function'),
-  function: z.strictObject({ name, arguments: z.string() }),
+  function: z.strictObject({ name, arguments: text }),
   // Streamed calls carry their index; clients send back what they collected.
   index: z.int().optional(),
 });
@@ -65,14 +72,14 @@ const assistantMessage = z
     role: z.literal('assistant'),
     content: assistantContent.nullish(),
     name: name.nullish(),
-    refusal: z.string().nullish(),
-    tool_calls: z.array(toolCall).min(1).nullish(),
+    refusal: text.nullish(),
+    tool_calls: z.array(toolCall).min(1).max(toolCallsMax).nullish(),
     // What answers carry beside what requests take: a caller may send an answer back as it came.
     audio: z.null().optional(),
     function_call: z.null().optional(),
-    annotations: z.array(z.unknown()).nullish(),
-    reasoning_content: z.string().nullish(),
-    parsed: z.unknown().optional(),
+    annotations: z.array(anyJson).max(partsMax).nullish(),
+    reasoning_content: text.nullish(),
+    parsed: anyJson.optional(),
   })
   .refine((message) => message.content != null || message.refusal != null || message.tool_calls, {
     path: ['content'],
@@ -99,6 +106,7 @@ const anyMessage = z.discriminatedUnion(
 
 /** Any count: what is above the model’s limit is the model’s limit. */
 const tokens = z.int().min(1);
+const stop = z.string().max(1024);
 const penalty = z.number().min(-2).max(2);
 /** Fields of both paths; `null` says as much as absence. */
 const common = {
@@ -108,7 +116,7 @@ const common = {
   max_tokens: tokens.nullish(),
   max_completion_tokens: tokens.nullish(),
   top_p: z.number().min(0).max(1).nullish(),
-  stop: z.union([z.string(), z.array(z.string()).max(4)], 'must be up to 4 strings').nullish(),
+  stop: z.union([stop, z.array(stop).max(4)], 'must be up to 4 strings').nullish(),
   seed: z.int().nullish(),
   presence_penalty: penalty.nullish(),
   frequency_penalty: penalty.nullish(),
@@ -119,9 +127,12 @@ const common = {
 const tool = z.strictObject({
   type: z.literal('function'),
   function: z.strictObject({
-    name: z.string().regex(/^[\w.-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 _ . -'),
-    description: z.string().optional(),
-    parameters: json.optional(),
+    name: z
+      .string()
+      .max(128)
+      .regex(/^[\w.-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 _ . -'),
+    description: text.optional(),
+    parameters: anyJsonObject.optional(),
     strict: z.boolean().nullish(),
   }),
 });
@@ -137,7 +148,7 @@ const responseFormat = z.discriminatedUnion(
   [
     z.strictObject({ type: z.literal('text') }),
     z.strictObject({ type: z.literal('json_object') }),
-    z.strictObject({ type: z.literal('json_schema'), json_schema: json }),
+    z.strictObject({ type: z.literal('json_schema'), json_schema: anyJsonObject }),
   ],
   { error: 'must be one of text, json_object, json_schema' },
 );
@@ -151,16 +162,16 @@ const openaiOnly = {
   response_format: responseFormat.nullish(),
   logprobs: z.boolean().nullish(),
   top_logprobs: z.int().min(0).max(20).nullish(),
-  logit_bias: z.record(z.string(), z.number().min(-100).max(100)).nullish(),
-  metadata: z.record(z.string().max(64), z.string().max(512)).nullish(),
-  prediction: json.nullish(),
+  logit_bias: recordOf(z.number().min(-100).max(100), { nameMax: 16, countMax: 1024 }).nullish(),
+  metadata: recordOf(z.string().max(512), { nameMax: 64, countMax: 64 }).nullish(),
+  prediction: anyJsonObject.nullish(),
   prompt_cache_key: z.string().max(1024).nullish(),
   prompt_cache_retention: z.enum(['in_memory', '24h']).nullish(),
   safety_identifier: z.string().max(512).nullish(),
   store: z.boolean().nullish(),
   verbosity: z.enum(['low', 'medium', 'high']).nullish(),
   // Taken when they ask for what happens anyway.
-  modalities: z.array(z.literal('text')).nullish(),
+  modalities: z.array(z.literal('text')).max(4).nullish(),
   service_tier: z.enum(['auto', 'default']).nullish(),
   stream_options: z
     .strictObject({
@@ -237,19 +248,21 @@ const messages = <Message extends z.ZodType>(message: Message) =>
   z.array(message).min(1, 'must hold at least one message').max(messagesMax);
 
 /** POST /api/v1/chat (spec §2.3, and OpenAI's sampling fields). */
-export const chatRequest = z
-  .strictObject({ messages: messages(serviceMessage), ...common })
-  .transform(toRequest);
+export const chatRequest = bodySchema(
+  z.strictObject({ messages: messages(serviceMessage), ...common }).transform(toRequest),
+);
 
 /** POST /api/v1/chat/completions: the same, and the rest of OpenAI's fields. */
-export const completionsRequest = z
-  .strictObject({ messages: messages(anyMessage), ...common, ...openaiOnly })
-  .refine((wire) => wire.stream_options == null || wire.stream === true, {
-    path: ['stream_options'],
-    message: 'may only stand with stream: true',
-  })
-  .refine((wire) => wire.top_logprobs == null || wire.logprobs === true, {
-    path: ['top_logprobs'],
-    message: 'may only stand with logprobs: true',
-  })
-  .transform(toRequest);
+export const completionsRequest = bodySchema(
+  z
+    .strictObject({ messages: messages(anyMessage), ...common, ...openaiOnly })
+    .refine((wire) => wire.stream_options == null || wire.stream === true, {
+      path: ['stream_options'],
+      message: 'may only stand with stream: true',
+    })
+    .refine((wire) => wire.top_logprobs == null || wire.logprobs === true, {
+      path: ['top_logprobs'],
+      message: 'may only stand with logprobs: true',
+    })
+    .transform(toRequest),
+);

@@ -6,34 +6,33 @@ import { GatewayError } from '../../domain/errors.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { ChatRequest } from './chat-schema.ts';
 
+/** Characters of a text: more than any model reads. */
+export const textMax = 10_000_000;
+/** Characters of a file in base64: as many as a request has bytes. */
+const dataMax = 20 * 1024 * 1024;
+const data = z.string().min(1).max(dataMax);
 const imageUrl = z.strictObject({
-  url: z.string().min(1),
+  url: data,
   detail: z.enum(['auto', 'low', 'high', 'original']).optional(),
 });
 
 /** Plain text. */
-export const textPart = z.strictObject({ type: z.literal('text'), text: z.string() });
+export const textPart = z.strictObject({ type: z.literal('text'), text: z.string().max(textMax) });
 /** A picture: an https URL or a base64 data URI. */
 export const imagePart = z.strictObject({
   type: z.literal('image_url'),
-  image_url: z.union([
-    imageUrl,
-    z
-      .string()
-      .min(1)
-      .transform((url) => ({ url })),
-  ]),
+  image_url: z.union([imageUrl, data.transform((url) => ({ url }))]),
 });
 /** Sound. */
 export const audioPart = z.strictObject({
   type: z.literal('input_audio'),
-  input_audio: z.strictObject({ data: z.string().min(1), format: z.enum(['wav', 'mp3']) }),
+  input_audio: z.strictObject({ data, format: z.enum(['wav', 'mp3']) }),
 });
 /** A document in the request. Ids of files at a provider are not taken: they are the operator's. */
 export const filePart = z.strictObject({
   type: z.literal('file'),
   file: z.strictObject({
-    file_data: z.string().startsWith('data:', 'must be a data URI'),
+    file_data: data.startsWith('data:', 'must be a data URI'),
     filename: z.string().max(255).optional(),
   }),
 });

@@ -12,10 +12,12 @@ export const plainText = (lengthMax: number) =>
   z
     .string()
     .min(1)
+    .max(lengthMax * 2, { error: `must have at most ${lengthMax} characters`, abort: true })
     // Characters, not UTF-16 units: an emoji is one.
     .refine((text) => charactersOf(text) <= lengthMax, `must have at most ${lengthMax} characters`)
     .refine((text) => text.trim() !== '', 'must not be blank')
-    .refine((text) => !/\p{Cc}/u.test(text), 'must not hold control characters');
+    .refine((text) => !/\p{Cc}/u.test(text), 'must not hold control characters')
+    .meta({ maxLength: lengthMax });
 
 /** Name of a key: 1–64 characters. */
 export const keyName = plainText(nameLengthMax);

@@ -45,16 +45,23 @@ export function refuseViewer(caller: Caller, message: string): void {
 }
 
 /**
- * Checks what the key may do; called after the body is known to be right (refusal order, design §5).
+ * Checks what the key may do, before a body is read (refusal order, design §5).
  * @throws GatewayError FORBIDDEN, ORGANIZATION_SUSPENDED
  */
-export function authorize(caller: Caller, scope: Scope, model?: string | null): void {
+export function authorize(caller: Caller, scope: Scope): void {
   if (caller.organizationStatus === 'suspended') throw new GatewayError('ORGANIZATION_SUSPENDED');
   if (!caller.scopes.includes(scope)) {
     throw new GatewayError('FORBIDDEN', `This key does not have the scope ${scope}.`);
   }
   const spends = scope === 'chat' || (scope.startsWith('studio:') && scope !== 'studio:read');
   if (spends) refuseViewer(caller, 'A viewer may not spend credits.');
+}
+
+/**
+ * Checks whether the key may use the model that a body names.
+ * @throws GatewayError FORBIDDEN
+ */
+export function authorizeModel(caller: Caller, model: string | null): void {
   if (model && caller.allowedModels && !caller.allowedModels.includes(model)) {
     throw new GatewayError('FORBIDDEN', `This key may not use the model ${model}.`);
   }

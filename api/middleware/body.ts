@@ -1,64 +1,94 @@
-/** Request bodies: read within a limit, parsed strictly. */
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+/** Request bodies: read within their limits, parsed strictly. */
+import type { IncomingHttpHeaders } from 'node:http';
+import { setImmediate as othersTurn } from 'node:timers/promises';
 import type { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import type { RequestContext } from '../context.ts';
+import type { BodySchema } from './body-schema.ts';
+import { JsonMeter, notABody } from './json-meter.ts';
 
 /** Bytes of a JSON body: all limits of spec §4 fit many times. */
 const jsonBytesMax = 1024 * 1024;
 /** A body that takes longer is not on its way; uploads have a route and a limit of their own. */
 const bodyTimeoutMs = 60_000;
-/** No request of ours nests deeper; a parser's stack must not be the limit. */
-const depthMax = 32;
+/** A larger body is parsed in steps, between which others have their turn. */
+const quickBytesMax = 64 * 1024;
+/** A body with more values is refused for the first thing that is wrong with it. */
+const thoroughValuesMax = 1000;
+const detailsMax = 20;
 
 /**
- * Reads the raw body.
- * @throws GatewayError PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE
+ * Reads the raw body; `count` is shown each piece of it as it arrives, and may refuse.
+ * @throws GatewayError PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, what `count` throws, and what
+ * body-bytes.ts throws when too much is in flight
  */
-export async function readBody(ctx: RequestContext, bytesMax: number): Promise<Buffer> {
+export async function readBody(
+  ctx: RequestContext,
+  bytesMax: number,
+  count?: (piece: Buffer) => void,
+): Promise<Buffer> {
   const encoding = ctx.headers['content-encoding'];
   if (encoding && encoding !== 'identity') {
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Compressed request bodies are not accepted.');
   }
-  const tooLarge = (): GatewayError => {
-    // The rest of the body is not worth reading, so the connection cannot be used again.
-    ctx.set('Connection', 'close');
-    return new GatewayError('PAYLOAD_TOO_LARGE', `The body has more than ${bytesMax} bytes.`);
+  const announced = Number(ctx.headers['content-length'] ?? 0);
+  let held = 0;
+  /** Of a body that says how long it is, all is held from the start. */
+  const hold = (size: number): void => {
+    if (size > bytesMax) {
+      throw new GatewayError('PAYLOAD_TOO_LARGE', `The body has more than ${bytesMax} bytes.`);
+    }
+    if (size <= held) return;
+    ctx.state.bodyBytes.hold(size - held);
+    held = size;
   };
-  if (Number(ctx.headers['content-length'] ?? 0) > bytesMax) throw tooLarge();
-  return collect(ctx.req, bytesMax, tooLarge);
+  try {
+    hold(announced);
+    return await collect(ctx, hold, count);
+  } catch (error) {
+    // The rest of the body is not worth reading, so the connection cannot be used again; who is asked to
+    // come back must hear it, which he does only when he has sent everything.
+    const comesBack = error instanceof GatewayError && error.retryAfterSeconds !== undefined;
+    if (!comesBack) ctx.set('Connection', 'close');
+    throw error;
+  }
 }
 
-/** As `for await`, at a fraction of its cost; a body that is too large is left where it is. */
+/** As `for await`, at a fraction of its cost; a body that is refused is left where it is. */
 function collect(
-  request: IncomingMessage,
-  bytesMax: number,
-  tooLarge: () => GatewayError,
+  { req }: RequestContext,
+  hold: (size: number) => void,
+  count: ((piece: Buffer) => void) | undefined,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
+    let pieces: Buffer[] = [];
     let size = 0;
-    const late = setTimeout(
-      () => request.destroy(new GatewayError('REQUEST_TIMEOUT')),
-      bodyTimeoutMs,
-    );
-    const fail = (error: Error): void => {
+    const late = setTimeout(() => req.destroy(new GatewayError('REQUEST_TIMEOUT')), bodyTimeoutMs);
+    function fail(error: unknown): void {
       clearTimeout(late);
-      request.pause();
+      req.off('data', take);
+      req.pause();
+      pieces = [];
       reject(error);
-    };
-    request.on('data', (chunk: Buffer) => {
-      size += chunk.length;
-      if (size > bytesMax) fail(tooLarge());
-      else chunks.push(chunk);
+    }
+    function take(piece: Buffer): void {
+      size += piece.length;
+      try {
+        hold(size);
+        count?.(piece);
+        pieces.push(piece);
+      } catch (error) {
+        fail(error);
+      }
+    }
+    req.on('data', take);
+    req.on('error', fail);
+    req.on('close', () => {
+      if (!req.complete) fail(new GatewayError('CANCELED', 'The caller went away.'));
     });
-    request.on('error', fail);
-    request.on('close', () => {
-      if (!request.complete) fail(new GatewayError('CANCELED', 'The caller went away.'));
-    });
-    request.on('end', () => {
+    req.on('end', () => {
       clearTimeout(late);
-      resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks));
+      resolve(pieces.length === 1 && pieces[0] ? pieces[0] : Buffer.concat(pieces));
     });
   });
 }
@@ -74,7 +104,7 @@ function isJson(headers: IncomingHttpHeaders): boolean {
 
 /**
  * Reads a JSON object.
- * @throws GatewayError INVALID_REQUEST, PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE
+ * @throws GatewayError INVALID_REQUEST, and as `readBody`
  */
 export async function readJson(
   ctx: RequestContext,
@@ -83,29 +113,41 @@ export async function readJson(
   if (!isJson(ctx.headers)) {
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json.');
   }
-  return parseJson(await readBody(ctx, bytesMax));
+  const meter = new JsonMeter();
+  const bytes = await readBody(ctx, bytesMax, (piece) => meter.count(piece));
+  if (bytes.length <= quickBytesMax) return storable(parseObject(decode(bytes)));
+  const text = await inTurn(() => decode(bytes));
+  const value = await inTurn(() => parseObject(text));
+  await inTurn(() => storable(value));
+  await othersTurn();
+  return value;
 }
 
 /**
  * Reads a JSON object and parses it by a schema.
- * @throws GatewayError INVALID_REQUEST naming each field, PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE
+ * @throws GatewayError INVALID_REQUEST naming each field, and as `readBody`
  */
 export async function parseBody<Body>(
   ctx: RequestContext,
-  schema: z.ZodType<Body>,
+  schema: BodySchema<Body>,
   bytesMax = jsonBytesMax,
 ): Promise<Body> {
   return parseWith(schema, await readJson(ctx, bytesMax));
 }
 
+/** Stops at the first thing that is wrong, where zod would go on to look at each of a million. */
+const untilFirst: z.core.ParseContextInternal<z.core.$ZodIssue> = { abortEarly: true };
+
 /**
  * Parses a value by a schema.
- * @throws GatewayError INVALID_REQUEST naming each field
+ * @throws GatewayError INVALID_REQUEST naming each field, of a large value the first
  */
 export function parseWith<Value>(schema: z.ZodType<Value>, value: unknown): Value {
-  const parsed = schema.safeParse(value);
+  const parsed = schema.safeParse(value, untilFirst);
   if (parsed.success) return parsed.data;
-  const details = parsed.error.issues.slice(0, 20).map((issue) => ({
+  const thorough = holdsMoreValues(value, thoroughValuesMax) ? parsed : schema.safeParse(value);
+  const issues = (thorough.error ?? parsed.error).issues;
+  const details = issues.slice(0, detailsMax).map((issue) => ({
     path: issue.path.map(String).join('.').slice(0, 200) || '(body)',
     message: issue.message.slice(0, 300),
   }));
@@ -113,71 +155,59 @@ export function parseWith<Value>(schema: z.ZodType<Value>, value: unknown): Valu
   throw new GatewayError('INVALID_REQUEST', `${first?.path}: ${first?.message}`, { details });
 }
 
-function notABody(message: string): GatewayError {
-  return new GatewayError('INVALID_REQUEST', message, { details: [{ path: '(body)', message }] });
+let lastTurn: Promise<unknown> = Promise.resolve();
+
+/** Runs what takes a while, one after the other; whatever else waits comes in between. */
+function inTurn<Result>(run: () => Result): Promise<Result> {
+  const turn = lastTurn.then(() => othersTurn()).then(run);
+  lastTurn = turn.catch(() => {});
+  return turn;
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-function parseJson(bytes: Buffer): Record<string, unknown> {
-  let text: string;
+function decode(bytes: Buffer): string {
   try {
-    text = utf8.decode(bytes);
+    return utf8.decode(bytes);
   } catch {
     throw notABody('must be UTF-8');
   }
-  // Counted before parsing, so that depth costs nothing.
-  if (depthOf(text) > depthMax) throw notABody(`must not nest deeper than ${depthMax}`);
+}
+
+function parseObject(text: string): Record<string, unknown> {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
     throw notABody('must be JSON');
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw notABody('must be a JSON object');
-  }
-  if (holdsUnstorableText(text)) throw notABody('must not hold NUL characters or lone surrogates');
-  return { ...value };
+  if (!isObject(value)) throw notABody('must be a JSON object');
+  return value;
 }
 
-/** Codes of `"`, `\\`, `{`, `}`, `[` and `]`. */
-const signs = {
-  quote: 34,
-  backslash: 92,
-  brace: 123,
-  braceEnd: 125,
-  bracket: 91,
-  bracketEnd: 93,
-} as const;
-
-/** The deepest nesting of brackets outside strings. */
-function depthOf(text: string): number {
-  let depth = 0;
-  let deepest = 0;
-  let inString = false;
-  for (let index = 0; index < text.length; index += 1) {
-    const sign = text.charCodeAt(index);
-    if (inString) {
-      if (sign === signs.backslash) index += 1;
-      else if (sign === signs.quote) inString = false;
-    } else if (sign === signs.quote) inString = true;
-    else if (sign === signs.brace || sign === signs.bracket) {
-      depth += 1;
-      if (depth > deepest) deepest = depth;
-    } else if (sign === signs.braceEnd || sign === signs.bracketEnd) depth -= 1;
-  }
-  return deepest;
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Characters that Postgres cannot keep, spelled as escapes (raw ones are not valid JSON or UTF-8). */
-function holdsUnstorableText(text: string): boolean {
-  if (!/\\u(0000|d[89a-f])/i.test(text)) return false;
-  return /\0/.test(unescaped(text)) || !unescaped(text).isWellFormed();
+function storable<Value>(value: Value): Value {
+  if (!isStorable(value)) throw notABody('must not hold NUL characters or lone surrogates');
+  return value;
 }
 
-function unescaped(text: string): string {
-  return text.replaceAll(/\\\\|\\u([0-9a-f]{4})/gi, (match, hex: string | undefined) =>
-    hex === undefined ? match : String.fromCharCode(Number.parseInt(hex, 16)),
-  );
+/** Whether Postgres can keep all texts and names of a value. */
+function isStorable(value: unknown): boolean {
+  if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0');
+  if (typeof value !== 'object' || value === null) return true;
+  if (Array.isArray(value)) return value.every(isStorable);
+  return Object.entries(value).every(([name, each]) => isStorable(name) && isStorable(each));
+}
+
+function holdsMoreValues(value: unknown, countMax: number): boolean {
+  let left = countMax;
+  const count = (each: unknown): boolean => {
+    left -= 1;
+    if (left < 0) return true;
+    return typeof each === 'object' && each !== null && Object.values(each).some(count);
+  };
+  return count(value);
 }

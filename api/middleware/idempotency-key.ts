@@ -1,8 +1,6 @@
 /** The Idempotency-Key header: one key, one request (design §4). */
 import { createHash } from 'node:crypto';
-import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
-import { GatewayError } from '../../domain/errors.ts';
 import type { RequestContext } from '../context.ts';
 import { parseWith } from './body.ts';
 
@@ -33,40 +31,4 @@ export function fingerprintOf(path: string, body: unknown): string {
   return createHash('sha256')
     .update(`${path}\n${JSON.stringify(body)}`)
     .digest('hex');
-}
-
-/** A deed that is done in one transaction, under a key. */
-interface KeyedDeed {
-  organizationId: string;
-  idempotencyKey: string;
-  path: string;
-  body: unknown;
-  /** Id of what the deed makes. */
-  subject: string;
-}
-
-/**
- * Claims a key in the transaction of its deed: who comes second waits for the first, and finds it done
- * or undone.
- * @returns what an earlier request made under the key; null: go on
- * @throws GatewayError IDEMPOTENCY_KEY_REUSED
- */
-export async function claimDeed(
-  connection: CommonQueryMethods,
-  deed: KeyedDeed,
-): Promise<string | null> {
-  const fingerprint = fingerprintOf(deed.path, deed.body);
-  const { organizationId, idempotencyKey, subject } = deed;
-  const { rowCount } = await connection.query(sql.type(z.object({}))`
-    INSERT INTO idempotency_claim (organization_id, idempotency_key, fingerprint, job_id)
-      VALUES (${organizationId}, ${idempotencyKey}, ${fingerprint}, ${subject})
-      ON CONFLICT DO NOTHING`);
-  if (rowCount > 0) return null;
-  const earlier = await connection.one(
-    sql.type(z.object({ fingerprint: z.string(), job_id: z.string() }))`
-      SELECT fingerprint, job_id FROM idempotency_claim
-      WHERE organization_id = ${organizationId} AND idempotency_key = ${idempotencyKey}`,
-  );
-  if (earlier.fingerprint !== fingerprint) throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
-  return earlier.job_id;
 }

@@ -6,10 +6,12 @@ import { isId, newId } from '../../domain/ids.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Context, RequestState } from '../context.ts';
 import { keyExpiry, keyModels, keyName, keyScopes } from '../identity/key-fields.ts';
+import { claimKey, finishClaim } from '../idempotency/claims.ts';
 import { createKeys, pastExpiry, type NewKey } from '../identity/keys.ts';
 import { authorize, refuseViewer } from '../middleware/authenticate.ts';
 import { parseBody, parseWith } from '../middleware/body.ts';
-import { claimDeed, idempotencyKeyOf } from '../middleware/idempotency-key.ts';
+import { bodySchema } from '../middleware/body-schema.ts';
+import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 
 const dayMs = 86_400_000;
 /** Time to roll a new key out where the wish does not say. */
@@ -17,18 +19,22 @@ const overlapPresetMs = dayMs;
 const overlapSecondsMax = (30 * dayMs) / 1000;
 
 /** Body of a new key. */
-export const createRequest = z.strictObject({
-  name: keyName,
-  expiresAt: keyExpiry.optional(),
-  scopes: keyScopes.optional(),
-  allowedModels: keyModels.optional(),
-});
+export const createRequest = bodySchema(
+  z.strictObject({
+    name: keyName,
+    expiresAt: keyExpiry.optional(),
+    scopes: keyScopes.optional(),
+    allowedModels: keyModels.optional(),
+  }),
+);
 
 /** Body of a rotation; all of it is optional. */
-export const rotateRequest = z.strictObject({
-  overlapSeconds: z.int().min(0).max(overlapSecondsMax).optional(),
-  expiresAt: keyExpiry.optional(),
-});
+export const rotateRequest = bodySchema(
+  z.strictObject({
+    overlapSeconds: z.int().min(0).max(overlapSecondsMax).optional(),
+    expiresAt: keyExpiry.optional(),
+  }),
+);
 
 interface ApiKeyRoutesDeps {
   pool: DatabasePool;
@@ -48,11 +54,11 @@ export function addApiKeyRoutes(
   });
 
   router.post('/api-keys', async (ctx) => {
+    mayMakeKeys(ctx);
     const body = await parseBody(ctx, createRequest);
     const { expiresAt, ...rest } = body;
     const { memberId, organizationId, keyId: makerKeyId } = ctx.state.caller;
     requireFuture(ctx, expiresAt);
-    mayMakeKeys(ctx);
     const keyId = newId('key');
     const wanted = { ...rest, keyId, memberId, makerKeyId, expiresAtMs: expiresAt };
     const idempotencyKey = idempotencyKeyOf(ctx);
@@ -61,23 +67,26 @@ export function addApiKeyRoutes(
       return;
     }
     // The secret is kept nowhere, so a repeat cannot show it: it is told which key was made.
-    const deed = { organizationId, idempotencyKey, path: '/api-keys', body: { memberId, ...body } };
+    const told = { memberId, ...body };
+    const request = { organizationId, idempotencyKey, path: '/api-keys', body: told };
     const made = await pool.transaction(async (connection) => {
-      const earlier = await claimDeed(connection, { ...deed, subject: keyId });
-      if (earlier !== null) {
-        throw new GatewayError('KEY_ALREADY_CREATED', undefined, { body: { keyId: earlier } });
+      const claim = await claimKey(connection, { ...request, subjectId: keyId });
+      if (claim.state === 'done') {
+        const said = { body: { keyId: claim.subjectId } };
+        throw new GatewayError('KEY_ALREADY_CREATED', undefined, said);
       }
+      await finishClaim(connection, claim.name);
       return createKeys(connection, keyPepper).create(wanted);
     });
     ctx.body = shownOnce(ctx, made);
   });
 
   router.post('/api-keys/:keyId/rotate', async (ctx) => {
+    mayMakeKeys(ctx);
     const empty = ctx.is('json') === null || ctx.request.length === 0;
     const wanted = empty ? parseWith(rotateRequest, {}) : await parseBody(ctx, rotateRequest);
     const { caller } = ctx.state;
     requireFuture(ctx, wanted.expiresAt);
-    mayMakeKeys(ctx);
     const overlapMs =
       wanted.overlapSeconds === undefined ? overlapPresetMs : wanted.overlapSeconds * 1000;
     const oldKeyId = keyIdOf(ctx.params['keyId']);

@@ -1,5 +1,4 @@
 /** POST /api/v1/chat and /api/v1/chat/completions (spec §4.1). */
-import type { z } from 'zod';
 import type { Chat } from '../../activities/chat/chat.ts';
 import type { OpenChat } from '../../activities/chat/open-chat.ts';
 import type { ChatCatalog } from '../../catalog/chat-catalog.ts';
@@ -22,32 +21,33 @@ import {
   ReaderGone,
   type EventStream,
 } from '../chat/event-stream.ts';
-import { keptBytesMax, type KeptAnswers, type KeyedChat } from '../chat/kept-answers.ts';
 import type { DirectRoute } from '../direct-routes.ts';
 import type { Exchange } from '../exchange.ts';
-import { authorize } from '../middleware/authenticate.ts';
+import { keptBytesMax, unkeyedHold, type Claims, type Hold } from '../idempotency/claims.ts';
+import { authorize, authorizeModel } from '../middleware/authenticate.ts';
 import { parseBody } from '../middleware/body.ts';
+import type { BodySchema } from '../middleware/body-schema.ts';
 import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 
 interface ChatRoutesDeps {
   chat: Chat;
   catalog: Pick<ChatCatalog, 'find'>;
   outbound: Outbound;
-  answers: KeptAnswers;
+  claims: Claims;
   stallTimeoutMs: number;
   keepaliveMs: number;
 }
 
 /** A chat under way, and the key that its answer is kept under. */
 interface Handled extends Shown {
-  keyed: KeyedChat | null;
+  hold: Hold;
   /** When its request came, by `performance.now()`. */
   startedAtMs: number;
   provider: string;
 }
 
 /** What an answer is given with. */
-type Giving = Pick<ChatRoutesDeps, 'answers' | 'stallTimeoutMs' | 'keepaliveMs'> & {
+type Giving = Pick<ChatRoutesDeps, 'stallTimeoutMs' | 'keepaliveMs'> & {
   presentation: Presentation;
 };
 
@@ -59,25 +59,25 @@ const jsonType = 'application/json; charset=utf-8';
 /** Both paths, to be put behind authentication. */
 export function chatRoutes(deps: ChatRoutesDeps): DirectRoute[] {
   /** Null when the answer was there already, and has been given. */
-  async function open(ctx: Exchange, schema: z.ZodType<ChatRequest>): Promise<Handled | null> {
+  async function open(ctx: Exchange, schema: BodySchema<ChatRequest>): Promise<Handled | null> {
     const startedAtMs = performance.now();
     const { caller, requestId } = ctx.state;
+    authorize(caller, 'chat');
     const request = await parseBody(ctx, schema, chatBytesMax);
     const model = deps.catalog.find(request.model);
     checkParts(request, model, deps.outbound);
-    authorize(caller, 'chat', model.id);
-    const chatId = newId('chat');
-    const keyed = keyedChat(ctx, chatId);
-    const kept = keyed && (await deps.answers.claim(keyed, { path: ctx.path, body: request }));
-    if (kept) {
+    authorizeModel(caller, model.id);
+    const hold = await claim(ctx, request, deps.claims);
+    if (hold.state === 'done') {
+      assert(hold.answer, 'the key of a chat that is done has its answer');
       ctx.set('Idempotent-Replayed', 'true');
-      ctx.set('Content-Type', kept.contentType);
+      ctx.set('Content-Type', hold.answer.contentType);
       ctx.status = 200;
-      ctx.body = kept.body;
+      ctx.body = hold.answer.body;
       return null;
     }
     const order = {
-      id: chatId,
+      id: hold.subjectId,
       organizationId: caller.organizationId,
       keyId: caller.keyId,
       requestId,
@@ -85,17 +85,19 @@ export function chatRoutes(deps: ChatRoutesDeps): DirectRoute[] {
       body: request.body,
       maxTokens: request.maxTokens,
       stream: request.stream,
-      ownReservation: keyed !== null,
+      claim: hold.name,
     };
     const chat = await deps.chat.open(order).catch(async (error: unknown) => {
-      await deps.answers.free(keyed, null);
+      await hold.giveBack();
       throw error;
     });
+    // From now on its reservation stands for the key.
+    hold.leave();
     watch(ctx, chat);
-    return { chat, request, requestId, keyed, startedAtMs, provider: model.provider };
+    return { chat, request, requestId, hold, startedAtMs, provider: model.provider };
   }
 
-  const handle = (schema: z.ZodType<ChatRequest>, presentation: Presentation) => {
+  const handle = (schema: BodySchema<ChatRequest>, presentation: Presentation) => {
     return async (ctx: Exchange): Promise<void> => {
       const shown = await open(ctx, schema);
       if (!shown) return;
@@ -103,7 +105,8 @@ export function chatRoutes(deps: ChatRoutesDeps): DirectRoute[] {
       try {
         await answer(ctx, shown, { presentation, ...deps });
       } finally {
-        await deps.answers.free(shown.keyed, shown.chat.bill);
+        // A key is free again exactly when nothing was charged under it.
+        if (!shown.chat.bill?.creditsConsumed) await shown.hold.giveBack();
       }
     };
   };
@@ -117,11 +120,19 @@ export function chatRoutes(deps: ChatRoutesDeps): DirectRoute[] {
   ];
 }
 
+function claim(ctx: Exchange, request: ChatRequest, claims: Claims): ReturnType<Claims['hold']> {
+  const subjectId = newId('chat');
+  const idempotencyKey = idempotencyKeyOf(ctx);
+  if (idempotencyKey === null) return Promise.resolve(unkeyedHold(subjectId));
+  const { organizationId } = ctx.state.caller;
+  return claims.hold({ organizationId, idempotencyKey, path: ctx.path, body: request, subjectId });
+}
+
 /** Gives the answer as it comes. */
 async function streamAnswer(
   ctx: Exchange,
   shown: Handled,
-  { presentation, answers, stallTimeoutMs, keepaliveMs }: Giving,
+  { presentation, stallTimeoutMs, keepaliveMs }: Giving,
 ): Promise<void> {
   const out = createEventStream(ctx.res, {
     stallTimeoutMs,
@@ -138,7 +149,7 @@ async function streamAnswer(
     const told = await relay(shown, presentation, out);
     const end = presentation.end(shown, billOf(shown.chat));
     if (told !== null) {
-      await answers.keep(shown.keyed, { text: told + end, contentType: eventStreamType });
+      await shown.hold.finish({ text: told + end, contentType: eventStreamType });
     }
     out.end(end);
   } catch (error) {
@@ -151,14 +162,10 @@ async function streamAnswer(
 }
 
 /** Gives the answer when it is all there. */
-async function wholeAnswer(
-  ctx: Exchange,
-  shown: Handled,
-  { presentation, answers }: Giving,
-): Promise<void> {
+async function wholeAnswer(ctx: Exchange, shown: Handled, { presentation }: Giving): Promise<void> {
   const answer = await shown.chat.answer();
   const body = presentation.body(shown, answer, billOf(shown.chat));
-  await answers.keep(shown.keyed, { text: body, contentType: jsonType });
+  await shown.hold.finish({ text: body, contentType: jsonType });
   ctx.status = 200;
   ctx.set('Content-Type', jsonType);
   ctx.body = body;
@@ -170,19 +177,13 @@ function watch({ res }: Exchange, chat: OpenChat): void {
   else res.once('close', () => chat.callerLeft());
 }
 
-function keyedChat(ctx: Exchange, chatId: string): KeyedChat | null {
-  const idempotencyKey = idempotencyKeyOf(ctx);
-  const { organizationId } = ctx.state.caller;
-  return idempotencyKey === null ? null : { organizationId, idempotencyKey, chatId };
-}
-
 /** Returns what was sent when it is to be kept; null when it is not, or is too long. */
 async function relay(
   shown: Handled,
   presentation: Presentation,
   out: EventStream,
 ): Promise<string | null> {
-  let told: string[] | null = shown.keyed ? [] : null;
+  let told: string[] | null = shown.hold.name ? [] : null;
   let length = 0;
   let silent = true;
   await shown.chat.stream((steps) => {

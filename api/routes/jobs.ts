@@ -65,8 +65,8 @@ export function addJobRoutes(router: Router<RequestState>, deps: JobRoutesDeps):
   }
 
   router.get('/studio/jobs/:jobId', async (ctx) => {
-    const { wait: seconds } = parseWith(poll, ctx.query);
     const job = await find(ctx);
+    const { wait: seconds } = parseWith(poll, ctx.query);
     const waitMs = seconds === undefined ? 0 : seconds * 1000;
     const preferred = ctx.get('prefer') ? preferredWaitMs(ctx, longPollMaxMs) : waitMs;
     await show(ctx, view, preferred > 0 ? await wait(ctx, job, preferred) : job);
@@ -93,8 +93,8 @@ export function addJobRoutes(router: Router<RequestState>, deps: JobRoutesDeps):
   });
 
   router.post('/studio/jobs/:jobId/cancel', async (ctx) => {
-    const job = await find(ctx);
     refuseViewer(ctx.state.caller, 'A viewer may not cancel jobs.');
+    const job = await find(ctx);
     const now = await deps.cancel(ctx.state.caller.organizationId, job);
     ctx.status = now.status === 'queued' ? 202 : 200;
     await show(ctx, view, now);

@@ -12,11 +12,12 @@ import type { Outbound } from '../../platform/outbound.ts';
 import type { Capability } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
 import type { Context, RequestState } from '../context.ts';
-import { authorize } from '../middleware/authenticate.ts';
+import { unkeyedHold, type Claims, type Hold } from '../idempotency/claims.ts';
+import { authorize, authorizeModel } from '../middleware/authenticate.ts';
+import { bodySchema } from '../middleware/body-schema.ts';
 import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 import type { Admission } from '../studio/admission.ts';
 import type { JobSubscription } from '../../activities/job-news.ts';
-import type { Claim, Idempotency } from '../studio/idempotency.ts';
 import type { JobView } from '../../studio/job-view.ts';
 import { measurePrices } from '../studio/measured-prices.ts';
 import { completePlan, type Planned } from '../studio/planner.ts';
@@ -26,7 +27,7 @@ import { preferredWaitMs } from '../studio/waiting.ts';
 interface StudioRoutesDeps {
   config: Config;
   admission: Admission;
-  idempotency: Idempotency;
+  claims: Claims;
   services: {
     inputs: Inputs;
     meter: InputMeter;
@@ -38,37 +39,36 @@ interface StudioRoutesDeps {
 }
 
 /** A request on its way to becoming a job. */
-type Candidate = Omit<Planned, 'tells'> & { webhookUrl: string | null };
+type Candidate = Omit<Planned, 'tells' | 'jobId'> & { hold: Hold; webhookUrl: string | null };
 
 /** Adds the routes of all capabilities. */
 export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutesDeps): void {
   const awaitEnd = awaitedByFew(deps.admission, deps.config.SYNC_WAITERS_MAX);
 
-  async function claim(ctx: Context, capability: Capability, body: unknown): Promise<Claim> {
-    const newJobId = newId('job');
+  function claim(ctx: Context, capability: Capability, body: unknown): ReturnType<Claims['hold']> {
+    const subjectId = newId('job');
     const idempotencyKey = idempotencyKeyOf(ctx);
-    if (idempotencyKey === null) return { jobId: newJobId, replayed: false };
-    return deps.idempotency.claim({
-      organizationId: ctx.state.caller.organizationId,
-      idempotencyKey,
-      path: capability.path,
-      body,
-      newJobId,
-    });
+    if (idempotencyKey === null) return Promise.resolve(unkeyedHold(subjectId));
+    const { organizationId } = ctx.state.caller;
+    const { path } = capability;
+    return deps.claims.hold({ organizationId, idempotencyKey, path, body, subjectId });
   }
 
   async function handle(ctx: Context, capability: Capability): Promise<void> {
     const { caller, requestId } = ctx.state;
+    authorize(caller, capability.scope);
     const { request, recording, webhookUrl } = await readRequest(ctx, capability, deps.services);
     const draft = capability.plan(request, recording);
-    authorize(caller, capability.scope, draft.model);
+    authorizeModel(caller, draft.model);
     const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
     const ready = await deps.services.inputs.prepare(draft, caller.organizationId);
     const body = webhookUrl === null ? request : { request, webhookUrl };
-    const { jobId, replayed } = await claim(ctx, capability, body);
+    const claimed = await claim(ctx, capability, body);
+    const { subjectId: jobId } = claimed;
+    const replayed = claimed.state === 'done';
     if (replayed) ctx.set('Idempotent-Replayed', 'true');
-    const candidate = { jobId, requestId, caller, capability, request, draft: ready, webhookUrl };
-    const news = replayed ? null : await admit(candidate, ctx);
+    const candidate = { requestId, caller, capability, request, draft: ready, webhookUrl };
+    const news = replayed ? null : await admit({ ...candidate, hold: claimed });
     const job = await awaitEnd({ organizationId: caller.organizationId, jobId, news }, waitMs);
     if (!job) {
       throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be admitted.', {
@@ -80,28 +80,27 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     else await answer(ctx, { capability, job, view: deps.view });
   }
 
-  async function admit(candidate: Candidate, ctx: Context): Promise<JobSubscription> {
-    const { webhookUrl: url, ...planned } = candidate;
-    const { organizationId } = planned.caller;
+  async function admit({ hold, webhookUrl: url, ...wanted }: Candidate): Promise<JobSubscription> {
+    const { organizationId } = wanted.caller;
     const { webhooks, meter } = deps.services;
+    const jobId = hold.subjectId;
     try {
-      const draft = await measurePrices(meter, planned.draft);
-      const plan = completePlan(deps.config, { ...planned, draft, tells: url !== null });
+      const draft = await measurePrices(meter, wanted.draft);
+      const plan = completePlan(deps.config, { ...wanted, jobId, draft, tells: url !== null });
       // Before the job is: no accepted job may lack its webhook.
-      if (url !== null) await webhooks.add({ jobId: plan.jobId, organizationId, url });
-      return await deps.admission.admit(plan);
+      if (url !== null) await webhooks.add({ jobId, organizationId, url });
+      const news = await deps.admission.admit(plan, hold);
+      hold.leave();
+      return news;
     } catch (error) {
-      // What names a job may run all the same; any other refusal has started nothing.
-      const refused = error instanceof GatewayError && error.body?.['jobId'] === undefined;
-      if (refused && url !== null) await webhooks.drop(planned.jobId);
-      if (refused && ctx.headers['idempotency-key'] !== undefined) {
-        await deps.idempotency.giveBack(organizationId, planned.jobId);
-      }
+      // What was started may run all the same: it keeps its key and its webhook.
+      if ((await hold.giveBack()) && url !== null) await webhooks.drop(jobId);
       throw error;
     }
   }
 
   for (const capability of capabilities) {
+    bodySchema(capability.request);
     router.post(capability.path, (ctx) => handle(ctx, capability));
   }
 }

@@ -28,6 +28,7 @@ import { newId } from '../../domain/ids.ts';
 import type { Context, RequestState } from '../context.ts';
 import { authorize } from '../middleware/authenticate.ts';
 import { parseBody } from '../middleware/body.ts';
+import { bodySchema } from '../middleware/body-schema.ts';
 
 interface UploadUrlDeps {
   storage: Storage;
@@ -39,20 +40,25 @@ interface UploadUrlDeps {
 }
 
 /** Body of upload-url; all of it is optional. */
-export const uploadUrlRequest = z.strictObject({
-  filename: z.string().min(1).max(255).optional(),
-  contentType: z.string().min(1).max(127).optional(),
-  size: z.int().min(1).optional(),
-  purpose: z
-    .string()
-    .regex(/^[a-z0-9_-]{1,64}$/, 'must be 1–64 of a–z, 0–9, _ and -')
-    .optional(),
-});
+export const uploadUrlRequest = bodySchema(
+  z.strictObject({
+    filename: z.string().min(1).max(255).optional(),
+    contentType: z.string().min(1).max(127).optional(),
+    size: z.int().min(1).optional(),
+    purpose: z
+      .string()
+      .max(64)
+      .regex(/^[a-z0-9_-]{1,64}$/, 'must be 1–64 of a–z, 0–9, _ and -')
+      .optional(),
+  }),
+);
 type UploadUrlRequest = z.infer<typeof uploadUrlRequest>;
 
 /** Adds the route that makes signed URLs. */
 export function addUploadUrlRoute(router: Router<RequestState>, deps: UploadUrlDeps): void {
   router.post('/storage/upload-url', async (ctx) => {
+    const { caller } = ctx.state;
+    authorize(caller, 'storage:write');
     const wanted = hasBody(ctx) ? await parseBody(ctx, uploadUrlRequest) : {};
     const type = agreedType(wanted);
     const maxBytes = bytesMaxOf(type?.contentType ?? null);
@@ -62,8 +68,6 @@ export function addUploadUrlRoute(router: Router<RequestState>, deps: UploadUrlD
         details: [{ path: 'size', message: `at most ${maxBytes} bytes` }],
       });
     }
-    const { caller } = ctx.state;
-    authorize(caller, 'storage:write');
     const fileId = newId('upload');
     const key = `${caller.organizationId}/${fileId}.${type?.extension ?? untypedExtension}`;
     const signed = await deps.storage.signUpload({ key, sizeBytes, ttlMs: deps.uploadTtlMs });

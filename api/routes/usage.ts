@@ -29,9 +29,9 @@ export const usageQuery = z.strictObject({
 /** Adds the route. */
 export function addUsageRoutes(router: Router<RequestState>, reads: UsageReads): void {
   router.get('/usage', async (ctx) => {
+    authorize(ctx.state.caller, 'usage:read');
     // A bare object: the parsed query has no prototype.
     const { after, ...wanted } = parseWith(usageQuery, { ...ctx.query });
-    authorize(ctx.state.caller, 'usage:read');
     const page = await reads.page(ctx.state.caller.organizationId, {
       limit: wanted.limit,
       cursor: wanted.cursor,

@@ -10,9 +10,11 @@ import { GatewayError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Context, RequestState } from '../context.ts';
+import { claimKey, finishClaim } from '../idempotency/claims.ts';
 import { authorize, refuseViewer } from '../middleware/authenticate.ts';
 import { parseBody, parseWith } from '../middleware/body.ts';
-import { claimDeed, idempotencyKeyOf } from '../middleware/idempotency-key.ts';
+import { bodySchema } from '../middleware/body-schema.ts';
+import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 import { showWebhook } from '../studio/webhook-view.ts';
 
 interface WebhookRoutesDeps {
@@ -27,13 +29,15 @@ interface WebhookRoutesDeps {
 const daySeconds = 86_400;
 
 /** Body of a rotation; all of it is optional. */
-export const rotateSecretRequest = z.strictObject({
-  overlapSeconds: z
-    .int()
-    .min(0)
-    .max(7 * daySeconds)
-    .default(daySeconds),
-});
+export const rotateSecretRequest = bodySchema(
+  z.strictObject({
+    overlapSeconds: z
+      .int()
+      .min(0)
+      .max(7 * daySeconds)
+      .default(daySeconds),
+  }),
+);
 
 /** Adds the routes. */
 export function addWebhookRoutes(router: Router<RequestState>, deps: WebhookRoutesDeps): void {
@@ -95,23 +99,26 @@ function addSecretRoutes(
   });
 
   router.post('/webhooks/secret/rotate', async (ctx) => {
+    mayHoldSecrets(ctx);
     const empty = ctx.is('json') === null || ctx.request.length === 0;
     const wanted = empty
       ? parseWith(rotateSecretRequest, {})
       : await parseBody(ctx, rotateSecretRequest);
-    mayHoldSecrets(ctx);
     const idempotencyKey = idempotencyKeyOf(ctx);
     const { organizationId } = ctx.state.caller;
-    const earlier = await pool.transaction(async (connection) => {
-      const path = '/webhooks/secret/rotate';
-      const deed = { organizationId, path, body: wanted, subject: 'webhook-secret' };
-      const done = idempotencyKey && (await claimDeed(connection, { ...deed, idempotencyKey }));
-      if (done) return done;
+    const repeated = await pool.transaction(async (connection) => {
+      if (idempotencyKey !== null) {
+        const path = '/webhooks/secret/rotate';
+        const request = { organizationId, idempotencyKey, path, body: wanted };
+        const claim = await claimKey(connection, { ...request, subjectId: 'webhook-secret' });
+        if (claim.state === 'done') return true;
+        await finishClaim(connection, claim.name);
+      }
       const secrets = createSigningSecrets(connection, signingSecret);
       await secrets.rotate(organizationId, wanted.overlapSeconds * 1000);
-      return null;
+      return false;
     });
-    if (earlier !== null) ctx.set('Idempotent-Replayed', 'true');
+    if (repeated) ctx.set('Idempotent-Replayed', 'true');
     await show(ctx);
   });
 }

@@ -19,6 +19,7 @@ import { correlate } from '../../platform/correlation.ts';
 import { createTurns } from '../../platform/turns.ts';
 import type { JobPlan } from '../../jobs/job-plan.ts';
 import { studioTaskQueue, workflowIdOf, type JobOutcome } from '../../jobs/contract.ts';
+import type { Hold } from '../idempotency/claims.ts';
 import { describeJob } from './job-description.ts';
 import { throwRefusal } from './refusals.ts';
 
@@ -40,14 +41,17 @@ interface AwaitedJob {
   news?: JobSubscription | null;
 }
 
+/** Told before the start is sent, and when the ledger has refused what was started. */
+type StartHold = Pick<Hold, 'starting' | 'refused'>;
+
 /** Starts jobs. */
 export interface Admission {
   /**
    * Starts the workflow and returns once the credits are reserved, with the news of the job
    * since before its start; whoever gets them ends the subscription.
-   * @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE
+   * @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
    */
-  admit: (plan: JobPlan) => Promise<JobSubscription>;
+  admit: (plan: JobPlan, hold: StartHold) => Promise<JobSubscription>;
   /** Waits until the job ends, at most `waitMs`; returns its row then, or null when it has none. */
   awaitEnd: (job: AwaitedJob, waitMs: number) => Promise<JobRecord | null>;
 }
@@ -69,11 +73,16 @@ export function createAdmission(deps: AdmissionDeps): Admission {
   });
 
   /** Starts the workflow and hears the ledger's verdict; calls `endTurn` when others may start. */
-  async function admitInTurn(plan: JobPlan, endTurn: () => void): Promise<JobSubscription> {
+  async function admitInTurn(
+    plan: JobPlan,
+    hold: StartHold,
+    endTurn: () => void,
+  ): Promise<JobSubscription> {
     const foreseen = await deps.refusals.foresee(plan.organizationId, plan.priceMicro);
     if (foreseen) throwRefusal(foreseen);
     const news = deps.news.subscribe(plan.jobId);
     try {
+      await hold.starting();
       const { eager } = await start(deps, plan);
       const event = await news.next(eager ? localVerdictWaitMs : 0);
       // A worker elsewhere may be away for long: its jobs wait in Temporal, not for this process.
@@ -81,6 +90,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       const told = event?.kind === 'verdict' ? event.verdict : null;
       const refusal = event === null ? await remoteRefusal(deps, plan) : told;
       if (refusal && refusal.verdict !== 'reserved') {
+        hold.refused();
         deps.refusals.note(plan.organizationId);
         throwRefusal(refusal);
       }
@@ -92,7 +102,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
   }
 
   return {
-    async admit(plan) {
+    async admit(plan, hold) {
       correlate({ jobId: plan.jobId, workflowId: workflowIdOf(plan.jobId) });
       const endTurn = await turns.take(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
       if (!endTurn) {
@@ -101,7 +111,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
         });
       }
       try {
-        return await admitInTurn(plan, endTurn);
+        return await admitInTurn(plan, hold, endTurn);
       } finally {
         endTurn();
       }

@@ -5,7 +5,6 @@ import type { JsonObject } from '../../domain/json.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import type { Capability, Recording } from '../../studio/capability.ts';
 import type { Context } from '../context.ts';
-import { authorize } from '../middleware/authenticate.ts';
 import { parseWith, readJson } from '../middleware/body.ts';
 import { receiveForm } from '../middleware/multipart.ts';
 import { parseWebhookUrl } from './webhook-url.ts';
@@ -55,14 +54,12 @@ async function readForm(
   capability: Capability,
   { recordings, outbound }: ReadingDeps,
 ): Promise<ReadRequest> {
-  const { caller } = ctx.state;
+  const { organizationId } = ctx.state.caller;
   const field = capability.upload?.field ?? '';
-  // A file is not kept for somebody who may not use it.
-  authorize(caller, capability.scope);
   const { texts, file } = await receiveForm(ctx, {
     field,
     bytesMax: capability.upload?.bytesMax ?? 0,
-    keep: (stream) => recordings.keep({ field, stream }, caller.organizationId),
+    keep: (stream) => recordings.keep({ field, stream }, organizationId),
   });
   const { async: later, webhookUrl: given, ...fields } = texts;
   const webhookUrl = parseWebhookUrl(given, outbound);

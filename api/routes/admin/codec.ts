@@ -17,6 +17,7 @@ import {
 import type { Context, RequestState } from '../../context.ts';
 import { bearerKey } from '../../middleware/authenticate.ts';
 import { parseBody } from '../../middleware/body.ts';
+import { bodySchema, recordOf } from '../../middleware/body-schema.ts';
 import { createWordCheck } from './secret-word.ts';
 
 interface CodecSettings extends PayloadSettings {
@@ -29,17 +30,22 @@ const prefix = '/api/admin/v1/temporal/codec';
 const bytesMax = 16 * 1024 * 1024;
 const preflightAgeSeconds = 600;
 
-const base64 = z.string().regex(/^[A-Za-z0-9+/_-]*={0,2}$/, 'must be base64');
-const exchange = z.object({
-  payloads: z
-    .array(
-      z.object({
-        metadata: z.record(z.string().max(200), base64).nullish(),
-        data: base64.nullish(),
-      }),
-    )
-    .max(10_000),
-});
+const base64 = z
+  .string()
+  .max(bytesMax)
+  .regex(/^[A-Za-z0-9+/_-]*={0,2}$/, 'must be base64');
+const exchange = bodySchema(
+  z.object({
+    payloads: z
+      .array(
+        z.object({
+          metadata: recordOf(base64, { nameMax: 200, countMax: 100 }).nullish(),
+          data: base64.nullish(),
+        }),
+      )
+      .max(10_000),
+  }),
+);
 type ProtoJson = z.infer<typeof exchange>['payloads'][number];
 
 /** Adds the routes; before the admin router, whose key a web UI cannot send. */

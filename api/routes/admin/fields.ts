@@ -3,12 +3,13 @@ import { z } from 'zod';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isId, type IdKind } from '../../../domain/ids.ts';
 import { plainText } from '../../identity/key-fields.ts';
+import { bodySchema } from '../../middleware/body-schema.ts';
 
 /** Who writes and why: part of every write. */
 export const authority = { actor: plainText(100), reason: plainText(500) };
 
 /** A write that says nothing else. */
-export const bareWrite = z.strictObject(authority);
+export const bareWrite = bodySchema(z.strictObject(authority));
 
 /** Page size of the operators' lists. */
 export const pageLimit = z.coerce.number().int().min(1).max(200).default(50);

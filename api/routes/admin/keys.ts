@@ -9,15 +9,18 @@ import { keyExpiry, keyModels, keyName, keyScopes } from '../../identity/key-fie
 import { createKeys } from '../../identity/keys.ts';
 import { readMember } from '../../identity/organizations.ts';
 import { parseBody } from '../../middleware/body.ts';
+import { bodySchema } from '../../middleware/body-schema.ts';
 import { authority, bareWrite, idParam } from './fields.ts';
 
-const creation = z.strictObject({
-  ...authority,
-  name: keyName,
-  expiresAt: keyExpiry.optional(),
-  scopes: keyScopes.optional(),
-  allowedModels: keyModels.optional(),
-});
+const creation = bodySchema(
+  z.strictObject({
+    ...authority,
+    name: keyName,
+    expiresAt: keyExpiry.optional(),
+    scopes: keyScopes.optional(),
+    allowedModels: keyModels.optional(),
+  }),
+);
 
 interface KeyRoutesDeps {
   pool: DatabasePool;

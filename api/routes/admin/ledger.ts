@@ -16,15 +16,21 @@ import type { Context, RequestState } from '../../context.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { readOrganization } from '../../identity/organizations.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
+import { bodySchema } from '../../middleware/body-schema.ts';
 import { throwRefusal } from '../../studio/refusals.ts';
 import { authority, idField, pageLimit, pageOf, idParam } from './fields.ts';
 
-const creditsRequest = z.strictObject({
-  ...authority,
-  /** Idempotency id: the same id never moves credits twice. */
-  id: z.string().regex(/^[\x21-\x7e]{1,100}$/, 'must be 1–100 printable characters'),
-  credits: z.number().positive().max(1_000_000_000),
-});
+const creditsRequest = bodySchema(
+  z.strictObject({
+    ...authority,
+    /** Idempotency id: the same id never moves credits twice. */
+    id: z
+      .string()
+      .max(100)
+      .regex(/^[\x21-\x7e]{1,100}$/, 'must be 1–100 printable characters'),
+    credits: z.number().positive().max(1_000_000_000),
+  }),
+);
 /** What an operator can do to a balance. Both share their ids: one id is one move. */
 const ways = [
   { path: 'grants', action: 'credits.granted', sign: 1 },

@@ -16,18 +16,21 @@ import {
   type OrganizationRecord,
 } from '../../identity/organizations.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
+import { bodySchema } from '../../middleware/body-schema.ts';
 import { accountView } from '../usage.ts';
 import { authority, bareWrite, idField, pageLimit, pageOf, idParam } from './fields.ts';
 
 /** Credits per six hours; null = no limit. */
 const allowance = z.number().min(0).max(1_000_000_000).nullable();
 
-const creation = z.strictObject({
-  ...authority,
-  name: plainText(200),
-  windowAllowanceCredits: allowance.default(null),
-});
-const newAllowance = z.strictObject({ ...authority, credits: allowance });
+const creation = bodySchema(
+  z.strictObject({
+    ...authority,
+    name: plainText(200),
+    windowAllowanceCredits: allowance.default(null),
+  }),
+);
+const newAllowance = bodySchema(z.strictObject({ ...authority, credits: allowance }));
 const listing = z.strictObject({
   status: z.enum(['active', 'suspended']).optional(),
   limit: pageLimit,

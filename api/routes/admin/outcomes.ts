@@ -15,6 +15,7 @@ import type { DatabasePool } from '../../../platform/database.ts';
 import type { Context, RequestState } from '../../context.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { parseBody, parseWith } from '../../middleware/body.ts';
+import { bodySchema } from '../../middleware/body-schema.ts';
 import type { Resettle } from '../../studio/resettlement.ts';
 import { authority, bareWrite, idField, pageLimit, pageOf } from './fields.ts';
 import { overseenJob, type NamesJob } from './overseen-job.ts';
@@ -47,11 +48,13 @@ const notificationListing = z.strictObject({
   state: z.enum(['received', 'delivered', 'late']).optional(),
   limit: pageLimit,
 });
-const resettlement = z.strictObject({
-  ...authority,
-  /** Release also what the provider may still deliver, when it cannot be taken up again. */
-  release: z.boolean().default(false),
-});
+const resettlement = bodySchema(
+  z.strictObject({
+    ...authority,
+    /** Release also what the provider may still deliver, when it cannot be taken up again. */
+    release: z.boolean().default(false),
+  }),
+);
 
 /** Adds the routes. */
 export function addOutcomeRoutes(router: Router<RequestState>, deps: OutcomeRoutesDeps): void {

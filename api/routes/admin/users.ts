@@ -14,13 +14,16 @@ import {
   type MemberRecord,
 } from '../../identity/organizations.ts';
 import { parseBody } from '../../middleware/body.ts';
+import { bodySchema } from '../../middleware/body-schema.ts';
 import { authority, idParam } from './fields.ts';
 
-const creation = z.strictObject({
-  ...authority,
-  name: plainText(200),
-  role: z.enum(['owner', 'admin', 'member', 'viewer']).default('member'),
-});
+const creation = bodySchema(
+  z.strictObject({
+    ...authority,
+    name: plainText(200),
+    role: z.enum(['owner', 'admin', 'member', 'viewer']).default('member'),
+  }),
+);
 
 /** An organization with more users than this is listed from the oldest on. */
 const usersShownMax = 1000;

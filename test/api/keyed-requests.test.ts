@@ -1,0 +1,333 @@
+/**
+ * Idempotency-Keys under what makes requests slow or lost: whoever holds a key holds it while it waits,
+ * whoever lost it starts nothing, and nobody gives back what somebody else, or a job, lives on.
+ */
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import {
+  startGateway,
+  type Answer,
+  type SpawnedProcess,
+  type TestCaller,
+  type TestGateway,
+} from '../harness/gateway.ts';
+import { discPicture } from '../harness/media.ts';
+
+const upscale = '/api/v1/studio/image/upscale';
+const generate = '/api/v1/studio/image/generate';
+
+/** A picture host that takes as long as it is told, then answers with this status. */
+let host: Server;
+let origin: string;
+let hostSays: () => Promise<number> = () => Promise.resolve(200);
+let gateway: TestGateway;
+beforeAll(async () => {
+  const picture = await discPicture(300, 300);
+  host = createServer((_request, response) => {
+    void hostSays().then((status) => response.writeHead(status).end(status === 200 ? picture : ''));
+  }).listen(0, '127.0.0.1');
+  await once(host, 'listening');
+  origin = `http://127.0.0.1:${(host.address() as AddressInfo).port}`;
+  gateway = await startGateway({
+    worker: false,
+    latencyMs: 20,
+    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+    admittedOrigins: [origin],
+    env: { VERDICT_WAIT_MS: '3000' },
+  });
+});
+afterEach(async () => {
+  hostSays = () => Promise.resolve(200);
+  for (const { child } of workers.splice(0)) {
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  }
+});
+afterAll(async () => {
+  await gateway.close();
+  host.close();
+});
+
+/** Workers of one test. */
+const workers: SpawnedProcess[] = [];
+const startWorker = async (): Promise<void> => {
+  workers.push(await gateway.spawn('worker'));
+};
+const newCaller = () => gateway.newCaller({ credits: 1000 });
+const ask = (caller: TestCaller, path: string, body: object): Promise<Answer> =>
+  gateway.call(path, { key: caller.key, headers: { 'idempotency-key': 'k' }, body });
+const picture = () => ({ imageUrl: `${origin}/picture.png`, async: true });
+const jobsOf = ({ organizationId }: TestCaller) =>
+  gateway.database.query<{ id: string; status: string }>(
+    `SELECT id, status FROM job WHERE organization_id = $1`,
+    [organizationId],
+  );
+const claimsOf = ({ organizationId }: TestCaller) =>
+  gateway.database.query<{ job_id: string }>(
+    `SELECT job_id FROM idempotency_claim WHERE organization_id = $1`,
+    [organizationId],
+  );
+/** The job of an answer that came after its start was sent: with it, or before any worker had it. */
+function startedBy({ status, body }: Answer): string {
+  expect(status).toBeOneOf([202, 503]);
+  return status === 202 ? body.data.jobId : body.jobId;
+}
+/** One job, and no other. */
+const untilCompleted = (caller: TestCaller, jobId: string) =>
+  expect
+    .poll(() => jobsOf(caller), { timeout: 60_000 })
+    .toEqual([{ id: jobId, status: 'completed' }]);
+/** The time of a claim passes, for a holder that is gone. */
+const lapse = ({ organizationId }: TestCaller) =>
+  gateway.database.query(
+    `UPDATE idempotency_claim SET held_until = clock_timestamp() - interval '1 second'
+     WHERE organization_id = $1`,
+    [organizationId],
+  );
+/** Takes a key over whose holder lives, and renews it now and then. */
+async function takeOver(caller: TestCaller): Promise<string> {
+  for (;;) {
+    await lapse(caller);
+    const answer = await ask(caller, upscale, picture());
+    if (answer.status !== 409) return startedBy(answer);
+  }
+}
+/** Holds the row of an account, as a long transaction would. */
+async function holdAccount({
+  organizationId,
+}: TestCaller): Promise<{ release: () => Promise<void> }> {
+  const client = new Client({ connectionString: gateway.database.url });
+  await client.connect();
+  await client.query('BEGIN');
+  await client.query('SELECT FROM account WHERE organization_id = $1 FOR UPDATE', [organizationId]);
+  return {
+    release: async () => {
+      await client.query('ROLLBACK');
+      await client.end();
+    },
+  };
+}
+/** Longer than a claim is held that nobody renews. */
+const beyondHoldMs = 11_000;
+
+describe('a key whose holder waits', () => {
+  it('is nobody else’s, however long: a slow picture host', async () => {
+    const caller = await newCaller();
+    const { promise: slow, resolve } = Promise.withResolvers<number>();
+    hostSays = () => slow;
+    const first = ask(caller, upscale, picture());
+    await expect.poll(() => claimsOf(caller)).toHaveLength(1);
+    await sleep(beyondHoldMs);
+    hostSays = () => Promise.resolve(200);
+    const second = await ask(caller, upscale, picture());
+    expect([second.status, second.body.error]).toEqual([409, 'REQUEST_IN_PROGRESS']);
+    resolve(404);
+    expect((await first).status).toBe(400);
+    // The refusal has given it back.
+    expect(await claimsOf(caller)).toEqual([]);
+  }, 120_000);
+});
+
+describe('a key that was taken over', () => {
+  it('is not given back by who lost it, and who lost it starts nothing', async () => {
+    await startWorker();
+    const caller = await newCaller();
+    const { promise: slow, resolve } = Promise.withResolvers<number>();
+    hostSays = () => slow;
+    const first = ask(caller, upscale, picture());
+    await expect.poll(() => claimsOf(caller)).toHaveLength(1);
+    hostSays = () => Promise.resolve(200);
+    const jobId = await takeOver(caller);
+    resolve(404);
+    expect((await first).status).toBe(400);
+    expect((await claimsOf(caller)).map(({ job_id }) => job_id)).toEqual([jobId]);
+    await untilCompleted(caller, jobId);
+    const third = await ask(caller, upscale, picture());
+    expect(third.headers.get('idempotent-replayed')).toBe('true');
+
+    const late = await newCaller();
+    const { promise: slower, resolve: resolveLate } = Promise.withResolvers<number>();
+    hostSays = () => slower;
+    const loser = ask(late, upscale, picture());
+    await expect.poll(() => claimsOf(late)).toHaveLength(1);
+    hostSays = () => Promise.resolve(200);
+    const wonId = await takeOver(late);
+    resolveLate(200);
+    const lost = await loser;
+    expect([lost.status, lost.body.error]).toEqual([409, 'REQUEST_IN_PROGRESS']);
+    await untilCompleted(late, wonId);
+    await gateway.expectSettled();
+  }, 120_000);
+});
+
+describe('a key under which a start was sent', () => {
+  it('stays with that job whatever refuses the repeats, and so does its webhook', async () => {
+    const caller = await newCaller();
+    const body = { ...picture(), webhookUrl: `${origin}/hook` };
+    const first = await ask(caller, upscale, body);
+    expect(first.status).toBe(503);
+    const { jobId } = first.body;
+    expect(jobId).toMatch(/^job_/);
+    await lapse(caller);
+    hostSays = () => Promise.resolve(404);
+    const second = await ask(caller, upscale, body);
+    expect(second.status).toBe(400);
+    expect((await claimsOf(caller)).map(({ job_id }) => job_id)).toEqual([jobId]);
+    hostSays = () => Promise.resolve(200);
+    const third = await ask(caller, upscale, body);
+    expect([third.status, third.body.jobId]).toEqual([503, jobId]);
+    const hooks = await gateway.database.query<{ job_id: string }>(
+      `SELECT job_id FROM webhook WHERE organization_id = $1`,
+      [caller.organizationId],
+    );
+    expect(hooks.map(({ job_id }) => job_id)).toEqual([jobId]);
+    await startWorker();
+    await untilCompleted(caller, jobId);
+    const last = await ask(caller, upscale, body);
+    expect(last.headers.get('idempotent-replayed')).toBe('true');
+    await gateway.expectSettled();
+  }, 120_000);
+
+  it('is free again once the ledger has refused', async () => {
+    const caller = await gateway.newCaller({ credits: 0 });
+    await startWorker();
+    const statusNow = async (): Promise<number> =>
+      (await ask(caller, generate, { prompt: 'a poor tree' })).status;
+    // A repeat of one that was started hears what the ledger says of it.
+    await expect.poll(statusNow, { timeout: 40_000 }).toBe(402);
+    expect(await claimsOf(caller)).toEqual([]);
+    await gateway.api.services.ledger.grant({
+      organizationId: caller.organizationId,
+      id: 'more',
+      amountMicro: 100_000_000,
+      actor: 'test',
+      reason: 'test',
+    });
+    await expect.poll(statusNow, { timeout: 40_000 }).toBe(200);
+    await gateway.expectSettled();
+  }, 120_000);
+});
+
+describe('a keyed chat', () => {
+  const chat = (caller: TestCaller, headers: Record<string, string> = { 'idempotency-key': 'k' }) =>
+    gateway.call<{ error: string; content: string }>('/api/v1/chat', {
+      key: caller.key,
+      headers,
+      body: { model: 'gpt-4o', messages: [{ role: 'user', content: 'a' }] },
+    });
+  const chargedOf = async ({ organizationId }: TestCaller) =>
+    gateway.database.query(
+      `SELECT id FROM reservation WHERE organization_id = $1 AND state = 'charged'`,
+      [organizationId],
+    );
+
+  it('whose reservation is held up is one chat, however often it is repeated', async () => {
+    const caller = await newCaller();
+    const hold = await holdAccount(caller);
+    // Its statement is broken off after ten seconds; the next one has waited for it.
+    const before = chat(caller, {});
+    await sleep(200);
+    const first = chat(caller);
+    await expect.poll(() => claimsOf(caller)).toHaveLength(1);
+    expect((await before).status).toBe(503);
+    await sleep(beyondHoldMs - 10_000);
+    const second = await chat(caller);
+    expect([second.status, second.body.error]).toEqual([409, 'REQUEST_IN_PROGRESS']);
+    await hold.release();
+    expect((await first).status).toBe(200);
+    await gateway.api.services.chat.drained();
+    expect((await chat(caller)).headers.get('idempotent-replayed')).toBe('true');
+    expect(await chargedOf(caller)).toHaveLength(1);
+  }, 120_000);
+
+  it('that lost its key reserves nothing', async () => {
+    const caller = await newCaller();
+    const hold = await holdAccount(caller);
+    const first = chat(caller);
+    await expect.poll(() => claimsOf(caller)).toHaveLength(1);
+    await lapse(caller);
+    const second = chat(caller);
+    await sleep(500);
+    await hold.release();
+    const answers = await Promise.all([first, second]);
+    expect(answers.map(({ status }) => status)).toEqual([409, 200]);
+    expect(answers[0].body.error).toBe('REQUEST_IN_PROGRESS');
+    await gateway.api.services.chat.drained();
+    expect((await chat(caller)).headers.get('idempotent-replayed')).toBe('true');
+    expect(await chargedOf(caller)).toHaveLength(1);
+    await gateway.expectSettled();
+  }, 120_000);
+});
+
+describe('a batch of reserves', () => {
+  it('decides each by its own claim', async () => {
+    const caller = await newCaller();
+    const { organizationId, keyId } = caller;
+    await gateway.database.query(
+      `INSERT INTO idempotency_claim (organization_id, idempotency_key, fingerprint, job_id, attempt)
+       VALUES ($1, 'kept', 'f', 'chat_kept', 'a1'), ($1, 'lost', 'f', 'chat_other', 'a2')`,
+      [organizationId],
+    );
+    const reserve = (id: string, claim?: { key: string; attempt: string }) => ({
+      verb: 'reserve',
+      organizationId,
+      id,
+      amountMin: 10,
+      amountMax: 10,
+      ttlMs: 60_000,
+      ...(claim && { claim }),
+      chat: { keyId, model: 'm', provider: 'p', streamed: false, requestId: 'r' },
+    });
+    const moves = [
+      reserve('chat_lost', { key: 'lost', attempt: 'a3' }),
+      reserve('chat_kept', { key: 'kept', attempt: 'a1' }),
+      reserve('chat_gone', { key: 'gone', attempt: 'a4' }),
+      reserve('chat_free'),
+    ];
+    const apply = async (batch: object[]): Promise<string[]> => {
+      const rows = await gateway.database.query<{ answers: { verdict: string }[] }>(
+        'SELECT chat_apply($1) AS answers',
+        [JSON.stringify(batch)],
+      );
+      return rows.flatMap(({ answers }) => answers.map(({ verdict }) => verdict));
+    };
+    expect(await apply(moves)).toEqual(['claim_lost', 'reserved', 'claim_lost', 'reserved']);
+    // By itself as in a batch.
+    expect(await apply(moves.slice(0, 1))).toEqual(['claim_lost']);
+    const settle = (id: string) => ({
+      verb: 'settle',
+      organizationId,
+      id,
+      to: 'released',
+      reason: 'test',
+      inputTokens: 0,
+      outputTokens: 0,
+      countedBy: null,
+    });
+    expect(await apply([settle('chat_kept'), settle('chat_free')])).toEqual(['settled', 'settled']);
+    const made = await gateway.database.query<{ id: string }>(
+      `SELECT id FROM reservation WHERE organization_id = $1 ORDER BY id`,
+      [organizationId],
+    );
+    expect(made.map(({ id }) => id)).toEqual(['chat_free', 'chat_kept']);
+  });
+});
+
+describe('a key of what is made at once', () => {
+  it('is one key, however many ask at once, and the former holder’s when it was undone', async () => {
+    const caller = await newCaller();
+    const make = () => ask(caller, '/api/v1/api-keys', { name: 'one of many' });
+    const answers = await Promise.all(Array.from({ length: 5 }, make));
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409, 409, 409]);
+    const refused = answers.find(({ status }) => status === 409);
+    expect(refused?.body.error).toBe('KEY_ALREADY_CREATED');
+    await lapse(caller);
+    expect((await make()).body.error).toBe('KEY_ALREADY_CREATED');
+    const other = await ask(caller, '/api/v1/api-keys', { name: 'another' });
+    expect([other.status, other.body.error]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED']);
+  });
+});
