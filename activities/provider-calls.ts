@@ -192,6 +192,7 @@ async function keepResult(
     artifacts: deps.artifacts,
     task,
     signal: Context.current().cancellationSignal,
+    logger: deps.logger,
   });
   try {
     await patiently(() => deps.records.answered({ ...callOf(task), outputs }));
@@ -240,6 +241,7 @@ async function collect(deps: ProviderCallsDeps, task: CollectTask): Promise<Coll
     artifacts: deps.artifacts,
     task,
     signal: Context.current().cancellationSignal,
+    logger: deps.logger,
   });
   return { kind: 'outputs', outputs };
 }

@@ -2,6 +2,7 @@
 import type Router from '@koa/router';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
+import type { InputCopies } from '../../activities/input-copies.ts';
 import type { Inputs } from '../../activities/inputs.ts';
 import type { InputMeter } from '../../activities/storage/input-meter.ts';
 import type { JobRecord } from '../../activities/job-reads.ts';
@@ -29,6 +30,7 @@ interface StudioRoutesDeps {
   idempotency: Idempotency;
   services: {
     inputs: Inputs;
+    copies: InputCopies;
     meter: InputMeter;
     recordings: Recordings;
     webhooks: Webhooks;
@@ -84,8 +86,9 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     const { webhookUrl: url, ...planned } = candidate;
     const { organizationId } = planned.caller;
     const { webhooks, meter } = deps.services;
+    const copies = deps.services.copies.of({ organizationId, jobId: planned.jobId });
     try {
-      const draft = await measurePrices(meter, planned.draft);
+      const draft = await measurePrices({ meter, copies }, planned.draft);
       const plan = completePlan(deps.config, { ...planned, draft, tells: url !== null });
       // Before the job is: no accepted job may lack its webhook.
       if (url !== null) await webhooks.add({ jobId: plan.jobId, organizationId, url });
@@ -93,6 +96,7 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     } catch (error) {
       // What names a job may run all the same; any other refusal has started nothing.
       const refused = error instanceof GatewayError && error.body?.['jobId'] === undefined;
+      if (refused) await copies.discard();
       if (refused && url !== null) await webhooks.drop(planned.jobId);
       if (refused && ctx.headers['idempotency-key'] !== undefined) {
         await deps.idempotency.giveBack(organizationId, planned.jobId);

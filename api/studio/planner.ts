@@ -6,7 +6,7 @@ import { microFromCredits } from '../../domain/credits.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Capability, DraftCall, DraftPlan } from '../../studio/capability.ts';
-import type { JobPlan, PlannedCall } from '../../studio/job-plan.ts';
+import type { JobPlan, OutputSpec, PlannedCall } from '../../studio/job-plan.ts';
 import { providerTaskQueue, webhookTaskQueue } from '../../workflows/contract.ts';
 import type { Caller } from '../identity/access.ts';
 
@@ -24,12 +24,13 @@ export interface Planned {
 
 /** Completes a draft. */
 export function completePlan(config: Config, planned: Planned): JobPlan {
+  const microOf = (usd: number): number => microFromCredits(usd / config.USD_PER_CREDIT);
   const calls = planned.draft.calls.map((call, index): PlannedCall => ({
     index,
     meter: call.meter ?? 'artifact',
     quantity: call.quantity,
-    unitPriceMicro: microFromCredits(usdOf(call) / config.USD_PER_CREDIT),
-    output: call.output,
+    unitPriceMicro: microOf(usdOf(call)),
+    output: outputOf(call, microOf),
     required: call.required,
     inputFrom: call.inputFrom ?? null,
     routes: call.routes
@@ -67,6 +68,18 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
 function usdOf({ unitPriceUsd }: DraftCall): number {
   assert(typeof unitPriceUsd === 'number', 'prices are measured before a plan is completed');
   return unitPriceUsd;
+}
+
+/** What is expected of a call's outputs, with the discounts of the cheaper ones. */
+function outputOf(call: DraftCall, microOf: (usd: number) => number): OutputSpec {
+  const priceMicro = microOf(usdOf(call));
+  const variants = (call.variants ?? [])
+    .map(({ unitPriceUsd, ...variant }) => ({
+      ...variant,
+      unitDiscountMicro: priceMicro - microOf(unitPriceUsd),
+    }))
+    .filter(({ unitDiscountMicro }) => unitDiscountMicro > 0);
+  return variants.length > 0 ? { ...call.output, variants } : call.output;
 }
 
 /** How long work of this kind may take before it is given up. */

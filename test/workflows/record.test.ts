@@ -75,6 +75,13 @@ function endings(type: string, path: string, body: Record<string, unknown>): Sce
   ];
 }
 
+/** What provider's operation takes copies of inputs, in which no mark of theirs is left. */
+const operationsOfCopies: Record<string, string> = {
+  imageUpscale: 'topaz/upscale/image',
+  videoUpscale: 'topaz/upscale/video',
+  videoRemoveBackground: 'birefnet/v2/video',
+};
+
 /** Jobs whose deadline passes while the provider is silent; a mark in the input names each. */
 const late: Scenario[] = [];
 function addLate(type: string, path: string, body: Record<string, unknown>): void {
@@ -86,7 +93,7 @@ function addLate(type: string, path: string, body: Record<string, unknown>): voi
     body: () => JSON.parse(text.replaceAll('<mark>', mark).replace('_mark', type)) as typeof body,
     status: 'failed',
     // A provider that answers the request itself is silent only while the request is open.
-    faults: [{ match: mark, faults: 'slow:9s', times: 1 }],
+    faults: [{ match: operationsOfCopies[type] ?? mark, faults: 'slow:9s', times: 1 }],
   });
 }
 addLate('imageEdit', '/api/v1/studio/image/edit', { prompt: '<mark>', imageUrls: ['<picture>'] });
