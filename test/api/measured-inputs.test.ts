@@ -97,7 +97,7 @@ describe('a host that shows us one file and the provider another', () => {
       const done = await gateway.untilDone(ticket.body.data.jobId);
       return download(done.body.data.result.url);
     };
-    const videoUrl = swapped('/film.mp4', await film(4), await film(15));
+    const videoUrl = swapped('/film.mp4', await film(4), await film(8));
     const ticket = await tool('video/upscale', { videoUrl });
     expect(ticket.status, ticket.body.message).toBe(202);
     const done = await gateway.untilDone(ticket.body.data.jobId);
@@ -107,7 +107,8 @@ describe('a host that shows us one file and the provider another', () => {
       result: { durationSeconds: 4 },
     });
     expect(asked.get('/film.mp4')).toBe(1);
-  });
+    // Two films are made for it.
+  }, 180_000);
 
   it('sells nothing larger in a batch, where one URL may stand twice', async () => {
     const imageUrl = swapped('/twice.png', await discPicture(64, 64), await discPicture(900, 900));
