@@ -1,6 +1,8 @@
-/** A provider's result → stored outputs of a call. */
+/** A provider's result → stored outputs of a call, held against its plan. */
 import type { CallTask } from '../jobs/call-task.ts';
 import type { CallOutputs, StoredArtifact } from '../jobs/job-plan.ts';
+import type { Logger } from '../platform/logger.ts';
+import { differencesOf, unitDiscountMicro } from './output-check.ts';
 import { ProviderFailure, type ProviderResult } from './providers/provider.ts';
 import type { ArtifactStore } from './storage/artifacts.ts';
 
@@ -9,6 +11,7 @@ export interface StoreResultOptions {
   artifacts: ArtifactStore;
   task: CallTask;
   signal: AbortSignal;
+  logger: Logger;
 }
 
 /**
@@ -37,12 +40,16 @@ export async function storeResult(
     ),
   );
   const artifacts = kept(stored);
+  const delivered = deliveredUnits(task, artifacts, result);
+  const discountMicro = discountOf(task, artifacts, delivered);
+  tellDifferences(artifacts, options);
   const short = task.output.medium !== 'json' && artifacts.length < wanted;
   return {
     callIndex: task.callIndex,
     artifacts,
     data: result.data,
-    delivered: deliveredUnits(task, artifacts, result),
+    delivered,
+    ...(discountMicro > 0 && { discountMicro }),
     error: short
       ? { code: 'PROVIDER_ERROR', message: 'the provider delivered fewer outputs than asked for' }
       : null,
@@ -65,6 +72,27 @@ function deliveredUnits(
     return Math.min(task.quantity, Math.max(1, Math.ceil(seconds - paddingSeconds)));
   }
   return task.meter === 'character' || isData ? task.quantity : artifacts.length;
+}
+
+/** Micro-credits: what came is charged, not what was asked for. */
+function discountOf(
+  task: CallTask,
+  artifacts: readonly StoredArtifact[],
+  delivered: number,
+): number {
+  const units = task.meter === 'artifact' ? 1 : delivered;
+  return artifacts.reduce((sum, one) => sum + unitDiscountMicro(task.output, one) * units, 0);
+}
+
+function tellDifferences(artifacts: readonly StoredArtifact[], options: StoreResultOptions): void {
+  const { task, logger } = options;
+  for (const artifact of artifacts) {
+    const differences = differencesOf(task.output, artifact);
+    if (differences.length === 0) continue;
+    const { jobId, callIndex, route } = task;
+    const { provider, operation } = route;
+    logger.warn({ jobId, callIndex, provider, operation, differences }, 'call.output_differs');
+  }
 }
 
 function kept(stored: PromiseSettledResult<StoredArtifact>[]): StoredArtifact[] {

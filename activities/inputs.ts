@@ -59,6 +59,27 @@ export function referencedKey(word: string): string | null {
   return isStorageKey(key) ? key : null;
 }
 
+/** The draft with other words for its inputs, in its calls as in its prices. */
+export async function substituteInputs(
+  draft: DraftPlan,
+  words: ReadonlyMap<string, string>,
+): Promise<DraftPlan> {
+  const substitute = (word: string) => Promise.resolve(words.get(word) ?? word);
+  const calls = draft.calls.map(async (call) => {
+    const routes = call.routes.map(async (route) => ({
+      ...route,
+      input: await mapStrings(route.input, substitute),
+    }));
+    const { unitPriceUsd: price } = call;
+    const unitPriceUsd =
+      typeof price === 'number'
+        ? price
+        : { ...price, input: { ...price.input, url: await substitute(price.input.url) } };
+    return { ...call, unitPriceUsd, routes: await Promise.all(routes) };
+  });
+  return { ...draft, calls: await Promise.all(calls) };
+}
+
 /** Why an input cannot be used, in words for its field. */
 class Unusable extends Error {}
 
@@ -163,21 +184,7 @@ export function createInputs(deps: InputsDeps): Inputs {
 
     async prepare(draft, organizationId) {
       if (!draft.inputs?.length) return draft;
-      const resolved = await resolveAll(draft.inputs, organizationId);
-      const substitute = (word: string) => Promise.resolve(resolved.get(word) ?? word);
-      const calls = draft.calls.map(async (call) => {
-        const routes = call.routes.map(async (route) => ({
-          ...route,
-          input: await mapStrings(route.input, substitute),
-        }));
-        const { unitPriceUsd: price } = call;
-        const unitPriceUsd =
-          typeof price === 'number'
-            ? price
-            : { ...price, input: { ...price.input, url: await substitute(price.input.url) } };
-        return { ...call, unitPriceUsd, routes: await Promise.all(routes) };
-      });
-      return { ...draft, calls: await Promise.all(calls) };
+      return substituteInputs(draft, await resolveAll(draft.inputs, organizationId));
     },
 
     sign: (input, organizationId) =>

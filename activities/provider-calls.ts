@@ -180,6 +180,7 @@ async function keepResult(
       artifacts: deps.artifacts,
       task,
       signal: Context.current().cancellationSignal,
+      logger: deps.logger,
     });
     await afterSend(deps, task, (call) => deps.records.answered({ ...call, outputs }));
     return { kind: 'outputs', outputs };
@@ -227,6 +228,7 @@ async function store(deps: ProviderCallsDeps, task: StoreTask): Promise<StoreOut
     artifacts: deps.artifacts,
     task,
     signal: Context.current().cancellationSignal,
+    logger: deps.logger,
   });
   return { kind: 'outputs', outputs };
 }

@@ -9,6 +9,7 @@ import { createCallSlots, type CallSlots } from './call-slots.ts';
 import { openChatCatalog } from './chat-models.ts';
 import { createChat, type Chat } from './chat/chat.ts';
 import { createChatLedger, type ChatLedger } from './chat/chat-ledger.ts';
+import { createInputCopies, type InputCopies } from './input-copies.ts';
 import { createInputs, type Inputs } from './inputs.ts';
 import { createJobNews, type JobNews } from './job-news.ts';
 import { createCallRecords, type CallRecords } from './ledger/call-records.ts';
@@ -51,6 +52,7 @@ export interface Services {
   signedUrls: SignedUrls | null;
   uploads: Uploads;
   inputs: Inputs;
+  copies: InputCopies;
   outbound: Outbound;
   artifacts: ArtifactStore;
   meter: InputMeter;
@@ -104,9 +106,10 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     signedUrls,
     uploads,
     inputs,
+    copies: createInputCopies({ pool, storage, outbound }),
     outbound,
     artifacts: observeArtifacts(createArtifactStore({ storage, outbound }), tracing),
-    meter: createInputMeter({ outbound, storage }),
+    meter: createInputMeter({ storage }),
     recordings: createRecordings({ storage, inputs }),
     urls: createNotificationUrls({
       publicBaseUrl: ownUrl,

@@ -25,6 +25,8 @@ export interface ImagePrice {
   by?: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /** A larger picture costs in proportion to its pixels; this many are in the price. */
   includedPixels?: number;
+  /** What a picture with fewer pixels costs at most, whatever was asked for. */
+  smaller?: { pixelsBelow: number; usd: number };
 }
 
 /** A row of the table. */
@@ -74,4 +76,31 @@ export function imagePriceUsd(
     if (usd !== undefined) return usd * share;
   }
   return price.usd * share;
+}
+
+/** USD of the smaller pictures that may come instead of one of this many pixels. */
+export function smallerImagesUsd(
+  price: ImagePrice,
+  usd: number,
+  pixels: number,
+): { pixelsBelow: number; unitPriceUsd: number }[] {
+  const { includedPixels, smaller } = price;
+  if (smaller && smaller.usd < usd) {
+    return [{ pixelsBelow: smaller.pixelsBelow, unitPriceUsd: smaller.usd }];
+  }
+  if (!includedPixels || pixels <= includedPixels) return [];
+  const usdPerStep = usd / (pixels / includedPixels);
+  return pixelSteps(Math.ceil(pixels / includedPixels) - 1, includedPixels, usdPerStep);
+}
+
+/** The price of so many steps of pixels, each begun one paid for. */
+export function pixelSteps(
+  count: number,
+  stepPixels: number,
+  usdPerStep: number,
+): { pixelsBelow: number; unitPriceUsd: number }[] {
+  return Array.from({ length: Math.max(0, count) }, (_, index) => ({
+    pixelsBelow: (index + 1) * stepPixels + 1,
+    unitPriceUsd: (index + 1) * usdPerStep,
+  }));
 }

@@ -82,7 +82,12 @@ export const imageModels: readonly ImageModel[] = [
         rename: geminiNames,
       },
     ],
-    price: { usd: 0.15, by: { resolution: { '4K': 0.3 } } },
+    // Between the pixels of 2K and those of 4K, whatever the aspect ratio.
+    price: {
+      usd: 0.15,
+      by: { resolution: { '4K': 0.3 } },
+      smaller: { pixelsBelow: 8_000_000, usd: 0.15 },
+    },
   },
   {
     id: 'seedream',

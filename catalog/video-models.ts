@@ -28,7 +28,15 @@ export interface VideoModel {
   decidedByImage?: readonly string[];
   routes: readonly VideoRoute[];
   /** USD of a second; the first rule whose values all match the request. */
-  usdPerSecond: readonly { when: Readonly<Record<string, string | boolean>>; usd: number }[];
+  usdPerSecond: readonly FilmPrice[];
+}
+
+/** USD of a second of the films that these values ask for. */
+export interface FilmPrice {
+  when: Readonly<Record<string, string | boolean>>;
+  usd: number;
+  /** A film is one of these when it has fewer pixels than this. */
+  pixelsBelow?: number;
 }
 
 const names = {
@@ -79,7 +87,8 @@ function seedance(row: Seedance): VideoModel {
       },
     ],
     usdPerSecond: [
-      { when: { resolution: '480p' }, usd: row.usd['480p'] },
+      // 480p has 430,000 pixels at most, 720p at least 510,000, whatever the aspect ratio.
+      { when: { resolution: '480p' }, usd: row.usd['480p'], pixelsBelow: 450_000 },
       { when: { resolution: '720p' }, usd: row.usd['720p'] },
     ],
   };

@@ -103,6 +103,11 @@ export const errorTable = {
     retryable: true,
     message: 'Too many requests for this key in the current minute.',
   },
+  TOO_MANY_ABANDONED_CHATS: {
+    status: 429,
+    retryable: true,
+    message: 'Too many chats of this key are left before the provider says what they cost.',
+  },
   WINDOW_EXHAUSTED: {
     status: 429,
     retryable: true,

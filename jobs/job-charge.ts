@@ -5,8 +5,8 @@ import type { CallOutputs, JobPlan } from './job-plan.ts';
 export function chargeMicroOf(plan: JobPlan, outputs: readonly CallOutputs[]): number {
   return plan.calls.reduce((sum, call) => {
     if (!wasOfUse(plan, outputs, call.index)) return sum;
-    const delivered = outputs[call.index]?.delivered ?? 0;
-    return sum + Math.min(delivered, call.quantity) * call.unitPriceMicro;
+    const { delivered = 0, discountMicro = 0 } = outputs[call.index] ?? {};
+    return sum + Math.min(delivered, call.quantity) * call.unitPriceMicro - discountMicro;
   }, 0);
 }
 

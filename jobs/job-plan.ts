@@ -25,11 +25,34 @@ export interface CallRoute {
  */
 export type Meter = 'artifact' | 'second' | 'character';
 
+/** What an output is to be, as far as the request decides it; what comes otherwise is logged. */
+export interface ExpectedOutput {
+  /** Pixels. */
+  width?: number;
+  height?: number;
+  durationSeconds?: number;
+  hasAudio?: boolean;
+}
+
+/** An output that is less than was asked for: all that is named applies to it. */
+export interface OutputVariant {
+  /** It has no sound. */
+  hasAudio?: false;
+  /** It has fewer pixels than this. */
+  pixelsBelow?: number;
+  /** Micro-credits by which a unit of it is cheaper than the one that was asked for. */
+  unitDiscountMicro: number;
+}
+
 /** What is expected back from a call, and how it is kept. */
 export interface OutputSpec {
   medium: 'image' | 'video' | 'audio' | 'json';
   /** Format that the caller was promised when the provider may answer in another. */
   format: 'png' | 'jpeg' | 'webp' | null;
+  /** Held against what came, before the charge. */
+  expected?: ExpectedOutput;
+  /** Of those that apply to an output the cheapest is charged. */
+  variants?: OutputVariant[];
 }
 
 /** One request to a provider. Routes are tried in order, the next only when the last was refused. */
@@ -102,6 +125,8 @@ export interface CallOutputs {
   data: Json;
   /** Units of the call's meter to charge, at most its quantity. */
   delivered: number;
+  /** Micro-credits by which the delivered units are cheaper than those that were asked for. */
+  discountMicro?: number;
   /** Why this call delivered less than it was asked for; null when it delivered all. */
   error: { code: string; message: string } | null;
 }

@@ -25,8 +25,6 @@ export interface FetchLimits {
   /** Milliseconds for the whole exchange, body included. */
   timeoutMs: number;
   signal?: AbortSignal;
-  /** Bytes asked for, both ends included; a server may answer with the whole file all the same. */
-  range?: { first: number; last: number };
 }
 
 /** An open answer: the stream fails with `too_large` beyond the limit. */
@@ -34,8 +32,6 @@ export interface FetchedBody {
   body: Readable;
   contentType: string | null;
   finalUrl: string;
-  /** Where the answer is the range asked for: the size of the whole file; else null. */
-  rangeOfBytes: number | null;
 }
 
 /** Fetches foreign URLs. */
@@ -101,20 +97,13 @@ export function createOutbound(options: OutboundOptions): Outbound {
   });
   const dispatcherOf = (url: URL): Agent => (admitted.has(url.origin) ? open : guarded);
 
-  async function openHop(
-    url: URL,
-    { signal, range }: { signal: AbortSignal; range: FetchLimits['range'] },
-  ): Promise<Dispatcher.ResponseData> {
+  async function openHop(url: URL, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
     try {
       return await request(url, {
         dispatcher: dispatcherOf(url),
         method: 'GET',
         // No compression: a small answer must not become a large one.
-        headers: {
-          'accept-encoding': 'identity',
-          'user-agent': 'studio-gateway',
-          ...(range && { range: `bytes=${range.first}-${range.last}` }),
-        },
+        headers: { 'accept-encoding': 'identity', 'user-agent': 'studio-gateway' },
         signal,
       });
     } catch (error) {
@@ -131,14 +120,10 @@ export function createOutbound(options: OutboundOptions): Outbound {
       const signal = limits.signal ? AbortSignal.any([deadline, limits.signal]) : deadline;
       let url = check(spelled);
       for (let hop = 0; hop <= redirectsMax; hop += 1) {
-        const answer = await openHop(url, { signal, range: limits.range });
+        const answer = await openHop(url, signal);
         const location = answer.headers['location'];
         if (!redirectStatuses.has(answer.statusCode) || typeof location !== 'string') {
-          return admit(answer, {
-            url,
-            bytesMax: limits.bytesMax,
-            inPart: limits.range !== undefined,
-          });
+          return admit(answer, url, limits.bytesMax);
         }
         discard(answer);
         if (!URL.canParse(location, url.href)) refuse('not a URL');
@@ -175,16 +160,12 @@ function discard(answer: Dispatcher.ResponseData): void {
   answer.body.on('error', () => {}).destroy();
 }
 
-function admit(
-  answer: Dispatcher.ResponseData,
-  limits: { url: URL; bytesMax: number; inPart: boolean },
-): FetchedBody {
+function admit(answer: Dispatcher.ResponseData, url: URL, bytesMax: number): FetchedBody {
   const fail = (error: OutboundError): never => {
     discard(answer);
     throw error;
   };
-  const rangeOfBytes = limits.inPart ? partOf(answer) : null;
-  if (answer.statusCode !== 200 && rangeOfBytes === null) {
+  if (answer.statusCode !== 200) {
     fail(new OutboundError('status', `the URL answered ${answer.statusCode}`, answer.statusCode));
   }
   const encoding = answer.headers['content-encoding'];
@@ -192,24 +173,15 @@ function admit(
     fail(new OutboundError('broken', 'the answer is compressed although that was declined'));
   }
   const length = answer.headers['content-length'];
-  if (typeof length === 'string' && Number(length) > limits.bytesMax) {
-    fail(new OutboundError('too_large', `the file has more than ${limits.bytesMax} bytes`));
+  if (typeof length === 'string' && Number(length) > bytesMax) {
+    fail(new OutboundError('too_large', `the file has more than ${bytesMax} bytes`));
   }
   const type = answer.headers['content-type'];
   return {
-    body: Readable.from(capped(answer.body, limits.bytesMax), { objectMode: false }),
+    body: Readable.from(capped(answer.body, bytesMax), { objectMode: false }),
     contentType: typeof type === 'string' ? type : null,
-    finalUrl: limits.url.href,
-    rangeOfBytes,
+    finalUrl: url.href,
   };
-}
-
-/** The size of the file that a partial answer is a part of; null for other answers. */
-function partOf(answer: Dispatcher.ResponseData): number | null {
-  const header = answer.headers['content-range'];
-  if (answer.statusCode !== 206 || typeof header !== 'string') return null;
-  const [, total] = /^bytes \d+-\d+\/(\d{1,15})$/.exec(header) ?? [];
-  return total === undefined ? null : Number(total);
 }
 
 async function* capped(source: Readable, bytesMax: number): AsyncGenerator<Buffer> {

@@ -19,6 +19,9 @@ const faultNames = [
   'policy', // the content filter's refusal
   'fail-result', // fail-result:504 = a platform error
   'partial', // partial:2 = two pictures, however many were asked for
+  'silent-film', // a film without sound, whatever was asked for
+  'short-film', // short-film:2 = a film of two seconds
+  'small-media', // small-media:2 = half as wide and half as high
   'ignore-cancel', // acknowledges a cancel and finishes all the same
   // Status and result.
   'status', // status:500x3 answers three polls so
@@ -43,6 +46,7 @@ const faultNames = [
   'stream-error', // stream-error:3 sends an error event after three chunks
   'slow-chunks', // slow-chunks:200ms before each chunk
   'no-usage',
+  'counted-input', // counted-input:100000 = so many tokens of input, whatever they were
   'lying-usage', // ten times the truth; lying-usage:-1 = that many times
 ] as const;
 

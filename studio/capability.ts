@@ -5,7 +5,15 @@
 import type { z } from 'zod';
 import type { ProviderName } from '../catalog/providers.ts';
 import type { Json, JsonObject } from '../domain/json.ts';
-import type { CallOutputs, JobPlan, Meter, OutputSpec, StoredArtifact } from '../jobs/job-plan.ts';
+import type {
+  CallOutputs,
+  ExpectedOutput,
+  JobPlan,
+  Meter,
+  OutputSpec,
+  OutputVariant,
+  StoredArtifact,
+} from '../jobs/job-plan.ts';
 import type { PublishedModel } from './published-models.ts';
 
 /** A route before the API adds the task queue of its provider. */
@@ -34,14 +42,26 @@ export interface InputFacts {
   durationSeconds: number | null;
 }
 
+/** An output that is less than was asked for, and USD of a unit of it. */
+export type DraftVariant = Omit<OutputVariant, 'unitDiscountMicro'> & { unitPriceUsd: number };
+
+/** What a measured input says of the output. */
+export interface MeasuredOutput {
+  /** Units of the call's meter; absent: what the call says. */
+  quantity?: number;
+  expected: ExpectedOutput;
+  variants: DraftVariant[];
+}
+
 /** A price that depends on an input, which is measured before anything is reserved. */
 export interface MeasuredPrice {
   input: PlanInput & { medium: 'image' | 'video' };
   /**
-   * USD of one delivered artifact.
+   * USD of one delivered unit.
    * @throws GatewayError INVALID_REQUEST when the input is beyond the limits.
    */
   usdOf: (facts: InputFacts) => number;
+  outputOf: (facts: InputFacts) => MeasuredOutput;
   /** USD when the input cannot be measured; absent: such an input is refused. */
   usdOfUnknown?: number;
 }
@@ -57,6 +77,8 @@ export interface DraftCall {
   unitPriceUsd: number | MeasuredPrice;
   /** Seconds it takes as a rule, where a provider queues it; unknown when absent. */
   typicalSeconds?: number;
+  /** Cheaper ones that may come instead of the output that was asked for. */
+  variants?: DraftVariant[];
   /** Without this call's result the others are worth nothing. */
   required: boolean;
   /** The call works on the result of an earlier one, named in this field of every route's input. */

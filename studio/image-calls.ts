@@ -1,10 +1,16 @@
 /** What image generate and edit share: the split into calls, and the provider's words. */
-import { imagePriceUsd, type ImageModel, type ImageRoute } from '../catalog/image-model.ts';
+import {
+  imagePriceUsd,
+  smallerImagesUsd,
+  type ImageModel,
+  type ImageRoute,
+} from '../catalog/image-model.ts';
 import { imageSizes, type ImageSizeName } from '../catalog/image-sizes.ts';
 import { defaultsFor, type ParameterRules } from '../catalog/model-parameters.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
 import type { DraftCall, PlanInput } from './capability.ts';
+import type { OutputSpec } from '../jobs/job-plan.ts';
 import { providerInput } from './provider-input.ts';
 
 /** The fields of a request that decide how its calls are cut. */
@@ -37,7 +43,14 @@ export function planImageCalls(
   const wanted = body.numImages ?? 1;
   const routes = body.imageUrls ? model.routes.filter((route) => route.edit) : model.routes;
   const perCall = Math.min(...routes.map((route) => route.imagesPerCallMax));
-  const unitPriceUsd = imagePriceUsd(model.price, fields, pixelsOf(fields));
+  const size = sizeOf(fields);
+  const pixels = size ? size.width * size.height : 0;
+  const unitPriceUsd = imagePriceUsd(model.price, fields, pixels);
+  const output: OutputSpec = {
+    medium: 'image',
+    format: body.outputFormat ?? null,
+    ...(size && { expected: size }),
+  };
   const calls: DraftCall[] = [];
   for (let first = 0; first < wanted; first += perCall) {
     const quantity = Math.min(perCall, wanted - first);
@@ -48,8 +61,9 @@ export function planImageCalls(
       quantity,
       unitPriceUsd,
       typicalSeconds: model.typicalSeconds,
+      variants: smallerImagesUsd(model.price, unitPriceUsd, pixels),
       required: false,
-      output: { medium: 'image', format: body.outputFormat ?? null },
+      output,
       routes: routes.map((route) => ({
         provider: route.provider,
         operation: (body.imageUrls && route.edit) || route.generate,
@@ -69,11 +83,12 @@ function fieldsOf(rules: ParameterRules, body: ImageRequest): Fields {
   return { ...others, ...defaultsFor(rules, body), size };
 }
 
-function pixelsOf({ imageSize }: Fields): number {
+/** The size that a request names, in pixels; null where it leaves that to the model. */
+function sizeOf({ imageSize, size }: Fields): { width: number; height: number } | null {
   const named = Object.entries(imageSizes).find(([name]) => name === imageSize)?.[1];
-  const size = named ?? imageSize;
-  if (typeof size !== 'object' || size === null || !('width' in size)) return 0;
-  return Number(size['width']) * Number(size['height']);
+  const asked = named ?? imageSize ?? size;
+  if (typeof asked !== 'object' || asked === null || !('width' in asked)) return null;
+  return { width: Number(asked['width']), height: Number(asked['height']) };
 }
 
 function imageInput(route: ImageRoute, fields: Fields) {

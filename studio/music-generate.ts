@@ -155,7 +155,7 @@ function songCall(body: MusicRequest): DraftCall {
       };
   return {
     required: true,
-    output: { medium: 'audio', format: null },
+    output: { medium: 'audio', format: null, expected: { durationSeconds: durationMs / 1000 } },
     meter: 'second',
     quantity: Math.ceil(durationMs / 1000),
     unitPriceUsd: model.usd,

@@ -3,13 +3,15 @@ import {
   largestResolution,
   upscaledPixelsMax,
   type BackgroundRemover,
+  type PixelPrice,
   type Upscaler,
 } from '../catalog/image-tools.ts';
+import { pixelSteps } from '../catalog/image-model.ts';
 import { defaultsFor } from '../catalog/model-parameters.ts';
 import { assert } from '../domain/assert.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
-import type { DraftCall, InputFacts } from './capability.ts';
+import type { DraftCall, InputFacts, MeasuredOutput } from './capability.ts';
 import type { PictureInput } from './image-calls.ts';
 import { providerInput } from './provider-input.ts';
 
@@ -43,8 +45,11 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
       unitPriceUsd: {
         input: source,
         usdOf: (facts) => upscaleUsd(service, { facts, source, wanted, enlargement }),
+        outputOf: (facts) => enlarged(service, facts, enlargement),
         ...(options.lenient && { usdOfUnknown: usdOfPixels(service, upscaledPixelsMax) }),
       },
+      // Of a picture that could not be measured; of one that was, what was found.
+      variants: smallerUsd(service, upscaledPixelsMax),
       routes: service.routes.map((route) => ({
         provider: route.provider,
         operation: route.operation,
@@ -92,8 +97,22 @@ function upscaleUsd(
   return usdOfPixels(service, inputPixels * enlargement ** 2);
 }
 
+function enlarged(service: Upscaler, facts: InputFacts, enlargement: number): MeasuredOutput {
+  const width = facts.width * enlargement;
+  const height = facts.height * enlargement;
+  return { expected: { width, height }, variants: smallerUsd(service, width * height) };
+}
+
 function usdOfPixels({ price }: Upscaler, pixels: number): number {
-  return price.usd * Math.max(1, Math.ceil(pixels / price.stepPixels));
+  return price.usd * stepsOf(price, pixels);
+}
+
+function smallerUsd({ price }: Upscaler, pixels: number): MeasuredOutput['variants'] {
+  return pixelSteps(stepsOf(price, pixels) - 1, price.stepPixels, price.usd);
+}
+
+function stepsOf({ stepPixels }: PixelPrice, pixels: number): number {
+  return Math.max(1, Math.ceil(pixels / stepPixels));
 }
 
 /** The call of one background removal. */

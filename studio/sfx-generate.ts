@@ -39,7 +39,13 @@ export const sfxGenerate = defineCapability({
     calls: [
       {
         required: true,
-        output: { medium: 'audio', format: null },
+        output: {
+          medium: 'audio',
+          format: null,
+          ...(body.durationSeconds !== undefined && {
+            expected: { durationSeconds: body.durationSeconds },
+          }),
+        },
         meter: 'second',
         // A length that the model chooses is paid for when it is known.
         quantity: Math.ceil(body.durationSeconds ?? limits.durationSeconds.max),

@@ -2,10 +2,20 @@
 import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
 import { defaultsFor } from '../catalog/model-parameters.ts';
-import { videoModels, type VideoModel, type VideoRoute } from '../catalog/video-models.ts';
+import {
+  videoModels,
+  type FilmPrice,
+  type VideoModel,
+  type VideoRoute,
+} from '../catalog/video-models.ts';
 import { assert } from '../domain/assert.ts';
 import type { Json } from '../domain/json.ts';
-import { defineCapability, type DraftCall, type FinishedJob } from './capability.ts';
+import {
+  defineCapability,
+  type DraftCall,
+  type DraftVariant,
+  type FinishedJob,
+} from './capability.ts';
 import { pictureInputs } from './image-calls.ts';
 import { mediaUrl, modelId, seedNumber } from './image-fields.ts';
 import { refuseTogether, refuseUnsupported } from './model-parameters.ts';
@@ -65,12 +75,21 @@ export const videoGenerate = defineCapability({
 
 function planFilm(model: VideoModel, body: VideoRequest): DraftCall {
   const fields: Fields = { ...body, ...defaultsFor(model.parameters, body) };
+  const price = filmPrice(model, fields);
+  const { durationSeconds, generateAudio: hasAudio } = fields;
+  assert(typeof durationSeconds === 'number', 'the length of a film has a default');
   return {
-    quantity: 1,
     typicalSeconds: model.typicalSeconds,
+    meter: 'second',
+    quantity: durationSeconds,
     required: true,
-    output: { medium: 'video', format: null },
-    unitPriceUsd: filmUsd(model, fields),
+    output: {
+      medium: 'video',
+      format: null,
+      expected: { durationSeconds, ...(typeof hasAudio === 'boolean' && { hasAudio }) },
+    },
+    unitPriceUsd: price.usd,
+    variants: cheaperFilms(model, price),
     routes: model.routes.map((route) => ({
       provider: route.provider,
       operation: operationOf(route, body),
@@ -86,12 +105,23 @@ function operationOf(route: VideoRoute, body: VideoRequest): string {
   return route.fromReferences;
 }
 
-function filmUsd({ usdPerSecond, id }: VideoModel, fields: Fields): number {
+function filmPrice({ usdPerSecond, id }: VideoModel, fields: Fields): FilmPrice {
   const rule = usdPerSecond.find(({ when }) =>
     Object.entries(when).every(([field, value]) => fields[field] === value),
   );
   assert(rule, `${id} has a price for every request`);
-  return rule.usd * Number(fields['durationSeconds']);
+  return rule;
+}
+
+/** Films that may come instead: without sound, or smaller. */
+function cheaperFilms({ usdPerSecond }: VideoModel, asked: FilmPrice): DraftVariant[] {
+  return usdPerSecond
+    .filter(({ usd }) => usd < asked.usd)
+    .map(({ when, usd: unitPriceUsd, pixelsBelow }) => ({
+      unitPriceUsd,
+      ...(when['generateAudio'] === false && { hasAudio: false }),
+      ...(pixelsBelow !== undefined && { pixelsBelow }),
+    }));
 }
 
 function presentGenerated(job: FinishedJob): Record<string, unknown> {

@@ -3,7 +3,12 @@ import { z } from 'zod';
 import type { VideoTool } from '../catalog/video-models.ts';
 import { assert } from '../domain/assert.ts';
 import { GatewayError } from '../domain/errors.ts';
-import { defineCapability, type Capability, type InputFacts } from './capability.ts';
+import {
+  defineCapability,
+  type Capability,
+  type InputFacts,
+  type MeasuredOutput,
+} from './capability.ts';
 import { mediaUrl } from './image-fields.ts';
 import { providerInput } from './provider-input.ts';
 import { presentVideo, videoData } from './video-presentation.ts';
@@ -38,6 +43,7 @@ export function defineVideoTool(
         model: id,
         calls: [
           {
+            meter: 'second',
             quantity: 1,
             typicalSeconds: tool.typicalSeconds,
             required: true,
@@ -45,6 +51,7 @@ export function defineVideoTool(
             unitPriceUsd: {
               input: source,
               usdOf: (facts) => toolUsd(tool, facts),
+              outputOf: (facts) => toolOutput(tool, facts),
             },
             routes: [
               {
@@ -77,8 +84,25 @@ function toolUsd(tool: VideoTool, { width, height, durationSeconds }: InputFacts
   const pixels = width * height * tool.scale ** 2;
   const step = tool.usdPerSecond.find(({ pixelsMax }) => pixels <= pixelsMax);
   assert(step, `${tool.id} has a price for every size`);
-  // A started second counts.
-  return step.usd * Math.max(1, Math.ceil(durationSeconds));
+  return step.usd;
+}
+
+function toolOutput(tool: VideoTool, facts: InputFacts): MeasuredOutput {
+  const { durationSeconds } = facts;
+  assert(durationSeconds !== null, 'a video has a length');
+  const usd = toolUsd(tool, facts);
+  return {
+    // A started second counts.
+    quantity: Math.max(1, Math.ceil(durationSeconds)),
+    expected: {
+      width: facts.width * tool.scale,
+      height: facts.height * tool.scale,
+      durationSeconds,
+    },
+    variants: tool.usdPerSecond
+      .filter((step) => step.usd < usd)
+      .map((step) => ({ pixelsBelow: step.pixelsMax + 1, unitPriceUsd: step.usd })),
+  };
 }
 
 function beyond(message: string): GatewayError {

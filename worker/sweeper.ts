@@ -87,6 +87,7 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
     }
     report.webhooks = await deps.webhookRelay.resume();
     await services.uploads.sweep();
+    await services.copies.sweep();
     await deps.prepareServer();
     await forgetClaims(services.pool);
     deps.onPass?.(report);

@@ -33,11 +33,16 @@ const released: Billing = { to: 'released', inputTokens: 0, outputTokens: 0, cou
 
 /**
  * The provider's final word counts, zero included. Without one, our count of what was relayed does, with
- * the provider's count of the input where it came first. Who got nothing pays nothing.
+ * the provider's count of the input where it came first. Who got nothing pays nothing, unless he left
+ * when the provider had said already what it counted.
  */
 export function billOf({ end, delivered, said, counted }: ChatAccount): Billing {
-  if (end === 'refused' || (end !== 'complete' && !delivered)) return released;
   const { inputTokens, outputTokens } = said;
+  if (end === 'left' && !delivered && inputTokens !== undefined) {
+    const output = outputTokens ?? 0;
+    return { to: 'charged', inputTokens, outputTokens: output, countedBy: 'provider' };
+  }
+  if (end === 'refused' || (end !== 'complete' && !delivered)) return released;
   if (said.final && inputTokens !== undefined && outputTokens !== undefined) {
     return { to: 'charged', inputTokens, outputTokens, countedBy: 'provider' };
   }
@@ -47,4 +52,15 @@ export function billOf({ end, delivered, said, counted }: ChatAccount): Billing 
     outputTokens: counted.outputTokens,
     countedBy: 'gateway',
   };
+}
+
+/**
+ * Whether the caller left before the provider said what it counts, and pays nothing for it, or, where
+ * only the provider can count the input, a guess.
+ */
+export function isAbandoned(
+  { end, delivered, said }: ChatAccount,
+  { certain }: { certain: boolean },
+): boolean {
+  return end === 'left' && said.inputTokens === undefined && !(delivered && certain);
 }

@@ -10,6 +10,7 @@ import { createBatcher } from '../../platform/batch.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import { createLeaseRecall } from '../ledger/lease-recall.ts';
 import type { Balance, SettleVerdict } from '../../jobs/ledger-verdicts.ts';
+import type { AbandonedChat } from './abandoned-chats.ts';
 
 /** An Idempotency-Key, and the token of the request that holds it. */
 export interface ChatClaim {
@@ -35,6 +36,13 @@ export type ChatReserveVerdict =
   | { verdict: 'reserved'; amount: number; balance: Balance }
   | { verdict: 'insufficient_credits'; required: number; balance: Balance }
   | { verdict: 'claim_lost' };
+
+/** A reservation that is too small. */
+export interface ChatRaise {
+  organizationId: string;
+  id: string;
+  amountMicro: number;
+}
 
 /** How a chat ends. */
 export interface ChatSettle {
@@ -97,6 +105,16 @@ export interface SweptChat {
 export interface ChatLedger {
   reserve: (reserve: ChatReserve) => Promise<ChatReserveVerdict>;
   settle: (settle: ChatSettle) => Promise<SettleVerdict>;
+  /**
+   * Raises the open reservation of a chat to this many micro-credits, or as far as the balance goes.
+   * @returns what is reserved then
+   */
+  raise: (raise: ChatRaise) => Promise<number>;
+  /**
+   * Notes an abandoned chat.
+   * @returns what its key abandoned, lost and paid (micro-credits) in the last `withinMs`
+   */
+  abandon: (chat: AbandonedChat, withinMs: number) => Promise<AbandonedCount>;
   /** Safe to repeat: chats are known by their ids. */
   lease: (sync: LeaseSync) => Promise<LeaseVerdict>;
   /** One statement for all running chats of a process. */
@@ -112,6 +130,12 @@ type Answer =
   | { verdict: 'mismatch' | 'no_account' | 'above_reservation' };
 
 const answers = z.object({ answers: z.custom<Answer[]>() });
+const abandonedCount = z.object({
+  abandoned: z.number(),
+  lostMicro: z.number(),
+  paidMicro: z.number(),
+});
+type AbandonedCount = z.infer<typeof abandonedCount>;
 const sweepCountMax = 100;
 
 /** The chat ledger over a pool. */
@@ -145,6 +169,23 @@ export function createChatLedger(pool: DatabasePool): ChatLedger {
       assert(isSettleVerdict(answer), `a reservation is settled, not ${answer.verdict}`);
       return answer;
     },
+    async raise({ organizationId, id, amountMicro }) {
+      const { amount } = await afterRecall(organizationId, async () => {
+        const raised = await pool.oneFirst(sql.type(z.object({ amount: z.number() }))`
+          SELECT chat_raise(${organizationId}, ${id}, ${amountMicro}) AS amount`);
+        const required = amountMicro - raised;
+        return {
+          verdict: required > 0 ? 'insufficient_credits' : 'raised',
+          required,
+          amount: raised,
+        };
+      });
+      return amount;
+    },
+    abandon: ({ id, keyId, lostMicro }, withinMs) =>
+      pool.oneFirst(sql.type(z.object({ count: abandonedCount }))`
+        SELECT chat_abandon(${id}, ${keyId}, ${lostMicro},
+          ${withinMs} * interval '1 millisecond') AS count`),
     async lease({ holdMicro, ...rest }) {
       const answer = await move({ verb: 'lease', hold: holdMicro, ...rest });
       assert(isLeaseVerdict(answer), `a lease is held or lost, not ${answer.verdict}`);

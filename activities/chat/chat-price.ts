@@ -46,7 +46,8 @@ export function boundsOf(
   // A provider refuses an input beyond its context, so no more than that is ever paid for.
   const inputTokens = Math.min(wanted.input.bound, context);
   // Input and answer share the context of many models: leave room, unless the estimate is far off.
-  const roomy = Math.max(context - inputTokens, Math.min(output, 1024));
+  const taken = wanted.input.bound === Infinity ? wanted.input.estimate : inputTokens;
+  const roomy = Math.max(context - taken, Math.min(output, 1024));
   const outputTokensMax = Math.min(output, wanted.maxTokens ?? roomy);
   const outputTokensMin =
     wanted.maxTokens === null ? Math.min(outputTokensLeast, outputTokensMax) : outputTokensMax;

@@ -10,6 +10,7 @@ import type { Config } from '../../platform/config.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Telemetry } from '../../platform/telemetry.ts';
 import { observeUpstreams } from '../observed/observed-providers.ts';
+import { createAbandonedChats } from './abandoned-chats.ts';
 import type { ChatBody } from './chat-body.ts';
 import { createChatLeases } from './chat-leases.ts';
 import type { ChatClaim, ChatLedger, ChatReserve } from './chat-ledger.ts';
@@ -39,8 +40,8 @@ export interface ChatOrder {
 export interface Chat {
   /**
    * Checks the order and reserves its credits.
-   * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, SERVICE_UNAVAILABLE, and
-   * REQUEST_IN_PROGRESS when another request has taken its Idempotency-Key over
+   * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, TOO_MANY_ABANDONED_CHATS,
+   * SERVICE_UNAVAILABLE, and REQUEST_IN_PROGRESS when another request has taken its Idempotency-Key over
    */
   open: (order: ChatOrder) => Promise<OpenChat>;
   /** Gives back the credits that are leased for this organization, but for what runs. */
@@ -58,9 +59,8 @@ interface ChatDeps {
   telemetry: Pick<Telemetry, 'metrics' | 'tracing'>;
 }
 
-/** See `Chat`. */
-export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Chat {
-  const upstreams = observeUpstreams(createUpstreams(config), telemetry);
+/** What keeps account of the chats of a process, while they run and when they have ended. */
+function createKeeping({ config, ledger, logger }: Omit<ChatDeps, 'telemetry'>) {
   const running = createRunningChats({
     ledger,
     logger,
@@ -73,6 +73,18 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
     ttlMs: config.CHAT_LEASE_TTL_MS,
     checkpointMs: config.CHAT_CHECKPOINT_MS,
   });
+  const abandoned = createAbandonedChats({
+    ledger,
+    logger,
+    abandonedMax: config.CHAT_ABANDONED_MAX,
+  });
+  return { running, leases, abandoned };
+}
+
+/** See `Chat`. */
+export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Chat {
+  const upstreams = observeUpstreams(createUpstreams(config), telemetry);
+  const { running, leases, abandoned } = createKeeping({ config, ledger, logger });
   const drains = { underWay: 0 };
   const usdPerCredit = config.USD_PER_CREDIT;
 
@@ -88,7 +100,8 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
 
   return {
     async open(order) {
-      const { model, body, stream, organizationId } = order;
+      const { model, body, stream, organizationId, keyId } = order;
+      abandoned.admit(keyId);
       const upstream = upstreams.of(model);
       const request = upstream.protocol.encode({ model, body, stream });
       const input = countInput(body);
@@ -98,7 +111,8 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
         usdPerCredit,
       );
       const reserve = reserveOf(order, bounds, config.CHAT_RESERVATION_TTL_MS);
-      const leased = order.claim ? null : leases.take(reserve);
+      // A lease holds the most that its chats may cost: one that may cost more has a reservation to raise.
+      const leased = order.claim || !input.certain ? null : leases.take(reserve);
       const reservedMicro = leased ? bounds.amountMaxMicro : await reserved(reserve);
       const granted = { bounds, amountMicro: reservedMicro };
       request[upstream.protocol.boundField(model)] = affordableOutput(model, granted, usdPerCredit);
@@ -108,11 +122,15 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
         model,
         reservedMicro,
         inputEstimate: Math.min(input.estimate, bounds.inputTokens),
+        inputBound: bounds.inputTokens,
         request: JSON.stringify(request),
         stream,
         upstream,
         usdPerCredit,
         purse: leased ?? running,
+        certain: input.certain,
+        raise: (amountMicro) => ledger.raise({ organizationId, id: reserve.id, amountMicro }),
+        abandon: (lostMicro) => abandoned.note({ id: reserve.id, keyId, lostMicro }),
         drains,
         logger,
       });

@@ -3,7 +3,7 @@ import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import type { Logger } from '../../platform/logger.ts';
-import { billOf, type Billing, type ChatAccount, type ChatEnd } from './bill.ts';
+import { billOf, isAbandoned, type Billing, type ChatAccount, type ChatEnd } from './bill.ts';
 import type { ChatProgress } from './chat-ledger.ts';
 import { chatPriceMicro, type TokenUsage } from './chat-price.ts';
 import type { ChatAnswer, StreamReader, StreamStep } from './protocols/protocol.ts';
@@ -21,12 +21,19 @@ interface Parts {
   model: ChatModel;
   reservedMicro: number;
   inputEstimate: number;
+  inputBound: number;
+  /** Whether no provider can count more of the input than was reserved. */
+  certain: boolean;
   /** JSON. */
   request: string;
   stream: boolean;
   upstream: Upstream;
   usdPerCredit: number;
   purse: ChatPurse;
+  /** Raises the reservation as far as the balance goes; returns what is reserved then. */
+  raise: (amountMicro: number) => Promise<number>;
+  /** Told when the caller left before the provider said what it counts, and what its bill may be. */
+  abandon: (lostMicro: number) => void;
   /** Whole answers that are awaited although their callers have left, in this process. */
   drains: { underWay: number };
   logger: Logger;
@@ -56,6 +63,7 @@ export class OpenChat implements RunningChat {
   #said: ChatAccount['said'] = { final: false };
   #delivered = false;
   #left = false;
+  #ended = false;
   #bill: (Billing & { amountMicro: number }) | null = null;
   #drainTimer: NodeJS.Timeout | undefined;
 
@@ -100,10 +108,10 @@ export class OpenChat implements RunningChat {
       if (!answer) throw upstreamBroke(null);
       this.#meter.add(answer.written);
       this.#said = { ...answer.usage, final: answer.usage !== null };
-      this.#end('complete');
+      await this.#end('complete');
       return answer;
     } catch (error) {
-      this.#end('refused');
+      await this.#end(this.#left ? 'left' : 'refused');
       throw this.#left ? callerLeft(error) : error;
     } finally {
       if (this.#drainTimer) {
@@ -135,17 +143,17 @@ export class OpenChat implements RunningChat {
         delivering = false;
       }
       if (!this.#reader.complete) throw upstreamBroke(null);
-      this.#end('complete');
+      await this.#end('complete');
     } catch (error) {
-      this.#end(delivering || this.#left ? 'left' : 'broken');
       this.#cancellation.cancel();
+      await this.#end(delivering || this.#left ? 'left' : 'broken');
       throw this.#left && !delivering ? callerLeft(error) : error;
     }
   }
 
   /** The caller is gone: a stream is given up at once, a whole answer is awaited a little longer. */
   callerLeft(): void {
-    if (this.#bill || this.#left) return;
+    if (this.#ended || this.#left) return;
     this.#left = true;
     const { stream, drains } = this.#parts;
     if (stream || drains.underWay >= drainsMax) {
@@ -181,30 +189,54 @@ export class OpenChat implements RunningChat {
     return chatPriceMicro(model, usage, usdPerCredit);
   }
 
-  /** The first end settles. */
-  #end(end: ChatEnd): void {
-    if (this.#bill) return;
-    const { id, organizationId, reservedMicro, purse } = this.#parts;
-    const billing = billOf({
-      end,
-      delivered: this.#delivered,
-      said: this.#usage,
-      counted: this.#counted(),
-    });
+  /** The first end settles. Nothing is waited for, unless the reservation has to be raised. */
+  async #end(end: ChatEnd): Promise<void> {
+    if (this.#ended) return;
+    this.#ended = true;
+    const { id, organizationId, reservedMicro, purse, certain } = this.#parts;
+    const said = { ...this.#usage };
+    const account = { end, delivered: this.#delivered, said, counted: this.#counted() };
+    const billing = billOf(account);
     const priceMicro = billing.to === 'charged' ? this.#priceOf(billing) : 0;
-    // What an upstream counts beyond what was reserved is our loss, and an alarm.
-    const amountMicro = Math.min(priceMicro, reservedMicro);
+    const payableMicro =
+      certain || priceMicro <= reservedMicro ? reservedMicro : await this.#raised(priceMicro);
+    // What an upstream counts beyond that is our loss, and an alarm.
+    const amountMicro = Math.min(priceMicro, payableMicro);
     this.#bill = { ...billing, amountMicro };
-    this.#alarm(end, billing, priceMicro);
-    purse.settle(this, { organizationId, id, amountMicro, reason: `chat ${end}`, ...billing });
+    this.#alarm(end, billing, { priceMicro, payableMicro });
+    const abandoned = isAbandoned(account, this.#parts);
+    const reason = abandoned ? 'chat abandoned' : `chat ${end}`;
+    purse.settle(this, { organizationId, id, amountMicro, reason, ...billing });
+    if (abandoned) this.#tellAbandoned();
   }
 
-  #alarm(end: ChatEnd, billing: Billing, priceMicro: number): void {
-    const { id, model, reservedMicro, logger } = this.#parts;
+  #tellAbandoned(): void {
+    const { certain, inputEstimate, inputBound, abandon } = this.#parts;
+    const inputTokens = certain ? inputEstimate : inputBound;
+    abandon(this.#priceOf({ inputTokens, outputTokens: 0 }));
+  }
+
+  /** What can be paid once the reservation is raised; it stays as it is where that fails. */
+  async #raised(priceMicro: number): Promise<number> {
+    const { id, reservedMicro, raise, logger } = this.#parts;
+    try {
+      return Math.max(reservedMicro, await raise(priceMicro));
+    } catch (error) {
+      logger.warn({ error, chatId: id }, 'chat.not_raised');
+      return reservedMicro;
+    }
+  }
+
+  #alarm(
+    end: ChatEnd,
+    billing: Billing,
+    { priceMicro, payableMicro }: { priceMicro: number; payableMicro: number },
+  ): void {
+    const { id, model, logger } = this.#parts;
     if (end === 'broken') logger.warn({ chatId: id, model: model.id, ...billing }, 'chat.broken');
-    if (priceMicro <= reservedMicro) return;
+    if (priceMicro <= payableMicro) return;
     logger.error(
-      { chatId: id, model: model.id, priceMicro, reservedMicro },
+      { chatId: id, model: model.id, priceMicro, payableMicro },
       'chat.above_reservation',
     );
   }

@@ -6,17 +6,19 @@ import type { ChatBody, ContentPart } from './chat-body.ts';
 
 /** Tokens of an input. */
 export interface InputCount {
-  /** Never less than any tokenizer of the catalog counts. */
+  /** Never less than any tokenizer of the catalog counts; infinite where the bytes do not say. */
   bound: number;
   estimate: number;
+  /** False with pictures and documents: only the provider knows what they count. */
+  certain: boolean;
 }
 
 /** Role, separators and the like of one message. */
 const messageTokens = 8;
-/** A picture: most providers count 85–1,600; a few count far more (the rest is our loss, and logged). */
+/** A picture: most providers count 85–1,600; a few count far more, any size when asked for `original`. */
 const imageTokens = { bound: 4000, estimate: 800 };
-/** Base64 characters per token of sound or of a document: 32 tokens/s of 16 kHz PCM; dense PDF pages. */
-const base64PerToken = { bound: 8, estimate: 64 };
+/** Base64 characters per token: 32 tokens/s of 16 kHz PCM; a document may unpack to any length. */
+const base64PerToken = { sound: 8, estimate: 64 };
 
 /** Counts text as it comes. About four ASCII characters, or one character of CJK, are a token. */
 export class TextMeter {
@@ -44,7 +46,7 @@ export class TextMeter {
 /** Counts the input of a request. */
 export function countInput(body: ChatBody): InputCount {
   const meter = new TextMeter();
-  const media: InputCount = { bound: 0, estimate: 0 };
+  const media: InputCount = { bound: 0, estimate: 0, certain: true };
   for (const message of body.messages) {
     if (typeof message.content === 'string') meter.add(message.content);
     else for (const part of message.content ?? []) countPart(part, meter, media);
@@ -60,6 +62,7 @@ export function countInput(body: ChatBody): InputCount {
   return {
     bound: meter.bytes + media.bound + frame + preamble,
     estimate: meter.tokens + media.estimate + body.messages.length * 4,
+    certain: media.certain,
   };
 }
 
@@ -70,17 +73,18 @@ function countPart(part: ContentPart, meter: TextMeter, media: InputCount): void
     case 'refusal':
       return meter.add(part.refusal);
     case 'image_url':
-      media.bound += imageTokens.bound;
+      media.bound += part.image_url.detail === 'original' ? Infinity : imageTokens.bound;
+      media.certain = false;
       media.estimate += imageTokens.estimate;
       return undefined;
     case 'input_audio':
-      return countBase64(part.input_audio.data, media);
+      media.bound += Math.ceil(part.input_audio.data.length / base64PerToken.sound);
+      media.estimate += Math.ceil(part.input_audio.data.length / base64PerToken.estimate);
+      return undefined;
     case 'file':
-      return countBase64(part.file.file_data, media);
+      media.bound = Infinity;
+      media.certain = false;
+      media.estimate += Math.ceil(part.file.file_data.length / base64PerToken.estimate);
+      return undefined;
   }
-}
-
-function countBase64(data: string, media: InputCount): void {
-  media.bound += Math.ceil(data.length / base64PerToken.bound);
-  media.estimate += Math.ceil(data.length / base64PerToken.estimate);
 }

@@ -39,7 +39,8 @@ const violations = `
     LEFT JOIN ledger_entry e ON e.reservation_id = r.id AND e.kind = 'reserve'
     WHERE r.kind <> 'lease'
     GROUP BY r.id, r.amount
-    HAVING count(e.sequence) <> 1 OR sum(e.reserved_change) <> r.amount
+    HAVING count(*) FILTER (WHERE e.idempotency_key NOT LIKE 'raise:%') <> 1
+      OR sum(e.reserved_change) <> r.amount
   UNION ALL
   SELECT 'a reservation was settled more than once', e.reservation_id FROM ledger_entry e
     JOIN reservation r ON r.id = e.reservation_id AND r.kind <> 'lease'

@@ -2,6 +2,7 @@
 import type Router from '@koa/router';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
+import type { InputCopies } from '../../activities/input-copies.ts';
 import type { Inputs } from '../../activities/inputs.ts';
 import type { InputMeter } from '../../activities/storage/input-meter.ts';
 import type { JobRecord } from '../../activities/job-reads.ts';
@@ -30,6 +31,7 @@ interface StudioRoutesDeps {
   claims: Claims;
   services: {
     inputs: Inputs;
+    copies: InputCopies;
     meter: InputMeter;
     recordings: Recordings;
     webhooks: Webhooks;
@@ -84,8 +86,9 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     const { organizationId } = wanted.caller;
     const { webhooks, meter } = deps.services;
     const jobId = hold.subjectId;
+    const copies = deps.services.copies.of({ organizationId, jobId });
     try {
-      const draft = await measurePrices(meter, wanted.draft);
+      const draft = await measurePrices({ meter, copies }, wanted.draft);
       const plan = completePlan(deps.config, { ...wanted, jobId, draft, tells: url !== null });
       // Before the job is: no accepted job may lack its webhook.
       if (url !== null) await webhooks.add({ jobId, organizationId, url });
@@ -93,8 +96,11 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
       hold.leave();
       return news;
     } catch (error) {
-      // What was started may run all the same: it keeps its key and its webhook.
-      if ((await hold.giveBack()) && url !== null) await webhooks.drop(jobId);
+      // What was started may run all the same: it keeps its key, its webhook and its inputs.
+      if (await hold.giveBack()) {
+        await copies.discard();
+        if (url !== null) await webhooks.drop(jobId);
+      }
       throw error;
     }
   }

@@ -1,25 +1,52 @@
-/** Prices that depend on an input: the input is measured before anything is reserved. */
+/** Prices that depend on an input: the input is copied and measured before anything is reserved. */
+import type { RequestCopies } from '../../activities/input-copies.ts';
+import { referencedKey, substituteInputs } from '../../activities/inputs.ts';
 import { InputUnreadable, type InputMeter } from '../../activities/storage/input-meter.ts';
+import { assert } from '../../domain/assert.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import type { DraftPlan, MeasuredPrice } from '../../studio/capability.ts';
+import type { DraftCall, DraftPlan, InputFacts } from '../../studio/capability.ts';
+
+interface MeasuringDeps {
+  meter: InputMeter;
+  copies: RequestCopies;
+}
 
 /**
- * The plan with all prices known; each input is measured once.
+ * The plan with all prices known; each input is copied, if it is not ours, and measured once, and is
+ * named in the calls by what was measured.
  * @throws GatewayError INVALID_INPUT_URL naming the field, or what the price's own limits refuse
  */
-export async function measurePrices(meter: InputMeter, draft: DraftPlan): Promise<DraftPlan> {
-  const measures = new Map<string, ReturnType<InputMeter['measure']>>();
+export async function measurePrices(
+  { meter, copies }: MeasuringDeps,
+  draft: DraftPlan,
+): Promise<DraftPlan> {
+  const measures = new Map<string, Promise<InputFacts>>();
+  /** What the provider is to be given: the objects that were measured. */
+  const references = new Map<string, string>();
 
-  async function usdOf(price: number | MeasuredPrice): Promise<number> {
-    if (typeof price === 'number') return price;
+  async function measure(url: string, medium: 'image' | 'video'): Promise<InputFacts> {
+    const reference = referencedKey(url) === null ? await copies.keep(url, medium) : url;
+    const storageKey = referencedKey(reference);
+    assert(storageKey !== null, 'what was copied is in the storage');
+    const facts = await meter.measure(storageKey, medium);
+    references.set(url, reference);
+    return facts;
+  }
+
+  async function priced(call: DraftCall): Promise<DraftCall> {
+    const { unitPriceUsd: price } = call;
+    if (typeof price === 'number') return call;
     const { url } = price.input;
-    const measured = measures.get(url) ?? meter.measure(url, price.input.medium);
-    measures.set(url, measured);
+    const measuring = measures.get(url) ?? measure(url, price.input.medium);
+    measures.set(url, measuring);
     try {
-      return price.usdOf(await measured);
+      const facts = await measuring;
+      const { quantity = call.quantity, expected, variants } = price.outputOf(facts);
+      const output = { ...call.output, expected };
+      return { ...call, quantity, output, variants, unitPriceUsd: price.usdOf(facts) };
     } catch (error) {
       if (!(error instanceof InputUnreadable)) throw error;
-      if (price.usdOfUnknown !== undefined) return price.usdOfUnknown;
+      if (price.usdOfUnknown !== undefined) return { ...call, unitPriceUsd: price.usdOfUnknown };
       const { field: path } = price.input;
       throw new GatewayError('INVALID_INPUT_URL', `${path}: ${error.message}`, {
         details: [{ path, message: error.message }],
@@ -27,8 +54,6 @@ export async function measurePrices(meter: InputMeter, draft: DraftPlan): Promis
     }
   }
 
-  const calls = await Promise.all(
-    draft.calls.map(async (call) => ({ ...call, unitPriceUsd: await usdOf(call.unitPriceUsd) })),
-  );
-  return { ...draft, calls };
+  const calls = await Promise.all(draft.calls.map(priced));
+  return substituteInputs({ ...draft, calls }, references);
 }

@@ -6,7 +6,12 @@ import { microFromCredits } from '../../domain/credits.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Capability, DraftCall, DraftPlan } from '../../studio/capability.ts';
-import { planVersion, type JobPlan, type PlannedCall } from '../../jobs/job-plan.ts';
+import {
+  planVersion,
+  type JobPlan,
+  type OutputSpec,
+  type PlannedCall,
+} from '../../jobs/job-plan.ts';
 import { providerTaskQueue, webhookTaskQueue } from '../../jobs/contract.ts';
 import type { Caller } from '../identity/access.ts';
 
@@ -25,12 +30,13 @@ export interface Planned {
 /** Completes a draft. */
 export function completePlan(config: Config, planned: Planned): JobPlan {
   const deadlineMs = deadlineOf(config, planned.capability.medium);
+  const microOf = (usd: number): number => microFromCredits(usd / config.USD_PER_CREDIT);
   const calls = planned.draft.calls.map((call, index): PlannedCall => ({
     index,
     meter: call.meter ?? 'artifact',
     quantity: call.quantity,
-    unitPriceMicro: microFromCredits(usdOf(call) / config.USD_PER_CREDIT),
-    output: call.output,
+    unitPriceMicro: microOf(usdOf(call)),
+    output: outputOf(call, microOf),
     required: call.required,
     firstCheckMs: Math.min(firstCheckOf(call, deadlineMs), config.FIRST_CHECK_MAX_MS),
     inputFrom: call.inputFrom ?? null,
@@ -74,6 +80,18 @@ const firstCheckMinMs = 20_000;
 function firstCheckOf({ typicalSeconds }: DraftCall, deadlineMs: number): number {
   if (typicalSeconds === undefined) return deadlineMs / 4;
   return Math.max(firstCheckMinMs, 3 * typicalSeconds * 1000);
+}
+
+/** What is expected of a call's outputs, with the discounts of the cheaper ones. */
+function outputOf(call: DraftCall, microOf: (usd: number) => number): OutputSpec {
+  const priceMicro = microOf(usdOf(call));
+  const variants = (call.variants ?? [])
+    .map(({ unitPriceUsd, ...variant }) => ({
+      ...variant,
+      unitDiscountMicro: priceMicro - microOf(unitPriceUsd),
+    }))
+    .filter(({ unitDiscountMicro }) => unitDiscountMicro > 0);
+  return variants.length > 0 ? { ...call.output, variants } : call.output;
 }
 
 /** How long work of this kind may take before it is given up. */

@@ -25,6 +25,8 @@ export const chatVariables = {
   CHAT_RESERVATION_TTL_MS: count(200, 86_400_000).default(300_000),
   /** A leased budget that its process does not confirm for this long is ended by the sweeper. */
   CHAT_LEASE_TTL_MS: count(1000, 86_400_000).default(30_000),
+  /** A key that leaves more chats in ten minutes before their cost is known, and so more than it pays, is refused. */
+  CHAT_ABANDONED_MAX: count(1, 1_000_000).default(20),
   /** Connections to one provider. */
   CHAT_CONNECTIONS_MAX: count(1, 65_000).default(1024),
 };

@@ -78,7 +78,8 @@ export function writeScript(talk: Conversation, faults: readonly Fault[]): Scrip
   const intro = talk.afterTool ? 'The tool said:' : 'You said:';
   const all = toolCall ? [] : (wordsOf(fault('words')) ?? split(`${intro} ${said}${seen}`));
   const pieces = all.slice(0, talk.maxTokens ?? Infinity);
-  const input = split(talk.allText).length + talk.images * imageTokens;
+  const counted = countOf(fault('counted-input'));
+  const input = counted ?? split(talk.allText).length + talk.images * imageTokens;
   const output = toolCall ? 10 : pieces.length;
   const lie = fault('lying-usage');
   const factor = lie ? Number(lie.argument || lieFactor) : 1;

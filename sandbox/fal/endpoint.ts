@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import type { Pictures } from '../media/pictures.ts';
 import type { Films } from '../media/film.ts';
+import type { Fault } from '../faults.ts';
 import type { Media } from '../media/media.ts';
 import { validationError } from './outcome.ts';
 
@@ -30,6 +31,8 @@ export interface GenerationContext {
   requestSeed: number;
   pictures: Pictures;
   films: Films;
+  /** What the request is to go wrong with. */
+  faults: readonly Fault[];
 }
 
 /** An endpoint of the sandbox. */

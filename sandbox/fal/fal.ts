@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import type { Counters } from '../counters.ts';
 import type { FaultBook } from '../faults.ts';
 import { answerJson, type Route } from '../http.ts';
-import { createTinyFilms, fullFilms } from '../media/film.ts';
+import { createFilms, createTinyFilms } from '../media/film.ts';
 import { createTinyPictures, fullPictures } from '../media/pictures.ts';
+import { createTones } from '../media/tones.ts';
 import { createFileCdn } from './files.ts';
 import { createGenerate, createGenerator, type Generator } from './generation.ts';
 import { queueRoutes } from './queue.ts';
@@ -39,10 +40,11 @@ export async function createFal(options: FalOptions): Promise<Fal> {
   const store = await RequestStore.open({ dataDir, fsync });
   const key = loadSigningKey(join(dataDir, 'fal-webhook-key.pem'));
   const webhooks = createWebhookSender({ store, key, counters });
+  const tones = createTones({ tiny: options.tinyMedia });
   const generate = createGenerate(
     options.tinyMedia
-      ? { pictures: createTinyPictures(), films: createTinyFilms() }
-      : { pictures: fullPictures, films: fullFilms },
+      ? { pictures: createTinyPictures(), films: createTinyFilms(tones) }
+      : { pictures: fullPictures, films: createFilms(tones) },
   );
   const cdn = createFileCdn({ store, generate, filesUrl: () => `${baseUrl()}/fal/files` });
   const generator = createGenerator({ store, cdn, webhooks, generate });

@@ -50,13 +50,14 @@ function createLimit() {
 }
 
 /** Makes a request's media: deterministic, so that files can be made again. */
-export function createGenerate(makers: Omit<GenerationContext, 'requestSeed'>) {
+export function createGenerate(makers: Omit<GenerationContext, 'requestSeed' | 'faults'>) {
   return async (request: FalRequest): Promise<Generated> => {
     const endpoint = endpoints.get(request.endpointId);
     if (!endpoint) throw new ModelError(404, [{ loc: [], msg: 'Not found', type: 'not_found' }]);
-    const context = { requestSeed: seedOf(request.requestId), ...makers };
+    const { faults, requestId } = request;
+    const context = { requestSeed: seedOf(requestId), faults, ...makers };
     const generated = await endpoint.generate(request.body, context);
-    const partial = findFault(request.faults, 'partial');
+    const partial = findFault(faults, 'partial');
     if (!partial) return generated;
     return { ...generated, media: generated.media.slice(0, Number(partial.argument || 1)) };
   };

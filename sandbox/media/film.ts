@@ -1,4 +1,4 @@
-/** Short real H.264 MP4s: a still with a moving square, exactly as long and large as asked. */
+/** Short real H.264 MP4s: a still with a moving square, exactly as long and large as asked, and a tone. */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import sharp from 'sharp';
@@ -7,12 +7,15 @@ import { fetchInput } from './input.ts';
 import { MediaInputError, type Media, type MediaInput } from './media.ts';
 import { probeMp4, type VideoFacts } from './probe-mp4.ts';
 import type { Size } from './size.ts';
+import { withSound } from './soundtrack.ts';
+import type { Tones } from './tones.ts';
 
-/** A film to make. There is no audio track: no encoder for one is at hand. */
+/** A film to make. */
 export interface Film extends Size {
   prompt: string;
   seed: number;
   durationSeconds: number;
+  hasAudio: boolean;
   /** The picture the film begins with. */
   image?: MediaInput | undefined;
 }
@@ -26,6 +29,7 @@ export interface Films {
 /** Encoding costs about 25 ms of CPU a megapixel: this bounds a film to some 0.8 s (measured). */
 const pixelsMax = 30_000_000;
 const frameRates = [8, 4, 2] as const;
+const soundFrameSeconds = 1152 / 44_100;
 
 /** The highest frame rate that the budget affords. */
 function frameRateOf({ width, height, durationSeconds }: Film): number {
@@ -45,7 +49,17 @@ async function stillOf(film: Film): Promise<Buffer> {
   }
 }
 
-async function makeFilm(film: Film): Promise<Media> {
+/** Sound as long as the film, or less by a frame: it is the pictures that say how long a film is. */
+async function soundOf({ prompt, durationSeconds }: Film, tones: Tones): Promise<Buffer> {
+  return tones.make({
+    timbre: 'effect',
+    name: prompt,
+    durationSeconds: durationSeconds - soundFrameSeconds,
+    format: { sampleRate: 44_100, bitrateKbps: 64 },
+  });
+}
+
+async function makeFilm(film: Film, tones: Tones): Promise<Media> {
   const { width, height } = film;
   const fps = frameRateOf(film);
   const frames = Math.max(1, Math.round(film.durationSeconds * fps));
@@ -56,7 +70,7 @@ async function makeFilm(film: Film): Promise<Media> {
   const [bytes]: unknown[] = await once(worker, 'message');
   if (!(bytes instanceof Uint8Array)) throw new TypeError('the film worker sends bytes');
   return {
-    bytes: Buffer.from(bytes),
+    bytes: film.hasAudio ? await withSound(bytes, await soundOf(film, tones)) : Buffer.from(bytes),
     contentType: 'video/mp4',
     extension: 'mp4',
     width,
@@ -72,14 +86,21 @@ async function probe(input: MediaInput): Promise<VideoFacts> {
 }
 
 /** Real films of the size and length asked for. */
-export const fullFilms: Films = { film: makeFilm, probe };
+export function createFilms(tones: Tones): Films {
+  return { film: (film) => makeFilm(film, tones), probe };
+}
 
-/** One film of 64×64 and one second, made once, for benchmarks. */
-export function createTinyFilms(): Films {
-  const tiny = { width: 64, height: 64, durationSeconds: 1 };
-  let made: Promise<Media> | undefined;
+/** Films of 64×64, one for each length and with or without sound, for benchmarks. */
+export function createTinyFilms(tones: Tones): Films {
+  const tiny = { width: 64, height: 64, prompt: 'tiny', seed: 0 };
+  const made = new Map<string, Promise<Media>>();
   return {
-    film: async () => (made ??= makeFilm({ ...tiny, prompt: 'tiny', seed: 0 })),
-    probe: async () => tiny,
+    film: async ({ durationSeconds, hasAudio }) => {
+      const key = `${durationSeconds} ${hasAudio}`;
+      const film = made.get(key) ?? makeFilm({ ...tiny, durationSeconds, hasAudio }, tones);
+      made.set(key, film);
+      return film;
+    },
+    probe: async () => ({ width: 64, height: 64, durationSeconds: 1, hasAudio: true }),
   };
 }

@@ -1,10 +1,11 @@
-/** Reads size and duration of an MP4 from its boxes (ISO/IEC 14496-12), no decoding. */
+/** Reads size, duration and sound of an MP4 from its boxes (ISO/IEC 14496-12), no decoding. */
 
 /** What an MP4 says about its video track. */
 export interface VideoFacts {
   width: number;
   height: number;
   durationSeconds: number;
+  hasAudio: boolean;
 }
 
 interface Box {
@@ -44,6 +45,11 @@ function durationOf(header: Buffer): number {
     : header.readUInt32BE(16) / header.readUInt32BE(12);
 }
 
+/** Whether a track is sound: by the handler of its media (`soun`). */
+function isSound(track: Buffer): boolean {
+  return find(track, 'mdia', 'hdlr')?.toString('latin1', 8, 12) === 'soun';
+}
+
 /** The facts of the first track with a picture; `undefined` when this is no MP4 with video. */
 export function probeMp4(bytes: Buffer): VideoFacts | undefined {
   try {
@@ -51,12 +57,14 @@ export function probeMp4(bytes: Buffer): VideoFacts | undefined {
     const header = movie && find(movie, 'mvhd');
     if (!movie || !header) return undefined;
     const durationSeconds = durationOf(header);
-    for (const { type, body } of boxesOf(movie)) {
-      const track = type === 'trak' ? find(body, 'tkhd') : undefined;
+    const tracks = [...boxesOf(movie)].filter(({ type }) => type === 'trak');
+    const hasAudio = tracks.some(({ body }) => isSound(body));
+    for (const { body } of tracks) {
+      const track = find(body, 'tkhd');
       if (!track) continue;
       const width = Math.round(track.readUInt32BE(track.length - 8) / 65_536);
       const height = Math.round(track.readUInt32BE(track.length - 4) / 65_536);
-      if (width > 0 && height > 0) return { width, height, durationSeconds };
+      if (width > 0 && height > 0) return { width, height, durationSeconds, hasAudio };
     }
   } catch (error) {
     // Boxes that promise more bytes than there are.

@@ -94,7 +94,8 @@ export async function editPicture(edit: Edit): Promise<Media> {
   const strip = thumbnails
     .slice(0, thumbnailsMax)
     .map((input, position) => ({ input, left: position * edge, top: 0 }));
-  const edited = sharp(ground).composite([{ input: paint, blend: 'over' as const }, ...strip]);
+  const below = edit.transparent ? await withoutBackground(ground, edit) : ground;
+  const edited = sharp(below).composite([{ input: paint, blend: 'over' as const }, ...strip]);
   return mediaOf(edit.transparent ? edited : edited.removeAlpha(), format);
 }
 
@@ -161,6 +162,16 @@ function segment(pixels: Buffer, size: Size): Buffer {
   const byColor = maskByColor(pixels, size);
   const share = byColor.reduce((sum, alpha) => sum + alpha, 0) / (byColor.length * 255);
   return share > 0.02 && share < 0.98 ? byColor : maskByEllipse(size);
+}
+
+/** A picture of this size, its background made transparent. */
+async function withoutBackground(picture: Buffer, { width, height }: Size): Promise<Buffer> {
+  const size = { width, height };
+  const pixels = await sharp(picture).toColourspace('srgb').removeAlpha().raw().toBuffer();
+  return sharp(pixels, { raw: { ...size, channels: 3 } })
+    .joinChannel(segment(pixels, size), { raw: { ...size, channels: 1 } })
+    .png({ compressionLevel: 1 })
+    .toBuffer();
 }
 
 /** A cut-out and its mask, both of the input's size. */

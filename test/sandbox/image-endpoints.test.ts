@@ -162,6 +162,19 @@ describe('edit', () => {
     expect(reds.length).toBeGreaterThan(300);
   });
 
+  it.each(['openai/gpt-image-2/edit', 'fal-ai/gpt-image-1.5/edit'])(
+    '%s leaves out the background when asked, and keeps what stands before it',
+    async (endpoint) => {
+      const input = { prompt: 'an icon', image_urls: [disc], background: 'transparent' };
+      const body = await run(endpoint, input);
+      const { metadata, data, at } = await inspect(body.images[0]);
+      expect(metadata.hasAlpha).toBe(true);
+      const alphas = new Set(data.filter((_, position) => position % 4 === 3));
+      expect(alphas.has(0)).toBe(true);
+      expect(at(Math.floor(metadata.width / 2), Math.floor(metadata.height / 2))[3]).toBe(255);
+    },
+  );
+
   it('edits only where the mask is white', async () => {
     const input = { prompt: 'sky', image_urls: [disc], mask_url: mask, image_size: 'square' };
     const body = await run('openai/gpt-image-2/edit', input);

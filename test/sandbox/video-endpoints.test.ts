@@ -1,4 +1,5 @@
 /** Every video endpoint gives a real H.264 MP4 of the promised size and length. */
+import { ALL_FORMATS, BufferSource, Input } from 'mediabunny';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
@@ -63,8 +64,37 @@ describe('video endpoints', () => {
     const result = await run(endpoint, z.looseObject({}).parse(JSON.parse(body)));
     expect(result, JSON.stringify(result.body)).toMatchObject({ status: 200 });
     const facts = await inspect(result.body.video);
-    expect(facts).toEqual({ width, height, durationSeconds: seconds });
+    expect(facts).toEqual({ width, height, durationSeconds: seconds, hasAudio: true });
     expect('seed' in result.body).toBe(endpoint.startsWith('bytedance/'));
+  });
+
+  it.each([
+    ['fal-ai/veo3.1', { duration: '4s' }],
+    ['fal-ai/kling-video/v3/pro/text-to-video', { duration: '3' }],
+    ['bytedance/seedance-2.0/text-to-video', { resolution: '480p', duration: '4' }],
+  ])('%s makes a silent film when no sound is wanted', async (endpoint, input) => {
+    const result = await run(endpoint, { prompt: 'a wave', generate_audio: false, ...input });
+    expect(await inspect(result.body.video)).toMatchObject({ hasAudio: false });
+  });
+
+  it('makes sound that a player can read, as long as the film', async () => {
+    const result = await run('fal-ai/veo3.1', { prompt: 'a wave', duration: '4s' });
+    const bytes = Buffer.from(await (await fetch(result.body.video.url)).bytes());
+    const input = new Input({ source: new BufferSource(bytes), formats: ALL_FORMATS });
+    const track = await input.getPrimaryAudioTrack();
+    expect(track?.codec).toBe('mp3');
+    expect(Math.abs(((await track?.computeDuration()) ?? 0) - 4)).toBeLessThan(0.1);
+    const { packetCount } = (await track?.computePacketStats()) ?? { packetCount: 0 };
+    expect(packetCount).toBeGreaterThan(100);
+  });
+
+  it.each([
+    ['[[silent-film]]', { hasAudio: false, durationSeconds: 4, width: 1280 }],
+    ['[[short-film:2]]', { hasAudio: true, durationSeconds: 2, width: 1280 }],
+    ['[[small-media:2]]', { hasAudio: true, durationSeconds: 4, width: 640 }],
+  ])('delivers less than was asked for on request: %s', async (marker, facts) => {
+    const result = await run('fal-ai/veo3.1', { prompt: `${marker} a wave`, duration: '4s' });
+    expect(await inspect(result.body.video)).toMatchObject(facts);
   });
 
   it('upscales a film and removes its background', async () => {
@@ -72,7 +102,7 @@ describe('video endpoints', () => {
     const made = await run('bytedance/seedance-2.0/text-to-video', input);
     const video_url = made.body.video.url;
     const upscaled = await run('fal-ai/topaz/upscale/video', { video_url, upscale_factor: 2 });
-    const expected = { width: 1708, height: 960, durationSeconds: 4 };
+    const expected = { width: 1708, height: 960, durationSeconds: 4, hasAudio: true };
     expect(await inspect(upscaled.body.video)).toEqual(expected);
     const cut = await run('fal-ai/birefnet/v2/video', { video_url, output_mask: true });
     expect(await inspect(cut.body.mask_video)).toMatchObject({ width: 854 });

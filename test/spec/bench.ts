@@ -113,15 +113,20 @@ export function refuses(request: Request, field: string, code = 'INVALID_REQUEST
   };
 }
 
-/** The provider was told so by the request, which is found by its prompt. */
-export function tells(request: Request, match: string, told: object): Check {
+/** The provider was told so by the request, which is found by its prompt, or by its ticket's job. */
+export function tells(request: Request, match: string | null, told: object): Check {
   return async (bench) => {
     const { status, body } = await send(bench, request);
     expect([200, 202], JSON.stringify(body)).toContain(status);
+    const query = match === null ? { jobId: jobOf(body) } : { match };
     await expect
-      .poll(async () => (await bench.gateway.sandbox.submits({ match })).at(-1)?.body)
+      .poll(async () => (await bench.gateway.sandbox.submits(query)).at(-1)?.body)
       .toMatchObject(told);
   };
+}
+
+function jobOf(ticket: Record<string, unknown>): string {
+  return (ticket['data'] as { jobId: string }).jobId;
 }
 
 /** An accepted job ends with this result. */

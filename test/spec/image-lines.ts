@@ -361,8 +361,8 @@ export const imageLines = [
       'UNSUPPORTED_PARAMETER',
     ),
     tells(
-      post('/studio/image/upscale', ({ picture }) => ({ imageUrl: `${picture}?faces` })),
-      '?faces',
+      post('/studio/image/upscale', ({ picture }) => ({ imageUrl: picture, async: true })),
+      null,
       { face_enhancement: true },
     ),
   ),
@@ -450,9 +450,10 @@ export const imageLines = [
     tells(
       post('/studio/image/batch', ({ picture }) => ({
         operation: 'upscale',
-        imageUrls: [`${picture}?factor`],
+        imageUrls: [picture],
+        async: true,
       })),
-      '?factor',
+      null,
       { upscale_factor: 2 },
     ),
   ),

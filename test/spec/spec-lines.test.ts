@@ -6,7 +6,8 @@
 import { readFile } from 'node:fs/promises';
 import { createMp3Encoder } from 'wasm-media-encoders';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { fullFilms } from '../../sandbox/media/film.ts';
+import { createFilms } from '../../sandbox/media/film.ts';
+import { createTones } from '../../sandbox/media/tones.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
 import { startMediaServer, type MediaServer } from '../harness/media-server.ts';
@@ -45,16 +46,17 @@ beforeAll(async () => {
     env: { RATE_LIMIT_PER_MINUTE: '60' },
     credits: 100_000,
   });
-  const film = await fullFilms.film({
+  const film = await createFilms(createTones({ tiny: true })).film({
     width: 64,
     height: 64,
     durationSeconds: 1,
     prompt: 'x',
     seed: 0,
+    hasAudio: false,
   });
   const speech = await recording(4);
   const picture = await discPicture(64, 48);
-  for (const tag of ['', '?faces', '?edges', '?factor']) media.put(`/disc.png${tag}`, picture);
+  for (const tag of ['', '?edges']) media.put(`/disc.png${tag}`, picture);
   bench = {
     gateway,
     picture: `${media.origin}/disc.png`,

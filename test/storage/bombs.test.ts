@@ -3,18 +3,16 @@
  * looked at where they come in, as a provider's result and as a caller's input, and must cost neither
  * memory nor time.
  */
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { crc32, deflateSync, gzipSync } from 'node:zlib';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
 import { createInputMeter } from '../../activities/storage/input-meter.ts';
 import { openLocalDisk } from '../../activities/storage/local-disk.ts';
 import { probeMedia } from '../../activities/storage/probe.ts';
-import { createOutbound } from '../../platform/outbound.ts';
 
 const magic = Buffer.from('89504e470d0a1a0a', 'hex');
 function chunk(name: string, data: Buffer = Buffer.alloc(0)): Buffer {
@@ -113,19 +111,10 @@ const bombs: [string, () => Buffer][] = [
 ];
 
 let directory: string;
-let server: Server;
-let origin: string;
-let served: Buffer = Buffer.alloc(0);
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'bombs-'));
-  server = createServer((_request, response) => void response.end(served));
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 });
-afterAll(async () => {
-  server.close();
-  await rm(directory, { recursive: true, force: true });
-});
+afterAll(() => rm(directory, { recursive: true, force: true }));
 
 /** Runs something; how much memory it took at most, and how long. */
 async function costOf(run: () => Promise<unknown>): Promise<{ grewBytes: number; tookMs: number }> {
@@ -141,13 +130,18 @@ async function costOf(run: () => Promise<unknown>): Promise<{ grewBytes: number;
 const affordable = (cost: { grewBytes: number; tookMs: number }): boolean =>
   cost.grewBytes < 160 * 1024 * 1024 && cost.tookMs < 5000;
 
-async function meterOf() {
+/** A meter, and the key under which it finds these bytes. */
+async function stored(bytes: Buffer) {
   const storage = await openLocalDisk({
     directory: join(directory, 'storage'),
     secret: 's'.repeat(32),
-    publicBaseUrl: origin,
+    publicBaseUrl: 'http://127.0.0.1',
   });
-  return createInputMeter({ outbound: createOutbound({ admittedOrigins: [origin] }), storage });
+  const key = `${newId('organization')}/${newId('upload')}.png`;
+  const path = await storage.spoolPath();
+  await writeFile(path, bytes);
+  await storage.put(key, path);
+  return { meter: createInputMeter({ storage }), key };
 }
 
 describe('a bomb', () => {
@@ -161,11 +155,10 @@ describe('a bomb', () => {
   });
 
   it.each(bombs)('as the input of a caller costs nothing: %s', async (_what, make) => {
-    served = make();
-    const meter = await meterOf();
+    const { meter, key } = await stored(make());
     const cost = await costOf(async () => {
       // A picture over the limit may be measured: its price says what it costs. Nothing else passes.
-      const facts = await meter.measure(`${origin}/x.png`, 'image').catch((error: Error) => error);
+      const facts = await meter.measure(key, 'image').catch((error: Error) => error);
       if (facts instanceof Error) expect(facts.name).toBe('InputUnreadable');
       else expect(facts.width).toBeGreaterThan(0);
     });
@@ -175,9 +168,8 @@ describe('a bomb', () => {
   it.each(bombs.filter(([what]) => /SVG|TIFF|PDF|gzip/.test(what)))(
     'of a format that is not taken is no picture: %s',
     async (_what, make) => {
-      served = make();
-      const meter = await meterOf();
-      await expect(meter.measure(`${origin}/x.png`, 'image')).rejects.toMatchObject({
+      const { meter, key } = await stored(make());
+      await expect(meter.measure(key, 'image')).rejects.toMatchObject({
         name: 'InputUnreadable',
         message: 'it is no PNG, JPEG, WebP or GIF',
       });
@@ -185,13 +177,15 @@ describe('a bomb', () => {
   );
 
   it('is told from a picture: the positive', async () => {
-    served = await sharp({ create: { width: 64, height: 32, channels: 3, background: '#123' } })
+    const picture = await sharp({
+      create: { width: 64, height: 32, channels: 3, background: '#123' },
+    })
       .png()
       .toBuffer();
     const path = join(directory, 'result');
-    await writeFile(path, served);
+    await writeFile(path, picture);
     expect(await probeMedia(path, 'image')).toMatchObject({ width: 64, height: 32 });
-    const meter = await meterOf();
-    expect(await meter.measure(`${origin}/x.png`, 'image')).toMatchObject({ width: 64 });
+    const { meter, key } = await stored(picture);
+    expect(await meter.measure(key, 'image')).toMatchObject({ width: 64 });
   });
 });

@@ -108,10 +108,23 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
   });
 
   it('is priced by the second, by sound and by resolution', () => {
-    const usd = (body: object) => planOf(videoGenerate, { prompt, ...body }).calls[0]?.unitPriceUsd;
-    expect(usd({})).toBeCloseTo(8 * 0.4);
-    expect(usd({ durationSeconds: 4, generateAudio: false })).toBeCloseTo(4 * 0.2);
-    expect(usd({ model: 'seedance-2.5', resolution: '480p' })).toBeCloseTo(5 * 0.2205);
+    const price = (body: object) => {
+      const [call] = planOf(videoGenerate, { prompt, ...body }).calls;
+      return [call?.meter, call?.quantity, call?.unitPriceUsd];
+    };
+    expect(price({})).toEqual(['second', 8, 0.4]);
+    expect(price({ durationSeconds: 4, generateAudio: false })).toEqual(['second', 4, 0.2]);
+    expect(price({ model: 'seedance-2.5', resolution: '480p' })).toEqual(['second', 5, 0.2205]);
+  });
+
+  it('names the cheaper films that may come instead', () => {
+    const variants = (body: object) =>
+      planOf(videoGenerate, { prompt, ...body }).calls[0]?.variants;
+    expect(variants({})).toEqual([{ hasAudio: false, unitPriceUsd: 0.2 }]);
+    expect(variants({ generateAudio: false })).toEqual([]);
+    expect(variants({ model: 'seedance-2.5' })).toEqual([
+      { pixelsBelow: 450_000, unitPriceUsd: 0.2205 },
+    ]);
   });
 });
 
@@ -132,8 +145,10 @@ describe.each([videoUpscale, videoRemoveBackground])('POST $path', (capability) 
     if (typeof price !== 'object') throw new Error('the price depends on the input');
     const usd = (durationSeconds: number, width = 640, height = 360) =>
       price.usdOf({ width, height, durationSeconds });
-    expect(usd(3.2)).toBeCloseTo(4 * usd(1));
-    expect(usd(120)).toBeCloseTo(120 * usd(1));
+    const seconds = (durationSeconds: number) =>
+      price.outputOf({ width: 640, height: 360, durationSeconds }).quantity;
+    expect(usd(3.2)).toBe(usd(1));
+    expect([seconds(0.2), seconds(3.2), seconds(120)]).toEqual([1, 4, 120]);
     expect(() => usd(120.1)).toThrow(/120/);
     expect(() => usd(1, 4098, 2)).toThrow(/pixels/);
     expect(price.input.field).toBe('videoUrl');

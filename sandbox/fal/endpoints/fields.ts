@@ -1,6 +1,6 @@
 /** Input fields that many fal endpoints share, and the run of those that draw pictures. */
 import { z } from 'zod';
-import { withoutMarkers } from '../../faults.ts';
+import { findFault, withoutMarkers } from '../../faults.ts';
 import type { PictureFormat } from '../../media/draw.ts';
 import type { MediaInput } from '../../media/media.ts';
 import { sizeOfAspect, type Size } from '../../media/size.ts';
@@ -48,8 +48,10 @@ export interface PictureRequest {
 
 function drawings(request: PictureRequest, context: GenerationContext) {
   const { count, size, format, transparent } = request;
+  const shrink = Number(findFault(context.faults, 'small-media')?.argument || 1);
   return Array.from({ length: count }, (_, index) => ({
-    ...size,
+    width: Math.max(1, Math.round(size.width / shrink)),
+    height: Math.max(1, Math.round(size.height / shrink)),
     prompt: withoutMarkers(request.prompt),
     seed: request.seed ?? context.requestSeed,
     index,

@@ -1,5 +1,5 @@
 /** What the video endpoints share: sizes, durations and fal's plain File. */
-import { withoutMarkers } from '../../faults.ts';
+import { findFault, withoutMarkers } from '../../faults.ts';
 import type { Film } from '../../media/film.ts';
 import type { MediaInput } from '../../media/media.ts';
 import type { Size } from '../../media/size.ts';
@@ -43,6 +43,19 @@ interface FilmRequest extends Omit<Film, 'seed'> {
   seed?: number | null | undefined;
 }
 
+/** The film that is delivered: the one asked for, unless a fault says otherwise. */
+function deliveredFilm(request: FilmRequest, { faults }: GenerationContext): FilmRequest {
+  const short = findFault(faults, 'short-film');
+  const shrink = Number(findFault(faults, 'small-media')?.argument || 1);
+  return {
+    ...request,
+    width: toEven(request.width / shrink),
+    height: toEven(request.height / shrink),
+    durationSeconds: short ? Number(short.argument || 1) : request.durationSeconds,
+    hasAudio: request.hasAudio && !findFault(faults, 'silent-film'),
+  };
+}
+
 /** Makes the film; its result is one `video`, and the seed when the model tells it. */
 export async function filmOf(
   request: FilmRequest,
@@ -51,7 +64,8 @@ export async function filmOf(
 ): Promise<Generated> {
   const seed = request.seed ?? context.requestSeed;
   const prompt = withoutMarkers(request.prompt);
-  const media = [await context.films.film({ ...request, prompt, seed })];
+  const film = deliveredFilm(request, context);
+  const media = [await context.films.film({ ...film, prompt, seed })];
   return {
     media,
     output: ([video]) => ({ video: plainFile(video), ...(withSeed && { seed }) }),

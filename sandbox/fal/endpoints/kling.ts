@@ -36,11 +36,13 @@ const onePrompt: [(input: Prompts) => boolean, { path: string[]; message: string
   { path: ['prompt'], message: 'Either prompt or multi_prompt must be provided, but not both' },
 ];
 
-function plan(input: Prompts & { duration: string }) {
-  const shots = input.multi_prompt;
-  if (!shots) return { prompt: input.prompt ?? '', durationSeconds: Number(input.duration) };
+function plan(input: Prompts & { duration: string; generate_audio: boolean }) {
+  const { multi_prompt: shots, generate_audio: hasAudio } = input;
+  if (!shots) {
+    return { prompt: input.prompt ?? '', durationSeconds: Number(input.duration), hasAudio };
+  }
   const durationSeconds = shots.reduce((sum, shot) => sum + Number(shot.duration), 0);
-  return { prompt: shots.map(({ prompt }) => prompt).join(' / '), durationSeconds };
+  return { prompt: shots.map(({ prompt }) => prompt).join(' / '), durationSeconds, hasAudio };
 }
 
 /** The family's endpoints. */

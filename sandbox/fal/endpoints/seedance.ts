@@ -36,6 +36,7 @@ interface SeedanceInput {
   duration: string;
   resolution: string;
   aspect_ratio: string;
+  generate_audio: boolean;
   seed?: number | null | undefined;
   image_url?: string | undefined;
   image_urls?: string[] | undefined;
@@ -50,7 +51,8 @@ async function run(input: SeedanceInput, context: GenerationContext) {
   const ratio = input.aspect_ratio === 'auto' ? auto : ratioOf(input.aspect_ratio);
   const durationSeconds = input.duration === 'auto' ? autoSeconds : Number(input.duration);
   const size = frameSize(ratio, input.resolution);
-  const film = { ...size, prompt: input.prompt, seed: input.seed, durationSeconds, image };
+  const { prompt: text, seed: chosen, generate_audio: hasAudio } = input;
+  const film = { ...size, prompt: text, seed: chosen, durationSeconds, hasAudio, image };
   return filmOf(film, context, { withSeed: true });
 }
 

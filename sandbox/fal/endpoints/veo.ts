@@ -25,7 +25,8 @@ export const veoEndpoints: Endpoint[] = [
     run: async (input, context) => {
       const durationSeconds = Number.parseInt(input.duration, 10);
       const size = frameSize(ratioOf(input.aspect_ratio), input.resolution);
-      return filmOf({ ...size, prompt: input.prompt, seed: input.seed, durationSeconds }, context);
+      const { prompt: text, seed: chosen, generate_audio: hasAudio } = input;
+      return filmOf({ ...size, prompt: text, seed: chosen, durationSeconds, hasAudio }, context);
     },
   }),
   defineEndpoint({
@@ -44,10 +45,9 @@ export const veoEndpoints: Endpoint[] = [
       const aspect =
         input.aspect_ratio === 'auto' ? (isTall ? '9:16' : '16:9') : input.aspect_ratio;
       const size = frameSize(ratioOf(aspect), input.resolution);
-      return filmOf(
-        { ...size, prompt: input.prompt, seed: input.seed, durationSeconds, image },
-        context,
-      );
+      const { prompt: text, seed: chosen, generate_audio: hasAudio } = input;
+      const film = { ...size, prompt: text, seed: chosen, durationSeconds, hasAudio, image };
+      return filmOf(film, context);
     },
   }),
 ];

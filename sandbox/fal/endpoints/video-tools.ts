@@ -41,7 +41,7 @@ const level = z.number().min(0).max(1).nullish();
 const videoUrl = z.string().min(1);
 
 async function likeInput(context: GenerationContext, input: MediaInput, factor: number) {
-  const { width, height, durationSeconds } = await context.films.probe(input);
+  const { width, height, durationSeconds, hasAudio } = await context.films.probe(input);
   const size = {
     width: Math.round((width * factor) / 2) * 2,
     height: Math.round((height * factor) / 2) * 2,
@@ -49,7 +49,7 @@ async function likeInput(context: GenerationContext, input: MediaInput, factor: 
   if (Math.max(size.width, size.height) > edgeMax || durationSeconds > secondsMax) {
     throw new MediaInputError('too_large', input);
   }
-  return { ...size, durationSeconds };
+  return { ...size, durationSeconds, hasAudio };
 }
 
 /** The family's endpoints. */

@@ -1,0 +1,71 @@
+/** The comparison of an output with its plan, case by case. */
+import { describe, expect, it } from 'vitest';
+import { differencesOf, unitDiscountMicro } from '../../activities/output-check.ts';
+import type { OutputSpec, StoredArtifact } from '../../jobs/job-plan.ts';
+
+const film: StoredArtifact = {
+  storageKey: 'org/job/0-0.mp4',
+  contentType: 'video/mp4',
+  sizeBytes: 1,
+  sha256: '',
+  width: 1280,
+  height: 720,
+  durationSeconds: 8,
+  hasAudio: true,
+};
+const asked: OutputSpec = {
+  medium: 'video',
+  format: null,
+  expected: { width: 1280, height: 720, durationSeconds: 8, hasAudio: true },
+  variants: [
+    { hasAudio: false, unitDiscountMicro: 20 },
+    { pixelsBelow: 450_000, unitDiscountMicro: 30 },
+    { hasAudio: false, pixelsBelow: 450_000, unitDiscountMicro: 45 },
+  ],
+};
+
+describe('differencesOf', () => {
+  it.each<[Partial<StoredArtifact>, string[]]>([
+    [{}, []],
+    [{ durationSeconds: 8.4 }, []],
+    [{ durationSeconds: 7.4 }, ['durationSeconds']],
+    [{ durationSeconds: null }, ['durationSeconds']],
+    [{ width: 1278, height: 722 }, []],
+    [{ width: 854, height: 480 }, ['width', 'height']],
+    [{ hasAudio: false }, ['hasAudio']],
+    [{ hasAudio: null }, ['hasAudio']],
+    [{ contentType: 'video/webm' }, ['contentType']],
+  ])('%j', (found, fields) => {
+    const differences = differencesOf(asked, { ...film, ...found });
+    expect(differences.map(({ field }) => field)).toEqual(fields);
+  });
+
+  it('looks at nothing that neither the request nor the medium decides', () => {
+    expect(differencesOf({ medium: 'video', format: null }, { ...film, hasAudio: false })).toEqual(
+      [],
+    );
+    const picture = { ...film, contentType: 'image/webp', durationSeconds: null, hasAudio: null };
+    expect(differencesOf({ medium: 'image', format: null }, picture)).toEqual([]);
+    expect(differencesOf({ medium: 'audio', format: null }, film)).toEqual([
+      { field: 'contentType', expected: 'audio/mpeg', found: 'video/mp4' },
+    ]);
+  });
+});
+
+describe('unitDiscountMicro', () => {
+  it.each<[Partial<StoredArtifact>, number]>([
+    [{}, 0],
+    [{ hasAudio: false }, 20],
+    [{ hasAudio: null }, 0],
+    [{ width: 854, height: 480 }, 30],
+    [{ width: null, height: null }, 0],
+    [{ width: 854, height: 480, hasAudio: false }, 45],
+  ])('%j → %d', (found, discount) => {
+    expect(unitDiscountMicro(asked, { ...film, ...found })).toBe(discount);
+  });
+
+  it('is none where the plan names no cheaper output, as plans of older jobs', () => {
+    const plan: OutputSpec = { medium: 'video', format: null };
+    expect(unitDiscountMicro(plan, { ...film, hasAudio: false })).toBe(0);
+  });
+});

@@ -1,0 +1,85 @@
+/** What a provider delivers is held against the plan before the charge, and what came is charged. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type SpawnedProcess, type TestGateway } from '../harness/gateway.ts';
+
+let gateway: TestGateway;
+let worker: SpawnedProcess;
+beforeAll(async () => {
+  gateway = await startGateway({ worker: false, latencyMs: 10 });
+  worker = await gateway.spawn('worker', { LOG_LEVEL: 'warn' });
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+/** A job's billing. */
+async function make(path: string, body: object) {
+  const asked = await gateway.call(path, { body: { async: true, ...body } });
+  expect(asked.status, JSON.stringify(asked.body)).toBe(202);
+  const { jobId } = asked.body.data;
+  const { status, billing } = (await gateway.untilDone(jobId)).body.data;
+  expect(status).toBe('completed');
+  return { jobId, reserved: billing.reserved, charged: billing.charged };
+}
+
+/** The fields that the log says are not as planned; its lines come a moment later. */
+async function expectDifferences(jobId: string, fields: string[]): Promise<void> {
+  const found = () =>
+    worker.lines
+      .filter((line) => line.msg === 'call.output_differs' && line['jobId'] === jobId)
+      .flatMap((line) => line['differences'] as { field: string }[])
+      .map(({ field }) => field);
+  await expect.poll(found, { timeout: 3000 }).toEqual(fields);
+}
+
+describe('a film', () => {
+  const film = (body: object) => make('/api/v1/studio/video/generate', body);
+
+  it.each([
+    ['as asked', '', { durationSeconds: 4 }, 160, 160, []],
+    ['without the sound', '[[silent-film]]', { durationSeconds: 4 }, 160, 80, ['hasAudio']],
+    ['half as long', '[[short-film:2]]', { durationSeconds: 4 }, 160, 80, ['durationSeconds']],
+    [
+      'half as long, without the sound',
+      '[[short-film:2]] [[silent-film]]',
+      { durationSeconds: 4 },
+      160,
+      40,
+      ['hasAudio', 'durationSeconds'],
+    ],
+    ['longer', '[[short-film:8]]', { durationSeconds: 4 }, 160, 160, ['durationSeconds']],
+    [
+      'smaller',
+      '[[small-media:1.6]]',
+      { model: 'seedance-2.0', durationSeconds: 4 },
+      121.36,
+      53.84,
+      [],
+    ],
+  ])('that came %s', async (_name, marker, fields, reserved, charged, differences) => {
+    const job = await film({ prompt: `${marker} waves`, ...fields });
+    expect(job).toMatchObject({ reserved, charged });
+    await expectDifferences(job.jobId, differences);
+  });
+});
+
+describe('pictures', () => {
+  const picture = (body: object) => make('/api/v1/studio/image/generate', body);
+
+  it.each([
+    ['nano-banana-pro', '', { resolution: '4K' }, 30, 30, []],
+    ['nano-banana-pro', '[[small-media:2]]', { resolution: '4K' }, 30, 15, []],
+    [
+      'alpha-image-2',
+      '[[small-media:2]]',
+      { quality: 'low', numImages: 2, imageSize: { width: 2048, height: 2048 } },
+      8,
+      2,
+      ['width', 'height', 'width', 'height'],
+    ],
+    ['seedream', '[[small-media:2]]', { width: 2048 }, 3, 3, ['width', 'height']],
+  ])('of %s %s', async (model, marker, fields, reserved, charged, differences) => {
+    const job = await picture({ prompt: `${marker} a tree`, model, ...fields });
+    expect(job).toMatchObject({ reserved, charged });
+    await expectDifferences(job.jobId, differences);
+  });
+});

@@ -1,0 +1,225 @@
+/** What a price was measured on is what the provider gets: foreign inputs are copied, once. */
+import { once } from 'node:events';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { discPicture, download } from '../harness/media.ts';
+
+interface ToolBody {
+  data: {
+    jobId: string;
+    width: number;
+    height: number;
+    images: { url: string }[];
+    results: { success: boolean }[];
+  };
+  credits: { used: number; cost: number };
+  error: string;
+  message: string;
+  details: { path: string }[];
+}
+
+let gateway: TestGateway;
+let host: Server;
+let origin: string;
+/** A host that answers each request for a path as the test says. */
+const answers = new Map<string, (response: ServerResponse, count: number) => void>();
+const asked = new Map<string, number>();
+beforeAll(async () => {
+  host = createServer((request, response) => {
+    const path = request.url ?? '';
+    const count = (asked.get(path) ?? 0) + 1;
+    asked.set(path, count);
+    response.on('error', () => {});
+    const answer = answers.get(path);
+    if (answer) answer(response, count);
+    else response.writeHead(404).end();
+  });
+  host.listen(0, '127.0.0.1');
+  await once(host, 'listening');
+  origin = `http://127.0.0.1:${(host.address() as AddressInfo).port}`;
+  gateway = await startGateway({ admittedOrigins: [origin], latencyMs: 10 });
+});
+afterEach(async () => {
+  await gateway.sandbox.clearFaults();
+  await gateway.expectSettled();
+});
+afterAll(async () => {
+  await gateway.close();
+  host.close();
+  host.closeAllConnections();
+});
+
+/** A URL that shows the first bytes to who asks first, and the others to everybody later. */
+function swapped(path: string, first: Buffer, later: Buffer): string {
+  answers.set(path, (response, count) => void response.end(count === 1 ? first : later));
+  return `${origin}${path}`;
+}
+
+/** Shows these bytes to everybody. */
+function shown(path: string, bytes: Buffer): void {
+  answers.set(path, (response) => void response.end(bytes));
+}
+
+const tool = (path: string, body: object, key?: string) =>
+  gateway.call<ToolBody>(`/api/v1/studio/${path}`, { body, ...(key !== undefined && { key }) });
+const copies = () =>
+  gateway.database.query<{ storage_key: string; job_id: string }>(
+    'SELECT storage_key, job_id FROM input_copy',
+  );
+const copiesOf = async (jobId: string) =>
+  (await copies()).filter((copy) => copy.job_id === jobId).map((copy) => copy.storage_key);
+const jobs = () =>
+  gateway.database.query<{ id: string }>('SELECT id FROM job ORDER BY created_at DESC');
+
+describe('a host that shows us one file and the provider another', () => {
+  it.each(['service_a', 'service_b'])('sells no larger picture (%s)', async (service) => {
+    const small = await discPicture(100, 100);
+    const large = await discPicture(1500, 1500);
+    const imageUrl = swapped(`/${service}.png`, small, large);
+    const answer = await tool('image/upscale', { imageUrl, service, scaleFactor: 4 });
+    expect(answer.status, answer.body.message).toBe(200);
+    expect(answer.body.data).toMatchObject({ width: 400, height: 400 });
+    expect(answer.body.credits).toMatchObject({ used: service === 'service_a' ? 8 : 2 });
+    expect(asked.get(`/${service}.png`)).toBe(1);
+    const [submit] = await gateway.sandbox.submits({ jobId: (await jobs())[0]?.id ?? '' });
+    expect(submit?.body['image_url']).toContain(`${gateway.url}/`);
+    expect(JSON.stringify(submit?.body)).not.toContain(origin);
+  });
+
+  it('sells no longer film', async () => {
+    const film = async (durationSeconds: number) => {
+      const prompt = `a film of ${durationSeconds} s`;
+      const model = 'seedance-2.0';
+      const fields = { prompt, model, resolution: '480p', durationSeconds, generateAudio: false };
+      const ticket = await tool('video/generate', fields);
+      const done = await gateway.untilDone(ticket.body.data.jobId);
+      return download(done.body.data.result.url);
+    };
+    const videoUrl = swapped('/film.mp4', await film(4), await film(8));
+    const ticket = await tool('video/upscale', { videoUrl });
+    expect(ticket.status, ticket.body.message).toBe(202);
+    const done = await gateway.untilDone(ticket.body.data.jobId);
+    expect(done.body.data).toMatchObject({
+      status: 'completed',
+      billing: { reserved: 8, charged: 8 },
+      result: { durationSeconds: 4 },
+    });
+    expect(asked.get('/film.mp4')).toBe(1);
+    // Two films are made for it.
+  }, 180_000);
+
+  it('sells nothing larger in a batch, where one URL may stand twice', async () => {
+    const imageUrl = swapped('/twice.png', await discPicture(64, 64), await discPicture(900, 900));
+    const answer = await tool('image/batch', {
+      operation: 'upscale',
+      service: 'service_b',
+      imageUrls: [imageUrl, imageUrl],
+    });
+    expect(answer.body.data.results.map(({ success }) => success)).toEqual([true, true]);
+    expect(asked.get('/twice.png')).toBe(1);
+    const [job] = await jobs();
+    for (const { body } of await gateway.sandbox.submits({ jobId: job?.id ?? '' })) {
+      expect(JSON.stringify(body)).not.toContain(origin);
+    }
+    const outputs = await gateway.database.query<{ width: number }>(
+      `SELECT (a->>'width')::float8 AS width FROM job,
+        jsonb_path_query(outputs, '$[*].artifacts[*]') AS a WHERE id = $1`,
+      [job?.id],
+    );
+    expect(outputs).toEqual([{ width: 128 }, { width: 128 }]);
+  });
+});
+
+describe('a copy', () => {
+  it('of a request that is refused is removed: too large a result, no credits', async () => {
+    const before = (await copies()).length;
+    shown('/huge.png', await discPicture(3000, 2500));
+    const large = await tool('image/upscale', { imageUrl: `${origin}/huge.png`, scaleFactor: 4 });
+    expect(large.body.error).toBe('INVALID_REQUEST');
+    const poor = await gateway.newCaller({ credits: 1 });
+    const refused = await tool('image/upscale', { imageUrl: `${origin}/huge.png` }, poor.key);
+    expect(refused.status).toBe(402);
+    expect(await copies()).toHaveLength(before);
+  });
+
+  it('is kept while its job is open, and goes when it is settled', async () => {
+    shown('/kept.png', await discPicture(64, 64));
+    await gateway.sandbox.inject({ match: 'topaz', faults: 'slow:3s', times: 1 });
+    const asking = await tool('image/upscale', { imageUrl: `${origin}/kept.png`, async: true });
+    const { jobId } = asking.body.data;
+    const [storageKey = ''] = await copiesOf(jobId);
+    const { storage, copies: kept } = gateway.api.services;
+    await kept.sweep();
+    expect(await storage.size(storageKey)).toBeGreaterThan(0);
+    await gateway.untilDone(jobId);
+    await kept.sweep();
+    expect(await storage.size(storageKey)).toBeNull();
+    expect(await copiesOf(jobId)).toEqual([]);
+  });
+
+  it('of a request whose process died before it started a job goes two days later', async () => {
+    const { organizationId } = gateway.caller;
+    const keyOf = (jobId: string) => `${organizationId}/file_${jobId.padEnd(32, '0')}.png`;
+    for (const [jobId, age] of [
+      ['a', '1 day'],
+      ['b', '3 days'],
+    ] as const) {
+      await gateway.database.query(
+        `INSERT INTO input_copy VALUES ($1, $2, $3, now() - $4::interval)`,
+        [keyOf(jobId), organizationId, jobId, age],
+      );
+    }
+    await gateway.api.services.copies.sweep();
+    expect([await copiesOf('a'), await copiesOf('b')]).toEqual([[keyOf('a')], []]);
+  });
+
+  it('can be read by nobody through the API', async () => {
+    shown('/mine.png', await discPicture(64, 64));
+    await gateway.sandbox.inject({ match: 'topaz', faults: 'slow:1s', times: 1 });
+    const asking = await tool('image/upscale', { imageUrl: `${origin}/mine.png`, async: true });
+    const { jobId } = asking.body.data;
+    const [storageKey = ''] = await copiesOf(jobId);
+    await gateway.untilDone(jobId);
+    const signed = await gateway.api.services.storage.urlOf(storageKey, 60_000);
+    const again = await tool('image/upscale', { imageUrl: signed });
+    expect(again.body).toMatchObject({
+      error: 'INVALID_INPUT_URL',
+      details: [{ path: 'imageUrl' }],
+    });
+  });
+
+  it.each([
+    ['that says it has too many bytes', 26 * 1024 * 1024, true],
+    ['that has too many bytes and does not say so', 26 * 1024 * 1024, false],
+  ])('of a picture %s is not made', async (name, sizeBytes, told) => {
+    const before = (await copies()).length;
+    const bytes = Buffer.concat([await discPicture(64, 64), Buffer.alloc(sizeBytes)]);
+    answers.set(`/${told}.png`, (response) => {
+      if (told) response.setHeader('content-length', bytes.length);
+      response.write(bytes);
+      response.end();
+    });
+    const answer = await tool('image/upscale', { imageUrl: `${origin}/${told}.png` });
+    expect(answer.body.error, name).toBe('INVALID_INPUT_URL');
+    expect(answer.body.message).toContain('more than 26214400 bytes');
+    expect(await copies()).toHaveLength(before);
+  });
+
+  it('of what is no picture ends with its first bytes', async () => {
+    let sentBytes = 0;
+    answers.set('/endless', (response) => {
+      const chunk = Buffer.alloc(64 * 1024, 'text');
+      const more = () => {
+        sentBytes += chunk.length;
+        if (!response.destroyed && response.write(chunk)) setImmediate(more);
+      };
+      response.on('drain', more);
+      more();
+    });
+    const answer = await tool('image/upscale', { imageUrl: `${origin}/endless` });
+    expect(answer.body.message).toBe('imageUrl: it is no PNG, JPEG, WebP or GIF');
+    expect(sentBytes).toBeLessThan(20 * 1024 * 1024);
+  });
+});
