@@ -5,7 +5,8 @@ import { newId } from '../../domain/ids.ts';
 import type { Inputs } from '../../activities/inputs.ts';
 import type { InputMeter } from '../../activities/storage/input-meter.ts';
 import type { JobRecord } from '../../activities/job-reads.ts';
-import type { Recordings } from '../../activities/recordings.ts';
+import type { KeptRecording, Recordings } from '../../activities/recordings.ts';
+import type { Uploads } from '../../activities/storage/uploads.ts';
 import type { Webhooks } from '../../activities/webhooks/webhooks.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Outbound } from '../../platform/outbound.ts';
@@ -31,6 +32,7 @@ interface StudioRoutesDeps {
     inputs: Inputs;
     meter: InputMeter;
     recordings: Recordings;
+    uploads: Pick<Uploads, 'discard'>;
     webhooks: Webhooks;
     outbound: Outbound;
   };
@@ -40,10 +42,71 @@ interface StudioRoutesDeps {
 /** A request on its way to becoming a job. */
 type Candidate = Omit<Planned, 'tells'> & { webhookUrl: string | null };
 
+/** A job that runs, or did, for this request or for the first with its Idempotency-Key. */
+interface Started {
+  jobId: string;
+  replayed: boolean;
+  heard: Hearing | null;
+  waitMs: number;
+}
+
+/** Whether a request certainly started nothing: a refusal that names a job may run all the same. */
+function startedNothing(error: unknown): boolean {
+  return error instanceof GatewayError && error.body?.['jobId'] === undefined;
+}
+
 /** Adds the routes of all capabilities. */
 export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutesDeps): void {
   const awaitEnd = awaitedByFew(deps.admission, deps.config.SYNC_WAITERS_MAX);
+  const start = createStart(deps);
 
+  async function handle(ctx: Context, capability: Capability): Promise<void> {
+    const kept: Promise<KeptRecording>[] = [];
+    let started: Started | undefined;
+    try {
+      started = await start(ctx, capability, (recording) => kept.push(recording));
+    } catch (error) {
+      if (startedNothing(error)) discardAll(deps.services.uploads, kept);
+      throw error;
+    }
+    const { jobId, replayed, heard, waitMs } = started;
+    // The job has what came with the first request.
+    if (replayed) discardAll(deps.services.uploads, kept);
+    const { organizationId } = ctx.state.caller;
+    const job = await awaitEnd({ organizationId, jobId, heard }, waitMs);
+    if (!job) {
+      throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be admitted.', {
+        retryAfterSeconds: 2,
+      });
+    }
+    // Who did not want to wait gets the ticket, however quick the job was; a repeat may get more.
+    if (waitMs === 0 && !replayed) answerTicket(ctx, job, deps.view);
+    else await answer(ctx, { capability, job, view: deps.view });
+  }
+
+  for (const capability of capabilities) {
+    router.post(capability.path, (ctx) => handle(ctx, capability));
+  }
+}
+
+/** Beside the answer, which need not wait for it; what is missed here goes as a file that is not used. */
+function discardAll(
+  uploads: Pick<Uploads, 'discard'>,
+  kept: readonly Promise<KeptRecording>[],
+): void {
+  for (const keeping of kept) {
+    keeping.then(({ recording }) => uploads.discard(recording.storageKey)).catch(() => {});
+  }
+}
+
+type Start = (
+  ctx: Context,
+  capability: Capability,
+  onKeeping: (recording: Promise<KeptRecording>) => void,
+) => Promise<Started>;
+
+/** The way of a request to its job: read, planned, claimed, admitted. */
+function createStart(deps: StudioRoutesDeps): Start {
   async function claim(ctx: Context, capability: Capability, body: unknown): Promise<Claim> {
     const newJobId = newId('job');
     const idempotencyKey = idempotencyKeyOf(ctx);
@@ -57,29 +120,6 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     });
   }
 
-  async function handle(ctx: Context, capability: Capability): Promise<void> {
-    const { caller, requestId } = ctx.state;
-    const { request, recording, webhookUrl } = await readRequest(ctx, capability, deps.services);
-    const draft = capability.plan(request, recording);
-    authorize(caller, capability.scope, draft.model);
-    const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
-    const ready = await deps.services.inputs.prepare(draft, caller.organizationId);
-    const body = webhookUrl === null ? request : { request, webhookUrl };
-    const { jobId, replayed } = await claim(ctx, capability, body);
-    if (replayed) ctx.set('Idempotent-Replayed', 'true');
-    const candidate = { jobId, requestId, caller, capability, request, draft: ready, webhookUrl };
-    const heard = replayed ? null : await admit(candidate, ctx);
-    const job = await awaitEnd({ organizationId: caller.organizationId, jobId, heard }, waitMs);
-    if (!job) {
-      throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be admitted.', {
-        retryAfterSeconds: 2,
-      });
-    }
-    // Who did not want to wait gets the ticket, however quick the job was; a repeat may get more.
-    if (waitMs === 0 && !replayed) answerTicket(ctx, job, deps.view);
-    else await answer(ctx, { capability, job, view: deps.view });
-  }
-
   async function admit(candidate: Candidate, ctx: Context): Promise<Hearing> {
     const { webhookUrl: url, ...planned } = candidate;
     const { organizationId } = planned.caller;
@@ -91,8 +131,7 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
       if (url !== null) await webhooks.add({ jobId: plan.jobId, organizationId, url });
       return await deps.admission.admit(plan);
     } catch (error) {
-      // What names a job may run all the same; any other refusal has started nothing.
-      const refused = error instanceof GatewayError && error.body?.['jobId'] === undefined;
+      const refused = startedNothing(error);
       if (refused && url !== null) await webhooks.drop(planned.jobId);
       if (refused && ctx.headers['idempotency-key'] !== undefined) {
         await deps.idempotency.giveBack(organizationId, planned.jobId);
@@ -101,9 +140,23 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     }
   }
 
-  for (const capability of capabilities) {
-    router.post(capability.path, (ctx) => handle(ctx, capability));
-  }
+  return async (ctx, capability, onKeeping) => {
+    const { caller, requestId } = ctx.state;
+    const { request, recording, webhookUrl } = await readRequest(ctx, capability, {
+      ...deps.services,
+      onKeeping,
+    });
+    const draft = capability.plan(request, recording);
+    authorize(caller, capability.scope, draft.model);
+    const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
+    const ready = await deps.services.inputs.prepare(draft, caller.organizationId);
+    const body = webhookUrl === null ? request : { request, webhookUrl };
+    const { jobId, replayed } = await claim(ctx, capability, body);
+    if (replayed) ctx.set('Idempotent-Replayed', 'true');
+    const candidate = { jobId, requestId, caller, capability, request, draft: ready, webhookUrl };
+    const heard = replayed ? null : await admit(candidate, ctx);
+    return { jobId, replayed, heard, waitMs };
+  };
 }
 
 /** A job's end within the wait, or its state then. Beyond so many waiters nobody is waited for. */
