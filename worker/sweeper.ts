@@ -73,7 +73,7 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
       chats: 0,
     };
     report.redelivered = await deps.relay.redeliver();
-    report.chats = await sweepChats(services);
+    report.chats = await sweepChats(deps);
     const entries = await services.pool.any(sql.type(due)`
       SELECT id, organization_id,
         (extract(epoch FROM clock_timestamp() - owner_missing_at) * 1000)::float8 AS missing_for_ms
@@ -106,10 +106,13 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
   };
 }
 
-async function sweepChats({ chatLedger, logger }: Services): Promise<number> {
-  const swept = await chatLedger.sweep();
+async function sweepChats({ services, config }: SweeperDeps): Promise<number> {
+  const swept = await services.chatLedger.sweep({
+    graceMs: Math.min(missingGraceMs, config.CHAT_LEASE_TTL_MS),
+    everyMs: config.SWEEP_INTERVAL_MS,
+  });
   for (const { id, state, charged } of swept) {
-    logger.warn({ chatId: id, state, charged }, 'sweeper.chat_settled');
+    services.logger.warn({ chatId: id, state, charged }, 'sweeper.chat_settled');
   }
   return swept.length;
 }
