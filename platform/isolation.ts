@@ -13,20 +13,32 @@ interface IsolationOptions {
   logger: Logger;
 }
 
-/** Does one thing after the other; one that fails is logged by its `id`, counted and passed over. */
+/** So much time may go by with failing: where all wait for what is away, the others are not waited for. */
+const failingMaxMs = 10_000;
+
+/**
+ * Does one thing after the other; one that fails is logged by its `id`, counted and passed over. When that
+ * has taken long, the rest is passed over too.
+ */
 export async function forEachAlone<Thing extends { readonly id: string }>(
   things: readonly Thing[],
   run: (thing: Thing) => Promise<unknown>,
   { subject, logger }: IsolationOptions,
 ): Promise<Isolated> {
   const told: Isolated = { done: 0, skipped: 0 };
-  for (const thing of things) {
+  let failingMs = 0;
+  for (const [index, thing] of things.entries()) {
+    const startedAtMs = performance.now();
     try {
       await run(thing);
       told.done += 1;
     } catch (error) {
       told.skipped += 1;
+      failingMs += performance.now() - startedAtMs;
       logger.warn({ error, subject, subjectId: thing.id }, 'sweeper.skipped');
+      if (failingMs < failingMaxMs) continue;
+      told.skipped += things.length - index - 1;
+      return told;
     }
   }
   return told;

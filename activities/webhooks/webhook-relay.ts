@@ -1,5 +1,6 @@
 /** Sets deliveries going: when one is asked for again, and for those that nobody seems to make. */
 import type { Client } from '@temporalio/client';
+import { forEachAlone, type Isolated } from '../../platform/isolation.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { WebhookName, Webhooks } from './webhooks.ts';
 
@@ -20,8 +21,8 @@ interface RelayDeps {
 export interface WebhookRelay {
   /** Delivers now, whatever became of it before; one that is under way is hurried. */
   redeliver: (name: WebhookName) => Promise<void>;
-  /** Starts what is forsaken; returns how many. */
-  resume: () => Promise<number>;
+  /** Starts what is forsaken. */
+  resume: () => Promise<Isolated>;
 }
 
 const startTimeoutMs = 10_000;
@@ -67,11 +68,8 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
     },
     async resume() {
       const forsaken = await webhooks.forsaken();
-      for (const name of forsaken) {
-        // A sweep is never in a hurry.
-        await resumeOne(name);
-      }
-      return forsaken.length;
+      const named = forsaken.map((name) => ({ ...name, id: name.jobId }));
+      return forEachAlone(named, resumeOne, { subject: 'webhook', logger });
     },
   };
 }
