@@ -1,6 +1,6 @@
 /**
- * Recordings that callers bring: kept under the hash of their bytes, and looked at before their request
- * is priced. Only containers are read here, never sound, so memory stays flat.
+ * Recordings that callers bring: kept as uploads, and looked at before their request is priced. What
+ * came with a request that is refused is to be discarded (`Uploads.discard`). Only containers are read here, never sound, so memory stays flat.
  */
 import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
@@ -13,9 +13,11 @@ import { GatewayError } from '../domain/errors.ts';
 import type { Recording, RecordingSource } from '../studio/capability.ts';
 import type { Inputs } from './inputs.ts';
 import type { Storage } from './storage/storage.ts';
+import type { UploadOwner, Uploads } from './storage/uploads.ts';
 
 interface RecordingsDeps {
   storage: Storage;
+  uploads: Uploads;
   inputs: Inputs;
 }
 
@@ -23,16 +25,17 @@ interface RecordingsDeps {
 export interface KeptRecording {
   /** The same for the same bytes, so that a repeated request is the same request. */
   fileId: string;
-  recording: Recording;
+  recording: Extract<Recording, { kind: 'file' }>;
 }
 
 /** Recordings as inputs. */
 export interface Recordings {
   /**
    * Keeps an uploaded recording; `field` names it in errors.
-   * @throws GatewayError INVALID_REQUEST when it cannot be read, FILE_TOO_LARGE when it was cut
+   * @throws GatewayError INVALID_REQUEST when it cannot be read, FILE_TOO_LARGE when it was cut,
+   *   STORAGE_QUOTA_EXCEEDED
    */
-  keep: (file: UploadedFile, organizationId: string) => Promise<KeptRecording>;
+  keep: (file: UploadedFile, owner: UploadOwner) => Promise<KeptRecording>;
   /**
    * Looks at a recording of the organization; a foreign URL is only checked, never fetched here.
    * @throws GatewayError INVALID_INPUT_URL naming the field
@@ -61,21 +64,20 @@ const extensions: Readonly<Record<string, string>> = {
 
 /** See `Recordings`. */
 export function createRecordings(deps: RecordingsDeps): Recordings {
-  const { storage, inputs } = deps;
+  const { storage, uploads, inputs } = deps;
   return {
-    async keep({ field, stream }, organizationId) {
+    async keep({ field, stream }, { organizationId, keyId }) {
       const path = await storage.spoolPath();
       try {
-        const sha256 = await spool(stream, path);
+        const file = await spool(stream, path);
         if (stream.truncated) {
           throw new GatewayError('FILE_TOO_LARGE', `${field}: the file is too large`, {
             details: [{ path: field, message: 'is too large' }],
           });
         }
         const { extension, durationSeconds } = await measure(new FilePathSource(path), field);
-        const fileId = `file_${sha256.slice(0, 32)}`;
-        const storageKey = `${organizationId}/${fileId}.${extension}`;
-        await storage.put(storageKey, path);
+        const storageKey = await uploads.keep({ organizationId, keyId, extension, path, ...file });
+        const fileId = `file_${file.sha256.slice(0, 32)}`;
         return { fileId, recording: { kind: 'file', storageKey, durationSeconds } };
       } finally {
         await rm(path, { force: true });
@@ -92,17 +94,22 @@ export function createRecordings(deps: RecordingsDeps): Recordings {
   };
 }
 
-/** Writes a file and returns the hash of its bytes, in hex. */
-async function spool(stream: Readable, path: string): Promise<string> {
+/** Writes a file; the hash of its bytes is in hex. */
+async function spool(
+  stream: Readable,
+  path: string,
+): Promise<{ sizeBytes: number; sha256: string }> {
   const hash = createHash('sha256');
+  let sizeBytes = 0;
   const digest = new Transform({
     transform(chunk: Buffer, _encoding, done) {
       hash.update(chunk);
+      sizeBytes += chunk.length;
       done(null, chunk);
     },
   });
   await pipeline(stream, digest, createWriteStream(path, { flags: 'wx' }));
-  return hash.digest('hex');
+  return { sizeBytes, sha256: hash.digest('hex') };
 }
 
 /** Reads of a container go to the storage range by range: a long file is not copied to be measured. */

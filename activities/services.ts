@@ -85,7 +85,13 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
   const ownUrl = publicBaseUrl(config);
   const { storage, signedUrls } = await openStorage(config, ownUrl);
   const outbound = createOutbound({ admittedOrigins: config.ALLOW_PRIVATE_NETWORK_ORIGINS });
-  const uploads = createUploads({ pool, storage });
+  const uploads = createUploads({
+    pool,
+    storage,
+    logger,
+    bytesMax: config.UPLOAD_BYTES_MAX,
+    keptMs: config.UPLOAD_KEPT_MS,
+  });
   const chatLedger = observeChatLedger(createChatLedger(pool), observers);
   const inputs = createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl });
   const providers = observeProviders(createProviders(config, { outbound, storage }), observers);
@@ -110,7 +116,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     outbound,
     artifacts: observeArtifacts(createArtifactStore({ storage, outbound }), tracing),
     meter: createInputMeter({ storage }),
-    recordings: createRecordings({ storage, inputs }),
+    recordings: createRecordings({ storage, uploads, inputs }),
     urls: createNotificationUrls({
       publicBaseUrl: ownUrl,
       secret: config.WEBHOOK_SECRET,

@@ -231,7 +231,7 @@ function keyedRoutes(
     signingSecret: config.WEBHOOK_SIGNING_SECRET,
   });
   addApiKeyRoutes(router, { pool, keyPepper: config.KEY_PEPPER });
-  addUsageRoutes(router, createUsageReads(pool));
+  addUsageRoutes(router, { reads: createUsageReads(pool), uploads });
   gate(router, admit);
   return router;
 }

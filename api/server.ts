@@ -9,7 +9,7 @@ import { assert } from '../domain/assert.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
-import { processReadiness } from '../platform/process-readiness.ts';
+import { databaseChecks, jobChecks } from '../platform/process-readiness.ts';
 import {
   connectTemporal,
   createTemporalClient,
@@ -95,15 +95,15 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   });
   let draining = false;
   const readiness = {
-    ...processReadiness({
-      pool: services.pool,
+    required: { ...databaseChecks(services.pool), serving: () => Promise.resolve(!draining) },
+    // Chat does without: an outage of Temporal must not take it out of the load balancer.
+    wished: jobChecks({
       connection,
       namespace: config.TEMPORAL_NAMESPACE,
       queues: polledQueues(config.TASK_QUEUE_PREFIX, Object.keys(providerConcurrency(config))),
       isPolled: (pollers) => pollers.length > 0,
       workersRun: () => workers?.running() ?? true,
     }),
-    serving: () => Promise.resolve(!draining),
   };
   handle = createApp({ config, services, client, eager: workers !== null, readiness });
   const operations = await openOperationsServer(config, {

@@ -22,6 +22,11 @@ export const errorTable = {
     retryable: false,
     message: 'The organization is suspended.',
   },
+  STORAGE_QUOTA_EXCEEDED: {
+    status: 403,
+    retryable: false,
+    message: 'The organization keeps as many bytes of files as it may (`storage` of /usage).',
+  },
   INVALID_REQUEST: { status: 400, retryable: false, message: 'The request is not valid.' },
   UNKNOWN_MODEL: { status: 400, retryable: false, message: 'The model does not exist.' },
   UNSUPPORTED_PARAMETER: {
@@ -79,6 +84,11 @@ export const errorTable = {
     status: 409,
     retryable: true,
     message: 'A request with this Idempotency-Key is still being admitted. Try again.',
+  },
+  UPLOAD_IN_PROGRESS: {
+    status: 409,
+    retryable: true,
+    message: 'The file of this URL is being sent by another request.',
   },
   ALREADY_UPLOADED: { status: 409, retryable: false, message: 'This object already exists.' },
   PAYLOAD_TOO_LARGE: { status: 413, retryable: false, message: 'The request body is too large.' },

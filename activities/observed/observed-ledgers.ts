@@ -98,8 +98,8 @@ export function observeChatLedger(ledger: ChatLedger, observers: Observers): Cha
       return answer;
     },
     settle: (settle) => settled(observers, settle.id, () => ledger.settle(settle)),
-    async sweep() {
-      const swept = await ledger.sweep();
+    async sweep(terms) {
+      const swept = await ledger.sweep(terms);
       for (const { id } of swept) settlements?.note(id);
       return swept;
     },

@@ -84,7 +84,10 @@ export interface ProviderQueue {
   cancel: (operation: Operation, signal: AbortSignal) => Promise<Canceled>;
   /** The handle of an operation known only by its id, from a notification. */
   adopt: (operation: string, operationId: string) => Operation;
-  /** @throws NotificationRefused when it was not signed by the provider just now */
+  /**
+   * @throws NotificationRefused when it was not signed by the provider just now;
+   *   GatewayError SERVICE_UNAVAILABLE when that cannot be known now
+   */
   verify: (raw: RawNotification) => Promise<Notification>;
 }
 

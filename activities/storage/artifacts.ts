@@ -74,12 +74,11 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
     }
   }
 
-  async function put(key: string, path: string, retryable: boolean): Promise<void> {
+  async function put(key: string, path: string, retryable: boolean): Promise<'stored' | 'exists'> {
     const waits = retryable ? [] : storeAgainAfterMs;
     for (let attempt = 0; ; attempt += 1) {
       try {
-        await deps.storage.put(key, path);
-        return;
+        return await deps.storage.put(key, path);
       } catch (cause) {
         const waitMs = waits[attempt];
         if (waitMs === undefined) {
@@ -98,9 +97,13 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
     try {
       const { organizationId, jobId, callIndex, outputIndex } = options.place;
       const storageKey = `${organizationId}/${jobId}/${callIndex}-${outputIndex}.${extension}`;
-      await put(storageKey, kept.path, retryable);
+      const contentType = contentTypeOf(storageKey);
+      if ((await put(storageKey, kept.path, retryable)) === 'exists') {
+        const stored = await describe(deps.storage, storageKey, { ...options.output, retryable });
+        return { storageKey, contentType, ...stored };
+      }
       const { sizeBytes, sha256 } = kept;
-      return { storageKey, contentType: contentTypeOf(storageKey), sizeBytes, sha256, ...facts };
+      return { storageKey, contentType, sizeBytes, sha256, ...facts };
     } finally {
       if (kept !== spooled) await rm(kept.path, { force: true });
     }
@@ -120,6 +123,26 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
       }
     },
   };
+}
+
+/** What an earlier attempt stored stays: the job's result is described by it, not by what came now. */
+async function describe(
+  storage: Storage,
+  storageKey: string,
+  { medium, retryable }: OutputSpec & { retryable: boolean },
+) {
+  const digest = digesting();
+  const object = await storage.open(storageKey).catch((cause: unknown) => {
+    throw new StorageFailure('the object cannot be read', { retryable, cause });
+  });
+  if (!object) throw new StorageFailure('the object is gone', { retryable });
+  const path = await spool(capped(object.stream, bytesMax[medium], digest), storage, retryable);
+  try {
+    const { width, height, durationSeconds, hasAudio } = await probeMedia(path, medium);
+    return { ...digest.end(), width, height, durationSeconds, hasAudio };
+  } finally {
+    await rm(path, { force: true });
+  }
 }
 
 /** A file on its way into the storage. */

@@ -1,16 +1,21 @@
 /**
  * Uploads: files that callers bring as inputs. A signed URL makes a row; the row is completed once the
  * object is in the storage and its first bytes are what was agreed. Objects that went straight to an S3
- * store are looked at when they are first used.
+ * store are looked at when they are first used. Bytes count from the row on, under the organization's
+ * quota; a file that no request named for long is removed.
  */
 import { buffer } from 'node:stream/consumers';
-import sharp from 'sharp';
-import { sql } from 'slonik';
+import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
 import type { DatabasePool } from '../../platform/database.ts';
-import { fileBytesMax, mediaTypeOf, sniff, type MediaType } from './media-types.ts';
-import type { Storage } from './storage.ts';
+import type { Logger } from '../../platform/logger.ts';
+import { forEachAlone, type Isolated } from '../../platform/isolation.ts';
+import { fileBytesMax } from './media-types.ts';
+import { contentTypeOf, type Storage } from './storage.ts';
+import { createReceipts, type WhileReceiving } from './upload-receipts.ts';
+import { headBytes, inspectHead } from './upload-inspection.ts';
 
 /** An upload as it is recorded. */
 const uploadRow = z.object({
@@ -25,14 +30,20 @@ const uploadRow = z.object({
 /** See `uploadRow`. */
 export type Upload = z.infer<typeof uploadRow>;
 
-interface NewUpload {
-  id: string;
+/** Whose a file is, and the key that brought it. */
+export interface UploadOwner {
   organizationId: string;
   keyId: string;
+}
+
+interface NewUpload extends UploadOwner {
+  id: string;
   storageKey: string;
   /** Null when the caller told neither a type nor a file name that names one. */
   contentType: string | null;
   sizeBytes: number | null;
+  /** The most that may come, which counts until it has come. */
+  bytesMax: number;
   filename: string | null;
   purpose: string | null;
   /** Unix milliseconds. */
@@ -47,76 +58,186 @@ export interface ReceivedFile {
   sha256: string | null;
 }
 
+/** A file that came with a request, on its way into the storage. */
+export interface BroughtFile extends UploadOwner {
+  /** Its extension names its type. */
+  extension: string;
+  /** Where it is spooled; it is moved from there. */
+  path: string;
+  sizeBytes: number;
+  sha256: string;
+}
+
+/** What an organization keeps, in bytes; what its open URLs admit counts. */
+export interface UploadQuota {
+  limit: number;
+  used: number;
+}
+
 /** The uploads of all organizations. */
 export interface Uploads {
+  /** @throws GatewayError STORAGE_QUOTA_EXCEEDED */
   create: (upload: NewUpload) => Promise<void>;
+  /**
+   * Stores a file that came with a request, as an upload that is complete.
+   * @returns its storage key, for the plan or for `discard`.
+   * @throws GatewayError STORAGE_QUOTA_EXCEEDED
+   */
+  keep: (file: BroughtFile) => Promise<string>;
+  /** Removes what was kept for a request that was refused; what is gone already is no error. */
+  discard: (storageKey: string) => Promise<void>;
+  /** What the organization keeps. */
+  quotaOf: (organizationId: string) => Promise<UploadQuota>;
+  whileReceiving: WhileReceiving;
   /** Null when there is none under this id. */
   find: (id: string) => Promise<Upload | null>;
   /** Records that the object is there. */
   complete: (id: string, file: ReceivedFile) => Promise<void>;
   /**
-   * Makes sure that the object is there and is what was agreed; one that is not is removed.
+   * Makes sure that the object is there and is what was agreed; one that is not is removed. A file that
+   * is confirmed counts as used now.
    * @returns its content type, or null when it has not come yet.
    * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE, INVALID_REQUEST
    */
   confirm: (upload: Upload) => Promise<string | null>;
-  /** Confirms or forgets uploads whose URL ended an hour ago without a word; returns how many. */
-  sweep: () => Promise<number>;
+  /**
+   * Confirms or forgets uploads whose URL ended an hour ago without a word, and removes files that no
+   * request named for long.
+   */
+  sweep: () => Promise<Isolated>;
 }
 
-/** The most pixels of an image that anything here opens. */
-const pixelsMax = 64_000_000;
-/** Enough of a file's start to tell its type, and a picture's size behind whatever metadata. */
-export const headBytes = 1024 * 1024;
+interface UploadsDeps {
+  pool: DatabasePool;
+  storage: Storage;
+  logger: Logger;
+  /** What an organization may keep. */
+  bytesMax: number;
+  /** How long a file is kept after it was last used. */
+  keptMs: number;
+}
+
 /** An upload may still be running when its URL ends. */
 const sweepAfterMs = 3_600_000;
+/** Of each kind, in one pass. */
+const sweepCountMax = 100;
 
-/**
- * Checks the start of a file against what was agreed: type by first bytes, pixels by the header.
- * @returns the type that it is taken for.
- * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
- */
-export async function inspectHead(head: Buffer, agreed: string | null): Promise<MediaType> {
-  const found = sniff(head);
-  const wanted = agreed === null ? found : mediaTypeOf(agreed);
-  if (!found || !wanted || found.family !== wanted.family) {
-    const expected = wanted ? `a file of the type ${wanted.contentType}` : 'of an accepted type';
-    throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', `The content is not ${expected}.`);
-  }
-  if (wanted.medium === 'image') await refusePixelBomb(head);
-  return wanted;
-}
-
-async function refusePixelBomb(head: Buffer): Promise<void> {
-  let pixels = Number.NaN;
-  try {
-    // Only the header is read; nothing is decoded here.
-    const { width, height } = await sharp(head, { limitInputPixels: false }).metadata();
-    pixels = width * height;
-  } catch {
-    // Falls through: a header that says nothing is refused like one that says too much.
-  }
-  if (!(pixels > 0)) {
-    throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'The image has no readable header.');
-  }
-  if (pixels > pixelsMax) {
-    throw new GatewayError('FILE_TOO_LARGE', `The image has more than ${pixelsMax} pixels.`);
-  }
-}
-
-/** Bytes that an upload may have, by what is known of it. */
-export function bytesMaxOf(contentType: string | null): number {
-  const type = contentType === null ? undefined : mediaTypeOf(contentType);
-  return type ? fileBytesMax[type.medium] : Math.max(...Object.values(fileBytesMax));
-}
+const none = z.object({});
+const columns = sql.fragment`id, organization_id, storage_key, content_type, size_bytes,
+  completed_at IS NOT NULL AS completed`;
 
 /** See `Uploads`. */
-export function createUploads(deps: { pool: DatabasePool; storage: Storage }): Uploads {
+export function createUploads(deps: UploadsDeps): Uploads {
   const { pool, storage } = deps;
-  const none = z.object({});
-  const columns = sql.fragment`id, organization_id, storage_key, content_type, size_bytes,
-    completed_at IS NOT NULL AS completed`;
+  const look = createLook(deps);
+  const create = createCreate(deps);
+  const remove = createRemove(deps);
 
+  return {
+    create,
+    complete: look.complete,
+    async keep({ extension, path, ...file }) {
+      const id = newId('upload');
+      const storageKey = `${file.organizationId}/${id}.${extension}`;
+      const contentType = contentTypeOf(storageKey);
+      await create({
+        ...file,
+        id,
+        storageKey,
+        contentType,
+        bytesMax: file.sizeBytes,
+        filename: null,
+        purpose: null,
+        expiresAtMs: Date.now(),
+      });
+      await storage.put(storageKey, path);
+      await look.complete(id, { ...file, contentType });
+      return storageKey;
+    },
+    discard: (storageKey) => remove(sql.fragment`storage_key = ${storageKey}`),
+    whileReceiving: createReceipts(pool),
+    async quotaOf(organizationId) {
+      const used = await pool.oneFirst(sql.type(z.object({ upload_bytes: z.number() }))`
+        SELECT upload_bytes FROM organization WHERE id = ${organizationId}`);
+      return { limit: deps.bytesMax, used };
+    },
+    async confirm(upload) {
+      const contentType = await look.confirm(upload);
+      if (contentType === null) return null;
+      const { rowCount } = await pool.query(sql.type(none)`
+        UPDATE upload SET used_at = clock_timestamp() WHERE id = ${upload.id}`);
+      return rowCount === 0 ? null : contentType;
+    },
+    find: (id) =>
+      pool.maybeOne(sql.type(uploadRow)`SELECT ${columns} FROM upload WHERE id = ${id}`),
+    sweep: createSweep(deps, { look, remove }),
+  };
+}
+
+/** One statement, which waits for others of the organization: of two that fit alone, one is refused. */
+function createCreate({ pool, bytesMax: quota }: UploadsDeps): Uploads['create'] {
+  return async (upload) => {
+    const { rowCount } = await pool.query(sql.type(none)`
+      WITH room AS (
+        UPDATE organization SET upload_bytes = upload_bytes + ${upload.bytesMax}
+        WHERE id = ${upload.organizationId} AND upload_bytes + ${upload.bytesMax} <= ${quota}
+        RETURNING id)
+      INSERT INTO upload (id, organization_id, key_id, storage_key, content_type, size_bytes,
+          bytes_max, filename, purpose, expires_at)
+        SELECT ${upload.id}, room.id, ${upload.keyId}, ${upload.storageKey}, ${upload.contentType},
+          ${upload.sizeBytes}, ${upload.bytesMax}, ${upload.filename}, ${upload.purpose},
+          to_timestamp(${upload.expiresAtMs / 1000}) FROM room`);
+    if (rowCount === 0) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
+  };
+}
+
+type Remove = (condition: FragmentSqlToken) => Promise<void>;
+
+/** The row's lock is held while the object goes: whoever names the file meanwhile finds neither. */
+function createRemove({ pool, storage }: UploadsDeps): Remove {
+  return (condition) =>
+    pool.transaction(async (connection) => {
+      const key = await connection.maybeOneFirst(sql.type(z.object({ storage_key: z.string() }))`
+        DELETE FROM upload WHERE ${condition} RETURNING storage_key`);
+      if (key !== null) await storage.remove(key);
+    });
+}
+
+function createSweep(
+  { pool, logger, keptMs }: UploadsDeps,
+  { look, remove }: { look: Pick<Uploads, 'confirm'>; remove: Remove },
+): Uploads['sweep'] {
+  const unused = sql.fragment`completed_at IS NOT NULL
+    AND coalesce(used_at, completed_at) < clock_timestamp() - ${keptMs} * interval '1 millisecond'`;
+
+  async function confirmOrForget(upload: Upload): Promise<void> {
+    const there = await look.confirm(upload).catch((error: unknown) => {
+      if (error instanceof GatewayError) return null;
+      throw error;
+    });
+    if (there === null) await remove(sql.fragment`id = ${upload.id} AND completed_at IS NULL`);
+  }
+
+  return async () => {
+    const expired = await pool.any(sql.type(uploadRow)`SELECT ${columns} FROM upload
+      WHERE completed_at IS NULL
+        AND expires_at < clock_timestamp() - ${sweepAfterMs} * interval '1 millisecond'
+      ORDER BY expires_at LIMIT ${sweepCountMax}`);
+    const old = await pool.any(sql.type(uploadRow)`SELECT ${columns} FROM upload
+      WHERE ${unused} ORDER BY coalesce(used_at, completed_at) LIMIT ${sweepCountMax}`);
+    const onEach = { subject: 'upload', logger };
+    const forgotten = await forEachAlone(expired, confirmOrForget, onEach);
+    const removed = await forEachAlone(
+      old,
+      ({ id }) => remove(sql.fragment`id = ${id} AND ${unused}`),
+      onEach,
+    );
+    return { done: forgotten.done + removed.done, skipped: forgotten.skipped + removed.skipped };
+  };
+}
+
+/** The look at an object: whether it is what was agreed. */
+function createLook({ pool, storage }: UploadsDeps): Pick<Uploads, 'complete' | 'confirm'> {
   async function complete(id: string, file: ReceivedFile): Promise<void> {
     await pool.query(sql.type(none)`UPDATE upload SET content_type = ${file.contentType},
       size_bytes = ${file.sizeBytes}, sha256 = ${file.sha256}, completed_at = clock_timestamp()
@@ -148,36 +269,5 @@ export function createUploads(deps: { pool: DatabasePool; storage: Storage }): U
       throw error;
     }
   }
-
-  async function confirmOrForget(upload: Upload): Promise<void> {
-    const there = await confirm(upload).catch((error: unknown) => {
-      if (error instanceof GatewayError) return null;
-      throw error;
-    });
-    if (there !== null) return;
-    await pool.query(sql.type(none)`DELETE FROM upload
-      WHERE id = ${upload.id} AND completed_at IS NULL`);
-  }
-
-  return {
-    complete,
-    confirm,
-    async create(upload) {
-      await pool.query(sql.type(none)`INSERT INTO upload
-          (id, organization_id, key_id, storage_key, content_type, size_bytes, filename, purpose, expires_at)
-        VALUES (${upload.id}, ${upload.organizationId}, ${upload.keyId}, ${upload.storageKey},
-          ${upload.contentType}, ${upload.sizeBytes}, ${upload.filename}, ${upload.purpose},
-          to_timestamp(${upload.expiresAtMs / 1000}))`);
-    },
-    find: (id) =>
-      pool.maybeOne(sql.type(uploadRow)`SELECT ${columns} FROM upload WHERE id = ${id}`),
-    async sweep() {
-      const expired = await pool.any(sql.type(uploadRow)`SELECT ${columns} FROM upload
-        WHERE completed_at IS NULL
-          AND expires_at < clock_timestamp() - ${sweepAfterMs} * interval '1 millisecond'
-        ORDER BY expires_at LIMIT 100`);
-      await Promise.all(expired.map(confirmOrForget));
-      return expired.length;
-    },
-  };
+  return { complete, confirm };
 }

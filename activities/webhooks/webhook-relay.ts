@@ -7,6 +7,7 @@ import {
   webhookDeliveryType,
   webhookTaskQueue,
 } from '../../jobs/contract.ts';
+import { forEachAlone, type Isolated } from '../../platform/isolation.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { WebhookName, Webhooks } from './webhooks.ts';
 
@@ -21,8 +22,8 @@ interface RelayDeps {
 export interface WebhookRelay {
   /** Delivers now, whatever became of it before; one that is under way is hurried. */
   redeliver: (name: WebhookName) => Promise<void>;
-  /** Starts what is forsaken; returns how many. */
-  resume: () => Promise<number>;
+  /** Starts what is forsaken. */
+  resume: () => Promise<Isolated>;
 }
 
 const startTimeoutMs = 10_000;
@@ -68,11 +69,8 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
     },
     async resume() {
       const forsaken = await webhooks.forsaken();
-      for (const name of forsaken) {
-        // A sweep is never in a hurry.
-        await resumeOne(name);
-      }
-      return forsaken.length;
+      const named = forsaken.map((name) => ({ ...name, id: name.jobId }));
+      return forEachAlone(named, resumeOne, { subject: 'webhook', logger });
     },
   };
 }

@@ -56,6 +56,9 @@ const usagePage = z.object({
       resetAt: z.iso.datetime().nullable(),
     })
     .meta({ description: 'Studio credits in six hours; a `limit` of null is no limit.' }),
+  storage: z
+    .object({ limit: z.int(), used: z.int(), remaining: z.int() })
+    .meta({ description: 'Bytes of uploaded files; what open upload URLs admit is used.' }),
   usage: z.array(usageRecord),
   hasMore: z.boolean(),
   nextCursor: z.string().nullable(),

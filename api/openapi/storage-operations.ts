@@ -29,7 +29,9 @@ export const storageOperations: readonly Operation[] = [
     summary: 'Get a signed URL to upload a file',
     description:
       'The URL takes one PUT of exactly the size and type that were named, and nothing else. ' +
-      'Images up to 25 MB, audio up to 100 MB, video up to 200 MB.',
+      'Images up to 25 MB, audio up to 100 MB, video up to 200 MB. ' +
+      'An organization may keep so many bytes (`storage` of /usage); a file that no request names for ' +
+      '30 days (configurable) is removed.',
     scope: 'storage:write',
     body: {
       required: false,
@@ -52,6 +54,7 @@ export const storageOperations: readonly Operation[] = [
       'PAYLOAD_TOO_LARGE',
       'UNSUPPORTED_MEDIA_TYPE',
       'ORGANIZATION_SUSPENDED',
+      'STORAGE_QUOTA_EXCEEDED',
     ],
   },
 ];

@@ -1,4 +1,4 @@
-/** GET /healthz (the process lives) and /readyz (it can serve: Postgres, Temporal, workers). */
+/** GET /healthz (the process lives) and /readyz (it can serve; without Temporal, chat only). */
 import type Router from '@koa/router';
 import { checkReadiness, type Readiness } from '../../platform/readiness.ts';
 import type { RequestState } from '../context.ts';
@@ -9,9 +9,9 @@ export function addHealthRoutes(router: Router<RequestState>, readiness: Readine
     ctx.body = { status: 'ok' };
   });
   router.get('/readyz', async (ctx) => {
-    const { ready, checks } = await checkReadiness(readiness);
+    const { ready, ...told } = await checkReadiness(readiness);
     ctx.status = ready ? 200 : 503;
     if (!ready) ctx.set('Retry-After', '2');
-    ctx.body = { status: ready ? 'ready' : 'not ready', checks };
+    ctx.body = told;
   });
 }

@@ -6,7 +6,8 @@ import type { InputCopies } from '../../activities/input-copies.ts';
 import type { Inputs } from '../../activities/inputs.ts';
 import type { InputMeter } from '../../activities/storage/input-meter.ts';
 import type { JobRecord } from '../../activities/job-reads.ts';
-import type { Recordings } from '../../activities/recordings.ts';
+import type { KeptRecording, Recordings } from '../../activities/recordings.ts';
+import type { Uploads } from '../../activities/storage/uploads.ts';
 import type { Webhooks } from '../../activities/webhooks/webhooks.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Outbound } from '../../platform/outbound.ts';
@@ -34,6 +35,7 @@ interface StudioRoutesDeps {
     copies: InputCopies;
     meter: InputMeter;
     recordings: Recordings;
+    uploads: Pick<Uploads, 'discard'>;
     webhooks: Webhooks;
     outbound: Outbound;
   };
@@ -43,35 +45,38 @@ interface StudioRoutesDeps {
 /** A request on its way to becoming a job. */
 type Candidate = Omit<Planned, 'tells' | 'jobId'> & { hold: Hold; webhookUrl: string | null };
 
+/** A job that runs, or did, for this request or for the first with its Idempotency-Key. */
+interface Started {
+  jobId: string;
+  replayed: boolean;
+  news: JobSubscription | null;
+  waitMs: number;
+}
+
+/** Whether a request certainly started nothing: a refusal that names a job may run all the same. */
+function startedNothing(error: unknown): boolean {
+  return error instanceof GatewayError && error.body?.['jobId'] === undefined;
+}
+
 /** Adds the routes of all capabilities. */
 export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutesDeps): void {
   const awaitEnd = awaitedByFew(deps.admission, deps.config.SYNC_WAITERS_MAX);
-
-  function claim(ctx: Context, capability: Capability, body: unknown): ReturnType<Claims['hold']> {
-    const subjectId = newId('job');
-    const idempotencyKey = idempotencyKeyOf(ctx);
-    if (idempotencyKey === null) return Promise.resolve(unkeyedHold(subjectId));
-    const { organizationId } = ctx.state.caller;
-    const { path } = capability;
-    return deps.claims.hold({ organizationId, idempotencyKey, path, body, subjectId });
-  }
+  const start = createStart(deps);
 
   async function handle(ctx: Context, capability: Capability): Promise<void> {
-    const { caller, requestId } = ctx.state;
-    authorize(caller, capability.scope);
-    const { request, recording, webhookUrl } = await readRequest(ctx, capability, deps.services);
-    const draft = capability.plan(request, recording);
-    authorizeModel(caller, draft.model);
-    const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
-    const ready = await deps.services.inputs.prepare(draft, caller.organizationId);
-    const body = webhookUrl === null ? request : { request, webhookUrl };
-    const claimed = await claim(ctx, capability, body);
-    const { subjectId: jobId } = claimed;
-    const replayed = claimed.state === 'done';
-    if (replayed) ctx.set('Idempotent-Replayed', 'true');
-    const candidate = { requestId, caller, capability, request, draft: ready, webhookUrl };
-    const news = replayed ? null : await admit({ ...candidate, hold: claimed });
-    const job = await awaitEnd({ organizationId: caller.organizationId, jobId, news }, waitMs);
+    const kept: Promise<KeptRecording>[] = [];
+    let started: Started | undefined;
+    try {
+      started = await start(ctx, capability, (recording) => kept.push(recording));
+    } catch (error) {
+      if (startedNothing(error)) discardAll(deps.services.uploads, kept);
+      throw error;
+    }
+    const { jobId, replayed, news, waitMs } = started;
+    // The job has what came with the first request.
+    if (replayed) discardAll(deps.services.uploads, kept);
+    const { organizationId } = ctx.state.caller;
+    const job = await awaitEnd({ organizationId, jobId, news }, waitMs);
     if (!job) {
       throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be admitted.', {
         retryAfterSeconds: 2,
@@ -80,6 +85,39 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     // Who did not want to wait gets the ticket, however quick the job was; a repeat may get more.
     if (waitMs === 0 && !replayed) answerTicket(ctx, job, deps.view);
     else await answer(ctx, { capability, job, view: deps.view });
+  }
+
+  for (const capability of capabilities) {
+    bodySchema(capability.request);
+    router.post(capability.path, (ctx) => handle(ctx, capability));
+  }
+}
+
+/** Beside the answer, which need not wait for it; what is missed here goes as a file that is not used. */
+function discardAll(
+  uploads: Pick<Uploads, 'discard'>,
+  kept: readonly Promise<KeptRecording>[],
+): void {
+  for (const keeping of kept) {
+    keeping.then(({ recording }) => uploads.discard(recording.storageKey)).catch(() => {});
+  }
+}
+
+type Start = (
+  ctx: Context,
+  capability: Capability,
+  onKeeping: (recording: Promise<KeptRecording>) => void,
+) => Promise<Started>;
+
+/** The way of a request to its job: read, planned, claimed, admitted. */
+function createStart(deps: StudioRoutesDeps): Start {
+  function claim(ctx: Context, capability: Capability, body: unknown): ReturnType<Claims['hold']> {
+    const subjectId = newId('job');
+    const idempotencyKey = idempotencyKeyOf(ctx);
+    if (idempotencyKey === null) return Promise.resolve(unkeyedHold(subjectId));
+    const { organizationId } = ctx.state.caller;
+    const { path } = capability;
+    return deps.claims.hold({ organizationId, idempotencyKey, path, body, subjectId });
   }
 
   async function admit({ hold, webhookUrl: url, ...wanted }: Candidate): Promise<JobSubscription> {
@@ -105,10 +143,26 @@ export function addStudioRoutes(router: Router<RequestState>, deps: StudioRoutes
     }
   }
 
-  for (const capability of capabilities) {
-    bodySchema(capability.request);
-    router.post(capability.path, (ctx) => handle(ctx, capability));
-  }
+  return async (ctx, capability, onKeeping) => {
+    const { caller, requestId } = ctx.state;
+    authorize(caller, capability.scope);
+    const { request, recording, webhookUrl } = await readRequest(ctx, capability, {
+      ...deps.services,
+      onKeeping,
+    });
+    const draft = capability.plan(request, recording);
+    authorizeModel(caller, draft.model);
+    const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
+    const ready = await deps.services.inputs.prepare(draft, caller.organizationId);
+    const body = webhookUrl === null ? request : { request, webhookUrl };
+    const claimed = await claim(ctx, capability, body);
+    const { subjectId: jobId } = claimed;
+    const replayed = claimed.state === 'done';
+    if (replayed) ctx.set('Idempotent-Replayed', 'true');
+    const candidate = { requestId, caller, capability, request, draft: ready, webhookUrl };
+    const news = replayed ? null : await admit({ ...candidate, hold: claimed });
+    return { jobId, replayed, news, waitMs };
+  };
 }
 
 /** A job's end within the wait, or its state then. Beyond so many waiters nobody is waited for. */

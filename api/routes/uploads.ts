@@ -14,14 +14,8 @@ import {
   type MediaType,
 } from '../../activities/storage/media-types.ts';
 import { untypedExtension, type Storage } from '../../activities/storage/storage.ts';
-import {
-  bytesMaxOf,
-  headBytes,
-  inspectHead,
-  type ReceivedFile,
-  type Upload,
-  type Uploads,
-} from '../../activities/storage/uploads.ts';
+import { bytesMaxOf, headBytes, inspectHead } from '../../activities/storage/upload-inspection.ts';
+import type { ReceivedFile, Upload, Uploads } from '../../activities/storage/uploads.ts';
 import { assert } from '../../domain/assert.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
@@ -78,6 +72,7 @@ export function addUploadUrlRoute(router: Router<RequestState>, deps: UploadUrlD
       storageKey: key,
       contentType: type?.contentType ?? null,
       sizeBytes,
+      bytesMax: sizeBytes ?? maxBytes,
       filename: wanted.filename ?? null,
       purpose: wanted.purpose ?? null,
       expiresAtMs: signed.expiresAtMs,
@@ -154,11 +149,26 @@ async function receive(
   if (upload.completed || (await deps.storage.size(key)) !== null) {
     throw new GatewayError('ALREADY_UPLOADED');
   }
+  return deps.uploads.whileReceiving(upload.id, () =>
+    takeFile(ctx, { ...deps, upload, bytesMax, sizeBytes: terms.sizeBytes }),
+  );
+}
+
+interface Taking extends ReceiverDeps {
+  upload: Upload;
+  bytesMax: number;
+  /** Exactly so many bytes; null when the URL names no size. */
+  sizeBytes: number | null;
+}
+
+async function takeFile(ctx: Context, deps: Taking): Promise<Record<string, unknown>> {
+  const { upload, bytesMax, sizeBytes } = deps;
+  const key = upload.storage_key;
   const path = await deps.storage.spoolPath();
   try {
     const file = await spool(ctx, { path, bytesMax, agreedType: upload.content_type });
-    if (terms.sizeBytes !== null && file.sizeBytes !== terms.sizeBytes) {
-      throw new GatewayError('INVALID_REQUEST', `Send exactly ${terms.sizeBytes} bytes.`);
+    if (sizeBytes !== null && file.sizeBytes !== sizeBytes) {
+      throw new GatewayError('INVALID_REQUEST', `Send exactly ${sizeBytes} bytes.`);
     }
     const stored = await deps.storage.put(key, path);
     if (stored === 'exists') throw new GatewayError('ALREADY_UPLOADED');

@@ -2,6 +2,7 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import type { UsagePage, UsageReads, UsageRecord } from '../../activities/ledger/usage-reads.ts';
+import type { Uploads } from '../../activities/storage/uploads.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import type { RequestState } from '../context.ts';
 import { authorize } from '../middleware/authenticate.ts';
@@ -27,19 +28,27 @@ export const usageQuery = z.strictObject({
 });
 
 /** Adds the route. */
-export function addUsageRoutes(router: Router<RequestState>, reads: UsageReads): void {
+export function addUsageRoutes(
+  router: Router<RequestState>,
+  { reads, uploads }: { reads: UsageReads; uploads: Pick<Uploads, 'quotaOf'> },
+): void {
   router.get('/usage', async (ctx) => {
     authorize(ctx.state.caller, 'usage:read');
     // A bare object: the parsed query has no prototype.
     const { after, ...wanted } = parseWith(usageQuery, { ...ctx.query });
-    const page = await reads.page(ctx.state.caller.organizationId, {
-      limit: wanted.limit,
-      cursor: wanted.cursor,
-      keyId: wanted.keyId,
-      afterMs: after === undefined ? undefined : Date.parse(after),
-    });
+    const { organizationId } = ctx.state.caller;
+    const [page, { limit, used }] = await Promise.all([
+      reads.page(organizationId, {
+        limit: wanted.limit,
+        cursor: wanted.cursor,
+        keyId: wanted.keyId,
+        afterMs: after === undefined ? undefined : Date.parse(after),
+      }),
+      uploads.quotaOf(organizationId),
+    ]);
     ctx.body = {
       ...accountView(page.account),
+      storage: { limit, used, remaining: Math.max(0, limit - used) },
       usage: page.records.map(recordView),
       hasMore: page.nextCursor !== null,
       nextCursor: page.nextCursor,

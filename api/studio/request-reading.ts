@@ -1,5 +1,5 @@
 /** What a Studio request asks for: its body, as JSON or as a form with a file, and its recording. */
-import type { Recordings } from '../../activities/recordings.ts';
+import type { KeptRecording, Recordings } from '../../activities/recordings.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Outbound } from '../../platform/outbound.ts';
@@ -20,6 +20,8 @@ export interface ReadRequest {
 interface ReadingDeps {
   recordings: Recordings;
   outbound: Outbound;
+  /** Takes note of what is kept for the request, as soon as it is on its way. */
+  onKeeping: (recording: Promise<KeptRecording>) => void;
 }
 
 /**
@@ -52,14 +54,17 @@ async function findRecording(
 async function readForm(
   ctx: Context,
   capability: Capability,
-  { recordings, outbound }: ReadingDeps,
+  { recordings, outbound, onKeeping }: ReadingDeps,
 ): Promise<ReadRequest> {
-  const { organizationId } = ctx.state.caller;
   const field = capability.upload?.field ?? '';
   const { texts, file } = await receiveForm(ctx, {
     field,
     bytesMax: capability.upload?.bytesMax ?? 0,
-    keep: (stream) => recordings.keep({ field, stream }, organizationId),
+    keep(stream) {
+      const keeping = recordings.keep({ field, stream }, ctx.state.caller);
+      onKeeping(keeping);
+      return keeping;
+    },
   });
   const { async: later, webhookUrl: given, ...fields } = texts;
   const webhookUrl = parseWebhookUrl(given, outbound);

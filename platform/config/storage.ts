@@ -22,6 +22,10 @@ export const storageVariables = {
   UPLOAD_URL_TTL_MS: count(1000, 600_000).default(600_000),
   /** How long the public URL of an upload reads: seven days at most (the most S3 signs for). */
   UPLOAD_READ_TTL_MS: count(60_000, 604_800_000).default(604_800_000),
+  /** Bytes of its own files that an organization may keep; what its open upload URLs admit counts. */
+  UPLOAD_BYTES_MAX: count(1, 1_000_000_000_000_000).default(50 * 1024 ** 3),
+  /** How long a file is kept that no request names: longer than any job may need it. */
+  UPLOAD_KEPT_MS: count(86_400_000 * 2, 86_400_000 * 3650).default(86_400_000 * 30),
 };
 
 /** What STORAGE_DRIVER=s3 cannot do without. */

@@ -11,6 +11,8 @@ import { startGateway, type TestCaller, type TestGateway } from '../harness/gate
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
 import { openChat, textOf, type WantedChat } from './raw-chat.ts';
 
+/** No grace: what is due is swept. */
+const atOnce = { graceMs: 0, everyMs: 1000 };
 let gateway: TestGateway;
 beforeAll(async () => {
   gateway = await startGateway({
@@ -247,7 +249,7 @@ describe('a long chat', () => {
     expect(running?.state).toBe('reserved');
     expect(running?.checkpoint_micro).toBeGreaterThan(0);
     // Longer than the reservation's time to live: without checkpoints it would be swept now.
-    expect(await gateway.api.services.chatLedger.sweep()).toEqual([]);
+    expect(await gateway.api.services.chatLedger.sweep(atOnce)).toEqual([]);
     expect(await reading).toContain('[DONE]');
     const row = await settledChatOf(gateway, caller);
     expect(row).toMatchObject({ output_tokens: 60, counted_by: 'provider' });
@@ -274,7 +276,8 @@ describe('an API that is killed', () => {
 
     const [lost] = await chatsOf(gateway, started);
     expect(lost?.state).toBe('reserved');
-    const sweep = createChatLedger(gateway.api.services.pool).sweep;
+    const ledger = createChatLedger(gateway.api.services.pool);
+    const sweep = () => ledger.sweep(atOnce);
     // Not before its time.
     expect(await sweep()).toEqual([]);
     await sleep(1200);

@@ -8,6 +8,8 @@ import { creditsFromMicro } from '../../domain/credits.ts';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
 
 const leaseTtlMs = 1500;
+/** No grace: what is due is swept. */
+const atOnce = { graceMs: 0, everyMs: 1000 };
 let gateway: TestGateway;
 let other: string;
 
@@ -201,7 +203,7 @@ describe('leased credits', () => {
 
     const { chatLedger } = gateway.api.services;
     await expect
-      .poll(async () => (await chatLedger.sweep()).length, { timeout: 10_000, interval: 200 })
+      .poll(async () => (await chatLedger.sweep(atOnce)).length, { timeout: 10_000, interval: 200 })
       .toBeGreaterThan(0);
     expect((await sumsOf(caller)).leased).toBe(0);
     const [row] = await gateway.database.query<{ amount: number }>(
@@ -217,6 +219,6 @@ describe('leased credits', () => {
         WHERE organization_id = $1 AND state = 'reserved'`,
       [caller.organizationId],
     );
-    await chatLedger.sweep();
+    await chatLedger.sweep(atOnce);
   });
 });

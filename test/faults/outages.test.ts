@@ -251,7 +251,15 @@ describe('Temporal', () => {
     // A notification of an earlier test may still wait for its turn.
     const jobs = (await acceptedCalls()).map(({ job_id: id }) => `'${id}'`).join(',');
     await stack.kill('temporal');
-    await expect.poll(readiness).toBe(503);
+    const checks = async (): Promise<unknown> => (await fetch(`${stack.url}/readyz`)).json();
+    await expect.poll(checks).toMatchObject({
+      status: 'degraded',
+      checks: { postgres: true, temporal: false, serving: true },
+    });
+    // Who balances the load goes on sending what needs no Temporal.
+    expect(await readiness()).toBe(200);
+    const chat = { model: 'gpt-4o', messages: [{ role: 'user', content: 'hi' }], max_tokens: 20 };
+    expect(await once('/api/v1/chat', chat)).toMatchObject({ status: 200 });
     const notified = async (state: string) =>
       (
         await stack.query(

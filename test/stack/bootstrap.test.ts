@@ -1,7 +1,9 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  copyFileSync,
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -114,6 +116,32 @@ describe('bootstrap', () => {
     writeFileSync(join(directory, 'package-lock.json'), JSON.stringify({ packages: changed }));
     await start(directory, []).ended;
     expect(npmRuns(directory)).toEqual(['ci', 'ci']);
+  });
+
+  it('installs nothing under a process that runs from what is there', async () => {
+    const directory = project();
+    install(directory);
+    // As the pinned Node, or Postgres: a program in node_modules.
+    const program = join(directory, 'node_modules', 'sleep');
+    copyFileSync(execFileSync('which', ['sleep'], { encoding: 'utf8' }).trim(), program);
+    const running = spawn(program, ['60']);
+    onTestFinished(() => void running.kill('SIGKILL'));
+    await once(running, 'spawn');
+    writeFileSync(join(directory, 'x.js'), 'console.log("ran")');
+    // What is installed is enough: it is used.
+    expect(await start(directory, ['x.js']).ended).toMatchObject({ code: 0, output: 'ran\n' });
+    const tool = { version: '1.0.0', integrity: 'sha512-t', dev: true };
+    const changed = { packages: { ...lock.packages, 'node_modules/tool': tool } };
+    writeFileSync(join(directory, 'package-lock.json'), JSON.stringify(changed));
+    expect(await start(directory, ['--without-dev', 'x.js']).ended).toMatchObject({ code: 0 });
+    const refused = await start(directory, ['x.js']).ended;
+    expect(refused.code).toBe(1);
+    expect(refused.output).toContain(String(running.pid));
+    expect(existsSync(join(directory, 'npm-runs'))).toBe(false);
+    running.kill('SIGKILL');
+    await once(running, 'exit');
+    expect(await start(directory, ['x.js']).ended).toMatchObject({ code: 0 });
+    expect(npmRuns(directory)).toEqual(['ci']);
   });
 
   it('falls back to npm install, and fails clearly when that fails too', async () => {

@@ -1,12 +1,13 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { freePort } from '../../stack/free-port.ts';
 import { commandLine, isAlive } from '../../stack/process-identity.ts';
-import { findTemporalCli, temporalCliVersion } from '../../stack/temporal-cli.ts';
+import { executableSha256, findTemporalCli, temporalCliVersion } from '../../stack/temporal-cli.ts';
 import { probeTemporal, startTemporal } from '../../stack/temporal.ts';
 
 function scratch(): string {
@@ -53,13 +54,53 @@ describe('findTemporalCli', () => {
     }
   });
 
+  const sha256 = createHash('sha256').update('binary').digest('hex');
+
+  it('has a checksum for every platform that it is installed on, and the right one for this', async () => {
+    expect(Object.keys(executableSha256).toSorted()).toEqual([
+      'darwin-arm64',
+      'darwin-x64',
+      'linux-arm64',
+      'linux-x64',
+    ]);
+    const pins = Object.values(executableSha256);
+    for (const pin of pins) expect(pin).toMatch(/^[0-9a-f]{64}$/);
+    expect(new Set(pins).size).toBe(pins.length);
+    const installed = await findTemporalCli({ path: process.env['PATH'] ?? '' });
+    if (installed === 'temporal') return; // The operator's own.
+    const found = createHash('sha256').update(readFileSync(installed)).digest('hex');
+    expect(found).toBe(executableSha256[`${process.platform}-${process.arch}`]);
+  }, 240_000);
+
+  it('runs nothing with another checksum, and keeps none of it', async () => {
+    const cacheDir = scratch();
+    const options = { cacheDir, path: pathWith(null), downloadOrigin: await downloadSite('other') };
+    await expect(findTemporalCli({ ...options, sha256 })).rejects.toThrow(
+      new RegExp(`127.0.0.1:\\d+: the SHA-256 is [0-9a-f]{64}, not ${sha256}`),
+    );
+    await expect(findTemporalCli(options)).rejects.toThrow('the SHA-256 is');
+    const target = join(cacheDir, temporalCliVersion, 'temporal');
+    expect(existsSync(target)).toBe(false);
+    // Nor what was put into the cache.
+    writeFileSync(target, 'planted');
+    await expect(findTemporalCli({ ...options, sha256 })).rejects.toThrow('the SHA-256 is');
+    const good = { ...options, sha256, downloadOrigin: await downloadSite('binary') };
+    expect(readFileSync(await findTemporalCli(good), 'utf8')).toBe('binary');
+  });
+
+  it('installs nothing where there is no checksum to compare with', async () => {
+    const options = { cacheDir: scratch(), path: pathWith(null), sha256: null };
+    const downloadOrigin = await downloadSite('binary');
+    await expect(findTemporalCli({ ...options, downloadOrigin })).rejects.toThrow('no checksum');
+  });
+
   it('prefers the cache to an older one on the PATH', async () => {
     const cacheDir = scratch();
-    const options = { cacheDir, downloadOrigin: await downloadSite('binary') };
+    const options = { cacheDir, downloadOrigin: await downloadSite('binary'), sha256 };
     const installed = await findTemporalCli({ ...options, path: pathWith(null) });
     expect(installed).toBe(join(cacheDir, temporalCliVersion, 'temporal'));
     expect(readFileSync(installed, 'utf8')).toBe('binary');
-    const again = { cacheDir, downloadOrigin: nowhere, path: pathWith('1.8.2') };
+    const again = { cacheDir, downloadOrigin: nowhere, path: pathWith('1.8.2'), sha256 };
     expect(await findTemporalCli(again)).toBe(installed);
   });
 

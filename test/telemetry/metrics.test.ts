@@ -59,15 +59,18 @@ describe('probes', () => {
 });
 
 describe('an API whose queues nobody polls', () => {
-  it('is alive, but not ready', async () => {
+  it('is ready for chat, and says what is missing', async () => {
     const alone = await gateway.spawn('api', {
       API_WORKER: 'false',
       API_PORT: '0',
       TASK_QUEUE_PREFIX: 'nobody-polls-',
     });
     expect(await probe(alone.port, '/readyz')).toMatchObject({
-      status: 503,
-      body: { checks: { postgres: true, temporal: true, workers: true, pollers: false } },
+      status: 200,
+      body: {
+        status: 'degraded',
+        checks: { postgres: true, temporal: true, workers: true, pollers: false },
+      },
     });
     expect((await probe(alone.port, '/healthz')).status).toBe(200);
     expect(alone.metricsPort).toBe(0);

@@ -5,16 +5,22 @@
 import { createHash, createPublicKey, verify, type KeyObject } from 'node:crypto';
 import { request, type Dispatcher } from 'undici';
 import { z } from 'zod';
+import { GatewayError } from '../../../domain/errors.ts';
 import { NotificationRefused, type Notification, type RawNotification } from '../provider.ts';
 
 interface VerifierOptions {
   jwksUrl: string;
   agent: Dispatcher;
+  /** How long fetched keys are believed; fal says a day at most. */
+  keysAgeMaxMs?: number;
+  /** A fetch of the keys has failed after this. */
+  fetchTimeoutMs?: number;
 }
 
-const keysAgeMaxMs = 24 * 3_600_000;
 /** A forged signature must not make us ask for the keys each time. */
 const refetchIntervalMs = 60_000;
+/** The same, while they cannot be had. */
+const retryIntervalMs = 2000;
 const timestampSkewMaxSeconds = 300;
 
 const jwks = z.object({
@@ -23,34 +29,57 @@ const jwks = z.object({
 const notificationBody = z.object({ request_id: z.string().min(1) });
 const signatureForm = /^[0-9a-f]{128}$/i;
 
+/** Tells whether one of fal's keys of now made a signature. */
+type Holds = (message: Buffer, signature: Buffer) => Promise<boolean>;
+
+/** fal's keys: those that were fetched last, however often it failed since, and no longer than their time. */
+function createKeys(options: VerifierOptions): Holds {
+  const { keysAgeMaxMs = 24 * 3_600_000, fetchTimeoutMs = 5000 } = options;
+  let keys: KeyObject[] = [];
+  let fetchedAtMs = Number.NEGATIVE_INFINITY;
+  let askAgainAtMs = Number.NEGATIVE_INFINITY;
+  let failed = false;
+  let refreshing: Promise<void> | null = null;
+
+  async function refresh(): Promise<void> {
+    const askedAtMs = performance.now();
+    try {
+      const answer = await request(options.jwksUrl, {
+        dispatcher: options.agent,
+        signal: AbortSignal.timeout(fetchTimeoutMs),
+      });
+      const parsed = jwks.parse(await answer.body.json());
+      keys = parsed.keys.map((key) => createPublicKey({ key, format: 'jwk' }));
+      fetchedAtMs = askedAtMs;
+      failed = false;
+    } catch {
+      failed = true;
+    }
+    askAgainAtMs = performance.now() + (failed ? retryIntervalMs : refetchIntervalMs);
+    refreshing = null;
+  }
+
+  const fresh = (): boolean => performance.now() - fetchedAtMs < keysAgeMaxMs;
+  return async (message, signature) => {
+    const matches = (): boolean =>
+      fresh() && keys.some((key) => verify(null, message, key, signature));
+    if (matches()) return true;
+    const due = performance.now() >= askAgainAtMs || !(fresh() || failed);
+    // Those that come while the keys are on their way wait for the same answer.
+    if (due) refreshing ??= refresh();
+    await refreshing;
+    if (matches()) return true;
+    // It may be genuine, by a key that we could not learn: fal sends it again.
+    if (failed) throw new GatewayError('SERVICE_UNAVAILABLE', undefined, { retryAfterSeconds: 5 });
+    return false;
+  };
+}
+
 /** Makes the check of a notification; see `ProviderQueue.verify`. */
 export function createFalVerifier(
   options: VerifierOptions,
 ): (raw: RawNotification) => Promise<Notification> {
-  let keys: KeyObject[] = [];
-  let fetchedAtMs = Number.NEGATIVE_INFINITY;
-  let refreshing: Promise<void> | null = null;
-
-  async function refreshKeys(): Promise<void> {
-    fetchedAtMs = Date.now();
-    const answer = await request(options.jwksUrl, { dispatcher: options.agent });
-    const parsed = jwks.parse(await answer.body.json());
-    keys = parsed.keys.map((key) => createPublicKey({ key, format: 'jwk' }));
-  }
-
-  async function holds(message: Buffer, signature: Buffer): Promise<boolean> {
-    const matches = (): boolean => keys.some((key) => verify(null, message, key, signature));
-    if (Date.now() - fetchedAtMs < keysAgeMaxMs && matches()) return true;
-    if (refreshing === null) {
-      if (Date.now() - fetchedAtMs < refetchIntervalMs) return false;
-      refreshing = refreshKeys().finally(() => {
-        refreshing = null;
-      });
-    }
-    // Those that come while the keys are on their way wait for the same answer.
-    await refreshing;
-    return matches();
-  }
+  const holds = createKeys(options);
 
   return async (raw) => {
     const requestId = raw.headers['x-fal-webhook-request-id'] ?? '';

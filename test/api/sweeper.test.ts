@@ -1,0 +1,142 @@
+/** The sweeper does what it can: one row, or one step, that fails keeps no other from being done. */
+import type { Client } from '@temporalio/client';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Services } from '../../activities/services.ts';
+import { newId } from '../../domain/ids.ts';
+import { createSweeper } from '../../worker/sweeper.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ worker: false, env: { RESERVATION_TTL_MS: '1000' } });
+});
+afterAll(async () => {
+  await gateway.expectSettled();
+  await gateway.close();
+});
+
+/** For workflows of such ids Temporal cannot be asked. */
+const unaskableForm = 'job_unaskable_';
+const broken = () => Promise.reject(new Error('broken on purpose'));
+
+/** A sweeper over the services of the gateway, of which some may be broken. */
+function sweeperWith(changed: Partial<Services> = {}, redeliver = () => Promise.resolve(0)) {
+  const { services, client: reached } = gateway.api;
+  const client = Object.create(reached) as Client;
+  const workflow = Object.create(reached.workflow) as Client['workflow'];
+  workflow.getHandle = (id, ...rest) => {
+    if (id.startsWith(unaskableForm)) throw new Error('refused on purpose');
+    return reached.workflow.getHandle(id, ...rest);
+  };
+  Object.defineProperty(client, 'workflow', { value: workflow });
+  return createSweeper({
+    config: gateway.config,
+    services: { ...services, ...changed },
+    client,
+    relay: { deliver: () => Promise.resolve(), redeliver },
+    prepareServer: () => Promise.resolve(),
+    webhookRelay: {
+      redeliver: () => Promise.resolve(),
+      resume: () => Promise.resolve({ done: 0, skipped: 0 }),
+    },
+  });
+}
+
+/** An open Studio reservation whose time has come, and that has no workflow. */
+async function reserve(id: string): Promise<void> {
+  await gateway.api.services.ledger.reserve({
+    organizationId: gateway.caller.organizationId,
+    id,
+    kind: 'studio',
+    amountMicro: 1,
+    ttlMs: 0,
+  });
+}
+const release = (id: string) =>
+  gateway.api.services.ledger.settle({
+    organizationId: gateway.caller.organizationId,
+    id,
+    to: 'released',
+    amountMicro: 0,
+    reason: 'test',
+  });
+const stateOf = async (id: string) => {
+  const [row] = await gateway.database.query<{ state: string }>(
+    'SELECT state FROM reservation WHERE id = $1',
+    [id],
+  );
+  return row?.state;
+};
+
+const unaskable = () => `${unaskableForm}${newId('job')}`;
+
+describe('a pass of the sweeper', () => {
+  it('releases what it can where others cannot be decided, and counts those', async () => {
+    const bad = [unaskable(), unaskable()];
+    const good = newId('job');
+    for (const id of [...bad, good]) await reserve(id);
+    const sweeper = sweeperWith();
+    const first = await sweeper.sweep();
+    expect(first).toMatchObject({ skipped: 2, missing: 1, failed: 0 });
+    await expect
+      .poll(() => sweeper.sweep().then(() => stateOf(good)), { interval: 300 })
+      .toBe('released');
+    for (const id of bad) {
+      expect(await stateOf(id)).toBe('reserved');
+      await release(id);
+    }
+  });
+
+  it('looks after those behind a hundred that cannot be decided', async () => {
+    const bad = Array.from({ length: 120 }, unaskable);
+    await Promise.all(bad.map(reserve));
+    const good = newId('job');
+    await reserve(good);
+    const sweeper = sweeperWith();
+    await expect
+      .poll(() => sweeper.sweep().then(() => stateOf(good)), { interval: 1, timeout: 45_000 })
+      .toBe('released');
+    await Promise.all(bad.map(release));
+  });
+
+  it.each<[string, () => Partial<Services>]>([
+    ['chats', () => ({ chatLedger: { ...gateway.api.services.chatLedger, sweep: broken } })],
+    ['uploads', () => ({ uploads: { ...gateway.api.services.uploads, sweep: broken } })],
+  ])('does the rest where the %s cannot be looked after', async (_name, changed) => {
+    const good = newId('job');
+    await reserve(good);
+    const sweeper = sweeperWith(changed(), broken);
+    await expect
+      .poll(() => sweeper.sweep().then(() => stateOf(good)), { interval: 300 })
+      .toBe('released');
+    // The broken step, and the notifications.
+    expect(await sweeper.sweep()).toMatchObject({ failed: 2 });
+  });
+
+  it('removes the uploads that it can where one cannot be removed', async () => {
+    const { uploads } = gateway.api.services;
+    const made = [newId('upload'), newId('upload')];
+    const { organizationId, keyId } = gateway.caller;
+    for (const id of made) {
+      await uploads.create({
+        id,
+        organizationId,
+        keyId,
+        storageKey: `${organizationId}/${id}.png`,
+        contentType: 'image/png',
+        sizeBytes: 10,
+        bytesMax: 10,
+        filename: null,
+        purpose: null,
+        expiresAtMs: Date.now() - 7_200_000,
+      });
+    }
+    // A key that the storage does not take.
+    const [bad, good] = made;
+    await gateway.database.query(`UPDATE upload SET storage_key = 'nonsense' WHERE id = $1`, [bad]);
+    expect(await uploads.sweep()).toEqual({ done: 1, skipped: 1 });
+    const left = await gateway.database.query<{ id: string }>('SELECT id FROM upload');
+    expect(left).toEqual([{ id: bad }]);
+    expect(await uploads.find(good ?? '')).toBeNull();
+  });
+});

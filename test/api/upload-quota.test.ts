@@ -1,0 +1,227 @@
+/**
+ * What an organization may keep of its own in the storage: so many bytes, however many ask at once; one
+ * sender per URL; nothing that was never used for ever; nothing of requests that were refused.
+ */
+import { randomBytes } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
+import { request as httpRequest, type ClientRequest } from 'node:http';
+import { join } from 'node:path';
+import sharp from 'sharp';
+import { createMp3Encoder } from 'wasm-media-encoders';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+
+const limit = 1_000_000;
+let gateway: TestGateway;
+let caller: TestCaller;
+let speech: Uint8Array<ArrayBuffer>;
+beforeAll(async () => {
+  gateway = await startGateway({ latencyMs: 20, env: { UPLOAD_BYTES_MAX: String(limit) } });
+  speech = await mp3(8);
+});
+beforeEach(async () => {
+  caller = await gateway.newCaller({ credits: 100 });
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+interface UploadUrl {
+  fileId: string;
+  uploadUrl: string;
+  headers: Record<string, string>;
+  error: string;
+}
+interface Quota {
+  storage: { limit: number; used: number; remaining: number };
+}
+
+const uploadUrl = (body: object, { key } = caller) =>
+  gateway.call<UploadUrl>('/api/v1/storage/upload-url', { method: 'POST', body, key });
+const quota = async ({ key } = caller) =>
+  (await gateway.call<Quota>('/api/v1/usage', { key })).body.storage;
+const sweep = () => gateway.api.services.uploads.sweep();
+const put = (signed: UploadUrl, body: Buffer<ArrayBuffer>) =>
+  fetch(signed.uploadUrl, { method: 'PUT', headers: signed.headers, body });
+
+/** Everything that is in the storage of the organization. */
+async function stored({ organizationId } = caller): Promise<string[]> {
+  const directory = join(gateway.config.STORAGE_DIR, 'objects', organizationId);
+  return readdir(directory, { recursive: true }).catch(() => []);
+}
+
+describe('the bytes of an organization', () => {
+  it('are bounded, however many ask at once, and shown', async () => {
+    expect(await quota()).toEqual({ limit, used: 0, remaining: limit });
+    const asked = await Promise.all(
+      Array.from({ length: 30 }, () => uploadUrl({ filename: 'a.png', size: 100_000 })),
+    );
+    expect(asked.filter(({ status }) => status === 200)).toHaveLength(10);
+    const refused = asked.filter(({ status }) => status !== 200);
+    for (const { status, body } of refused) {
+      expect({ status, error: body.error }).toEqual({
+        status: 403,
+        error: 'STORAGE_QUOTA_EXCEEDED',
+      });
+    }
+    expect(await quota()).toEqual({ limit, used: limit, remaining: 0 });
+    const other = await gateway.newCaller({ credits: 0 });
+    expect(await uploadUrl({ size: 10, filename: 'a.png' }, other)).toMatchObject({ status: 200 });
+    // A URL without a size admits the most of its type.
+    expect(await uploadUrl({ filename: 'a.png' }, other)).toMatchObject({ status: 403 });
+  });
+
+  it('are those that came once the file is there, and none when it never came', async () => {
+    const picture = await sharp(randomBytes(64 * 64 * 3), {
+      raw: { width: 64, height: 64, channels: 3 },
+    })
+      .png()
+      .toBuffer();
+    const file = (await uploadUrl({ filename: 'a.png', size: picture.length })).body;
+    const never = (await uploadUrl({ filename: 'a.png', size: 500_000 })).body;
+    expect((await put(file, Buffer.from(picture))).status).toBe(200);
+    expect((await quota()).used).toBe(picture.length + 500_000);
+    await gateway.database.query(
+      `UPDATE upload SET expires_at = now() - interval '2 hours' WHERE id = $1`,
+      [never.fileId],
+    );
+    await sweep();
+    expect((await quota()).used).toBe(picture.length);
+  });
+
+  it('are given back by a file that no request named for long, and kept by one that was', async () => {
+    const picture = await sharp({
+      create: { width: 64, height: 64, channels: 3, background: 'red' },
+    })
+      .png()
+      .toBuffer();
+    const bring = async () => {
+      const signed = (await uploadUrl({ filename: 'a.png', size: picture.length })).body;
+      expect((await put(signed, Buffer.from(picture))).status).toBe(200);
+      return signed.fileId;
+    };
+    const [unused, used] = [await bring(), await bring()];
+    await gateway.database.query(
+      `UPDATE upload SET completed_at = now() - interval '31 days' WHERE organization_id = $1`,
+      [caller.organizationId],
+    );
+    const edit = (imageUrl: string) =>
+      gateway.call('/api/v1/studio/image/remove-background', {
+        body: { imageUrl },
+        key: caller.key,
+      });
+    expect(await edit(used)).toMatchObject({ status: 200 });
+    await sweep();
+    expect((await stored()).filter((name) => name.startsWith('file_'))).toEqual([`${used}.png`]);
+    expect((await quota()).used).toBe(picture.length);
+    expect(await edit(unused)).toMatchObject({ status: 400, body: { error: 'INVALID_INPUT_URL' } });
+    expect(await edit(used)).toMatchObject({ status: 200 });
+  });
+});
+
+describe('an upload URL', () => {
+  /** A PUT that sends a byte and waits. */
+  async function begin(signed: UploadUrl, size: number): Promise<ClientRequest> {
+    const request = httpRequest(signed.uploadUrl, {
+      method: 'PUT',
+      agent: false,
+      headers: { ...signed.headers, 'content-length': size },
+    });
+    request.on('error', () => {});
+    request.write(Buffer.from([0x89]));
+    const receiving = () =>
+      gateway.database.query(
+        'SELECT FROM upload WHERE id = $1 AND receiving_until > clock_timestamp()',
+        [signed.fileId],
+      );
+    await expect.poll(receiving).toHaveLength(1);
+    return request;
+  }
+
+  it('takes one sender at a time', async () => {
+    const picture = await sharp({
+      create: { width: 64, height: 64, channels: 3, background: 'blue' },
+    })
+      .png()
+      .toBuffer();
+    const signed = (await uploadUrl({ filename: 'a.png', size: picture.length })).body;
+    const first = await begin(signed, picture.length);
+    const second = await put(signed, Buffer.from(picture));
+    expect({ status: second.status, body: await second.json() }).toMatchObject({
+      status: 409,
+      body: { error: 'UPLOAD_IN_PROGRESS' },
+    });
+    expect(second.headers.get('retry-after')).toBe('5');
+    // The next one need not wait for the time of one that broke off.
+    first.destroy();
+    await expect
+      .poll(async () => (await put(signed, Buffer.from(picture))).status, { timeout: 15_000 })
+      .toBe(200);
+  });
+});
+
+describe('a recording that comes with its request', () => {
+  interface Transcription {
+    error: string;
+    data: { jobId: string };
+  }
+  async function transcribe(fields: Record<string, string> = {}, headers = {}, { key } = caller) {
+    const form = new FormData();
+    for (const [field, value] of Object.entries(fields)) form.append(field, value);
+    form.append('file', new Blob([speech]), 'talk.mp3');
+    const answer = await fetch(`${gateway.url}/api/v1/studio/audio/transcribe`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, ...headers },
+      body: form,
+    });
+    return { status: answer.status, body: (await answer.json()) as Transcription };
+  }
+  const files = async (of = caller) =>
+    (await stored(of)).filter((name) => name.startsWith('file_'));
+
+  it('counts, and stays for its job', async () => {
+    expect(await transcribe()).toMatchObject({ status: 200 });
+    expect(await files()).toHaveLength(1);
+    expect((await quota()).used).toBe(speech.length);
+  });
+
+  it('is removed when the request is refused, whatever refuses it', async () => {
+    const poor = await gateway.newCaller({ credits: 0 });
+    expect(await transcribe({}, {}, poor)).toMatchObject({ status: 402 });
+    await expect.poll(() => files(poor)).toEqual([]);
+    expect((await quota(poor)).used).toBe(0);
+    expect(await transcribe({ language: 'not a language' })).toMatchObject({ status: 400 });
+    expect(await transcribe({ fileId: 'file_1' })).toMatchObject({ status: 400 });
+    expect(await transcribe({}, { 'idempotency-key': 'x'.repeat(300) })).toMatchObject({
+      status: 400,
+    });
+    await expect.poll(() => files()).toEqual([]);
+    expect((await quota()).used).toBe(0);
+  });
+
+  it('is kept once for all repeats of its request', async () => {
+    const headers = { 'idempotency-key': 'the-same' };
+    const first = await transcribe({ async: 'true' }, headers);
+    const again = await transcribe({ async: 'true' }, headers);
+    expect(again.body.data.jobId).toBe(first.body.data.jobId);
+    await gateway.untilDone(first.body.data.jobId, caller.key);
+    await expect.poll(() => files()).toHaveLength(1);
+    expect((await quota()).used).toBe(speech.length);
+  });
+
+  it('is refused where the organization keeps what it may', async () => {
+    await uploadUrl({ filename: 'a.png', size: limit });
+    expect(await transcribe()).toMatchObject({
+      status: 403,
+      body: { error: 'STORAGE_QUOTA_EXCEEDED' },
+    });
+    expect(await files()).toEqual([]);
+  });
+});
+
+async function mp3(seconds: number): Promise<Uint8Array<ArrayBuffer>> {
+  const encoder = await createMp3Encoder();
+  encoder.configure({ sampleRate: 16_000, channels: 1, bitrate: 32 });
+  const samples = new Float32Array(16_000 * seconds).map((_, index) => Math.sin(index / 10) / 4);
+  const parts = [encoder.encode([samples]).slice(), encoder.finalize().slice()];
+  return new Uint8Array(Buffer.concat(parts));
+}

@@ -1,0 +1,207 @@
+/**
+ * Postgres is away for longer than chats and leases live without it. When it is back, the sweeper may be
+ * there before the process that the chats ran in: nothing of a living process may be lost to it.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import {
+  createChatLedger,
+  type ChatLedger,
+  type ChatReserve,
+  type ChatSettle,
+} from '../../activities/chat/chat-ledger.ts';
+import { createChatLeases } from '../../activities/chat/chat-leases.ts';
+import { createRunningChats, type RunningChat } from '../../activities/chat/running-chats.ts';
+import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
+import { createKey, createOrganization } from '../../api/identity/accounts.ts';
+import { newId } from '../../domain/ids.ts';
+import { openDatabase, type DatabasePool } from '../../platform/database.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
+
+const logger = createLogger('test', 'silent');
+const ttlMs = 1000;
+const terms = { graceMs: 1500, everyMs: 300 };
+let database: TestDatabase;
+let pool: DatabasePool;
+let ledger: Ledger;
+let chatLedger: ChatLedger;
+/** The ledger as a process sees it whose Postgres is away now and then. */
+let reached: ChatLedger;
+let away: boolean;
+let organizationId: string;
+let keyId: string;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = await openDatabase({ url: database.url, poolMax: 4, logger });
+  ledger = createLedger(pool);
+  chatLedger = createChatLedger(pool);
+  const through =
+    <Asked extends unknown[], Answer>(ask: (...asked: Asked) => Promise<Answer>) =>
+    (...asked: Asked): Promise<Answer> =>
+      away ? Promise.reject(new Error('Postgres is away')) : ask(...asked);
+  reached = {
+    reserve: through(chatLedger.reserve),
+    settle: through(chatLedger.settle),
+    raise: through(chatLedger.raise),
+    abandon: through(chatLedger.abandon),
+    lease: through(chatLedger.lease),
+    checkpoint: through(chatLedger.checkpoint),
+    sweep: through(chatLedger.sweep),
+  };
+});
+beforeEach(async () => {
+  away = false;
+  const made = await createOrganization(pool, { name: 'chat', windowLimitMicro: null });
+  ({ organizationId } = made);
+  ({ keyId } = await createKey(pool, 'a pepper that is only used in this test', {
+    ...made,
+    name: 'test',
+  }));
+  const grant = { id: 'g', amountMicro: 10_000_000, actor: 'test', reason: 'test' };
+  await ledger.grant({ organizationId, ...grant });
+});
+afterEach(async () => {
+  expect(await ledger.audit()).toEqual([]);
+  expect(await database.query('SELECT * FROM chat_lease_audit')).toEqual([]);
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+const priceMicro = 100;
+const newReserve = (): ChatReserve => ({
+  organizationId,
+  id: newId('chat'),
+  amountMinMicro: priceMicro,
+  amountMaxMicro: priceMicro,
+  ttlMs,
+  chat: { keyId, model: 'm', provider: 'p', streamed: false, requestId: 'r' },
+});
+const chatOf = ({ id }: ChatReserve): RunningChat => ({
+  id,
+  startedAtMs: performance.now(),
+  progress: () => ({ id, inputTokens: 1, outputTokens: 1, amountMicro: 1 }),
+});
+const endOf = ({ id }: ChatReserve): ChatSettle => ({
+  organizationId,
+  id,
+  to: 'charged',
+  amountMicro: priceMicro,
+  reason: 'done',
+  inputTokens: 1,
+  outputTokens: 1,
+  countedBy: 'provider',
+});
+const sweep = () => chatLedger.sweep(terms);
+const posted = async () => (await ledger.balance(organizationId))?.posted ?? 0;
+const openLeases = () =>
+  database.query<{ id: string }>(
+    `SELECT id FROM reservation WHERE organization_id = $1 AND state = 'reserved'`,
+    [organizationId],
+  );
+
+/** Leases of a process of its own, with a budget of the organization. */
+async function withLease() {
+  const leases = createChatLeases({ ledger: reached, logger, ttlMs, checkpointMs: 100 });
+  let taken = 0;
+  /** A chat that begins and ends now; false where no lease pays it. */
+  const chat = (): boolean => {
+    const reserve = newReserve();
+    const purse = leases.take(reserve);
+    if (!purse) return false;
+    const running = chatOf(reserve);
+    purse.add(running);
+    purse.settle(running, endOf(reserve));
+    taken += 1;
+    return true;
+  };
+  await expect.poll(chat, { interval: 5, timeout: 5000 }).toBe(true);
+  return { leases, chat, spentMicro: () => taken * priceMicro };
+}
+
+describe('a lease', () => {
+  it('of a living process outlasts an outage longer than its time, whoever is back first', async () => {
+    const { leases, chat, spentMicro } = await withLease();
+    away = true;
+    for (let count = 0; count < 5; count += 1) expect(chat()).toBe(true);
+    await sleep(ttlMs + 500);
+    // The sweeper is there first.
+    expect(await sweep()).toEqual([]);
+    away = false;
+    await expect.poll(posted).toBe(10_000_000 - spentMicro());
+    await sweep();
+    await leases.close();
+    expect(await openLeases()).toEqual([]);
+    expect(await posted()).toBe(10_000_000 - spentMicro());
+  });
+
+  it('outlasts an outage that begins again while it is missed', async () => {
+    const { leases, chat, spentMicro } = await withLease();
+    away = true;
+    expect(chat()).toBe(true);
+    await sleep(ttlMs + 300);
+    expect(await sweep()).toEqual([]);
+    // Nobody reaches Postgres, the sweeper neither, until the grace is long over.
+    await sleep(terms.graceMs + terms.everyMs * 3 + 300);
+    expect(await sweep()).toEqual([]);
+    away = false;
+    await expect.poll(posted).toBe(10_000_000 - spentMicro());
+    await leases.close();
+  });
+
+  it('of a process that is gone is ended when it was missed for the grace', async () => {
+    const { chat } = await withLease();
+    expect(chat()).toBe(true);
+    await expect.poll(async () => (await openLeases()).length).toBe(1);
+    away = true;
+    await sleep(ttlMs + 300);
+    const missedAtMs = performance.now();
+    await expect.poll(async () => (await sweep()).length, { interval: 100, timeout: 8000 }).toBe(1);
+    expect(performance.now() - missedAtMs).toBeGreaterThan(terms.graceMs - 100);
+    expect(await openLeases()).toEqual([]);
+  });
+});
+
+describe('a chat with a reservation of its own', () => {
+  it('that ended during an outage is charged in full when Postgres is back', async () => {
+    const running = createRunningChats({
+      ledger: reached,
+      logger,
+      checkpointMs: 100,
+      reservationTtlMs: ttlMs,
+    });
+    const reserve = newReserve();
+    await reached.reserve(reserve);
+    const chat = chatOf(reserve);
+    running.add(chat);
+    away = true;
+    running.settle(chat, endOf(reserve));
+    // Longer than any number of tries that somebody may have thought enough.
+    await sleep(21_000);
+    expect(await sweep()).toEqual([]);
+    away = false;
+    await expect.poll(openLeases, { timeout: 8000 }).toEqual([]);
+    expect(await posted()).toBe(10_000_000 - priceMicro);
+  });
+
+  it('does not keep a process from ending that cannot settle it', async () => {
+    const running = createRunningChats({
+      ledger: reached,
+      logger,
+      checkpointMs: 100,
+      reservationTtlMs: ttlMs,
+    });
+    const reserve = newReserve();
+    await reached.reserve(reserve);
+    const chat = chatOf(reserve);
+    running.add(chat);
+    away = true;
+    running.settle(chat, endOf(reserve));
+    await running.drained();
+    const twice = { ...terms, graceMs: 0 };
+    expect(await chatLedger.sweep(twice)).toHaveLength(1);
+  });
+});

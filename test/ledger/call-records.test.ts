@@ -1,0 +1,102 @@
+/** Records of provider calls: what a provider took is never sent again, whoever writes what late. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createCallRecords, type CallRecords } from '../../activities/ledger/call-records.ts';
+import { createLedger } from '../../activities/ledger/ledger.ts';
+import type { CallOutputs } from '../../jobs/job-plan.ts';
+import { createKey, createOrganization } from '../../api/identity/accounts.ts';
+import { newId } from '../../domain/ids.ts';
+import { openDatabase, type DatabasePool } from '../../platform/database.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
+
+let database: TestDatabase;
+let pool: DatabasePool;
+let records: CallRecords;
+let organizationId: string;
+let keyId: string;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = await openDatabase({
+    url: database.url,
+    poolMax: 4,
+    logger: createLogger('test', 'silent'),
+  });
+  records = createCallRecords(pool);
+  const made = await createOrganization(pool, { name: 'calls', windowLimitMicro: null });
+  ({ organizationId } = made);
+  const pepper = 'a pepper that is only used in this very test';
+  ({ keyId } = await createKey(pool, pepper, { ...made, name: 'test' }));
+  const grant = { id: 'g', amountMicro: 1000, actor: 'test', reason: 'test' };
+  await createLedger(pool).grant({ organizationId, ...grant });
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+const operation = { id: 'op-1', endpoint: 'fal-ai/x' } as never;
+const outputs: CallOutputs = { callIndex: 0, artifacts: [], data: null, delivered: 1, error: null };
+const route = { routeIndex: 0, provider: 'fal', endpoint: 'fal-ai/x' };
+
+async function begun() {
+  const jobId = newId('job');
+  await createLedger(pool).reserve({
+    organizationId,
+    id: jobId,
+    kind: 'studio',
+    amountMicro: 1,
+    ttlMs: 60_000,
+    job: {
+      keyId,
+      type: 'imageGenerate',
+      model: null,
+      provider: 'fal',
+      requestId: 'req',
+      deadlineAt: new Date(Date.now() + 60_000).toISOString(),
+      request: {},
+    },
+  });
+  const call = { jobId, callIndex: 0 };
+  expect(await records.begin({ ...call, ...route })).toEqual({ verdict: 'send' });
+  return call;
+}
+
+describe('a call', () => {
+  it('that was refused may be sent again', async () => {
+    const call = await begun();
+    await records.refused(call);
+    expect(await records.begin({ ...call, ...route })).toEqual({ verdict: 'send' });
+  });
+
+  it('that a provider took is not refused by an attempt that is late', async () => {
+    const call = await begun();
+    await records.accepted({ ...call, operation });
+    await records.refused(call);
+    const again = await records.begin({ ...call, ...route });
+    expect(again).toMatchObject({ verdict: 'accepted', operation });
+  });
+
+  it('that has its outputs is neither refused nor only taken any more', async () => {
+    const call = await begun();
+    await records.accepted({ ...call, operation });
+    await records.answered({ ...call, outputs });
+    await records.refused(call);
+    await records.accepted({ ...call, operation });
+    await records.progressed({ ...call, progress: { percent: 10 } });
+    const again = await records.begin({ ...call, ...route });
+    expect(again).toMatchObject({ verdict: 'answered', outputs });
+  });
+
+  it('is not refused where both words come in one batch', async () => {
+    const call = await begun();
+    await Promise.all([records.accepted({ ...call, operation }), records.refused(call)]);
+    expect(await records.begin({ ...call, ...route })).toMatchObject({ verdict: 'accepted' });
+  });
+
+  it('that was refused is taken when the provider says so after all', async () => {
+    const call = await begun();
+    await records.refused(call);
+    await records.accepted({ ...call, operation });
+    expect(await records.begin({ ...call, ...route })).toMatchObject({ verdict: 'accepted' });
+  });
+});

@@ -1,0 +1,172 @@
+/**
+ * Every move of money is decided under the lock of its account: another transaction holds the account, spends
+ * what is there, and ends. Who was asked meanwhile must have waited, and must decide by what is there then.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createChatLedger, type ChatLedger } from '../../activities/chat/chat-ledger.ts';
+import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
+import { createKey, createOrganization } from '../../api/identity/accounts.ts';
+import { newId } from '../../domain/ids.ts';
+import { openDatabase, type DatabasePool } from '../../platform/database.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
+
+let database: TestDatabase;
+let pool: DatabasePool;
+let ledger: Ledger;
+let chatLedger: ChatLedger;
+let holder: Client;
+let organizationId: string;
+let keyId: string;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = await openDatabase({
+    url: database.url,
+    poolMax: 8,
+    logger: createLogger('test', 'silent'),
+  });
+  ledger = createLedger(pool);
+  chatLedger = createChatLedger(pool);
+  holder = new Client({ connectionString: database.url });
+  await holder.connect();
+});
+beforeEach(async () => {
+  const made = await createOrganization(pool, { name: 'locks', windowLimitMicro: 100 });
+  ({ organizationId } = made);
+  ({ keyId } = await createKey(pool, 'a pepper that is only used in this test', {
+    ...made,
+    name: 'test',
+  }));
+  const grant = { id: 'g', amountMicro: 100, actor: 'test', reason: 'test' };
+  await ledger.grant({ organizationId, ...grant });
+});
+afterEach(async () => {
+  expect(await ledger.audit()).toEqual([]);
+  expect(await database.query('SELECT * FROM chat_lease_audit')).toEqual([]);
+});
+afterAll(async () => {
+  await holder.end();
+  await pool.end();
+  await database.drop();
+});
+
+type Move = Record<string, unknown>;
+
+/** Moves of another transaction, which holds the account until `asked` has had the time to answer. */
+async function meanwhile<Answer>(moves: Move[], ask: () => Promise<Answer>): Promise<Answer> {
+  await holder.query('BEGIN');
+  const own = moves.map((move) => ({ organizationId, ...move }));
+  await holder.query('SELECT ledger_apply($1)', [JSON.stringify(own)]);
+  let answered = false;
+  const asked = ask().finally(() => {
+    answered = true;
+  });
+  await sleep(300);
+  expect(answered).toBe(false);
+  await holder.query('COMMIT');
+  return asked;
+}
+
+const spendAll: Move[] = [
+  { verb: 'grant', id: 'taken', amount: -100, actor: 'test', reason: 'test' },
+];
+const reserve = (id = newId('job')) =>
+  ledger.reserve({ organizationId, id, kind: 'studio', amountMicro: 60, ttlMs: 60_000 });
+const chat = (id = newId('chat')) =>
+  chatLedger.reserve({
+    organizationId,
+    id,
+    amountMinMicro: 60,
+    amountMaxMicro: 60,
+    ttlMs: 60_000,
+    chat: { keyId, model: 'm', provider: 'p', streamed: false, requestId: 'r' },
+  });
+const verdictOf = async (answer: Promise<{ verdict: string }>) => (await answer).verdict;
+const refused = 'insufficient_credits';
+const releaseOf = (id: string): Move => ({
+  verb: 'settle',
+  id,
+  to: 'released',
+  amount: 0,
+  reason: 'test',
+});
+
+describe('while another transaction holds the account, and spends it,', () => {
+  it('a reservation waits, and is refused', async () => {
+    expect(await meanwhile(spendAll, () => verdictOf(reserve()))).toBe(refused);
+  });
+
+  it('so do many in one batch', async () => {
+    const many = () => Promise.all(Array.from({ length: 5 }, () => verdictOf(reserve())));
+    expect(await meanwhile(spendAll, many)).toEqual(Array.from({ length: 5 }, () => refused));
+  });
+
+  it('a chat waits, and is refused', async () => {
+    expect(await meanwhile(spendAll, () => verdictOf(chat()))).toBe(refused);
+  });
+
+  it('so do many chats', async () => {
+    const many = () => Promise.all(Array.from({ length: 5 }, () => verdictOf(chat())));
+    expect(await meanwhile(spendAll, many)).toEqual(Array.from({ length: 5 }, () => refused));
+  });
+
+  it('a lease waits, and holds nothing', async () => {
+    const lease = () =>
+      chatLedger.lease({
+        organizationId,
+        id: newId('lease'),
+        holdMicro: 20,
+        ttlMs: 60_000,
+        chats: [],
+      });
+    expect(await meanwhile(spendAll, lease)).toEqual({ verdict: 'held', held: 0 });
+  });
+
+  it('credits are not taken back a second time', async () => {
+    const take = () =>
+      ledger.grant({ organizationId, id: 'mine', amountMicro: -60, actor: 'a', reason: 'r' });
+    const taken = await meanwhile(spendAll, take);
+    expect(taken.verdict).not.toBe('granted');
+  });
+
+  it('a reservation under the same id is found, not made again', async () => {
+    const id = newId('job');
+    const same = { verb: 'reserve', id, kind: 'studio', amount: 60, ttlMs: 60_000 };
+    expect(await meanwhile([same], () => reserve(id))).toMatchObject({
+      verdict: 'reserved',
+      repeated: true,
+    });
+    await ledger.settle({ organizationId, id, to: 'released', amountMicro: 0, reason: 'test' });
+  });
+
+  it('a charge of what was released is none', async () => {
+    const id = newId('job');
+    await reserve(id);
+    const charge = () =>
+      ledger.settle({ organizationId, id, to: 'charged', amountMicro: 60, reason: 'test' });
+    expect(await meanwhile([releaseOf(id)], charge)).toMatchObject({ verdict: 'already_settled' });
+    expect(await ledger.balance(organizationId)).toMatchObject({ posted: 100, reserved: 0 });
+  });
+
+  it('a chat that was settled is not swept', async () => {
+    const id = newId('chat');
+    await chat(id);
+    await database.query(
+      `UPDATE reservation SET expires_at = now() - interval '1 s' WHERE id = $1`,
+      [id],
+    );
+    const sweep = () => chatLedger.sweep({ graceMs: 0, everyMs: 1000 });
+    expect(await meanwhile([releaseOf(id)], sweep)).toEqual([]);
+  });
+
+  it('the window is not used beyond its limit', async () => {
+    await ledger.grant({ organizationId, id: 'more', amountMicro: 1000, actor: 'a', reason: 'r' });
+    const id = newId('job');
+    const other = { verb: 'reserve', id, kind: 'studio', amount: 60, ttlMs: 60_000 };
+    expect(await meanwhile([other], () => verdictOf(reserve()))).toBe('window_exhausted');
+    await ledger.settle({ organizationId, id, to: 'released', amountMicro: 0, reason: 'test' });
+  });
+});

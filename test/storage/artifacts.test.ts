@@ -1,0 +1,86 @@
+/** What is recorded of an artifact is true of the bytes that are stored, also where an attempt came before. */
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
+import sharp from 'sharp';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createArtifactStore, type ArtifactStore } from '../../activities/storage/artifacts.ts';
+import { openLocalDisk, type LocalDisk } from '../../activities/storage/local-disk.ts';
+import { newId } from '../../domain/ids.ts';
+import { createOutbound } from '../../platform/outbound.ts';
+
+let directory: string;
+let storage: LocalDisk;
+let artifacts: ArtifactStore;
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'artifacts-'));
+  storage = await openLocalDisk({
+    directory,
+    secret: randomBytes(32).toString('hex'),
+    publicBaseUrl: 'http://127.0.0.1:4000',
+  });
+  artifacts = createArtifactStore({ storage, outbound: createOutbound({ admittedOrigins: [] }) });
+});
+afterAll(() => rm(directory, { recursive: true, force: true }));
+
+const picture = (width: number) =>
+  sharp({ create: { width, height: 20, channels: 3, background: '#3366cc' } })
+    .png()
+    .toBuffer();
+const newPlace = () => ({
+  organizationId: newId('organization'),
+  jobId: newId('job'),
+  callIndex: 0,
+  outputIndex: 0,
+});
+const store = (bytes: Buffer, place: ReturnType<typeof newPlace>) =>
+  artifacts.store(
+    { kind: 'stream', stream: Readable.from([bytes]) } as never,
+    {
+      output: { medium: 'image', format: 'png' },
+      place,
+      signal: AbortSignal.timeout(10_000),
+    } as never,
+  );
+
+async function expectTrue(artifact: Awaited<ReturnType<typeof store>>) {
+  const object = await storage.open(artifact.storageKey);
+  const bytes = await buffer(object?.stream ?? Readable.from([]));
+  expect(artifact.sha256).toBe(createHash('sha256').update(bytes).digest('hex'));
+  expect(artifact.sizeBytes).toBe(bytes.length);
+  expect(artifact.width).toBe((await sharp(bytes).metadata()).width);
+  expect(await readdir(join(directory, 'spool'))).toEqual([]);
+}
+
+describe('an artifact', () => {
+  it('is described by its bytes', async () => {
+    await expectTrue(await store(await picture(40), newPlace()));
+  });
+
+  it('that is stored a second time is the same', async () => {
+    const place = newPlace();
+    const bytes = await picture(40);
+    const first = await store(bytes, place);
+    expect(await store(bytes, place)).toEqual(first);
+  });
+
+  it('of which an earlier attempt stored other bytes is described by those', async () => {
+    const place = newPlace();
+    const first = await store(await picture(40), place);
+    const second = await store(await picture(50), place);
+    expect(second).toEqual(first);
+    await expectTrue(second);
+  });
+
+  it('is not taken from what lies there when that is something else', async () => {
+    const place = newPlace();
+    const key = `${place.organizationId}/${place.jobId}/0-0.png`;
+    const path = await storage.spoolPath();
+    await writeFile(path, 'no picture');
+    await storage.put(key, path);
+    await expect(store(await picture(50), place)).rejects.toThrow('no image');
+  });
+});
