@@ -51,15 +51,21 @@ export async function runCall(
   call: PlannedCall,
   inputKey?: string,
 ): Promise<CallOutputs> {
-  for (;;) {
-    const { checksAsked } = job.signals;
-    // Each round follows the wait before it.
-    const outputs = await tryRoutes(job, call, inputKey);
-    if (outputs) {
-      job.progress.call(call.index, 'delivered');
-      return outputs;
+  try {
+    for (;;) {
+      const { checksAsked } = job.signals;
+      // Each round follows the wait before it.
+      const outputs = await tryRoutes(job, call, inputKey);
+      if (outputs) {
+        job.progress.call(call.index, 'delivered');
+        return outputs;
+      }
+      await awaitResume(job, call, checksAsked);
     }
-    await awaitResume(job, call, checksAsked);
+  } catch (error) {
+    const { type, message } = failureOf(error);
+    job.progress.call(call.index, `no result: ${type ?? message}`);
+    throw error;
   }
 }
 

@@ -102,6 +102,7 @@ export async function run<Outcome>(
   step: Step,
   attempt: (activities: JobActivities) => Promise<Outcome>,
 ): Promise<Outcome> {
+  const { plan } = job;
   const { summary } = step;
   if (!step.isQueued) {
     try {
@@ -116,12 +117,12 @@ export async function run<Outcome>(
       const failure = failureOf(error);
       if (failure.isFinal) throw error;
       job.progress.failed(step, failure);
-      if (failure.retryAfterMs !== null && (await canceledWithin(job, failure.retryAfterMs))) {
-        throw error;
-      }
+      const { retryAfterMs } = failure;
+      // As with an ordinary activity: a wait that is longer than its time ends it.
+      if (retryAfterMs !== null && retryAfterMs > plan.deadlineMs) throw error;
+      if (retryAfterMs !== null && (await canceledWithin(job, retryAfterMs))) throw error;
     }
   }
-  const { plan } = job;
   return attempt(
     proxyActivities<JobActivities>({
       scheduleToCloseTimeout: plan.deadlineMs + plan.outcomeWaitMs,

@@ -1,0 +1,364 @@
+/**
+ * One attempt of submit, store or cancel (activities/provider-calls.ts): records in a real Postgres, which can be
+ * out of reach, and a provider of the test's own.
+ */
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { DefaultLogger } from '@temporalio/worker';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createCallSlots, type CallSlots } from '../../activities/call-slots.ts';
+import { createInputs } from '../../activities/inputs.ts';
+import { createCallRecords } from '../../activities/ledger/call-records.ts';
+import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
+import { createInbox } from '../../activities/notifications.ts';
+import {
+  createProviderCalls,
+  type ProviderCalls,
+  type ProviderCallsDeps,
+} from '../../activities/provider-calls.ts';
+import { createNotificationUrls } from '../../activities/providers/notification-url.ts';
+import {
+  ProviderFailure,
+  type Provider,
+  type Submission,
+  type Submitted,
+} from '../../activities/providers/provider.ts';
+import { createArtifactStore } from '../../activities/storage/artifacts.ts';
+import { openLocalDisk } from '../../activities/storage/local-disk.ts';
+import { createUploads } from '../../activities/storage/uploads.ts';
+import { createKey, createOrganization } from '../../api/identity/accounts.ts';
+import { newId } from '../../domain/ids.ts';
+import type { CallTask } from '../../jobs/call-task.ts';
+import { openDatabase, type DatabasePool } from '../../platform/database.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { createOutbound } from '../../platform/outbound.ts';
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
+
+const secret = 'a secret of thirty-two characters or more';
+const publicBaseUrl = 'http://gateway.example';
+const logger = createLogger('test', 'silent');
+
+/** The way to the database, which can be cut. */
+interface Way {
+  url: string;
+  cut: () => void;
+  mend: () => Promise<void>;
+  close: () => void;
+}
+
+async function wayTo(databaseUrl: string): Promise<Way> {
+  const target = new URL(databaseUrl);
+  const open = new Set<Socket>();
+  let server: Server;
+  async function listen(port: number): Promise<number> {
+    server = createServer((near) => {
+      const far = connect(Number(target.port), target.hostname);
+      for (const [socket, other] of [
+        [near, far],
+        [far, near],
+      ] as const) {
+        open.add(socket);
+        socket.on('error', () => {}).on('close', () => other.destroy());
+        socket.pipe(other);
+      }
+    });
+    server.listen(port, '127.0.0.1');
+    await once(server, 'listening');
+    return (server.address() as AddressInfo).port;
+  }
+  const cut = (): void => {
+    server.close();
+    for (const socket of open) socket.destroy();
+    open.clear();
+  };
+  const port = await listen(0);
+  const url = new URL(databaseUrl);
+  url.host = `127.0.0.1:${port}`;
+  return { url: url.href, cut, mend: async () => void (await listen(port)), close: cut };
+}
+
+let database: TestDatabase;
+let way: Way;
+let pool: DatabasePool;
+let ledger: Ledger;
+let directory: string;
+let owner: { organizationId: string; keyId: string };
+let deps: Omit<ProviderCallsDeps, 'providers' | 'slots'>;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  way = await wayTo(database.url);
+  pool = await openDatabase({ url: way.url, poolMax: 4, logger });
+  ledger = createLedger(pool);
+  directory = await mkdtemp(join(tmpdir(), 'provider-calls-'));
+  const outbound = createOutbound({ admittedOrigins: [] });
+  const storage = await openLocalDisk({ directory, secret, publicBaseUrl });
+  const uploads = createUploads({ pool, storage });
+  deps = {
+    records: createCallRecords(pool),
+    artifacts: createArtifactStore({ storage, outbound }),
+    inputs: createInputs({ pool, storage, uploads, outbound, publicBaseUrl }),
+    urls: createNotificationUrls({ publicBaseUrl, secret }),
+    logger,
+  };
+  const made = await createOrganization(pool, { name: 'calls', windowLimitMicro: null });
+  const { organizationId } = made;
+  const { keyId } = await createKey(pool, secret, { ...made, name: 'test' });
+  owner = { organizationId, keyId };
+  const grant = { organizationId, id: 'initial', amountMicro: 1000 };
+  await ledger.grant({ ...grant, actor: 'test', reason: 'test' });
+});
+afterAll(async () => {
+  await pool.end();
+  way.close();
+  await database.drop();
+  await rm(directory, { recursive: true, force: true });
+});
+
+/** A job of one call whose credits are reserved. */
+async function newTask(): Promise<CallTask> {
+  const { organizationId, keyId } = owner;
+  const jobId = newId('job');
+  await ledger.reserve({
+    organizationId,
+    id: jobId,
+    kind: 'studio',
+    amountMicro: 1,
+    ttlMs: 600_000,
+    job: {
+      keyId,
+      type: 'imageGenerate',
+      model: null,
+      provider: 'own',
+      requestId: 'request',
+      deadlineAt: new Date(Date.now() + 600_000).toISOString(),
+      request: {},
+    },
+  });
+  const route = {
+    provider: 'own',
+    taskQueue: 'own',
+    operation: 'draw',
+    input: { prompt: 'a tree' },
+    notifies: true,
+    submitTimeoutMs: 1000,
+  };
+  const output = { medium: 'json', format: null } as const;
+  const what = { output, meter: 'artifact', quantity: 1, source: null } as const;
+  return { jobId, organizationId, callIndex: 0, routeIndex: 0, route, ...what, refusalsMax: 3 };
+}
+
+interface Process {
+  calls: ProviderCalls;
+  slots: CallSlots;
+  /** What was sent to the provider. */
+  sent: Submission[];
+}
+
+/** A process with room for two calls of a provider that answers a submit like this. */
+function processWith(answer: () => Promise<Submitted>): Process {
+  const sent: Submission[] = [];
+  const provider: Provider = {
+    name: 'own',
+    async submit(submission) {
+      sent.push(submission);
+      return answer();
+    },
+    queue: {
+      check: async () => ({ kind: 'pending', progress: null }),
+      cancel: async () => 'requested',
+      adopt: (operation, id) => ({ id, operation }),
+      verify: async () => ({ operationId: 'nobody asks' }),
+    },
+  };
+  const slots = createCallSlots({ own: 2 });
+  const providers = new Map([[provider.name, provider]]);
+  return { calls: createProviderCalls({ ...deps, providers, slots }), slots, sent };
+}
+
+const taken: Submitted = { kind: 'operation', operation: { id: 'op-1' } };
+/** The SDK warns of each attempt that fails: here most are meant to. */
+const quiet = { logger: new DefaultLogger('ERROR') };
+const inTask = (attempt = 1) => new MockActivityEnvironment({ isLocal: true, attempt }, quiet);
+const fromQueue = (attempt = 1) => new MockActivityEnvironment({ isLocal: false, attempt }, quiet);
+
+async function stateOf({ jobId }: CallTask): Promise<string | undefined> {
+  const rows = await database.query<{ state: string }>(
+    'SELECT state FROM provider_call WHERE job_id = $1',
+    [jobId],
+  );
+  return rows[0]?.state;
+}
+
+describe('a submit', () => {
+  it('is on record before it is sent, and sent once', async () => {
+    const task = await newTask();
+    let before: string | undefined;
+    const { calls, sent } = processWith(async () => {
+      before = await stateOf(task);
+      return taken;
+    });
+    expect(await inTask().run(calls.submit, task)).toEqual(taken);
+    expect(before).toBe('begun');
+    expect(await fromQueue().run(calls.submit, task)).toEqual(taken);
+    expect(sent).toEqual([
+      expect.objectContaining({
+        operation: 'draw',
+        input: { prompt: 'a tree' },
+        idempotencyKey: `${task.jobId}:0`,
+        notificationUrl: expect.stringContaining(`/hooks/own/${task.jobId}/0/`),
+      }),
+    ]);
+  });
+
+  it('that finds another one in the air waits for its record', async () => {
+    const task = await newTask();
+    const answered = Promise.withResolvers<void>();
+    const first = processWith(async () => {
+      await answered.promise;
+      return taken;
+    });
+    const second = processWith(async () => taken);
+    const inTheAir = inTask().run(first.calls.submit, task);
+    await expect.poll(() => stateOf(task)).toBe('begun');
+    const waiting = fromQueue().run(second.calls.submit, task);
+    await sleep(700);
+    answered.resolve();
+    expect(await Promise.all([inTheAir, waiting])).toEqual([taken, taken]);
+    expect(second.sent).toEqual([]);
+  });
+
+  it('that waits for another one leaves when it is canceled', async () => {
+    const task = await newTask();
+    await deps.records.begin({ ...task, provider: 'own', endpoint: 'draw' });
+    const { calls, sent } = processWith(async () => taken);
+    const environment = fromQueue();
+    const waiting = environment.run(calls.submit, task);
+    setTimeout(() => environment.cancel(), 200);
+    await expect(waiting).rejects.toThrow(/abort|cancel/i);
+    expect(sent).toEqual([]);
+  });
+
+  it('takes over what a notification has named of one that never answered', async () => {
+    const task = await newTask();
+    const { calls, sent } = processWith(async () => {
+      throw new ProviderFailure('unknown', 'the connection broke');
+    });
+    for (const environment of [inTask(), fromQueue()]) {
+      await expect(environment.run(calls.submit, task)).rejects.toMatchObject({
+        type: 'OUTCOME_UNKNOWN',
+        nonRetryable: true,
+      });
+    }
+    const { jobId, callIndex } = task;
+    await createInbox(pool).keep({ provider: 'own', jobId, callIndex, operationId: 'op-7' });
+    expect(await inTask().run(calls.submit, task)).toEqual({
+      kind: 'operation',
+      operation: { id: 'op-7', operation: 'draw' },
+    });
+    expect(await stateOf(task)).toBe('accepted');
+    expect(sent).toHaveLength(1);
+  });
+
+  it('of a job that was settled is not sent', async () => {
+    const task = await newTask();
+    const { organizationId, jobId: id } = task;
+    await ledger.settle({ organizationId, id, to: 'released', amountMicro: 0, reason: 'test' });
+    const { calls, sent } = processWith(async () => taken);
+    await expect(inTask().run(calls.submit, task)).rejects.toMatchObject({ type: 'JOB_LOST' });
+    expect(sent).toEqual([]);
+  });
+
+  it('without room fails in the workflow task, and runs from the queue', async () => {
+    const task = await newTask();
+    const { calls, slots, sent } = processWith(async () => taken);
+    const leave = [slots.enter('own'), slots.enter('own')];
+    await expect(inTask().run(calls.submit, task)).rejects.toMatchObject({
+      type: 'PROVIDER_BUSY',
+      nonRetryable: false,
+    });
+    expect(sent).toEqual([]);
+    expect(await fromQueue().run(calls.submit, task)).toEqual(taken);
+    for (const go of leave) go();
+    // Neither has kept its place.
+    expect([slots.tryEnter('own'), slots.tryEnter('own')]).not.toContain(null);
+  });
+
+  it('that is refused is sent again, until the queue’s attempts are at their end', async () => {
+    const task = await newTask();
+    const { calls, sent } = processWith(async () => {
+      throw new ProviderFailure('not_accepted', 'not now', { retryAfterMs: 40 });
+    });
+    const refused = (nonRetryable: boolean) => ({ type: 'PROVIDER_NOT_ACCEPTED', nonRetryable });
+    // In a workflow task there is one attempt, which is not of the queue's.
+    await expect(inTask(task.refusalsMax).run(calls.submit, task)).rejects.toMatchObject({
+      ...refused(false),
+      details: [{ retryAfterMs: 40 }],
+      nextRetryDelay: 40,
+    });
+    for (const attempt of [1, 2, 3]) {
+      await expect(fromQueue(attempt).run(calls.submit, task)).rejects.toMatchObject(
+        refused(attempt === 3),
+      );
+    }
+    expect(sent).toHaveLength(4);
+    expect(await stateOf(task)).toBe('refused');
+  });
+});
+
+describe('while the database is away', () => {
+  it.each([
+    ['taken', async () => taken, 'accepted'],
+    [
+      'answered',
+      async (): Promise<Submitted> => ({ kind: 'result', result: { outputs: [], data: 1 } }),
+      'answered',
+    ],
+    [
+      'refused',
+      async () => {
+        throw new ProviderFailure('refused', 'never');
+      },
+      'refused',
+    ],
+    [
+      'unknown',
+      async () => {
+        throw new Error('the connection broke');
+      },
+      'unknown',
+    ],
+  ] as [string, () => Promise<Submitted>, string][])(
+    'a call that was %s is written down once it is back',
+    async (_how, answer, state) => {
+      const task = await newTask();
+      const { calls } = processWith(async () => {
+        way.cut();
+        setTimeout(() => void way.mend(), 1200);
+        return answer();
+      });
+      const submitted = inTask().run(calls.submit, task);
+      await submitted.catch(() => {});
+      expect(await stateOf(task)).toBe(state);
+    },
+  );
+
+  it('a check that finds the work going on says so all the same', async () => {
+    const task = await newTask();
+    const { calls } = processWith(async () => taken);
+    await inTask().run(calls.submit, task);
+    way.cut();
+    setTimeout(() => void way.mend(), 500);
+    const operation = { id: 'op-1' };
+    expect(await fromQueue().run(calls.store, { ...task, operation, notified: false })).toEqual({
+      kind: 'pending',
+      progress: null,
+    });
+    await expect.poll(() => ledger.balance(owner.organizationId).catch(() => null)).toBeTruthy();
+  });
+});

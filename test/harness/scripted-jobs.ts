@@ -1,0 +1,324 @@
+/**
+ * Studio jobs whose activities a test gives: the real workflow code on the run's Temporal server, and for each job
+ * plain functions that answer as the test wants and keep what they were called with.
+ */
+import { randomUUID } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
+import { Context } from '@temporalio/activity';
+import { WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
+import { TestWorkflowEnvironment } from '@temporalio/testing';
+import { Worker } from '@temporalio/worker';
+import { expect, inject } from 'vitest';
+import type { Activities } from '../../activities/index.ts';
+import { describeJob } from '../../api/studio/job-description.ts';
+import { newId } from '../../domain/ids.ts';
+import {
+  progressQuery,
+  providerNotification,
+  providerTaskQueue,
+  searchAttributes,
+  studioTaskQueue,
+  webhookTaskQueue,
+  type JobOutcome,
+  type JobProgress,
+} from '../../jobs/contract.ts';
+import {
+  planVersion,
+  type CallOutputs,
+  type CallRoute,
+  type JobPlan,
+  type PlannedCall,
+  type StoredArtifact,
+} from '../../jobs/job-plan.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { installRuntime, registerSearchAttributes } from '../../platform/temporal.ts';
+import { loadWorkflowBundle } from '../../worker/bundle.ts';
+
+type Name = Exclude<keyof Activities, 'stopDelivery'>;
+
+/** What a job's activities do; those that are left out do what they do on a good day. */
+export type Script = { [Verb in Name]?: Activities[Verb] };
+
+/** A call of an activity: `where` is `local`, or the queue it came by. */
+export interface ActivityCall {
+  name: Name;
+  where: string;
+  input: unknown;
+}
+
+/** How a job's workflow ended. */
+export interface JobEnd {
+  /** What it returned; null when it failed or was canceled. */
+  outcome: JobOutcome | null;
+  /** The failure's type, `CANCELED` for a workflow that ended as canceled. */
+  failure: { type: string; message: string } | null;
+  /** The steps in order: `submit` for a local one, else `submit on fal`. */
+  steps: string[];
+  progress: JobProgress;
+  /** Current Details. */
+  details: string;
+  provider: string | undefined;
+  requests: string[] | undefined;
+  errorCode: string | undefined;
+}
+
+/** A job that runs. */
+export interface ScriptedJob {
+  plan: JobPlan;
+  handle: WorkflowHandle;
+  calls: ActivityCall[];
+  /** Ends when the activity was called so many times. */
+  called: (name: Name, times?: number) => Promise<void>;
+  /** The provider notifies of an operation of a call; of the one that it made by default. */
+  notify: (operationId?: string, callIndex?: number) => Promise<void>;
+  /** The inputs that an activity was called with. */
+  inputsOf: <Verb extends Name>(name: Verb) => Parameters<Activities[Verb]>[0][];
+  /** Waits for the end. Its Current Details may then tell of nothing that is still to come. */
+  end: () => Promise<JobEnd>;
+}
+
+/** Where scripted jobs run. */
+export interface ScriptedJobs {
+  /** A route by one of the two providers that there are workers for. */
+  route: (provider: 'fal' | 'openai', changes?: Partial<CallRoute>) => CallRoute;
+  /** Where webhooks are attempted. */
+  webhookQueue: string;
+  /** A call that is asked after a moment. */
+  call: (changes?: Partial<PlannedCall>) => PlannedCall;
+  start: (script?: Script, changes?: Partial<JobPlan>) => Promise<ScriptedJob>;
+  /** All jobs that were started. */
+  jobs: ScriptedJob[];
+  close: () => Promise<void>;
+}
+
+/** Words of what is going on, or still to come: not of a job that has ended. */
+const unfinished =
+  /next check|submitting|waiting|works on it|reserving|assembling|charging|releasing|canceling/;
+const balance = { posted: 0, reserved: 0, available: 0 };
+
+/** An artifact of a call. */
+export function artifactOf(callIndex: number): StoredArtifact {
+  return {
+    storageKey: `o/j/${callIndex}-0.png`,
+    contentType: 'image/png',
+    sizeBytes: 1,
+    sha256: '00',
+    width: 1,
+    height: 1,
+    durationSeconds: null,
+    hasAudio: null,
+  };
+}
+
+/** What a call delivers. */
+export function outputsOf(callIndex: number): CallOutputs {
+  return { callIndex, artifacts: [artifactOf(callIndex)], data: null, delivered: 1, error: null };
+}
+
+/** What activities do on a good day. */
+const goodDay: { [Verb in Name]: Activities[Verb] } = {
+  reserve: async () => ({
+    verdict: 'reserved',
+    repeated: false,
+    state: 'reserved',
+    createdAt: new Date().toISOString(),
+    balance,
+  }),
+  submit: async ({ callIndex, route }) => ({
+    kind: 'operation',
+    operation: { id: `${route.provider}-${callIndex}` },
+  }),
+  store: async ({ callIndex }) => ({ kind: 'outputs', outputs: outputsOf(callIndex) }),
+  cancel: async () => 'requested',
+  assemble: async ({ callIndex }) => outputsOf(callIndex),
+  charge: async ({ chargeMicro }) => ({
+    verdict: 'settled',
+    state: 'charged',
+    charged: chargeMicro,
+    balance,
+  }),
+  release: async () => ({ verdict: 'settled', state: 'released', charged: 0, balance }),
+  markVerifying: async () => {},
+  attemptDelivery: async () => ({ kind: 'delivered' }),
+};
+
+/** Connects to the run's Temporal server and starts workers; close it in `afterAll`. */
+export async function startScriptedJobs(): Promise<ScriptedJobs> {
+  installRuntime(createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent'));
+  const env = await TestWorkflowEnvironment.createFromExistingServer({
+    address: inject('temporalAddress'),
+  });
+  const namespace = 'default';
+  await registerSearchAttributes(env.nativeConnection, namespace, Object.values(searchAttributes));
+  const prefix = `${randomUUID().slice(0, 8)}-`;
+  const scripts = new Map<string, { script: Script; calls: ActivityCall[]; news: EventEmitter }>();
+
+  /** The activity of that name of whichever job calls it. */
+  function activity(name: Name): (input: unknown) => Promise<unknown> {
+    return async (input) => {
+      const { isLocal, taskQueue, workflowExecution } = Context.current().info;
+      const [jobId = ''] = workflowExecution?.workflowId.split('-', 1) ?? [];
+      const job = scripts.get(jobId);
+      if (!job) throw ApplicationFailure.nonRetryable(`no script for ${jobId}`);
+      const where = isLocal ? 'local' : taskQueue.replace(prefix, '').replace('provider-', '');
+      job.calls.push({ name, where, input });
+      job.news.emit('call');
+      const run = (job.script[name] ?? goodDay[name]) as (given: unknown) => Promise<unknown>;
+      return run(input);
+    };
+  }
+  const names = Object.keys(goodDay) as Name[];
+  const activities = Object.fromEntries(names.map((name) => [name, activity(name)]));
+  const workflowBundle = await loadWorkflowBundle();
+  const shared = { connection: env.nativeConnection, namespace, activities };
+  const workers = await Promise.all([
+    Worker.create({
+      ...shared,
+      taskQueue: studioTaskQueue(prefix),
+      workflowBundle,
+      // A machine that stalls for seconds would end the worker, as an endless loop would.
+      isolateExecutionTimeout: '60s',
+    }),
+    ...[
+      providerTaskQueue(prefix, 'fal'),
+      providerTaskQueue(prefix, 'openai'),
+      webhookTaskQueue(prefix),
+    ].map((taskQueue) => Worker.create({ ...shared, taskQueue })),
+  ]);
+  const running = Promise.all(workers.map((worker) => worker.run()));
+  const jobs: ScriptedJob[] = [];
+
+  const route: ScriptedJobs['route'] = (provider, changes = {}) => ({
+    provider,
+    taskQueue: providerTaskQueue(prefix, provider),
+    operation: 'draw',
+    input: {},
+    notifies: true,
+    submitTimeoutMs: 1000,
+    ...changes,
+  });
+  const call: ScriptedJobs['call'] = (changes = {}) => ({
+    index: 0,
+    routes: [route('fal')],
+    output: { medium: 'image', format: null },
+    meter: 'artifact',
+    quantity: 1,
+    unitPriceMicro: 1_000_000,
+    required: false,
+    firstCheckMs: 20,
+    inputFrom: null,
+    ...changes,
+  });
+
+  async function start(script: Script = {}, changes: Partial<JobPlan> = {}): Promise<ScriptedJob> {
+    const planned = changes.calls ?? [call()];
+    const plan: JobPlan = {
+      planVersion,
+      jobId: newId('job'),
+      organizationId: 'org_scripted',
+      keyId: 'key_scripted',
+      requestId: 'request',
+      type: 'imageGenerate',
+      model: 'model',
+      priceMicro: planned.reduce((sum, { quantity, unitPriceMicro }) => {
+        return sum + quantity * unitPriceMicro;
+      }, 0),
+      request: {},
+      calls: planned,
+      assembly: null,
+      deadlineAt: new Date().toISOString(),
+      deadlineMs: 60_000,
+      webhook: null,
+      outcomeWaitMs: 60_000,
+      reservationTtlMs: 600_000,
+      ...changes,
+    };
+    const { jobId } = plan;
+    const calls: ActivityCall[] = [];
+    const news = new EventEmitter();
+    scripts.set(jobId, { script, calls, news });
+    const { typedSearchAttributes } = describeJob(plan);
+    const handle = await env.client.workflow.start(plan.type, {
+      workflowId: jobId,
+      taskQueue: studioTaskQueue(prefix),
+      args: [plan],
+      typedSearchAttributes,
+    });
+    const job: ScriptedJob = {
+      plan,
+      handle,
+      calls,
+      async called(name, times = 1) {
+        while (calls.filter((made) => made.name === name).length < times) await once(news, 'call');
+      },
+      notify: (operationId = 'fal-0', callIndex = 0) =>
+        handle.signal(providerNotification, { callIndex, operationId }),
+      inputsOf: <Verb extends Name>(name: Verb) =>
+        calls
+          .filter((made) => made.name === name)
+          .map(({ input }) => input as Parameters<Activities[Verb]>[0]),
+      end: () => endOf(job),
+    };
+    jobs.push(job);
+    return job;
+  }
+
+  return {
+    webhookQueue: webhookTaskQueue(prefix),
+    route,
+    call,
+    start,
+    jobs,
+    async close() {
+      for (const worker of workers) {
+        if (worker.getState() === 'RUNNING') worker.shutdown();
+      }
+      await running;
+      await env.teardown();
+    },
+  };
+}
+
+async function endOf({ handle, calls }: ScriptedJob): Promise<JobEnd> {
+  let outcome: JobOutcome | null = null;
+  let failure: JobEnd['failure'] = null;
+  try {
+    outcome = (await handle.result()) as JobOutcome;
+  } catch (error) {
+    if (!(error instanceof WorkflowFailedError) || !error.cause) throw error;
+    const { cause } = error;
+    const type = cause instanceof ApplicationFailure ? (cause.type ?? '') : 'CANCELED';
+    failure = { type, message: cause.message };
+  }
+  const { currentDetails: details } = await handle.query<{ currentDetails: string }>(
+    '__temporal_workflow_metadata',
+  );
+  const { typedSearchAttributes: shown } = await handle.describe();
+  expect(details).not.toMatch(unfinished);
+  return {
+    outcome,
+    failure,
+    steps: calls.map(({ name, where }) => (where === 'local' ? name : `${name} on ${where}`)),
+    progress: await handle.query(progressQuery),
+    details,
+    provider: shown.get(searchAttributes.provider),
+    requests: shown.get(searchAttributes.providerRequestId),
+    errorCode: shown.get(searchAttributes.errorCode),
+  };
+}
+
+/** Answers in turn: a function is called, an error thrown, a value returned; the last is repeated. */
+export function inTurn<Input, Outcome>(
+  ...answers: (Outcome | Error | ((input: Input) => Promise<Outcome>))[]
+): (input: Input) => Promise<Outcome> {
+  let next = 0;
+  return async (input) => {
+    const answer = answers[Math.min(next, answers.length - 1)];
+    next += 1;
+    if (answer instanceof Error) throw answer;
+    return typeof answer === 'function'
+      ? (answer as (given: Input) => Promise<Outcome>)(input)
+      : (answer as Outcome);
+  };
+}

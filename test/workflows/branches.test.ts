@@ -1,0 +1,927 @@
+/**
+ * Every branch of a Studio job (workflows/studio-job.ts, provider-call.ts, steps.ts), by activities that the test
+ * gives: what they are called with, where they run, how the job ends; and every history that this makes replays.
+ */
+import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { WorkflowNotFoundError } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
+import { Worker } from '@temporalio/worker';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { StoreOutcome, SubmitOutcome } from '../../activities/provider-calls.ts';
+import { toApplicationFailure } from '../../activities/failures.ts';
+import { ProviderFailure, type FailureKind } from '../../activities/providers/provider.ts';
+import { checkNow, progressQuery } from '../../jobs/contract.ts';
+import type { PlannedCall } from '../../jobs/job-plan.ts';
+import type { ReserveVerdict } from '../../jobs/ledger-verdicts.ts';
+import { loadWorkflowBundle } from '../../worker/bundle.ts';
+import {
+  artifactOf,
+  inTurn,
+  outputsOf,
+  startScriptedJobs,
+  type ScriptedJob,
+  type ScriptedJobs,
+} from '../harness/scripted-jobs.ts';
+
+let scripted: ScriptedJobs;
+beforeAll(async () => {
+  scripted = await startScriptedJobs();
+  // A worker's first task takes longer than a first attempt may.
+  await (await scripted.start()).end();
+});
+afterAll(() => scripted.close());
+
+/** As an activity fails when its provider does. */
+function failure(kind: FailureKind, extras: { retryAfterMs?: number } = {}): Error {
+  return toApplicationFailure(new ProviderFailure(kind, `it is ${kind}`, extras), false) as Error;
+}
+/** As the last attempt that a provider may refuse. */
+const lastRefusal = toApplicationFailure(new ProviderFailure('not_accepted', 'it is busy'), true);
+/** A fault of ours, tried again at once. */
+const fault = (type = 'DatabaseAway'): Error =>
+  ApplicationFailure.create({ message: 'our fault', type, nextRetryDelay: 10 });
+
+const pending: StoreOutcome = { kind: 'pending', progress: null };
+const delivered: StoreOutcome = { kind: 'outputs', outputs: outputsOf(0) };
+const operation: SubmitOutcome = { kind: 'operation', operation: { id: 'fal-0' } };
+const settledNow = {
+  verdict: 'settled',
+  balance: { posted: 0, reserved: 0, available: 0 },
+} as const;
+const reserved = (state: string): ReserveVerdict => ({
+  verdict: 'reserved',
+  repeated: state !== 'reserved',
+  state,
+  createdAt: new Date().toISOString(),
+  balance: settledNow.balance,
+});
+
+/** A door that an activity waits at until the test opens it. */
+function gate(): { open: () => void; passed: Promise<void> } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { open: resolve, passed: promise };
+}
+
+/** A provider that is asked so rarely that only a notification, or the test, has it asked. */
+const askedRarely = (changes: Partial<PlannedCall> = {}): { calls: PlannedCall[] } => ({
+  calls: [scripted.call({ firstCheckMs: 50_000, ...changes })],
+});
+const twoRoutes = (): { calls: PlannedCall[] } => ({
+  calls: [scripted.call({ routes: [scripted.route('fal'), scripted.route('openai')] })],
+});
+const progressOf = ({ handle }: ScriptedJob) => handle.query(progressQuery);
+const describeJobs = describe.concurrent;
+
+describeJobs('a step', () => {
+  it('runs here and now, with what the plan says', async () => {
+    const job = await scripted.start({}, { calls: [scripted.call({ quantity: 3 })] });
+    const end = await job.end();
+    const { jobId, organizationId } = job.plan;
+    const [call] = job.plan.calls;
+    const task = { jobId, organizationId, callIndex: 0, routeIndex: 0, route: call?.routes[0] };
+    const made = { output: call?.output, meter: 'artifact', quantity: 3, source: null };
+    expect(end.steps).toEqual(['reserve', 'submit', 'store', 'charge']);
+    expect(job.inputsOf('reserve')).toEqual([job.plan]);
+    expect(job.inputsOf('submit')).toEqual([{ ...task, ...made, refusalsMax: 6 }]);
+    expect(job.inputsOf('store')).toEqual([
+      { ...task, ...made, refusalsMax: 6, operation: { id: 'fal-0' }, notified: false },
+    ]);
+    // One of three was delivered.
+    expect(job.inputsOf('charge')).toEqual([
+      { jobId, organizationId, chargeMicro: 1_000_000, outputs: [outputsOf(0)] },
+    ]);
+    expect(end.outcome).toEqual({
+      jobId,
+      status: 'completed',
+      billing: 'charged',
+      chargedMicro: 1_000_000,
+      reason: null,
+      refusal: null,
+    });
+    expect(end.details).toContain('**charged 1 credits**');
+    expect(end.progress).toEqual({
+      phase: 'charged 1 credits',
+      calls: [{ call: 1, phase: 'delivered', operationId: 'fal-0' }],
+      failures: [],
+    });
+    expect(end).toMatchObject({ provider: 'fal', requests: ['fal-0'], errorCode: undefined });
+  });
+
+  it('that takes more than three seconds goes on as an activity of the provider’s queue', async () => {
+    const submit = inTurn(async () => sleep(4500, operation), operation);
+    const job = await scripted.start({ submit });
+    await job.called('submit', 2);
+    expect(await progressOf(job)).toMatchObject({
+      calls: [{ phase: expect.stringMatching(/submitting to fal|fal works on it/) }],
+    });
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'submit on fal', 'store', 'charge']);
+    const [first, second] = job.inputsOf('submit');
+    expect(second).toEqual(first);
+    expect(end.progress.failures).toEqual([expect.stringContaining('submit of call 1')]);
+  });
+
+  it('without room goes by the queue, and that is nobody’s failure', async () => {
+    const job = await scripted.start({ submit: inTurn(fault('PROVIDER_BUSY'), operation) });
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'submit on fal', 'store', 'charge']);
+    expect(end.progress.failures).toEqual([]);
+  });
+
+  it('of ours that fails is tried again until it works', async () => {
+    const { reserve, charge } = { reserve: reserved('reserved'), charge: settledNow };
+    const job = await scripted.start({
+      reserve: inTurn(fault(), fault(), reserve),
+      charge: inTurn(fault(), fault(), { ...charge, state: 'charged', charged: 7 }),
+    });
+    const end = await job.end();
+    expect(end.steps).toEqual([
+      'reserve',
+      'reserve on studio',
+      'reserve on studio',
+      'submit',
+      'store',
+      'charge',
+      'charge on studio',
+      'charge on studio',
+    ]);
+    expect(end.outcome).toMatchObject({ status: 'completed', chargedMicro: 7 });
+  });
+
+  it('whose refusal is final is not tried again', async () => {
+    const job = await scripted.start({
+      submit: inTurn<unknown, SubmitOutcome>(failure('content_policy')),
+    });
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'release']);
+    expect(end.failure?.type).toBe('CONTENT_POLICY');
+    expect(end.details).toContain('**released 1 credits: CONTENT_POLICY, it is content_policy**');
+    expect(end.details).toContain('- call 1: no result: CONTENT_POLICY');
+    expect(end.errorCode).toBe('CONTENT_POLICY');
+  });
+
+  it('of a film is stored by an activity, and one that answers with its result is sent by one', async () => {
+    const output = { medium: 'video', format: null } as const;
+    const film = await scripted.start({}, { calls: [scripted.call({ output })] });
+    const routes = [scripted.route('openai', { notifies: false })];
+    const submit = inTurn<unknown, SubmitOutcome>({ kind: 'outputs', outputs: outputsOf(0) });
+    const inline = await scripted.start({ submit }, { calls: [scripted.call({ routes })] });
+    expect((await film.end()).steps).toEqual(['reserve', 'submit', 'store on fal', 'charge']);
+    const end = await inline.end();
+    expect(end.steps).toEqual(['reserve', 'submit on openai', 'charge']);
+    expect(end.requests).toBeUndefined();
+  });
+});
+
+describeJobs('a cancel', () => {
+  const canceled = {
+    failure: { type: 'CANCELED' },
+    errorCode: 'CANCELED',
+    details: expect.stringMatching(/^\*\*released 1 credits: CANCELED, /),
+  };
+
+  it('before a provider was asked releases, and nothing is sent', async () => {
+    const door = gate();
+    const reserve = inTurn<unknown, ReserveVerdict>(fault(), async () => {
+      await door.passed;
+      return reserved('reserved');
+    });
+    const job = await scripted.start({ reserve });
+    await job.called('reserve', 2);
+    await job.handle.cancel();
+    door.open();
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'reserve on studio', 'release']);
+    expect(end).toMatchObject(canceled);
+    expect(job.inputsOf('release')).toEqual([
+      expect.objectContaining({
+        status: 'canceled',
+        error: { code: 'CANCELED', message: 'canceled before a provider took it' },
+      }),
+    ]);
+  });
+
+  it('while the provider asks to wait ends the wait', async () => {
+    const submit = inTurn(failure('not_accepted', { retryAfterMs: 50_000 }), operation);
+    const job = await scripted.start({ submit }, twoRoutes());
+    await job.called('submit');
+    await job.handle.cancel();
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'release']);
+    expect(end).toMatchObject(canceled);
+  });
+
+  it('while refused attempts are repeated ends as canceled, not as failed', async () => {
+    const door = gate();
+    const submit = inTurn(failure('not_accepted'), async (): Promise<SubmitOutcome> => {
+      await door.passed;
+      throw lastRefusal;
+    });
+    const job = await scripted.start({ submit });
+    await job.called('submit', 2);
+    await job.handle.cancel();
+    door.open();
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'submit on fal', 'release']);
+    expect(end).toMatchObject(canceled);
+  });
+
+  it('while the submit is in the air waits for its answer, then asks the provider to stop', async () => {
+    const door = gate();
+    const submit = inTurn(async () => {
+      await door.passed;
+      return operation;
+    });
+    const store = inTurn<unknown, StoreOutcome>(pending, failure('canceled'));
+    const job = await scripted.start({ submit, store }, askedRarely());
+    await job.called('submit');
+    await job.handle.cancel();
+    door.open();
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'store', 'cancel', 'store', 'release']);
+    expect(end).toMatchObject(canceled);
+    expect(job.inputsOf('cancel')).toEqual([
+      expect.objectContaining({ callIndex: 0, operation: { id: 'fal-0' } }),
+    ]);
+  });
+
+  it('after the submit that comes too late is charged', async () => {
+    const store = inTurn<unknown, StoreOutcome>(pending, pending, delivered);
+    const job = await scripted.start({ store });
+    await job.called('store');
+    await job.handle.cancel();
+    const end = await job.end();
+    expect(end.steps.filter((step) => step === 'cancel')).toHaveLength(1);
+    expect(end.outcome).toMatchObject({ status: 'completed', billing: 'charged' });
+  });
+
+  it('that does not reach the provider changes nothing', async () => {
+    const store = inTurn<unknown, StoreOutcome>(pending, delivered);
+    const cancel = inTurn<unknown, 'requested'>(ApplicationFailure.nonRetryable('no such path'));
+    const job = await scripted.start({ store, cancel }, askedRarely());
+    await job.called('submit');
+    await job.handle.cancel();
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'store', 'cancel', 'store', 'charge']);
+    expect(end.progress.failures).toEqual([
+      expect.stringContaining('cancel of call 1: no such path'),
+    ]);
+    expect(end.outcome).toMatchObject({ status: 'completed' });
+  });
+
+  it.each(['store', 'assemble', 'charge', 'release'] as const)(
+    'during %s comes too late',
+    async (verb) => {
+      const door = gate();
+      /** The first attempt is over: the cancel is not hidden behind it. */
+      const slowly = <Outcome>(outcome: Outcome) =>
+        inTurn<unknown, Outcome>(fault(), async () => {
+          await door.passed;
+          return outcome;
+        });
+      const scripts = {
+        store: { store: slowly(delivered) },
+        assemble: { assemble: slowly(outputsOf(1)) },
+        charge: { charge: slowly({ ...settledNow, state: 'charged' as const, charged: 1 }) },
+        release: {
+          store: inTurn<unknown, StoreOutcome>(failure('failed')),
+          release: slowly({ ...settledNow, state: 'released' as const, charged: 0 }),
+        },
+      };
+      const job = await scripted.start(scripts[verb], { assembly: 'concat_audio' });
+      await job.called(verb, 2);
+      await job.handle.cancel();
+      door.open();
+      const end = await job.end();
+      expect(end.steps).not.toContain('cancel');
+      if (verb === 'release') expect(end.failure?.type).toBe('PROVIDER_ERROR');
+      else expect(end.outcome).toMatchObject({ status: 'completed', billing: 'charged' });
+    },
+  );
+
+  it('while the provider is paused releases', async () => {
+    const job = await scripted.start({
+      submit: inTurn<unknown, SubmitOutcome>({ kind: 'paused' }),
+    });
+    await job.called('submit');
+    await job.handle.cancel();
+    expect(await job.end()).toMatchObject({
+      steps: ['reserve', 'submit', 'release'],
+      ...canceled,
+    });
+  });
+
+  it('of several calls is told to each provider that works', async () => {
+    const store = inTurn<{ callIndex: number }, StoreOutcome>(async ({ callIndex }) => {
+      const asked = job.inputsOf('cancel').some((task) => task.callIndex === callIndex);
+      if (asked) throw failure('canceled');
+      return pending;
+    });
+    const calls = [0, 1, 2].map((index) => scripted.call({ index, firstCheckMs: 50_000 }));
+    const job = await scripted.start({ store }, { calls });
+    await job.called('submit', 3);
+    await job.handle.cancel();
+    const end = await job.end();
+    expect(
+      job
+        .inputsOf('cancel')
+        .map(({ callIndex }) => callIndex)
+        .toSorted(),
+    ).toEqual([0, 1, 2]);
+    expect(end.failure?.type).toBe('CANCELED');
+  });
+});
+
+describeJobs('after the deadline', () => {
+  const soon = { deadlineMs: 500, outcomeWaitMs: 700 };
+
+  it('the provider is asked to stop, and without its verdict the outcome is unknown', async () => {
+    const job = await scripted.start({ store: inTurn(pending) }, { ...askedRarely(), ...soon });
+    const end = await job.end();
+    expect(end.steps).toEqual([
+      'reserve',
+      'submit',
+      'store',
+      'cancel',
+      'markVerifying',
+      'store',
+      'release',
+    ]);
+    expect(job.inputsOf('markVerifying')).toEqual([job.plan.jobId]);
+    expect(end.failure?.type).toBe('OUTCOME_UNKNOWN');
+    expect(job.inputsOf('release')).toEqual([
+      expect.objectContaining({
+        status: 'failed',
+        error: {
+          code: 'OUTCOME_UNKNOWN',
+          message: 'the provider gave no verdict after the deadline',
+        },
+      }),
+    ]);
+  });
+
+  it('a verdict that comes late is kept: delivered is charged', async () => {
+    const store = inTurn<unknown, StoreOutcome>(pending, delivered);
+    const job = await scripted.start(
+      { store },
+      { ...askedRarely(), ...soon, outcomeWaitMs: 50_000 },
+    );
+    await job.called('markVerifying');
+    await job.notify();
+    const end = await job.end();
+    expect(end.steps.slice(-3)).toEqual(['markVerifying', 'store', 'charge']);
+    expect(end.outcome).toMatchObject({ status: 'completed' });
+  });
+
+  it('a provider that stopped has not finished in time', async () => {
+    const store = inTurn<unknown, StoreOutcome>(pending, failure('canceled'));
+    const job = await scripted.start({ store }, { ...askedRarely(), ...soon });
+    const end = await job.end();
+    expect(end.failure?.type).toBe('DEADLINE_EXCEEDED');
+    expect(end.errorCode).toBe('DEADLINE_EXCEEDED');
+  });
+
+  it('nobody waits any more for a provider that is paused', async () => {
+    const submit = inTurn<unknown, SubmitOutcome>({ kind: 'paused' });
+    const end = await (await scripted.start({ submit }, soon)).end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'release']);
+    expect(end.failure?.type).toBe('DEADLINE_EXCEEDED');
+  });
+
+  it('which passes during a check is seen by the same check, then and on replay', async () => {
+    const store = inTurn<unknown, StoreOutcome>(() => sleep(1500, pending), delivered);
+    const calls = [scripted.call({ firstCheckMs: 100 })];
+    const job = await scripted.start({ store }, { calls, deadlineMs: 1000 });
+    const end = await job.end();
+    expect(end.steps.slice(2)).toEqual(['store', 'cancel', 'markVerifying', 'store', 'charge']);
+  });
+
+  it('no provider is waited for that asked to wait until then: the next one is asked', async () => {
+    const busy = failure('not_accepted', { retryAfterMs: 3_600_000 });
+    const second = await scripted.start(
+      { submit: inTurn(busy, { kind: 'operation', operation: { id: 'openai-0' } }) },
+      twoRoutes(),
+    );
+    const none = await scripted.start({ submit: inTurn<unknown, SubmitOutcome>(busy) });
+    expect(await second.end()).toMatchObject({
+      steps: ['reserve', 'submit', 'submit', 'store', 'charge'],
+      provider: 'openai',
+    });
+    expect((await none.end()).failure?.type).toBe('PROVIDER_ERROR');
+  });
+});
+
+describeJobs('a paused provider', () => {
+  it('has its jobs wait, until somebody asks to check', async () => {
+    const submit = inTurn<unknown, SubmitOutcome>(
+      { kind: 'paused' },
+      { kind: 'paused' },
+      operation,
+    );
+    const job = await scripted.start({ submit });
+    for (const times of [1, 2]) {
+      await job.called('submit', times);
+      await job.handle.signal(checkNow);
+    }
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'submit', 'submit', 'store', 'charge']);
+  });
+
+  it('says so while it waits', async () => {
+    const submit = inTurn<unknown, SubmitOutcome>({ kind: 'paused' }, operation);
+    const job = await scripted.start({ submit });
+    await job.called('submit');
+    await sleep(300);
+    expect(await progressOf(job)).toMatchObject({
+      phase: '1 call(s), 1 credits reserved',
+      calls: [{ call: 1, phase: 'waiting: the provider is paused', operationId: null }],
+    });
+    expect(job.calls).toHaveLength(2);
+    await job.handle.signal(checkNow);
+    await job.end();
+  });
+
+  it('leaves the call to the next one', async () => {
+    const submit = inTurn<unknown, SubmitOutcome>(
+      { kind: 'paused' },
+      { kind: 'operation', operation: { id: 'openai-0' } },
+    );
+    const end = await (await scripted.start({ submit }, twoRoutes())).end();
+    expect(end.provider).toBe('openai');
+    expect(end.outcome?.status).toBe('completed');
+  });
+});
+
+describeJobs('a provider that does not take the call', () => {
+  it('leaves it to the next, under whose name the job is then found', async () => {
+    const submit = inTurn(failure('refused'), {
+      kind: 'operation',
+      operation: { id: 'openai-0' },
+    } as const);
+    const job = await scripted.start({ submit }, twoRoutes());
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'submit', 'store', 'charge']);
+    const [, call] = job.inputsOf('submit');
+    expect(call).toMatchObject({ routeIndex: 1, route: { provider: 'openai' }, refusalsMax: 6 });
+    expect(job.inputsOf('submit')[0]).toMatchObject({ routeIndex: 0, refusalsMax: 4 });
+    expect(end).toMatchObject({ provider: 'openai', requests: ['openai-0'] });
+    expect(end.progress.failures).toEqual([
+      expect.stringContaining('submit of call 1: it is refused'),
+    ]);
+  });
+
+  it('is asked again by its queue until its refusals count', async () => {
+    const submit = inTurn(
+      failure('not_accepted'),
+      failure('not_accepted', { retryAfterMs: 10 }),
+      lastRefusal as Error,
+      operation,
+    );
+    const job = await scripted.start({ submit }, twoRoutes());
+    const end = await job.end();
+    expect(end.steps.slice(1, 5)).toEqual(['submit', 'submit on fal', 'submit on fal', 'submit']);
+    expect(end.provider).toBe('openai');
+  });
+
+  it('is waited for as long as it asks, then asked by its queue', async () => {
+    const submit = inTurn(failure('not_accepted', { retryAfterMs: 600 }), operation);
+    const startedAt = performance.now();
+    const end = await (await scripted.start({ submit })).end();
+    expect(performance.now() - startedAt).toBeGreaterThan(600);
+    expect(end.steps.slice(1, 3)).toEqual(['submit', 'submit on fal']);
+  });
+
+  it('and has no successor fails the job in its own words', async () => {
+    const submit = inTurn<unknown, SubmitOutcome>(failure('refused'));
+    const job = await scripted.start({ submit }, twoRoutes());
+    const end = await job.end();
+    expect(end.failure).toEqual({
+      type: 'PROVIDER_ERROR',
+      message: 'released 1 credits: PROVIDER_ERROR, it is refused',
+    });
+    expect(end.provider).toBe('fal');
+  });
+});
+
+describeJobs('a submit that nobody knows the outcome of', () => {
+  it('is adopted once the provider names it, and never sent by another', async () => {
+    const submit = inTurn(failure('unknown'), operation);
+    const job = await scripted.start({ submit }, { ...twoRoutes() });
+    await job.called('markVerifying');
+    await job.notify();
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'markVerifying', 'submit', 'store', 'charge']);
+    const [first, second] = job.inputsOf('submit');
+    expect(second).toEqual(first);
+    // The notification told that it ended: it is asked for at once.
+    expect(job.inputsOf('store')).toEqual([expect.objectContaining({ notified: true })]);
+    expect(end.requests).toEqual(['fal-0']);
+  });
+
+  it('is adopted at once where the provider was quicker', async () => {
+    const door = gate();
+    const submit = inTurn<unknown, SubmitOutcome>(
+      fault('PROVIDER_BUSY'),
+      async () => {
+        await door.passed;
+        throw failure('unknown');
+      },
+      operation,
+    );
+    const job = await scripted.start({ submit });
+    await job.called('submit', 2);
+    await job.notify();
+    door.open();
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'submit on fal', 'submit', 'store', 'charge']);
+  });
+
+  it('fails as unknown when no provider names it in time, canceled or not', async () => {
+    const submit = inTurn<unknown, SubmitOutcome>(failure('unknown'));
+    const job = await scripted.start({ submit }, { ...twoRoutes(), outcomeWaitMs: 400 });
+    await job.called('markVerifying');
+    await job.handle.cancel();
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'markVerifying', 'release']);
+    expect(end.failure?.type).toBe('OUTCOME_UNKNOWN');
+  });
+
+  it('fails as unknown at once where the provider never notifies', async () => {
+    const submit = inTurn<unknown, SubmitOutcome>(failure('unknown'));
+    const routes = [scripted.route('fal', { notifies: false }), scripted.route('openai')];
+    const end = await (
+      await scripted.start({ submit }, { calls: [scripted.call({ routes })] })
+    ).end();
+    expect(end.steps).toEqual(['reserve', 'submit on fal', 'release']);
+    expect(end.failure?.type).toBe('OUTCOME_UNKNOWN');
+  });
+});
+
+describeJobs('a notification', () => {
+  it('that is quicker than the submit’s answer counts', async () => {
+    const door = gate();
+    const submit = inTurn<unknown, SubmitOutcome>(fault('PROVIDER_BUSY'), async () => {
+      await door.passed;
+      return operation;
+    });
+    const job = await scripted.start({ submit }, askedRarely());
+    await job.called('submit', 2);
+    await job.notify('fal-0');
+    door.open();
+    const end = await job.end();
+    expect(job.inputsOf('store')).toEqual([expect.objectContaining({ notified: true })]);
+    expect(end.outcome?.status).toBe('completed');
+  });
+
+  it('of another operation changes nothing, early or late', async () => {
+    const door = gate();
+    const submit = inTurn<unknown, SubmitOutcome>(fault('PROVIDER_BUSY'), async () => {
+      await door.passed;
+      return operation;
+    });
+    const job = await scripted.start({ submit }, askedRarely());
+    await job.called('submit', 2);
+    await job.notify('early');
+    door.open();
+    await expect.poll(async () => (await progressOf(job)).calls[0]?.operationId).toBe('fal-0');
+    await job.notify('late');
+    await job.notify('fal-0', 1);
+    await sleep(300);
+    expect(job.inputsOf('store')).toEqual([]);
+    expect((await progressOf(job)).calls[0]?.phase).toMatch(
+      /^fal works on it, next check at \d\d:\d\d:\d\d UTC$/,
+    );
+    await job.notify('fal-0');
+    expect((await job.end()).outcome?.status).toBe('completed');
+  });
+
+  it('that comes twice has the provider asked twice at most; after the end it finds nobody', async () => {
+    const store = inTurn<unknown, StoreOutcome>(async () => sleep(300, pending), delivered);
+    const job = await scripted.start({ store }, askedRarely());
+    await job.called('submit');
+    await job.notify();
+    await job.called('store');
+    await job.notify();
+    await job.notify();
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'store', 'store', 'charge']);
+    await expect(job.notify()).rejects.toThrow(WorkflowNotFoundError);
+  });
+});
+
+describeJobs('a check', () => {
+  it('that learns nothing, however often, is no verdict', async () => {
+    const away = failure('unreachable', { retryAfterMs: 10 });
+    const attempts = Array.from({ length: 7 }, () => away);
+    const store = inTurn<unknown, StoreOutcome>(...attempts, delivered);
+    const end = await (await scripted.start({ store })).end();
+    expect(end.steps.filter((step) => step === 'store on fal')).toHaveLength(6);
+    expect(end.steps.slice(-2)).toEqual(['store', 'charge']);
+    expect(end.outcome?.status).toBe('completed');
+  });
+
+  it('comes sooner when somebody asks', async () => {
+    const job = await scripted.start({}, askedRarely());
+    await expect.poll(async () => (await progressOf(job)).calls[0]?.operationId).toBe('fal-0');
+    await job.handle.signal(checkNow);
+    expect((await job.end()).outcome?.status).toBe('completed');
+    expect(job.inputsOf('store')).toEqual([expect.objectContaining({ notified: false })]);
+  });
+
+  it.each([
+    ['rejected', 'PROVIDER_REJECTED_INPUT'],
+    ['content_policy', 'CONTENT_POLICY'],
+    ['failed', 'PROVIDER_ERROR'],
+    // Nobody asked for that.
+    ['canceled', 'PROVIDER_ERROR'],
+  ] as const)('that finds the call %s fails the job as %s', async (kind, type) => {
+    const store = inTurn<unknown, StoreOutcome>(pending, failure(kind));
+    const end = await (await scripted.start({ store })).end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'store', 'store', 'release']);
+    expect(end).toMatchObject({ failure: { type }, errorCode: type });
+    expect(end.details).toContain(`- call 1: no result: ${type}, request \`fal-0\``);
+  });
+
+  it('whose outputs can never be stored fails the job', async () => {
+    const lost = ApplicationFailure.nonRetryable('the storage did not take it', 'STORAGE_ERROR');
+    const job = await scripted.start({ store: inTurn<unknown, StoreOutcome>(lost) });
+    expect((await job.end()).failure?.type).toBe('STORAGE_ERROR');
+    expect(job.inputsOf('release')).toEqual([
+      expect.objectContaining({
+        error: { code: 'STORAGE_ERROR', message: 'the storage did not take it' },
+      }),
+    ]);
+  });
+});
+
+describeJobs('a job', () => {
+  it.each(['insufficient_credits', 'window_exhausted'] as const)(
+    'that is refused (%s) calls nobody',
+    async (verdict) => {
+      const { balance } = settledNow;
+      const refusal =
+        verdict === 'insufficient_credits'
+          ? { verdict, required: 5, balance }
+          : { verdict, resetAt: 'later', now: 'now', balance };
+      const webhook = { taskQueue: 'nobody' };
+      const job = await scripted.start(
+        { reserve: inTurn<unknown, ReserveVerdict>(refusal) },
+        { webhook },
+      );
+      const end = await job.end();
+      expect(end.steps).toEqual(['reserve']);
+      expect(end.outcome).toMatchObject({
+        status: 'refused',
+        billing: 'none',
+        reason: verdict,
+        refusal,
+      });
+      expect(end.details).toContain(`**refused: ${verdict}**`);
+    },
+  );
+
+  it('that was charged before is charged again, which changes nothing, and sends nothing', async () => {
+    const charged = {
+      ...settledNow,
+      verdict: 'already_settled',
+      state: 'charged',
+      charged: 4,
+    } as const;
+    const job = await scripted.start({
+      reserve: inTurn(reserved('charged')),
+      charge: inTurn(charged),
+    });
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'charge']);
+    expect(job.inputsOf('charge')).toEqual([expect.objectContaining({ outputs: [] })]);
+    expect(end.outcome).toMatchObject({ status: 'completed', chargedMicro: 4 });
+  });
+
+  it('that was released before sends nothing and moves nothing', async () => {
+    const job = await scripted.start({ reserve: inTurn(reserved('released')) });
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve']);
+    const lost = { status: 'failed', billing: 'released', reason: 'JOB_LOST' };
+    expect(end.outcome).toMatchObject({ ...lost, chargedMicro: 0 });
+    expect(end.errorCode).toBe('JOB_LOST');
+  });
+
+  it('that a sweeper has released while it ran says so', async () => {
+    const released = {
+      ...settledNow,
+      verdict: 'already_settled',
+      state: 'released',
+      charged: 0,
+    } as const;
+    const end = await (await scripted.start({ charge: inTurn(released) })).end();
+    expect(end.outcome).toMatchObject({
+      status: 'failed',
+      billing: 'released',
+      reason: 'JOB_LOST',
+    });
+    expect(end.details).toContain('**released 1 credits: JOB_LOST**');
+  });
+
+  it('whose reservation never came to be says that nothing was reserved, and tells nobody', async () => {
+    const webhook = { taskQueue: 'nobody' };
+    const job = await scripted.start(
+      {
+        reserve: inTurn<unknown, ReserveVerdict>(ApplicationFailure.nonRetryable('no account')),
+        release: inTurn({ verdict: 'not_reserved' } as const),
+      },
+      { webhook },
+    );
+    const end = await job.end();
+    expect(end.steps).toEqual(['reserve', 'release']);
+    expect(end.failure).toEqual({
+      type: 'Internal server error',
+      message: 'nothing was reserved: Internal server error, The job failed on our side.',
+    });
+  });
+
+  it('whose caller wants to be told tells it of either end', async () => {
+    const webhook = { taskQueue: scripted.webhookQueue };
+    const retried = inTurn<unknown, { kind: 'delivered' } | { kind: 'retry'; waitMs: number }>(
+      { kind: 'retry', waitMs: 10 },
+      { kind: 'delivered' },
+    );
+    const good = await scripted.start({ attemptDelivery: retried }, { webhook });
+    const bad = await scripted.start(
+      { store: inTurn<unknown, StoreOutcome>(failure('failed')) },
+      { webhook },
+    );
+    await Promise.all([good.called('attemptDelivery', 2), bad.called('attemptDelivery')]);
+    expect((await good.end()).outcome?.status).toBe('completed');
+    expect((await bad.end()).failure?.type).toBe('PROVIDER_ERROR');
+    const { jobId, organizationId } = good.plan;
+    expect(good.inputsOf('attemptDelivery')).toEqual([
+      { jobId, organizationId, failures: 0 },
+      { jobId, organizationId, failures: 1 },
+    ]);
+  });
+
+  it('without a plan fails at once', async () => {
+    const job = await scripted.start({}, { planVersion: undefined } as object);
+    await expect(job.handle.result()).rejects.toMatchObject({ cause: { type: 'UNKNOWN_PLAN' } });
+    expect(job.calls).toEqual([]);
+  });
+
+  it('of a plan that this worker does not know waits for one that does', async () => {
+    const job = await scripted.start({}, { planVersion: 2 });
+    await expect
+      .poll(async () => {
+        const { events = [] } = await job.handle.fetchHistory();
+        return events?.find((event) => event.workflowTaskFailedEventAttributes)
+          ?.workflowTaskFailedEventAttributes?.failure?.message;
+      })
+      .toBe('this worker knows plans of version 1, not 2');
+    expect((await job.handle.describe()).status.name).toBe('RUNNING');
+    expect(job.calls).toEqual([]);
+    await job.handle.terminate();
+  });
+});
+
+describeJobs('several calls', () => {
+  const calls = (changes: Partial<PlannedCall>[]): { calls: PlannedCall[] } => ({
+    calls: changes.map((change, index) => scripted.call({ index, ...change })),
+  });
+  const failing = (...indexes: number[]) =>
+    inTurn<{ callIndex: number }, StoreOutcome>(async ({ callIndex }) => {
+      if (indexes.includes(callIndex)) throw failure('content_policy');
+      return { kind: 'outputs', outputs: outputsOf(callIndex) };
+    });
+
+  it('go by the queue, and what is delivered is charged', async () => {
+    const job = await scripted.start({ store: failing(1) }, calls([{}, {}, {}]));
+    const end = await job.end();
+    expect(end.outcome).toMatchObject({ status: 'completed', chargedMicro: 2_000_000 });
+    const error = { code: 'CONTENT_POLICY', message: 'it is content_policy' };
+    expect(job.inputsOf('charge')[0]?.outputs).toEqual([
+      outputsOf(0),
+      { callIndex: 1, artifacts: [], data: null, delivered: 0, error },
+      outputsOf(2),
+    ]);
+    expect(end.steps.toSorted()).toEqual(
+      [
+        'charge',
+        'reserve',
+        ...['store', 'submit'].flatMap((verb) => Array(3).fill(`${verb} on fal`)),
+      ].toSorted(),
+    );
+    expect(end.requests?.toSorted()).toEqual(['fal-0', 'fal-1', 'fal-2']);
+    expect(end.progress.calls.map(({ phase }) => phase)).toEqual([
+      'delivered',
+      'no result: CONTENT_POLICY',
+      'delivered',
+    ]);
+  });
+
+  it('of which all fail release, for the first one’s reason', async () => {
+    const store = inTurn<{ callIndex: number }, StoreOutcome>(async ({ callIndex }) => {
+      throw failure(callIndex === 0 ? 'content_policy' : 'failed');
+    });
+    const end = await (await scripted.start({ store }, calls([{}, {}]))).end();
+    expect(end.failure?.type).toBe('CONTENT_POLICY');
+    expect(end.steps.at(-1)).toBe('release');
+  });
+
+  it('of which a required one fails release, whatever the others made', async () => {
+    const job = await scripted.start({ store: failing(1) }, calls([{}, { required: true }]));
+    expect((await job.end()).failure?.type).toBe('CONTENT_POLICY');
+    expect(job.inputsOf('charge')).toEqual([]);
+  });
+
+  it('in steps: the second works on what the first made', async () => {
+    const steps = calls([{}, { inputFrom: { callIndex: 0, field: 'image_url' } }]);
+    const job = await scripted.start({}, steps);
+    expect((await job.end()).outcome).toMatchObject({ chargedMicro: 2_000_000 });
+    expect(job.inputsOf('submit').map(({ source }) => source)).toEqual([
+      null,
+      { field: 'image_url', storageKey: artifactOf(0).storageKey },
+    ]);
+  });
+
+  it('in steps: without the first there is no second', async () => {
+    const steps = calls([{}, { inputFrom: { callIndex: 0, field: 'image_url' } }]);
+    const job = await scripted.start({ store: failing(0) }, steps);
+    const end = await job.end();
+    expect(end.failure?.type).toBe('CONTENT_POLICY');
+    expect(job.inputsOf('submit')).toHaveLength(1);
+  });
+
+  it('are assembled in their order', async () => {
+    const job = await scripted.start({}, { ...calls([{}, {}]), assembly: 'concat_audio' });
+    const end = await job.end();
+    expect(job.inputsOf('assemble')).toEqual([
+      expect.objectContaining({
+        kind: 'concat_audio',
+        callIndex: 2,
+        parts: [artifactOf(0), artifactOf(1)],
+      }),
+    ]);
+    expect(job.inputsOf('charge')[0]?.outputs).toEqual([0, 1, 2].map(outputsOf));
+    expect(end.steps.slice(-2)).toEqual(['assemble', 'charge']);
+  });
+
+  // What runs side by side may come in any order and any grouping: on replay it is another.
+  it.each(Array.from({ length: 8 }, (_, seed) => seed))(
+    'side by side, of which some fail over, wait and fail (%i)',
+    async (seed) => {
+      const routes = [scripted.route('fal'), scripted.route('openai')];
+      const changes = Array.from({ length: 4 + (seed % 3) }, (_, index) => ({
+        routes,
+        firstCheckMs: 1 + ((seed * 7 + index * 13) % 40),
+      }));
+      const asked = new Map<string, number>();
+      /** 0 to 6, another at each asking, the same in every run. */
+      const chance = (key: string): number => {
+        const times = (asked.get(key) ?? 0) + 1;
+        asked.set(key, times);
+        return (createHash('sha256').update(`${seed} ${key} ${times}`).digest()[0] ?? 0) % 7;
+      };
+      const job = await scripted.start(
+        {
+          async submit({ callIndex, route }) {
+            const luck = chance(`submit${callIndex}${route.provider}`);
+            await sleep(luck * 3);
+            if (route.provider === 'fal' && luck < 2) throw failure('refused');
+            if (luck === 2) throw failure('not_accepted', { retryAfterMs: 5 });
+            return { kind: 'operation', operation: { id: `${route.provider}-${callIndex}` } };
+          },
+          async store({ callIndex }) {
+            const luck = chance(`store${callIndex}`);
+            await sleep(luck * 2);
+            if (luck === 1) throw failure('failed');
+            return luck < 4 ? pending : { kind: 'outputs', outputs: outputsOf(callIndex) };
+          },
+        },
+        calls(changes),
+      );
+      for (const index of [0, 2]) await job.notify(`fal-${index}`, index).catch(() => {});
+      const end = await job.end();
+      expect(end.outcome?.status ?? end.failure?.type).toMatch(/completed|PROVIDER_ERROR/);
+    },
+  );
+});
+
+describe('every history of these jobs', () => {
+  it('replays', async () => {
+    const histories = [];
+    for (const { handle } of scripted.jobs) {
+      const { status } = await handle.describe();
+      if (status.name === 'TERMINATED') continue;
+      histories.push({ workflowId: handle.workflowId, history: await handle.fetchHistory() });
+    }
+    expect(histories.length).toBeGreaterThan(60);
+    const workflowBundle = await loadWorkflowBundle();
+    const failures: string[] = [];
+    for await (const { workflowId, error } of Worker.runReplayHistories(
+      { workflowBundle },
+      histories,
+    )) {
+      if (error) failures.push(`${workflowId}: ${error.message}`);
+    }
+    expect(failures).toEqual([]);
+  });
+});
