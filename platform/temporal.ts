@@ -149,6 +149,8 @@ export async function registerSearchAttributes(
   if (missing.length === 0) return;
   await connection.operatorService.addSearchAttributes({
     namespace,
-    searchAttributes: Object.fromEntries(missing.map(({ name, type }) => [name, indexedTypes[type]])),
+    searchAttributes: Object.fromEntries(
+      missing.map(({ name, type }) => [name, indexedTypes[type]]),
+    ),
   });
 }

@@ -51,15 +51,20 @@ export async function runCall(
   call: PlannedCall,
   inputKey?: string,
 ): Promise<CallOutputs> {
-  for (;;) {
-    const { checksAsked } = job.signals;
-    // Each round follows the wait before it.
-    const outputs = await tryRoutes(job, call, inputKey);
-    if (outputs) {
-      job.progress.call(call.index, 'delivered');
-      return outputs;
+  try {
+    for (;;) {
+      const { checksAsked } = job.signals;
+      // Each round follows the wait before it.
+      const outputs = await tryRoutes(job, call, inputKey);
+      if (outputs) {
+        job.progress.call(call.index, 'delivered');
+        return outputs;
+      }
+      await awaitResume(job, call, checksAsked);
     }
-    await awaitResume(job, call, checksAsked);
+  } catch (error) {
+    job.progress.call(call.index, `no output: ${failureOf(error).message}`);
+    throw error;
   }
 }
 
@@ -156,7 +161,7 @@ async function awaitNotification(running: RunningCall): Promise<void> {
   if (signals.isNotified(call.index)) return;
   await markVerifying(running);
   const isNamed = await condition(() => signals.isNotified(call.index), plan.outcomeWaitMs, {
-    summary: 'notification that names the call',
+    summary: `${whichOf(running)}notification that names the call`,
   });
   if (!isNamed) {
     throw failed('OUTCOME_UNKNOWN', 'the provider never said whether it took the call');
@@ -182,7 +187,7 @@ async function awaitOutputs(running: RunningCall, operation: Operation): Promise
         signals.checksAsked > checksAsked ||
         (signals.cancelRequested && !cancelSent),
       waitMs,
-      { summary: 'notification, or the next check' },
+      { summary: `${whichOf(running)}notification, or the next check` },
     );
     const checked = await check(running, operation);
     if (checked.kind === 'outputs') return checked.outputs;
@@ -259,14 +264,17 @@ function stepOf(
   verb: Verb,
   { isQueued = false, isUrgent = false }: Pick<Step, 'isQueued' | 'isUrgent'> = {},
 ): Step {
-  const isOneOfMany = plan.calls.length > 1;
-  const which = isOneOfMany ? `call ${call.index + 1} of ${plan.calls.length} · ` : '';
   return {
     verb,
-    summary: `${which}${route.provider} ${plan.model ?? route.operation}`,
+    summary: `${whichOf({ plan, call })}${route.provider} ${plan.model ?? route.operation}`,
     callIndex: call.index,
     taskQueue: route.taskQueue,
-    isQueued: isQueued || isOneOfMany,
+    isQueued: isQueued || plan.calls.length > 1,
     isUrgent,
   };
+}
+
+/** Which of several calls a row is about. */
+function whichOf({ plan, call }: Pick<RunningCall, 'plan' | 'call'>): string {
+  return plan.calls.length > 1 ? `call ${call.index + 1} of ${plan.calls.length} · ` : '';
 }
