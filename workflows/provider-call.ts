@@ -64,7 +64,7 @@ export async function runCall(
     }
   } catch (error) {
     const { type, message } = failureOf(error);
-    job.progress.call(call.index, `no result: ${type ?? message}`);
+    job.progress.call(call.index, `no output: ${type ?? message}`);
     throw error;
   }
 }
@@ -162,7 +162,7 @@ async function awaitNotification(running: RunningCall): Promise<void> {
   if (signals.isNotified(call.index)) return;
   await markVerifying(running);
   const isNamed = await condition(() => signals.isNotified(call.index), plan.outcomeWaitMs, {
-    summary: 'notification that names the call',
+    summary: `${whichOf(running)}notification that names the call`,
   });
   if (!isNamed) {
     throw failed('OUTCOME_UNKNOWN', 'the provider never said whether it took the call');
@@ -188,7 +188,7 @@ async function awaitOutputs(running: RunningCall, operation: Operation): Promise
         signals.checksAsked > checksAsked ||
         (signals.cancelRequested && !cancelSent),
       waitMs,
-      { summary: 'notification, or the next check' },
+      { summary: `${whichOf(running)}notification, or the next check` },
     );
     const checked = await check(running, operation);
     if (checked.kind === 'outputs') return checked.outputs;
@@ -265,14 +265,17 @@ function stepOf(
   verb: Verb,
   { isQueued = false, isUrgent = false }: Pick<Step, 'isQueued' | 'isUrgent'> = {},
 ): Step {
-  const isOneOfMany = plan.calls.length > 1;
-  const which = isOneOfMany ? `call ${call.index + 1} of ${plan.calls.length} · ` : '';
   return {
     verb,
-    summary: `${which}${route.provider} ${plan.model ?? route.operation}`,
+    summary: `${whichOf({ plan, call })}${route.provider} ${plan.model ?? route.operation}`,
     callIndex: call.index,
     taskQueue: route.taskQueue,
-    isQueued: isQueued || isOneOfMany,
+    isQueued: isQueued || plan.calls.length > 1,
     isUrgent,
   };
+}
+
+/** Which of several calls a row is about. */
+function whichOf({ plan, call }: Pick<RunningCall, 'plan' | 'call'>): string {
+  return plan.calls.length > 1 ? `call ${call.index + 1} of ${plan.calls.length} · ` : '';
 }

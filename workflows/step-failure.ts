@@ -1,5 +1,5 @@
 /** What a failed step says: the words by which a workflow decides (activities/failures.ts writes them). */
-import { ActivityFailure, ApplicationFailure } from '@temporalio/workflow';
+import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/workflow';
 
 /** A failure of a step, local or not. */
 export interface StepFailure {
@@ -16,7 +16,8 @@ export interface StepFailure {
 export function failureOf(error: unknown): StepFailure {
   const cause = error instanceof ActivityFailure ? error.cause : error;
   if (!(cause instanceof ApplicationFailure)) {
-    const message = error instanceof Error ? error.message : String(error);
+    const said = error instanceof Error ? error.message : String(error);
+    const message = cause instanceof TimeoutFailure ? 'no answer in time' : said;
     return { type: null, message, isFinal: false, retryAfterMs: null };
   }
   const { type, message, nonRetryable, details } = cause;

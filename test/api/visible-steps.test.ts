@@ -128,7 +128,10 @@ describe('a job', () => {
         message: expect.stringMatching(/^released 3\.9 credits: CONTENT_POLICY, /),
       },
     });
-    expect(await detailsOf(jobId)).toMatch(/^\*\*released 3\.9 credits: CONTENT_POLICY, /);
+    const details = await detailsOf(jobId);
+    expect(details).toMatch(/^\*\*released 3\.9 credits: CONTENT_POLICY, /);
+    expect(details).toContain('call 1: no output: CONTENT_POLICY');
+    expect(details).not.toContain('next check');
     expect(await attributesOf(jobId)).toMatchObject({
       errorCode: 'CONTENT_POLICY',
       billing: 'released',

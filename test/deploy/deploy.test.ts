@@ -7,6 +7,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
+import { searchAttributes } from '../../jobs/contract.ts';
 import { loadConfig } from '../../platform/config.ts';
 import { variablesInCode } from '../harness/variables.ts';
 
@@ -155,6 +156,17 @@ describe('docker-compose.yml', () => {
         const healthy = compose.services[other]?.healthcheck ?? condition !== 'service_healthy';
         expect(healthy, `${name} waits for ${other}`).toBeTruthy();
       }
+    }
+  });
+
+  it('registers the search attributes that jobs have, with their types, and says so', () => {
+    const script = read(`${deploy}/temporal/create-namespace.sh`);
+    const made = [...script.matchAll(/--name (\w+) --type (\w+)/g)].map(([, ...pair]) => pair);
+    const types = { KEYWORD: 'Keyword', KEYWORD_LIST: 'KeywordList' };
+    const wanted = Object.values(searchAttributes).map(({ name, type }) => [name, types[type]]);
+    expect(made.toSorted()).toEqual(wanted.toSorted());
+    for (const page of ['docs/deployment.md', 'docs/operators.md']) {
+      for (const [name] of wanted) expect(read(page), page).toContain(`\`${name}\``);
     }
   });
 

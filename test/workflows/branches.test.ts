@@ -157,7 +157,7 @@ describeJobs('a step', () => {
     expect(end.steps).toEqual(['reserve', 'submit', 'release']);
     expect(end.failure?.type).toBe('CONTENT_POLICY');
     expect(end.details).toContain('**released 1 credits: CONTENT_POLICY, it is content_policy**');
-    expect(end.details).toContain('- call 1: no result: CONTENT_POLICY');
+    expect(end.details).toContain('- call 1: no output: CONTENT_POLICY');
     expect(end.errorCode).toBe('CONTENT_POLICY');
   });
 
@@ -640,7 +640,7 @@ describeJobs('a check', () => {
     const end = await (await scripted.start({ store })).end();
     expect(end.steps).toEqual(['reserve', 'submit', 'store', 'store', 'release']);
     expect(end).toMatchObject({ failure: { type }, errorCode: type });
-    expect(end.details).toContain(`- call 1: no result: ${type}, request \`fal-0\``);
+    expect(end.details).toContain(`- call 1: no output: ${type}, request \`fal-0\``);
   });
 
   it('whose outputs can never be stored fails the job', async () => {
@@ -812,7 +812,7 @@ describeJobs('several calls', () => {
     expect(end.requests?.toSorted()).toEqual(['fal-0', 'fal-1', 'fal-2']);
     expect(end.progress.calls.map(({ phase }) => phase)).toEqual([
       'delivered',
-      'no result: CONTENT_POLICY',
+      'no output: CONTENT_POLICY',
       'delivered',
     ]);
   });

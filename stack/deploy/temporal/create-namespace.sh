@@ -1,7 +1,18 @@
 #!/bin/sh
-# Creates the namespace; kept for a week, so that a job's workflow can be looked at and replayed.
+# Creates the namespace, kept for a week, so that a job's workflow can be looked at and replayed; and the
+# search attributes of jobs/contract.ts. Safe to run again.
 set -eu
 until temporal operator cluster health --address "$TEMPORAL_ADDRESS"; do sleep 2; done
 temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" --address "$TEMPORAL_ADDRESS" ||
   temporal operator namespace create --namespace "$TEMPORAL_NAMESPACE" --address "$TEMPORAL_ADDRESS" \
     --retention 168h
+# A new namespace takes a moment to be known everywhere.
+until temporal operator search-attribute create --namespace "$TEMPORAL_NAMESPACE" --address "$TEMPORAL_ADDRESS" \
+  --name OrganizationId --type Keyword \
+  --name KeyId --type Keyword \
+  --name Model --type Keyword \
+  --name Provider --type Keyword \
+  --name ProviderRequestId --type KeywordList \
+  --name JobStatus --type Keyword \
+  --name BillingState --type Keyword \
+  --name ErrorCode --type Keyword; do sleep 2; done
