@@ -173,13 +173,7 @@ export async function startScriptedJobs(): Promise<ScriptedJobs> {
   const workflowBundle = await loadWorkflowBundle();
   const shared = { connection: env.nativeConnection, namespace, activities };
   const workers = await Promise.all([
-    Worker.create({
-      ...shared,
-      taskQueue: studioTaskQueue(prefix),
-      workflowBundle,
-      // A machine that stalls for seconds would end the worker, as an endless loop would.
-      isolateExecutionTimeout: '60s',
-    }),
+    Worker.create({ ...shared, taskQueue: studioTaskQueue(prefix), workflowBundle }),
     ...[
       providerTaskQueue(prefix, 'fal'),
       providerTaskQueue(prefix, 'openai'),
