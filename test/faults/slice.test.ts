@@ -8,6 +8,7 @@ import { comesTo, runColumn, victims, type Victim } from './cell.ts';
 import { kinds } from './kinds.ts';
 import { points, type Point } from './points.ts';
 import { shuffled } from './shuffle.ts';
+import { guardSettlements } from '../harness/settlement-guard.ts';
 import { startStack, type FaultStack } from './stack.ts';
 
 const day = Number(process.env['FAULT_DAY'] ?? Math.floor(Date.now() / 86_400_000));
@@ -30,6 +31,8 @@ function columnsOfDay(): { victim: Victim; point: Point }[] {
 let stack: FaultStack;
 beforeAll(async () => {
   stack = await startStack({ env: { API_WORKER: String(together) } });
+  // Whatever dies, no transaction leaves a job charged and not completed, or the other way round.
+  await guardSettlements((text) => stack.query(text));
 });
 afterAll(() => stack.close());
 

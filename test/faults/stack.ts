@@ -36,6 +36,8 @@ interface StackOptions {
   /** Parts to run beside Postgres, Temporal and the sandbox. Default: one API, one worker. */
   run?: readonly Part[];
   env?: Record<string, string>;
+  /** How far a part's clock is ahead, milliseconds. */
+  clockShiftMs?: Partial<Record<Part, number>>;
   /** Settings of Postgres, such as the directory of a tablespace. */
   postgres?: Record<string, string>;
 }
@@ -73,6 +75,7 @@ export interface FaultStack {
 }
 
 const programs = fileURLToPath(new URL('./', import.meta.url));
+const shiftedClock = new URL('shifted-clock.ts', import.meta.url).href;
 const sandboxScript = fileURLToPath(new URL('../../sandbox/main.ts', import.meta.url));
 const logger = createLogger('faults', 'silent');
 
@@ -141,6 +144,11 @@ function environment(given: {
   };
 }
 
+function shifted(shiftMs: number | undefined): Record<string, string> {
+  if (shiftMs === undefined) return {};
+  return { NODE_OPTIONS: `--import=${shiftedClock}`, CLOCK_SHIFT_MS: String(shiftMs) };
+}
+
 /** Starts a stack with an organization that can pay, and the inputs of every kind. */
 export async function startStack(options: StackOptions = {}): Promise<FaultStack> {
   const directory = makeTemporaryDirectory('faults');
@@ -166,7 +174,12 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
         name: part,
         script,
         logPath: logPath(part),
-        env: { PATH: process.env['PATH'], ...env, ...extra },
+        env: {
+          PATH: process.env['PATH'],
+          ...env,
+          ...shifted(options.clockShiftMs?.[part]),
+          ...extra,
+        },
       }).start();
   const starts: Record<Part, () => Promise<Running>> = {
     postgres: () =>

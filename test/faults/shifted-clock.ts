@@ -1,0 +1,11 @@
+/** Preloaded by processes of the fault tests: their clock is `CLOCK_SHIFT_MS` ahead of everybody else's. */
+const shiftMs = Number(process.env['CLOCK_SHIFT_MS']);
+const RealDate = Date;
+const now = (): number => RealDate.now() + shiftMs;
+
+globalThis.Date = new Proxy(RealDate, {
+  apply: () => new RealDate(now()).toString(),
+  construct: (target, args, newTarget) =>
+    Reflect.construct(target, args.length === 0 ? [now()] : args, newTarget) as object,
+  get: (target, name, receiver) => (name === 'now' ? now : Reflect.get(target, name, receiver)),
+});

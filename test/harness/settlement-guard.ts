@@ -1,0 +1,24 @@
+/**
+ * A guard inside the database of a test: no transaction may end with a Studio job that is charged and not
+ * completed, or completed and not charged, or ended and still reserved. It looks when a transaction commits,
+ * so two transactions that would heal each other are seen as well, and the first of them fails.
+ */
+
+/** Installs it; `query` runs a statement in the database. */
+export async function guardSettlements(query: (text: string) => Promise<unknown>): Promise<void> {
+  await query(`CREATE FUNCTION guard_settlement() RETURNS trigger LANGUAGE plpgsql AS $$
+    DECLARE
+      wrong text;
+    BEGIN
+      SELECT format('%s is %s but %s', j.id, r.state, j.status) INTO wrong
+        FROM job j JOIN reservation r ON r.id = j.id
+        WHERE j.id = NEW.id AND ((r.state = 'charged') <> (j.status = 'completed')
+          OR (r.state = 'released') <> (j.status IN ('failed', 'canceled')));
+      IF FOUND THEN RAISE EXCEPTION 'not settled at once: %', wrong; END IF;
+      RETURN NULL;
+    END $$`);
+  for (const table of ['job', 'reservation']) {
+    await query(`CREATE CONSTRAINT TRIGGER guard_settlement AFTER INSERT OR UPDATE ON ${table}
+      DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION guard_settlement()`);
+  }
+}

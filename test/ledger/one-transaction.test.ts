@@ -1,0 +1,53 @@
+/** Charge, status and result are one transaction: the database itself refuses anything else here. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { guardSettlements } from '../harness/settlement-guard.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ env: { FIRST_CHECK_MAX_MS: '500' } });
+  await guardSettlements((text) => gateway.database.query(text));
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+async function start(prompt: string, more: object = {}): Promise<string> {
+  const answer = await gateway.call('/api/v1/studio/image/generate', {
+    body: { prompt, async: true, ...more },
+  });
+  expect(answer.status).toBe(202);
+  return answer.body.data.jobId;
+}
+const stateOf = async (jobId: string) => {
+  const { data } = (await gateway.untilDone(jobId)).body;
+  return `${data.status} ${data.billing.state}`;
+};
+
+describe('a job that is settled', () => {
+  it.each([
+    ['delivered', 'a heron', {}, 'completed charged'],
+    ['delivered in part', '[[partial:2]] herons', { numImages: 4 }, 'completed charged'],
+    ['refused', '[[policy]] a heron', {}, 'failed released'],
+    ['without a result', '[[fail:422]] a heron', {}, 'failed released'],
+  ])('when it is %s: never one without the other', async (_how, prompt, more, state) => {
+    expect(await stateOf(await start(prompt, more))).toBe(state);
+  });
+
+  it('when it is canceled: never one without the other', async () => {
+    const jobId = await start('[[slow:60s]] a heron');
+    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
+    expect(await stateOf(jobId)).toBe('canceled released');
+  });
+});
+
+describe('the guard', () => {
+  it.each([
+    `UPDATE reservation SET state = 'charged', charged = 0, settled_at = now() WHERE id = $1`,
+    `UPDATE job SET status = 'completed', completed_at = now() WHERE id = $1`,
+  ])('refuses half a settlement: %s', async (half) => {
+    const jobId = await start('[[slow:2s]] a patient heron');
+    await expect(gateway.database.query(half, [jobId])).rejects.toThrow('not settled at once');
+    expect(await stateOf(jobId)).toBe('completed charged');
+  });
+});
