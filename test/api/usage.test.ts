@@ -185,6 +185,7 @@ describe('GET /usage', () => {
       credits: 0,
       balance: { available: 0, reserved: 0, total: 0 },
       window: { limit: null, used: 0, remaining: null, startedAt: null, resetAt: null },
+      storage: { limit: 53_687_091_200, used: 0, remaining: 53_687_091_200 },
       usage: [],
       hasMore: false,
       nextCursor: null,

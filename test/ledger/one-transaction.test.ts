@@ -44,7 +44,7 @@ describe('a job that is settled', () => {
 describe('the guard', () => {
   it.each([
     `UPDATE reservation SET state = 'charged', charged = 0, settled_at = now() WHERE id = $1`,
-    `UPDATE job SET status = 'completed', completed_at = now() WHERE id = $1`,
+    `UPDATE job SET status = 'completed', completed_at = now(), outputs = '[]' WHERE id = $1`,
   ])('refuses half a settlement: %s', async (half) => {
     const jobId = await start('[[slow:2s]] a patient heron');
     await expect(gateway.database.query(half, [jobId])).rejects.toThrow('not settled at once');
