@@ -3,6 +3,7 @@
  * money go by the database's clock; webhooks that look too old are refused, and jobs end by asking instead.
  * Runs with `FAULTS=all`.
  */
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { askPatiently } from './caller.ts';
 import { audit, jobsOf } from './cell.ts';
@@ -31,20 +32,21 @@ describe.runIf(isWhole).each([
   }
 
   it('jobs are delivered and charged once, though their webhooks are refused', async () => {
+    const tags = [`clock-${randomUUID()}`, `clock-${randomUUID()}`];
     const answers = await Promise.all(
       ['a sundial', '[[slow:2s]] an hourglass'].map((prompt, index) =>
         askPatiently({
           urls: [stack.url],
           path: '/api/v1/studio/image/generate',
           key: stack.caller.key,
-          tag: `clock-${index}`,
+          tag: tags[index] ?? '',
           body: { prompt },
           timeoutMs: 60_000,
         }),
       ),
     );
     expect(answers.map(({ outcome }) => outcome)).toEqual(['completed', 'completed']);
-    const jobs = await jobsOf(stack, ['clock-0', 'clock-1']);
+    const jobs = await jobsOf(stack, tags);
     expect(jobs.map(({ entries }) => entries)).toEqual([
       ['reserve', 'charge'],
       ['reserve', 'charge'],

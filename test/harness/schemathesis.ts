@@ -24,6 +24,9 @@ export async function installSchemathesis(): Promise<void> {
  */
 const expected = ['2xx', '401', '403', '404', '409', '422'];
 
+/** What a request that the description does not allow may be refused with. */
+const refused = ['4xx'];
+
 /** Operations with rules that no JSON schema tells: what they may answer too, and why. */
 const untold = [
   {
@@ -82,6 +85,8 @@ ${rule([...expected, ...statuses])}`,
   );
   return [
     `[checks.positive_data_acceptance]\n${rule(expected)}`,
+    // A list with more items than it may have can be larger than a body may be.
+    `[checks.negative_data_rejection]\n${rule(refused)}`,
     // NUL cannot be kept by Postgres and is refused everywhere; no schema says so of every text.
     '[generation]\nallow-x00 = false',
     ...exceptions,
