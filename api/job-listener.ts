@@ -6,8 +6,8 @@
 import { Client } from 'pg';
 import { z } from 'zod';
 import type { Chat } from '../activities/chat/chat.ts';
-import type { JobNews } from '../activities/job-news.ts';
-import type { JobReads } from '../activities/job-reads.ts';
+import type { JobNews } from '../activities/jobs/job-news.ts';
+import type { JobReads } from '../activities/jobs/job-reads.ts';
 import type { Logger } from '../platform/logger.ts';
 
 interface ListenerDeps {

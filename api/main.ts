@@ -1,5 +1,5 @@
 /** `npm run api`: the API process. */
-import { registerProcess } from '../activities/oversight/process-register.ts';
+import { registerProcess } from '../platform/process-register.ts';
 import { startStudioWorkers } from '../worker/studio-worker.ts';
 import { loadConfigOrExit } from '../platform/config.ts';
 import { createLogger } from '../platform/logger.ts';

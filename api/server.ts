@@ -2,7 +2,7 @@
 import { createServer, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import { createJobReads } from '../activities/job-reads.ts';
+import { createJobReads } from '../activities/jobs/job-reads.ts';
 import { providerConcurrency } from '../activities/providers/registry.ts';
 import { openServices, type Services } from '../activities/services.ts';
 import { assert } from '../domain/assert.ts';

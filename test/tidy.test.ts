@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { providerTraits } from '../catalog/providers.ts';
-import { drawn } from '../docs/draw.ts';
+import { drawn } from '../dev/docs/draw.ts';
 import { errorTable } from '../domain/errors.ts';
 import { capabilities } from '../studio/registry.ts';
 

@@ -1,5 +1,5 @@
 /** Audits again and again: what an audit finds is a broken promise, and an alarm. */
-import { runAudit, type AuditSources } from '../activities/audit.ts';
+import { runAudit, type AuditSources } from '../activities/ledger/audit.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { StateMetrics } from '../platform/metrics.ts';
 import { repeat } from './repetition.ts';

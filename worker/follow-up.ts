@@ -1,5 +1,5 @@
 /** Asking on for jobs that were released without their provider's word, in every worker process. */
-import type { LateOutcomes } from '../activities/oversight/late-outcomes.ts';
+import type { LateOutcomes } from '../activities/jobs/late-outcomes.ts';
 import type { Logger } from '../platform/logger.ts';
 import { repeat } from './repetition.ts';
 

@@ -1,5 +1,5 @@
 /** `npm run worker`: a worker process. */
-import { registerProcess } from '../activities/oversight/process-register.ts';
+import { registerProcess } from '../platform/process-register.ts';
 import { loadConfigOrExit } from '../platform/config.ts';
 import { createLogger } from '../platform/logger.ts';
 import { assertSchemaCurrent } from '../platform/migrations.ts';

@@ -1,10 +1,10 @@
 /** The worker process: Studio and provider workers, and the sweeper. */
 import type { Client } from '@temporalio/client';
-import type { AuditSources } from '../activities/audit.ts';
-import { createInbox } from '../activities/notifications.ts';
-import { createNotificationRelay } from '../activities/notification-relay.ts';
-import { ownerOf } from '../activities/job-owner.ts';
-import { observeInbox } from '../activities/observed/observed-inbox.ts';
+import type { AuditSources } from '../activities/ledger/audit.ts';
+import { createInbox } from '../activities/inbox/notifications.ts';
+import { createNotificationRelay } from '../activities/inbox/notification-relay.ts';
+import { ownerOf } from '../activities/jobs/job-owner.ts';
+import { observeInbox } from '../activities/inbox/observed-inbox.ts';
 import { providerConcurrency } from '../activities/providers/registry.ts';
 import { createWebhookRelay } from '../activities/webhooks/webhook-relay.ts';
 import { openServices, type Services } from '../activities/services.ts';

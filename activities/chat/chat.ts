@@ -9,7 +9,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Telemetry } from '../../platform/telemetry.ts';
-import { observeUpstreams } from '../observed/observed-providers.ts';
+import { observeUpstreams } from '../providers/observed-providers.ts';
 import { createAbandonedChats } from './abandoned-chats.ts';
 import type { ChatBody } from './chat-body.ts';
 import { createChatLeases } from './chat-leases.ts';

@@ -5,8 +5,8 @@
 import type Router from '@koa/router';
 import { NotificationRefused, type Provider } from '../../activities/providers/provider.ts';
 import type { NotificationUrls } from '../../activities/providers/notification-url.ts';
-import type { NotificationRelay } from '../../activities/notification-relay.ts';
-import type { Inbox } from '../../activities/notifications.ts';
+import type { NotificationRelay } from '../../activities/inbox/notification-relay.ts';
+import type { Inbox } from '../../activities/inbox/notifications.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import { correlate } from '../../platform/correlation.ts';

@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import type Router from '@koa/router';
 import type { RouterContext } from '@koa/router';
 import { z } from 'zod';
-import type { JobReads, JobRecord } from '../../activities/job-reads.ts';
+import type { JobReads, JobRecord } from '../../activities/jobs/job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import { correlate } from '../../platform/correlation.ts';

@@ -1,7 +1,7 @@
 /** Webhooks of callers: the secret that signs them, the log of a job's webhook, redelivery. */
 import type Router from '@koa/router';
 import { z } from 'zod';
-import type { JobReads, JobRecord } from '../../activities/job-reads.ts';
+import type { JobReads, JobRecord } from '../../activities/jobs/job-reads.ts';
 import { createSigningSecrets } from '../../activities/webhooks/signing-secrets.ts';
 import type { WebhookRelay } from '../../activities/webhooks/webhook-relay.ts';
 import type { WebhookRecord, Webhooks } from '../../activities/webhooks/webhooks.ts';

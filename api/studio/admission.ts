@@ -9,8 +9,8 @@ import {
   WorkflowExecutionAlreadyStartedError,
   type Client,
 } from '@temporalio/client';
-import type { JobNews, JobSubscription } from '../../activities/job-news.ts';
-import type { JobReads, JobRecord } from '../../activities/job-reads.ts';
+import type { JobNews, JobSubscription } from '../../activities/jobs/job-news.ts';
+import type { JobReads, JobRecord } from '../../activities/jobs/job-reads.ts';
 import type { ForeseenRefusals } from '../../activities/ledger/foreseen-refusals.ts';
 import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import { GatewayError } from '../../domain/errors.ts';

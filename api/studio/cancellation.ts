@@ -1,6 +1,6 @@
 /** Canceling a job: the workflow is asked, and its end awaited for a moment (design §4). */
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
-import type { JobRecord } from '../../activities/job-reads.ts';
+import type { JobRecord } from '../../activities/jobs/job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { workflowIdOf } from '../../jobs/contract.ts';
 import type { Admission } from './admission.ts';

@@ -1,6 +1,6 @@
 /** A job as a stream of server-sent events: the resource, each time it has changed (design §4). */
 import type { PassThrough } from 'node:stream';
-import type { JobRecord } from '../../activities/job-reads.ts';
+import type { JobRecord } from '../../activities/jobs/job-reads.ts';
 import type { JobView } from '../../studio/job-view.ts';
 
 interface JobStream {

@@ -1,7 +1,7 @@
 /** Prices that depend on an input: the input is copied and measured before anything is reserved. */
-import type { RequestCopies } from '../../activities/input-copies.ts';
-import { referencedKey, substituteInputs } from '../../activities/inputs.ts';
-import { InputUnreadable, type InputMeter } from '../../activities/storage/input-meter.ts';
+import type { RequestCopies } from '../../activities/inputs/input-copies.ts';
+import { referencedKey, substituteInputs } from '../../activities/inputs/inputs.ts';
+import { InputUnreadable, type InputMeter } from '../../activities/inputs/input-meter.ts';
 import { assert } from '../../domain/assert.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { DraftCall, DraftPlan, InputFacts } from '../../studio/capability.ts';

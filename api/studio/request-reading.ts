@@ -1,5 +1,5 @@
 /** What a Studio request asks for: its body, as JSON or as a form with a file, and its recording. */
-import type { KeptRecording, Recordings } from '../../activities/recordings.ts';
+import type { KeptRecording, Recordings } from '../../activities/inputs/recordings.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Outbound } from '../../platform/outbound.ts';

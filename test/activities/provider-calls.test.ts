@@ -11,16 +11,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createCallSlots, type CallSlots } from '../../activities/call-slots.ts';
-import { createInputs } from '../../activities/inputs.ts';
-import { createCallRecords } from '../../activities/ledger/call-records.ts';
+import { createCallSlots, type CallSlots } from '../../activities/calls/provider-concurrency.ts';
+import { createInputs } from '../../activities/inputs/inputs.ts';
+import { createCallRecords } from '../../activities/calls/call-records.ts';
 import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
-import { createInbox } from '../../activities/notifications.ts';
+import { createInbox } from '../../activities/inbox/notifications.ts';
 import {
   createProviderCalls,
   type ProviderCalls,
   type ProviderCallsDeps,
-} from '../../activities/provider-calls.ts';
+} from '../../activities/calls/provider-calls.ts';
 import { createNotificationUrls } from '../../activities/providers/notification-url.ts';
 import {
   ProviderFailure,

@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { codecAccessWord } from '../../platform/payload-codec.ts';
-import { freePort } from '../../stack/free-port.ts';
+import { freePort } from '../../dev/stack/free-port.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 
 const canary = (name: string): string => `CANARY_${name}_${randomBytes(24).toString('hex')}`;

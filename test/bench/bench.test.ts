@@ -5,7 +5,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import type { Cell } from '../../bench/measurement.ts';
+import type { Cell } from '../../dev/bench/measurement.ts';
 
 it('measures jobs beside bare Temporal, its floor and DBOS, and ends all it started', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'bench-test-'));
@@ -14,7 +14,7 @@ it('measures jobs beside bare Temporal, its floor and DBOS, and ends all it star
   const columns = ['gateway', 'bare', 'floor', 'floor4', 'dbos'];
   const bench = spawn(
     process.execPath,
-    ['bench/main.ts', ...load, '--columns', columns.join(), '--json', json],
+    ['dev/bench/main.ts', ...load, '--columns', columns.join(), '--json', json],
     { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, TMPDIR: directory } },
   );
   let said = '';

@@ -5,7 +5,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import type { ComparedChat } from '../../bench/chat/comparison.ts';
+import type { ComparedChat } from '../../dev/bench/chat/comparison.ts';
 
 it('measures chat, whole and streamed, beside a pass-through and the upstream alone', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'bench-chat-test-'));
@@ -14,7 +14,7 @@ it('measures chat, whole and streamed, beside a pass-through and the upstream al
   const ways = ['direct', 'pass-through', 'gateway'];
   const bench = spawn(
     process.execPath,
-    ['bench/chat/main.ts', ...load, '--only', ways.join(), '--json', json],
+    ['dev/bench/chat/main.ts', ...load, '--only', ways.join(), '--json', json],
     { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, TMPDIR: directory } },
   );
   let said = '';

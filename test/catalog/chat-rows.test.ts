@@ -1,7 +1,7 @@
 /** How the sources become rows: which of them wins, and what is left out. */
 import { describe, expect, it } from 'vitest';
-import { buildChatRows } from '../../catalog/build/chat-rows.ts';
-import type { ChatSources, LitellmModel, PiModel } from '../../catalog/build/chat-sources.ts';
+import { buildChatRows } from '../../dev/catalog/chat-rows.ts';
+import type { ChatSources, LitellmModel, PiModel } from '../../dev/catalog/chat-sources.ts';
 import { chatProviders } from '../../catalog/chat-providers.ts';
 
 const today = '2026-11-21';

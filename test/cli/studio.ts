@@ -1,7 +1,7 @@
 /** Runs the `studio` command as a process of its own, as a user would. */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { compileCache } from '../../stack/node-service.ts';
+import { compileCache } from '../../dev/stack/node-service.ts';
 
 const script = fileURLToPath(new URL('../../cli/main.ts', import.meta.url));
 

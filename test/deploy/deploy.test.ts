@@ -13,7 +13,7 @@ import { variablesInCode } from '../harness/variables.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const read = (file: string): string => readFileSync(root + file, 'utf8');
-const deploy = 'stack/deploy';
+const deploy = 'deploy';
 
 interface ComposeService {
   image: string;
@@ -106,7 +106,7 @@ const known = new Set([
   'CHAT_UPSTREAMS',
 ]);
 const sandboxKnown = new Set(
-  [...read('sandbox/main.ts').matchAll(/(SANDBOX_[A-Z_]+):/g)].map(([, name]) => name),
+  [...read('dev/sandbox/main.ts').matchAll(/(SANDBOX_[A-Z_]+):/g)].map(([, name]) => name),
 );
 
 describe('docker-compose.yml', () => {
@@ -131,7 +131,7 @@ describe('docker-compose.yml', () => {
     const variables = Object.keys(readEnv(`${deploy}/sandbox.env`));
     expect(variables.filter((name) => !known.has(name))).toEqual([]);
     const keys = readEnv(`${deploy}/sandbox.env`);
-    const main = read('sandbox/main.ts');
+    const main = read('dev/sandbox/main.ts');
     for (const name of [
       'FAL_KEY',
       'ELEVENLABS_API_KEY',
@@ -204,7 +204,7 @@ describe('the image', () => {
   );
 
   it('holds every folder that its programs import, and no other', () => {
-    const folders = new Set(['api', 'worker', 'sandbox']);
+    const folders = new Set(['api', 'worker', 'dev/sandbox']);
     for (const folder of folders) {
       for (const file of readdirSync(root + folder, { recursive: true }).map(String)) {
         if (!file.endsWith('.ts')) continue;

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { parse } from 'yaml';
 
-const deploy = new URL('../../stack/deploy/', import.meta.url);
+const deploy = new URL('../../deploy/', import.meta.url);
 
 interface Dashboard {
   panels: { targets?: { expr: string }[] }[];

@@ -26,7 +26,7 @@ async function read(path: string): Promise<string> {
   return readFile(new URL(path, root), 'utf8');
 }
 
-const { groups } = ruleFile.parse(parse(await read('stack/deploy/prometheus/alerts.yml')));
+const { groups } = ruleFile.parse(parse(await read('deploy/prometheus/alerts.yml')));
 const runbookOf = new Map(
   groups
     .flatMap(({ rules }) => rules)
@@ -45,7 +45,7 @@ describe('the runbook of an alert', () => {
   });
 
   it('is told by the unit tests of the rules as by the rules', async () => {
-    const { tests } = unitTests.parse(parse(await read('stack/deploy/prometheus/alerts.test.yml')));
+    const { tests } = unitTests.parse(parse(await read('deploy/prometheus/alerts.test.yml')));
     const expected = tests
       .flatMap((test) => test.alert_rule_test)
       .flatMap(({ alertname, exp_alerts: alerts }) =>

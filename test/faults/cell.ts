@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { runAudit, type WitnessedSubmit } from '../../activities/audit.ts';
+import { runAudit, type WitnessedSubmit } from '../../activities/ledger/audit.ts';
 import { openStorage } from '../../activities/storage/open-storage.ts';
 import { loadConfig } from '../../platform/config.ts';
 import { openDatabase } from '../../platform/database.ts';

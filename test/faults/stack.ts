@@ -15,12 +15,12 @@ import { microFromCredits } from '../../domain/credits.ts';
 import { openDatabase } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { migrate } from '../../platform/migrations.ts';
-import { freePort } from '../../stack/free-port.ts';
-import { nodeService } from '../../stack/node-service.ts';
-import { startPostgres } from '../../stack/postgres.ts';
-import type { Running } from '../../stack/running.ts';
-import { startTemporal } from '../../stack/temporal.ts';
-import { makeTemporaryDirectory } from '../../stack/temporary-directory.ts';
+import { freePort } from '../../dev/stack/free-port.ts';
+import { nodeService } from '../../dev/stack/node-service.ts';
+import { startPostgres } from '../../dev/stack/postgres.ts';
+import type { Running } from '../../dev/stack/running.ts';
+import { startTemporal } from '../../dev/stack/temporal.ts';
+import { makeTemporaryDirectory } from '../../dev/stack/temporary-directory.ts';
 import type { TestCaller } from '../harness/gateway.ts';
 import { discPicture, download } from '../harness/media.ts';
 import { startMediaServer } from '../harness/media-server.ts';
@@ -76,7 +76,7 @@ export interface FaultStack {
 
 const programs = fileURLToPath(new URL('./', import.meta.url));
 const shiftedClock = new URL('shifted-clock.ts', import.meta.url).href;
-const sandboxScript = fileURLToPath(new URL('../../sandbox/main.ts', import.meta.url));
+const sandboxScript = fileURLToPath(new URL('../../dev/sandbox/main.ts', import.meta.url));
 const logger = createLogger('faults', 'silent');
 
 function secret(): string {

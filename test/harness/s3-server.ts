@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { freePort } from '../../stack/free-port.ts';
+import { freePort } from '../../dev/stack/free-port.ts';
 
 /** A running server with one bucket. */
 export interface S3Server {

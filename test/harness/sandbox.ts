@@ -3,7 +3,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
-const script = fileURLToPath(new URL('../../sandbox/main.ts', import.meta.url));
+const script = fileURLToPath(new URL('../../dev/sandbox/main.ts', import.meta.url));
 
 /** A submit that the sandbox accepted, from its own log. */
 export interface AcceptedSubmit {
@@ -25,7 +25,7 @@ export interface TestSandbox {
   /** Chat requests as they came, newest last. */
   chatRequests: (match: string) => Promise<{ protocol: string; body: Record<string, unknown> }[]>;
   counters: () => Promise<Record<string, number>>;
-  /** Injects faults (the grammar of sandbox/faults.ts) into matching requests. */
+  /** Injects faults (the grammar of dev/sandbox/faults.ts) into matching requests. */
   inject: (fault: { match?: string; faults: string; times?: number }) => Promise<void>;
   clearFaults: () => Promise<void>;
   /** Sends the webhook of a request (again), perhaps forged; tells how it was answered. */

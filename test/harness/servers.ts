@@ -2,11 +2,11 @@
 import { Client } from 'pg';
 import type { TestProject } from 'vitest/node';
 import { migrate } from '../../platform/migrations.ts';
-import { freePort } from '../../stack/free-port.ts';
-import { compileCache } from '../../stack/node-service.ts';
-import { startPostgres } from '../../stack/postgres.ts';
-import { findTemporalCli } from '../../stack/temporal-cli.ts';
-import { startTemporal } from '../../stack/temporal.ts';
+import { freePort } from '../../dev/stack/free-port.ts';
+import { compileCache } from '../../dev/stack/node-service.ts';
+import { startPostgres } from '../../dev/stack/postgres.ts';
+import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
+import { startTemporal } from '../../dev/stack/temporal.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 
 declare module 'vitest' {

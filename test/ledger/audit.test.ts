@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { runAudit, type AuditReport } from '../../activities/audit.ts';
-import { ownerOf } from '../../activities/job-owner.ts';
+import { runAudit, type AuditReport } from '../../activities/ledger/audit.ts';
+import { ownerOf } from '../../activities/jobs/job-owner.ts';
 import { invariantNames } from '../../activities/ledger/invariants.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createMetrics, createStateMetrics } from '../../platform/metrics.ts';
@@ -173,7 +173,7 @@ describe('the audit', () => {
 describe('npm run audit', () => {
   const command = (options: string[], env: Record<string, string>) =>
     new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
-      const script = fileURLToPath(new URL('../../stack/audit.ts', import.meta.url));
+      const script = fileURLToPath(new URL('../../dev/stack/audit.ts', import.meta.url));
       execFile(process.execPath, [script, ...options], { env }, (error, stdout, stderr) => {
         resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr });
       });

@@ -1,6 +1,6 @@
 /** Records of provider calls: what a provider took is never sent again, whoever writes what late. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createCallRecords, type CallRecords } from '../../activities/ledger/call-records.ts';
+import { createCallRecords, type CallRecords } from '../../activities/calls/call-records.ts';
 import { createLedger } from '../../activities/ledger/ledger.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
 import { createKey, createOrganization } from '../../api/identity/accounts.ts';

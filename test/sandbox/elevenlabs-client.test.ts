@@ -1,7 +1,7 @@
 /** The vendor's own client must be satisfied by the sandbox, and its media must be real. */
 import { ElevenLabsClient, ElevenLabsError } from '@elevenlabs/elevenlabs-js';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { walkMp3 } from '../../sandbox/media/mp3.ts';
+import { walkMp3 } from '../../dev/sandbox/media/mp3.ts';
 import { startSandbox, stopSandbox, type SandboxProcess } from './harness.ts';
 
 const apiKey = 'sandbox-elevenlabs-key';

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { assert } from '../../domain/assert.ts';
 
-const main = fileURLToPath(new URL('../../sandbox/main.ts', import.meta.url));
+const main = fileURLToPath(new URL('../../dev/sandbox/main.ts', import.meta.url));
 
 /** The key the sandboxes of these tests ask for. */
 export const falKey = 'test-key';

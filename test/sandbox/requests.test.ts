@@ -3,8 +3,8 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { platformFailure } from '../../sandbox/fal/outcome.ts';
-import { RequestStore } from '../../sandbox/fal/requests.ts';
+import { platformFailure } from '../../dev/sandbox/fal/outcome.ts';
+import { RequestStore } from '../../dev/sandbox/fal/requests.ts';
 
 let dataDir: string;
 beforeEach(async () => {

@@ -6,8 +6,8 @@
 import { readFile } from 'node:fs/promises';
 import { createMp3Encoder } from 'wasm-media-encoders';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createFilms } from '../../sandbox/media/film.ts';
-import { createTones } from '../../sandbox/media/tones.ts';
+import { createFilms } from '../../dev/sandbox/media/film.ts';
+import { createTones } from '../../dev/sandbox/media/tones.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
 import { startMediaServer, type MediaServer } from '../harness/media-server.ts';

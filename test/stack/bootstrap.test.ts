@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 
-const bootstrap = join(dirname(dirname(import.meta.dirname)), 'stack', 'bootstrap.mjs');
+const bootstrap = join(dirname(dirname(import.meta.dirname)), 'dev/stack/bootstrap.mjs');
 const total = join(dirname(dirname(import.meta.dirname)), '.ci', 'total.mjs');
 
 const lock = {
@@ -40,8 +40,8 @@ setTimeout(() => {
 function project(): string {
   const directory = mkdtempSync(join(tmpdir(), 'project-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
-  mkdirSync(join(directory, 'stack'));
-  cpSync(bootstrap, join(directory, 'stack', 'bootstrap.mjs'));
+  mkdirSync(join(directory, 'dev/stack'), { recursive: true });
+  cpSync(bootstrap, join(directory, 'dev/stack/bootstrap.mjs'));
   writeFileSync(join(directory, 'package-lock.json'), JSON.stringify(lock));
   writeFileSync(join(directory, 'npm.js'), npm);
   return directory;
@@ -54,7 +54,7 @@ function install(directory: string): void {
 }
 
 function start(directory: string, args: string[], env: NodeJS.ProcessEnv = {}) {
-  const child = spawn(process.execPath, ['stack/bootstrap.mjs', ...args], {
+  const child = spawn(process.execPath, ['dev/stack/bootstrap.mjs', ...args], {
     cwd: directory,
     env: {
       ...process.env,

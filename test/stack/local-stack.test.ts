@@ -7,14 +7,14 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import type { StackDescription } from '../../stack/local-stack.ts';
-import { isAlive } from '../../stack/process-identity.ts';
-import { freePort } from '../../stack/free-port.ts';
-import { loadSecrets } from '../../stack/secrets.ts';
-import { claimPorts, readSettings } from '../../stack/settings.ts';
-import { planStack, type StackPlan } from '../../stack/stack-plan.ts';
-import { findTemporalCli } from '../../stack/temporal-cli.ts';
-import { startTemporal } from '../../stack/temporal.ts';
+import type { StackDescription } from '../../dev/stack/local-stack.ts';
+import { isAlive } from '../../dev/stack/process-identity.ts';
+import { freePort } from '../../dev/stack/free-port.ts';
+import { loadSecrets } from '../../dev/stack/secrets.ts';
+import { claimPorts, readSettings } from '../../dev/stack/settings.ts';
+import { planStack, type StackPlan } from '../../dev/stack/stack-plan.ts';
+import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
+import { startTemporal } from '../../dev/stack/temporal.ts';
 
 const anyPorts = {
   API_PORT: '0',

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { freePort } from '../../stack/free-port.ts';
-import { startPostgres } from '../../stack/postgres.ts';
+import { freePort } from '../../dev/stack/free-port.ts';
+import { startPostgres } from '../../dev/stack/postgres.ts';
 
 const isRoot = process.getuid?.() === 0;
 

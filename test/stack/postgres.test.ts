@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Client } from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { freePort } from '../../stack/free-port.ts';
-import { startPostgres, type PostgresOptions } from '../../stack/postgres.ts';
-import { commandLine, isAlive } from '../../stack/process-identity.ts';
+import { freePort } from '../../dev/stack/free-port.ts';
+import { startPostgres, type PostgresOptions } from '../../dev/stack/postgres.ts';
+import { commandLine, isAlive } from '../../dev/stack/process-identity.ts';
 
 async function start(options: Partial<PostgresOptions> = {}) {
   const server = await startPostgres({

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { launch, type Running } from '../../stack/running.ts';
-import { isAlive } from '../../stack/process-identity.ts';
-import { Supervisor, type Service } from '../../stack/supervisor.ts';
+import { launch, type Running } from '../../dev/stack/running.ts';
+import { isAlive } from '../../dev/stack/process-identity.ts';
+import { Supervisor, type Service } from '../../dev/stack/supervisor.ts';
 
 const forever = 'setInterval(() => {}, 1000)';
 

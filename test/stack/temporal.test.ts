@@ -5,10 +5,14 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { freePort } from '../../stack/free-port.ts';
-import { commandLine, isAlive } from '../../stack/process-identity.ts';
-import { executableSha256, findTemporalCli, temporalCliVersion } from '../../stack/temporal-cli.ts';
-import { probeTemporal, startTemporal } from '../../stack/temporal.ts';
+import { freePort } from '../../dev/stack/free-port.ts';
+import { commandLine, isAlive } from '../../dev/stack/process-identity.ts';
+import {
+  executableSha256,
+  findTemporalCli,
+  temporalCliVersion,
+} from '../../dev/stack/temporal-cli.ts';
+import { probeTemporal, startTemporal } from '../../dev/stack/temporal.ts';
 
 function scratch(): string {
   const directory = mkdtempSync(join(tmpdir(), 'cli-'));

@@ -10,7 +10,7 @@ import { crc32, deflateSync, gzipSync } from 'node:zlib';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { createInputMeter } from '../../activities/storage/input-meter.ts';
+import { createInputMeter } from '../../activities/inputs/input-meter.ts';
 import { openLocalDisk } from '../../activities/storage/local-disk.ts';
 import { probeMedia } from '../../activities/storage/probe.ts';
 

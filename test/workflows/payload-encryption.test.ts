@@ -7,7 +7,7 @@ import { Worker } from '@temporalio/worker';
 import { historyToJSON, payloadToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
 import { codecAccessWord, dataConverterOf } from '../../platform/payload-codec.ts';
-import { findTemporalCli } from '../../stack/temporal-cli.ts';
+import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import { startGateway, type SpawnedProcess, type TestGateway } from '../harness/gateway.ts';
 

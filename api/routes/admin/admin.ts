@@ -1,8 +1,8 @@
 /** /api/admin/v1: what operators do, behind the admin key. Every write says who and why. */
 import Router from '@koa/router';
-import type { AuditReport } from '../../../activities/audit.ts';
-import type { JobReads } from '../../../activities/job-reads.ts';
-import { createJobOversight } from '../../../activities/job-oversight.ts';
+import type { AuditReport } from '../../../activities/ledger/audit.ts';
+import type { JobReads } from '../../../activities/jobs/job-reads.ts';
+import { createJobOversight } from '../../../activities/jobs/job-oversight.ts';
 import { createLedgerReads } from '../../../activities/ledger/ledger-reads.ts';
 import type { Ledger } from '../../../activities/ledger/ledger.ts';
 import type { WebhookRelay } from '../../../activities/webhooks/webhook-relay.ts';

@@ -1,8 +1,8 @@
 /** Operators: jobs across organizations: list, look, cancel. */
 import type Router from '@koa/router';
 import { z } from 'zod';
-import type { JobOversight, OverseenJob } from '../../../activities/job-oversight.ts';
-import type { JobReads, JobRecord } from '../../../activities/job-reads.ts';
+import type { JobOversight, OverseenJob } from '../../../activities/jobs/job-oversight.ts';
+import type { JobReads, JobRecord } from '../../../activities/jobs/job-reads.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/iso-time.ts';

@@ -1,7 +1,7 @@
 /** Operators: credits given and taken back, ledger entries, open reservations and the audit. */
 import type Router from '@koa/router';
 import { z } from 'zod';
-import type { AuditReport } from '../../../activities/audit.ts';
+import type { AuditReport } from '../../../activities/ledger/audit.ts';
 import type {
   LedgerEntry,
   LedgerReads,

@@ -2,12 +2,12 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import type { Client } from '@temporalio/client';
-import type { JobOversight, OverseenJob } from '../../../activities/job-oversight.ts';
-import type { NotificationRelay } from '../../../activities/notification-relay.ts';
-import type { Inbox, KeptNotification } from '../../../activities/notifications.ts';
-import { askToCheck, workflowOf } from '../../../activities/job-owner.ts';
-import type { LateOutcomes, UnknownOutcome } from '../../../activities/oversight/late-outcomes.ts';
-import type { StuckJobs, StuckLine } from '../../../activities/oversight/stuck-jobs.ts';
+import type { JobOversight, OverseenJob } from '../../../activities/jobs/job-oversight.ts';
+import type { NotificationRelay } from '../../../activities/inbox/notification-relay.ts';
+import type { Inbox, KeptNotification } from '../../../activities/inbox/notifications.ts';
+import { askToCheck, workflowOf } from '../../../activities/jobs/job-owner.ts';
+import type { LateOutcomes, UnknownOutcome } from '../../../activities/jobs/late-outcomes.ts';
+import type { StuckJobs, StuckLine } from '../../../activities/jobs/stuck-jobs.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/iso-time.ts';

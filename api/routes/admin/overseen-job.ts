@@ -1,5 +1,5 @@
 /** The job that an operator's path names. */
-import type { JobOversight, OverseenJob } from '../../../activities/job-oversight.ts';
+import type { JobOversight, OverseenJob } from '../../../activities/jobs/job-oversight.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isId } from '../../../domain/ids.ts';
 

@@ -1,6 +1,6 @@
 /** Operators: processes of the gateway, asked to drain. */
 import type Router from '@koa/router';
-import { askToDrain, listProcesses } from '../../../activities/oversight/process-register.ts';
+import { askToDrain, listProcesses } from '../../../platform/process-register.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/iso-time.ts';
 import type { DatabasePool } from '../../../platform/database.ts';

@@ -1,13 +1,13 @@
 /** Operators: providers, paused and resumed. */
 import type Router from '@koa/router';
 import type { Client } from '@temporalio/client';
-import { askToCheck } from '../../../activities/job-owner.ts';
+import { askToCheck } from '../../../activities/jobs/job-owner.ts';
 import {
   pauseProvider,
   resumeProvider,
   type ProviderLine,
   type ProviderPauses,
-} from '../../../activities/oversight/provider-pauses.ts';
+} from '../../../activities/providers/provider-pauses.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/iso-time.ts';
 import type { DatabasePool } from '../../../platform/database.ts';

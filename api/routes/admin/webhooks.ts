@@ -1,7 +1,7 @@
 /** Operators: webhooks that do not get through, and their redelivery. */
 import type Router from '@koa/router';
 import { z } from 'zod';
-import type { JobOversight } from '../../../activities/job-oversight.ts';
+import type { JobOversight } from '../../../activities/jobs/job-oversight.ts';
 import type { WebhookRelay } from '../../../activities/webhooks/webhook-relay.ts';
 import type { WebhookRecord, Webhooks } from '../../../activities/webhooks/webhooks.ts';
 import { GatewayError } from '../../../domain/errors.ts';

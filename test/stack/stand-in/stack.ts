@@ -1,6 +1,6 @@
 /** A local stack of stand-ins in a process of its own; DATA_DIR and the ports come from outside. */
-import { LocalStack } from '../../../stack/local-stack.ts';
-import { readSettings } from '../../../stack/settings.ts';
+import { LocalStack } from '../../../dev/stack/local-stack.ts';
+import { readSettings } from '../../../dev/stack/settings.ts';
 
 const stack = new LocalStack({
   settings: readSettings(process.env),

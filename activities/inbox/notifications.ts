@@ -1,0 +1,78 @@
+/** The inbox of verified webhooks: kept before the workflow is told, told until it has heard. */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import type { DatabasePool } from '../../platform/database.ts';
+
+/** A verified notification. */
+export interface InboxNotification {
+  provider: string;
+  jobId: string;
+  callIndex: number;
+  operationId: string;
+}
+
+/** A notification as it lies in the inbox; times are Unix ms. */
+export interface KeptNotification extends InboxNotification {
+  /** `received`: no workflow has heard of it yet; `late`: its workflow had ended. */
+  state: 'received' | 'delivered' | 'late';
+  /** How often the provider sent it. */
+  deliveries: number;
+  receivedAtMs: number;
+}
+
+const columns = sql.fragment`provider, job_id AS "jobId", call_index AS "callIndex",
+  operation_id AS "operationId", state, deliveries, received_at AS "receivedAtMs"`;
+const kept = z.custom<KeptNotification>();
+
+/** The inbox. */
+export interface Inbox {
+  /** Keeps it; tells whether its workflow has already been told of the same. */
+  keep: (notification: InboxNotification) => Promise<'new' | 'waiting' | 'told'>;
+  /** The workflow has it, or is gone. */
+  mark: (notification: InboxNotification, state: 'delivered' | 'late') => Promise<void>;
+  /** All of a job, oldest first. */
+  ofJob: (jobId: string) => Promise<KeptNotification[]>;
+  /** The newest in this state, or in any. */
+  list: (page: { state: string | undefined; limit: number }) => Promise<KeptNotification[]>;
+  /** Those that wait for longer than this. */
+  waiting: (olderThanMs: number) => Promise<InboxNotification[]>;
+}
+
+/** See `Inbox`. */
+export function createInbox(pool: DatabasePool): Inbox {
+  return {
+    async keep(notification) {
+      const { provider, jobId, callIndex, operationId } = notification;
+      const row = await pool.one(sql.type(z.object({ deliveries: z.number(), state: z.string() }))`
+        INSERT INTO notification AS n (provider, job_id, call_index, operation_id, state)
+          VALUES (${provider}, ${jobId}, ${callIndex}, ${operationId}, 'received')
+        ON CONFLICT (job_id, call_index, operation_id) DO UPDATE SET deliveries = n.deliveries + 1
+        RETURNING deliveries, state`);
+      if (row.state !== 'received') return 'told';
+      return row.deliveries === 1 ? 'new' : 'waiting';
+    },
+    async mark(notification, state) {
+      await pool.query(sql.type(z.object({}))`UPDATE notification SET state = ${state}
+        WHERE job_id = ${notification.jobId} AND call_index = ${notification.callIndex}
+          AND operation_id = ${notification.operationId}`);
+    },
+    async ofJob(jobId) {
+      const rows = await pool.any(sql.type(kept)`SELECT ${columns} FROM notification
+        WHERE job_id = ${jobId} ORDER BY received_at`);
+      return [...rows];
+    },
+    async list({ state, limit }) {
+      const of = state ?? null;
+      const rows = await pool.any(sql.type(kept)`SELECT ${columns} FROM notification
+        WHERE ${of}::text IS NULL OR state = ${of}::text ORDER BY received_at DESC LIMIT ${limit}`);
+      return [...rows];
+    },
+    async waiting(olderThanMs) {
+      const rows = await pool.any(sql.type(kept)`SELECT ${columns} FROM notification
+        WHERE state = 'received'
+          AND received_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
+        ORDER BY received_at LIMIT 100`);
+      return [...rows];
+    },
+  };
+}

@@ -1,0 +1,176 @@
+/**
+ * Copies of foreign inputs that a price is measured on. The provider gets the copy, so a server that
+ * shows us a small file and the provider a large one is asked once only, by us. A copy belongs to one
+ * request: it goes when that is refused, or when its job is settled.
+ */
+import { createWriteStream } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { newId } from '../../domain/ids.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import type { DatabasePool } from '../../platform/database.ts';
+import { OutboundError, type Outbound } from '../../platform/outbound.ts';
+import { storageReference } from './inputs.ts';
+import { InputUnreadable } from './input-meter.ts';
+import { fileBytesMax, sniff, sniffBytes, type MediaType } from '../storage/media-types.ts';
+import type { Storage } from '../storage/storage.ts';
+
+/** The request that copies are made for. */
+interface CopyingRequest {
+  organizationId: string;
+  jobId: string;
+}
+
+/** Copies of one request. */
+export interface RequestCopies {
+  /**
+   * Copies a foreign file of at most the bytes that an upload of the medium may have.
+   * @returns the reference of the copy (activities/inputs.ts)
+   * @throws InputUnreadable; GatewayError SERVICE_UNAVAILABLE when too many are on their way
+   */
+  keep: (url: string, medium: 'image' | 'video') => Promise<string>;
+  /** Removes what was copied, and stops what is being copied: the request has started nothing. */
+  discard: () => Promise<void>;
+}
+
+/** Copies of all requests. */
+export interface InputCopies {
+  of: (request: CopyingRequest) => RequestCopies;
+  /** Removes copies whose job is settled, and those of two days ago that never had one; returns how many. */
+  sweep: () => Promise<number>;
+}
+
+interface InputCopiesDeps {
+  pool: DatabasePool;
+  storage: Storage;
+  outbound: Outbound;
+}
+
+const formats = {
+  image: 'it is no PNG, JPEG, WebP or GIF',
+  video: 'it is no MP4, WebM or QuickTime film',
+};
+/** For the whole file. */
+const timeoutMs = { image: 20_000, video: 60_000 };
+/** Copies under way in this process: each may hold a film's bytes on disk. One organization leaves room. */
+const atOnceMax = { process: 96, organization: 24 };
+/** A workflow may wait so long for a worker, before it reserves. */
+const keptFor = '48 hours';
+const sweepCountMax = 500;
+
+/** See `InputCopies`. */
+export function createInputCopies(deps: InputCopiesDeps): InputCopies {
+  const { pool, storage } = deps;
+  const none = z.object({});
+  const enter = createPlaces();
+
+  async function remove(storageKey: string): Promise<void> {
+    await storage.remove(storageKey);
+    await pool.query(sql.type(none)`DELETE FROM input_copy WHERE storage_key = ${storageKey}`);
+  }
+
+  /** Fetches, checks and stores one file; calls `named` once its key is on record. */
+  async function copy(wanted: Wanted, named: (storageKey: string) => void): Promise<string> {
+    const { url, medium, signal, organizationId, jobId } = wanted;
+    const path = await storage.spoolPath();
+    try {
+      const limits = { bytesMax: fileBytesMax[medium], timeoutMs: timeoutMs[medium], signal };
+      const { body } = await deps.outbound.fetch(url, limits);
+      const { extension } = await spool(body, path, medium);
+      const storageKey = `${organizationId}/${newId('upload')}.${extension}`;
+      await pool.query(sql.type(none)`INSERT INTO input_copy (storage_key, organization_id, job_id)
+        VALUES (${storageKey}, ${organizationId}, ${jobId})`);
+      named(storageKey);
+      await storage.put(storageKey, path);
+      return storageReference(storageKey);
+    } catch (error) {
+      if (!(error instanceof OutboundError)) throw error;
+      throw new InputUnreadable(error.message, { cause: error });
+    } finally {
+      await rm(path, { force: true });
+    }
+  }
+
+  return {
+    of(request) {
+      const ending = new AbortController();
+      const keys: string[] = [];
+      return {
+        async keep(url, medium) {
+          const leave = enter(request.organizationId);
+          try {
+            const wanted = { url, medium, signal: ending.signal, ...request };
+            return await copy(wanted, (storageKey) => keys.push(storageKey));
+          } finally {
+            leave();
+          }
+        },
+        async discard() {
+          ending.abort();
+          // What cannot be removed now is swept.
+          await Promise.allSettled(keys.map(remove));
+        },
+      };
+    },
+
+    async sweep() {
+      const old = await pool.anyFirst(sql.type(z.object({ storage_key: z.string() }))`
+        SELECT c.storage_key FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id
+        WHERE r.state <> 'reserved'
+          OR (r.id IS NULL AND c.created_at < clock_timestamp() - ${keptFor}::interval)
+        ORDER BY c.created_at LIMIT ${sweepCountMax}`);
+      const ends = await Promise.allSettled(old.map(remove));
+      return ends.filter(({ status }) => status === 'fulfilled').length;
+    },
+  };
+}
+
+/** Places for copies; taking one throws GatewayError SERVICE_UNAVAILABLE when none is free. */
+function createPlaces(): (organizationId: string) => () => void {
+  const taken: string[] = [];
+  return (organizationId) => {
+    const own = taken.filter((id) => id === organizationId).length;
+    if (taken.length >= atOnceMax.process || own >= atOnceMax.organization) {
+      throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many inputs are being read.', {
+        retryAfterSeconds: 2,
+      });
+    }
+    taken.push(organizationId);
+    return () => void taken.splice(taken.indexOf(organizationId), 1);
+  };
+}
+
+interface Wanted extends CopyingRequest {
+  url: string;
+  medium: 'image' | 'video';
+  signal: AbortSignal;
+}
+
+/** Writes a file whose first bytes are of the medium. @throws InputUnreadable, OutboundError */
+async function spool(body: Readable, path: string, medium: 'image' | 'video'): Promise<MediaType> {
+  const seen: { type?: MediaType } = {};
+  async function* checked(): AsyncGenerator<Buffer> {
+    let head = Buffer.alloc(0);
+    const chunks: AsyncIterable<Buffer> = body;
+    for await (const chunk of chunks) {
+      if (!seen.type) {
+        head = Buffer.concat([head, chunk]);
+        if (head.length >= sniffBytes) seen.type = typeOf(head, medium);
+      }
+      yield chunk;
+    }
+    seen.type ??= typeOf(head, medium);
+  }
+  await pipeline(checked, createWriteStream(path, { flags: 'wx' }));
+  if (!seen.type) throw new InputUnreadable(formats[medium]);
+  return seen.type;
+}
+
+function typeOf(head: Buffer, medium: 'image' | 'video'): MediaType {
+  const type = sniff(head);
+  if (type?.medium !== medium) throw new InputUnreadable(formats[medium]);
+  return type;
+}

@@ -1,0 +1,149 @@
+/**
+ * Recordings that callers bring: kept as uploads, and looked at before their request is priced. What
+ * came with a request that is refused is to be discarded (`Uploads.discard`). Only containers are read here, never sound, so memory stays flat.
+ */
+import { createHash } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { Transform, type Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
+import { ALL_FORMATS, CustomSource, FilePathSource, Input, type Source } from 'mediabunny';
+import { GatewayError } from '../../domain/errors.ts';
+import type { Recording, RecordingSource } from '../../studio/capability.ts';
+import type { Inputs } from './inputs.ts';
+import type { Storage } from '../storage/storage.ts';
+import type { UploadOwner, Uploads } from '../storage/uploads.ts';
+
+interface RecordingsDeps {
+  storage: Storage;
+  uploads: Uploads;
+  inputs: Inputs;
+}
+
+/** A recording that came with its request. */
+export interface KeptRecording {
+  /** The same for the same bytes, so that a repeated request is the same request. */
+  fileId: string;
+  recording: Extract<Recording, { kind: 'file' }>;
+}
+
+/** Recordings as inputs. */
+export interface Recordings {
+  /**
+   * Keeps an uploaded recording; `field` names it in errors.
+   * @throws GatewayError INVALID_REQUEST when it cannot be read, FILE_TOO_LARGE when it was cut,
+   *   STORAGE_QUOTA_EXCEEDED
+   */
+  keep: (file: UploadedFile, owner: UploadOwner) => Promise<KeptRecording>;
+  /**
+   * Looks at a recording of the organization; a foreign URL is only checked, never fetched here.
+   * @throws GatewayError INVALID_INPUT_URL naming the field
+   */
+  find: (wanted: RecordingSource, organizationId: string) => Promise<Recording>;
+}
+
+/** A file on its way in; `truncated` tells at its end that it had more bytes than it may have. */
+export interface UploadedFile {
+  field: string;
+  stream: Readable & { truncated: boolean };
+}
+
+/** Containers that are kept, by their MIME type; another one that can be read is kept as `bin`. */
+const extensions: Readonly<Record<string, string>> = {
+  'audio/mpeg': 'mp3',
+  'audio/wav': 'wav',
+  'audio/flac': 'flac',
+  'audio/ogg': 'ogg',
+  'audio/mp4': 'm4a',
+  'audio/aac': 'aac',
+  'video/mp4': 'mp4',
+  'video/quicktime': 'mov',
+  'video/webm': 'webm',
+};
+
+/** See `Recordings`. */
+export function createRecordings(deps: RecordingsDeps): Recordings {
+  const { storage, uploads, inputs } = deps;
+  return {
+    async keep({ field, stream }, { organizationId, keyId }) {
+      const path = await storage.spoolPath();
+      try {
+        const file = await spool(stream, path);
+        if (stream.truncated) {
+          throw new GatewayError('FILE_TOO_LARGE', `${field}: the file is too large`, {
+            details: [{ path: field, message: 'is too large' }],
+          });
+        }
+        const { extension, durationSeconds } = await measure(new FilePathSource(path), field);
+        const storageKey = await uploads.keep({ organizationId, keyId, extension, path, ...file });
+        const fileId = `file_${file.sha256.slice(0, 32)}`;
+        return { fileId, recording: { kind: 'file', storageKey, durationSeconds } };
+      } finally {
+        await rm(path, { force: true });
+      }
+    },
+
+    async find({ field, source }, organizationId) {
+      const input = await inputs.resolve({ field, url: source }, organizationId);
+      if (input.kind === 'url') return input;
+      const { storageKey } = input;
+      const { durationSeconds } = await measure(storedSource(storage, storageKey), field);
+      return { kind: 'file', storageKey, durationSeconds };
+    },
+  };
+}
+
+/** Writes a file; the hash of its bytes is in hex. */
+async function spool(
+  stream: Readable,
+  path: string,
+): Promise<{ sizeBytes: number; sha256: string }> {
+  const hash = createHash('sha256');
+  let sizeBytes = 0;
+  const digest = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      hash.update(chunk);
+      sizeBytes += chunk.length;
+      done(null, chunk);
+    },
+  });
+  await pipeline(stream, digest, createWriteStream(path, { flags: 'wx' }));
+  return { sizeBytes, sha256: hash.digest('hex') };
+}
+
+/** Reads of a container go to the storage range by range: a long file is not copied to be measured. */
+function storedSource(storage: Storage, storageKey: string): Source {
+  return new CustomSource({
+    getSize: async () => (await storage.size(storageKey)) ?? 0,
+    async read(start, end) {
+      const object = await storage.open(storageKey, { first: start, last: end - 1 });
+      return object ? new Uint8Array(await buffer(object.stream)) : new Uint8Array(0);
+    },
+    prefetchProfile: 'network',
+  });
+}
+
+/** What a recording is and how long. @throws GatewayError INVALID_REQUEST naming the field */
+async function measure(
+  source: Source,
+  field: string,
+): Promise<{ extension: string; durationSeconds: number }> {
+  const input = new Input({ source, formats: ALL_FORMATS });
+  try {
+    const track = await input.getPrimaryAudioTrack();
+    const mimeType = (await input.getMimeType()).split(';')[0] ?? '';
+    const durationSeconds = await input.computeDuration();
+    if (track && durationSeconds > 0) {
+      return { extension: extensions[mimeType] ?? 'bin', durationSeconds };
+    }
+  } catch {
+    // Falls through: what cannot be read is refused like what holds no sound.
+  } finally {
+    input.dispose();
+  }
+  const message = 'is no recording that can be read';
+  throw new GatewayError('INVALID_REQUEST', `${field}: ${message}`, {
+    details: [{ path: field, message }],
+  });
+}

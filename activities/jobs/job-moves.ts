@@ -1,0 +1,113 @@
+/** The workflow's moves on its job: reserve, charge, release, and the mark that an outcome is being verified. */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import type { ErrorCode } from '../../domain/errors.ts';
+import { correlate } from '../../platform/correlation.ts';
+import type { DatabasePool } from '../../platform/database.ts';
+import type { Logger } from '../../platform/logger.ts';
+import type { CallOutputs, JobPlan } from '../../jobs/job-plan.ts';
+import type { ReserveVerdict, SettleVerdict } from '../../jobs/ledger-verdicts.ts';
+import type { JobNews } from './job-news.ts';
+import type { Ledger, Settle } from '../ledger/ledger.ts';
+
+/** A job that delivered. */
+export interface Delivered {
+  jobId: string;
+  organizationId: string;
+  /** Micro-credits of what was delivered. */
+  chargeMicro: number;
+  outputs: CallOutputs[];
+}
+
+/** A job that did not. */
+export interface Undelivered {
+  jobId: string;
+  organizationId: string;
+  status: 'failed' | 'canceled';
+  error: { code: ErrorCode; message: string };
+}
+
+interface JobMovesDeps {
+  ledger: Ledger;
+  pool: DatabasePool;
+  news: JobNews;
+  logger: Logger;
+}
+
+/** Activities that touch only Postgres. */
+export interface JobMoves {
+  reserve: (plan: JobPlan) => Promise<ReserveVerdict>;
+  /** Charges what was delivered and completes the job, with its outputs, in one move. */
+  charge: (delivered: Delivered) => Promise<SettleVerdict>;
+  /** Releases the credits and ends the job, in one move. */
+  release: (undelivered: Undelivered) => Promise<SettleVerdict>;
+  markVerifying: (jobId: string) => Promise<void>;
+}
+
+/** See `JobMoves`. */
+export function createJobMoves(deps: JobMovesDeps): JobMoves {
+  async function settle(move: Settle): Promise<SettleVerdict> {
+    const { id: jobId, reason } = move;
+    const verdict = await deps.ledger.settle(move);
+    deps.news.publish(jobId, { kind: 'done' });
+    deps.logger.info({ jobId, verdict: verdict.verdict, reason }, `reservation.${move.to}`);
+    return verdict;
+  }
+  return {
+    async reserve(plan) {
+      correlate({ requestId: plan.requestId });
+      const verdict = await deps.ledger.reserve({
+        organizationId: plan.organizationId,
+        id: plan.jobId,
+        kind: 'studio',
+        amountMicro: plan.priceMicro,
+        ttlMs: plan.reservationTtlMs,
+        job: {
+          keyId: plan.keyId,
+          type: plan.type,
+          model: plan.model,
+          provider: plan.calls[0]?.routes[0]?.provider ?? 'none',
+          requestId: plan.requestId,
+          deadlineAt: plan.deadlineAt,
+          request: plan.request,
+        },
+      });
+      deps.news.publish(plan.jobId, { kind: 'verdict', verdict });
+      deps.logger.info({ jobId: plan.jobId, verdict: verdict.verdict }, 'reservation.decided');
+      return verdict;
+    },
+
+    charge: ({ jobId, organizationId, chargeMicro, outputs }) =>
+      settle({
+        organizationId,
+        id: jobId,
+        to: 'charged',
+        amountMicro: chargeMicro,
+        reason: 'completed',
+        job: {
+          status: 'completed',
+          outputs,
+          error: null,
+          artifacts: outputs.flatMap((call) => call.artifacts),
+        },
+      }),
+
+    release: ({ jobId, organizationId, status, error }) =>
+      settle({
+        organizationId,
+        id: jobId,
+        to: 'released',
+        amountMicro: 0,
+        reason: error.code,
+        job: { status, outputs: null, error, artifacts: [] },
+      }),
+
+    async markVerifying(jobId) {
+      await deps.pool.query(
+        sql.type(
+          z.object({}),
+        )`UPDATE job SET verifying = true WHERE id = ${jobId} AND status = 'queued'`,
+      );
+    },
+  };
+}

@@ -1,0 +1,153 @@
+/**
+ * What became of calls whose job was released without the provider's word (design §3.6). Nobody is charged
+ * for a result that comes too late; it is recorded, counted and listed, because the provider may charge us.
+ */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import type { DatabasePool } from '../../platform/database.ts';
+import type { Logger } from '../../platform/logger.ts';
+import type { Operation } from '../providers/provider.ts';
+import type { CallFinding, CallLooks } from '../calls/status-checks.ts';
+
+/** Who came upon a late outcome. */
+export type FoundBy = 'notification' | 'follow_up' | 'operator';
+
+/** A job that was released without the provider's word; amounts in micro-credits, times Unix ms. */
+export interface UnknownOutcome {
+  id: string;
+  organizationId: string;
+  type: string;
+  model: string | null;
+  errorCode: string;
+  reserved: number;
+  completedAtMs: number;
+  calls: {
+    index: number;
+    provider: string;
+    state: string;
+    operation: Operation | null;
+    late: { verdict: string; foundBy: FoundBy; foundAtMs: number } | null;
+  }[];
+}
+
+/** How many there are. */
+export interface OutcomeCounts {
+  /** Jobs whose outcome is being verified now. */
+  verifying: number;
+  /** Jobs that were released without the provider's word. */
+  released: number;
+  /** Calls of those that had succeeded after all. */
+  lateSuccesses: number;
+}
+
+/** Records and reads late outcomes. */
+export interface LateOutcomes {
+  /** Looks at the calls of a job, and records what is learnt too late. */
+  examine: (jobId: string, foundBy: FoundBy) => Promise<CallFinding[]>;
+  /** Looks again at released jobs whose provider had not spoken; returns how many. */
+  followUp: () => Promise<number>;
+  /** Newest first. */
+  list: (page: {
+    beforeId: string | undefined;
+    succeeded: boolean;
+    limit: number;
+  }) => Promise<UnknownOutcome[]>;
+  counts: () => Promise<OutcomeCounts>;
+}
+
+const followUpMax = 20;
+const recorded = ['pending', 'succeeded', 'failed', 'canceled'];
+
+// Spelled as in the index `job_without_verdict`.
+const withoutVerdict = sql.fragment`j.error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST')`;
+
+/** See `LateOutcomes`. */
+export function createLateOutcomes(deps: {
+  pool: DatabasePool;
+  looks: CallLooks;
+  logger: Logger;
+}): LateOutcomes {
+  const { pool } = deps;
+
+  async function examine(jobId: string, foundBy: FoundBy): Promise<CallFinding[]> {
+    const findings = await deps.looks.look(jobId);
+    for (const finding of findings) {
+      // A job has few calls, and this is rare.
+      const late = await record(pool, { jobId, foundBy, finding });
+      if (late && finding.verdict === 'succeeded') {
+        const { callIndex, provider } = finding;
+        deps.logger.warn({ jobId, callIndex, provider, foundBy }, 'outcome.late_success');
+      }
+    }
+    return findings;
+  }
+
+  return {
+    examine,
+    async followUp() {
+      const due = await pool.anyFirst(sql.type(z.object({ id: z.string() }))`
+        SELECT j.id FROM job j
+        WHERE ${withoutVerdict} AND j.completed_at > clock_timestamp() - interval '1 day'
+          AND EXISTS (SELECT FROM provider_call c
+            LEFT JOIN late_outcome o ON o.job_id = c.job_id AND o.call_index = c.call_index
+            WHERE c.job_id = j.id AND c.state IN ('begun', 'accepted', 'unknown')
+              AND (c.operation IS NOT NULL OR EXISTS (SELECT FROM notification n
+                WHERE n.job_id = c.job_id AND n.call_index = c.call_index))
+              AND (o.job_id IS NULL OR o.verdict = 'pending' AND o.next_look_at < clock_timestamp()))
+        ORDER BY j.id DESC LIMIT ${followUpMax}`);
+      await Promise.all(due.map((jobId) => examine(jobId, 'follow_up')));
+      return due.length;
+    },
+    async list({ beforeId, succeeded, limit }) {
+      const before = beforeId ?? null;
+      const rows = await pool.any(sql.type(z.custom<UnknownOutcome>())`
+        SELECT j.id, j.organization_id AS "organizationId", j.type, j.model,
+          j.error->>'code' AS "errorCode", r.amount AS reserved, j.completed_at AS "completedAtMs",
+          coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
+              'provider', c.provider, 'state', c.state,
+              'operation', coalesce(o.operation, c.operation), 'late',
+              CASE WHEN o.job_id IS NOT NULL THEN jsonb_build_object('verdict', o.verdict,
+                'foundBy', o.found_by, 'foundAtMs', unix_ms(o.found_at)) END) ORDER BY c.call_index)
+            FROM provider_call c LEFT JOIN late_outcome o
+              ON o.job_id = c.job_id AND o.call_index = c.call_index
+            WHERE c.job_id = j.id), '[]') AS calls
+        FROM job j JOIN reservation r ON r.id = j.id
+        WHERE ${withoutVerdict} AND (${before}::text IS NULL OR j.id < ${before}::text)
+          AND (NOT ${succeeded} OR EXISTS (SELECT FROM late_outcome o
+            WHERE o.job_id = j.id AND o.verdict = 'succeeded'))
+        ORDER BY j.id DESC LIMIT ${limit}`);
+      return [...rows];
+    },
+    async counts() {
+      return pool.one(sql.type(z.custom<OutcomeCounts>())`SELECT
+        (SELECT count(*) FROM reservation r JOIN job j ON j.id = r.id
+          WHERE r.state = 'reserved' AND j.verifying) AS verifying,
+        (SELECT count(*) FROM job j WHERE ${withoutVerdict}) AS released,
+        (SELECT count(*) FROM late_outcome WHERE verdict = 'succeeded') AS "lateSuccesses"`);
+    },
+  };
+}
+
+/** Writes a finding down if its job was released without it; tells whether it did. */
+async function record(
+  pool: DatabasePool,
+  found: { jobId: string; foundBy: FoundBy; finding: CallFinding },
+): Promise<boolean> {
+  const { jobId, foundBy, finding } = found;
+  if (!finding.operation) return false;
+  const verdict = finding.verdict === 'unreachable' ? 'pending' : finding.verdict;
+  if (!recorded.includes(verdict)) return false;
+  const rows = await pool.any(sql.type(z.object({ job_id: z.string() }))`
+    INSERT INTO late_outcome AS o (job_id, call_index, provider, operation, verdict, found_by,
+        next_look_at)
+      SELECT j.id, ${finding.callIndex}, ${finding.provider}, ${sql.jsonb(finding.operation)},
+        ${verdict}, ${foundBy}, clock_timestamp() + interval '1 minute'
+      FROM job j WHERE j.id = ${jobId} AND ${withoutVerdict}
+    ON CONFLICT (job_id, call_index) DO UPDATE SET verdict = excluded.verdict,
+      found_by = excluded.found_by, found_at = clock_timestamp(), looks = o.looks + 1,
+      -- One minute, two, four …, an hour at most.
+      next_look_at = clock_timestamp() + least(power(2, o.looks), 60) * interval '1 minute'
+      WHERE o.verdict = 'pending'
+    RETURNING job_id`);
+  return rows.length > 0;
+}

@@ -1,0 +1,148 @@
+/** Reservations that are open for longer than they should be, each with the reason in words. */
+import type { Client } from '@temporalio/client';
+import { sql } from 'slonik';
+import { z } from 'zod';
+import type { DatabasePool } from '../../platform/database.ts';
+import { workflowOf, type JobWorkflow } from './job-owner.ts';
+
+/** An open reservation with what is known of it; amounts in micro-credits, times Unix ms. */
+export interface OpenWork {
+  id: string;
+  kind: 'studio' | 'chat' | 'lease';
+  organizationId: string;
+  type: string | null;
+  model: string | null;
+  reserved: number;
+  createdAtMs: number;
+  deadlineAtMs: number | null;
+  ownerMissingAtMs: number | null;
+  verifying: boolean | null;
+  calls: OpenCall[];
+}
+
+interface OpenCall {
+  index: number;
+  provider: string;
+  state: 'waiting' | 'begun' | 'refused' | 'accepted' | 'answered' | 'unknown';
+  operationId: string | null;
+  sinceMs: number;
+  updatedAtMs: number;
+  paused: { actor: string; reason: string; sinceMs: number } | null;
+}
+
+/** A line of the operators' list. */
+export interface StuckLine extends OpenWork {
+  owner: JobWorkflow | null;
+  /** Most telling first. */
+  reasons: string[];
+}
+
+/** Which to list, oldest first. */
+interface StuckListing {
+  organizationId: string | undefined;
+  /**
+   * Only reservations that are open for longer than this, and leases that are overdue for longer: one that
+   * is confirmed lives as long as chats come. A passed deadline or a lost owner always counts.
+   */
+  olderThanMs: number;
+  limit: number;
+}
+
+/** Reads over a pool and a Temporal client. */
+export interface StuckJobs {
+  list: (listing: StuckListing) => Promise<StuckLine[]>;
+}
+
+/** See `StuckJobs`. */
+export function createStuckJobs(deps: { pool: DatabasePool; client: Client }): StuckJobs {
+  return {
+    async list({ organizationId, olderThanMs, limit }) {
+      const of = organizationId ?? null;
+      const rows = await deps.pool.any(sql.type(z.custom<OpenWork>())`
+        SELECT r.id, r.kind, r.organization_id AS "organizationId", j.type,
+          coalesce(j.model, q.model) AS model, r.amount AS reserved,
+          r.created_at AS "createdAtMs", j.deadline_at AS "deadlineAtMs",
+          r.owner_missing_at AS "ownerMissingAtMs", j.verifying,
+          coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
+              'provider', c.provider, 'state', c.state, 'operationId', c.operation->>'id',
+              'sinceMs', unix_ms(c.begun_at), 'updatedAtMs', unix_ms(c.updated_at), 'paused',
+              CASE WHEN p.provider IS NOT NULL THEN jsonb_build_object('actor', p.actor,
+                'reason', p.reason, 'sinceMs', unix_ms(p.paused_at)) END) ORDER BY c.call_index)
+            FROM provider_call c LEFT JOIN provider_pause p ON p.provider = c.provider
+            WHERE c.job_id = r.id), '[]') AS calls
+        FROM reservation r LEFT JOIN job j ON j.id = r.id LEFT JOIN chat_request q ON q.id = r.id
+        WHERE r.state = 'reserved' AND (${of}::text IS NULL OR r.organization_id = ${of}::text)
+          AND (CASE r.kind WHEN 'lease' THEN r.expires_at ELSE r.created_at END
+              < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
+            OR j.deadline_at < clock_timestamp() OR j.verifying
+            OR r.owner_missing_at IS NOT NULL)
+        ORDER BY r.created_at, r.id LIMIT ${limit}`);
+      return Promise.all(
+        rows.map(async (row) => {
+          const owner =
+            row.kind === 'studio' ? await workflowOf(deps.client, row.id).catch(() => null) : null;
+          return { ...row, owner, reasons: reasonsOf(row, owner, Date.now()) };
+        }),
+      );
+    },
+  };
+}
+
+/** Why a reservation is still open, in words. */
+function reasonsOf(work: OpenWork, owner: JobWorkflow | null, nowMs: number): string[] {
+  if (work.kind === 'lease') {
+    return ['credits held for chats, not confirmed by their process: the sweeper ends it'];
+  }
+  if (work.kind === 'chat') return ['a chat: settled when it ends, or by its last checkpoint'];
+  const ago = (timeMs: number): string => `${duration(nowMs - timeMs)} ago`;
+  const reasons: string[] = [];
+  if (owner === null) reasons.push('Temporal cannot be asked for its workflow');
+  else if (owner.state === 'missing') reasons.push('workflow gone: Temporal knows none of this id');
+  else if (owner.state === 'closed') {
+    reasons.push(`workflow ended (${owner.status}) without settling`);
+  }
+  if (work.ownerMissingAtMs !== null) {
+    reasons.push(`the sweeper found no workflow ${ago(work.ownerMissingAtMs)} and releases soon`);
+  }
+  if (work.deadlineAtMs !== null && work.deadlineAtMs < nowMs) {
+    reasons.push(`deadline passed ${ago(work.deadlineAtMs)}`);
+  }
+  const unfinished = work.calls.filter((call) => call.state !== 'answered');
+  reasons.push(...unfinished.map((call) => callReason(call, work.verifying === true, ago)));
+  if (work.calls.length === 0) reasons.push('no call has been sent yet');
+  else if (unfinished.length === 0) reasons.push('all calls are answered: not settled yet');
+  return reasons;
+}
+
+function callReason(call: OpenCall, verifying: boolean, ago: (timeMs: number) => string): string {
+  const { provider, operationId } = call;
+  const number = call.index + 1;
+  const named = operationId === null ? '' : ` (${operationId})`;
+  switch (call.state) {
+    case 'waiting':
+      return call.paused
+        ? `call ${number} waits: ${provider} was paused ${ago(call.paused.sinceMs)} by ${call.paused.actor}: ${call.paused.reason}`
+        : `call ${number} waits: ${provider} was paused and has been resumed`;
+    case 'begun':
+      return `call ${number}: its submit to ${provider} began ${ago(call.sinceMs)}`;
+    case 'unknown':
+      return `call ${number}, outcome unknown: ${provider} never answered the submit of ${ago(call.sinceMs)}`;
+    case 'refused':
+      return `call ${number} was refused by ${provider} ${ago(call.updatedAtMs)} and is tried again`;
+    case 'accepted':
+      return verifying
+        ? `call ${number}, outcome unknown: ${provider}${named} gave no verdict; last asked ${ago(call.updatedAtMs)}`
+        : `call ${number} waits for ${provider}${named}, submitted ${ago(call.sinceMs)}`;
+    case 'answered':
+      return `call ${number}: ${call.state}`;
+    default:
+      return call.state satisfies never;
+  }
+}
+
+function duration(spanMs: number): string {
+  const seconds = Math.max(0, Math.round(spanMs / 1000));
+  if (seconds < 120) return `${seconds} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
+}

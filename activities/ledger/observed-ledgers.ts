@@ -1,0 +1,107 @@
+/** The ledgers, with their moves counted and traced. Without telemetry they are what they were. */
+import { creditsFromMicro } from '../../domain/credits.ts';
+import type { OpenSpan, Tracing } from '../../platform/tracing.ts';
+import type { Metrics } from '../../platform/metrics.ts';
+import type { Telemetry } from '../../platform/telemetry.ts';
+import type { ChatLedger } from '../chat/chat-ledger.ts';
+import type { ForeseenRefusals } from './foreseen-refusals.ts';
+import type { Ledger } from './ledger.ts';
+import type { Settlements } from './settlements.ts';
+
+/** With what moves are observed; each part may be missing. */
+interface Observers extends Pick<Telemetry, 'metrics' | 'tracing'> {
+  settlements: Settlements | null;
+}
+
+interface Verdict {
+  verdict: string;
+}
+
+/** Runs a move in a span that tells its verdict. */
+function moved<Answer extends Verdict>(
+  tracing: Tracing | null,
+  name: string,
+  move: () => Promise<Answer>,
+): Promise<Answer> {
+  if (!tracing) return move();
+  return tracing.inSpan({ name, kind: 'client' }, async (span: OpenSpan) => {
+    const answer = await move();
+    span.set({ 'ledger.verdict': answer.verdict });
+    return answer;
+  });
+}
+
+/** A settlement is told of once it is made. */
+async function settled<Answer extends Verdict>(
+  { tracing, settlements }: Observers,
+  id: string,
+  settle: () => Promise<Answer>,
+): Promise<Answer> {
+  const answer = await moved(tracing, 'ledger.settle', settle);
+  if (answer.verdict === 'settled') settlements?.note(id);
+  return answer;
+}
+
+function countReserve(
+  metrics: Metrics | null,
+  kind: string,
+  { verdict, amountMicro }: Verdict & { amountMicro: number },
+): void {
+  if (!metrics) return;
+  if (verdict === 'reserved') metrics.creditsReserved.inc({ kind }, creditsFromMicro(amountMicro));
+  else metrics.reservationsRefused.inc({ kind, verdict });
+}
+
+/** Observes the ledger of Studio. */
+export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
+  const { metrics, tracing } = observers;
+  if (!metrics && !tracing) return ledger;
+  return {
+    ...ledger,
+    async reserve(reserve) {
+      const answer = await moved(tracing, 'ledger.reserve', () => ledger.reserve(reserve));
+      const { kind, amountMicro } = reserve;
+      const repeated = answer.verdict === 'reserved' && answer.repeated;
+      if (!repeated) countReserve(metrics, kind, { verdict: answer.verdict, amountMicro });
+      return answer;
+    },
+    settle: (settle) => settled(observers, settle.id, () => ledger.settle(settle)),
+  };
+}
+
+/** Counts refusals that no reservation was asked for with those of the ledger. */
+export function observeForeseen(
+  refusals: ForeseenRefusals,
+  metrics: Metrics | null,
+): ForeseenRefusals {
+  if (!metrics) return refusals;
+  return {
+    ...refusals,
+    async foresee(organizationId, amountMicro) {
+      const refusal = await refusals.foresee(organizationId, amountMicro);
+      if (refusal) countReserve(metrics, 'studio', { verdict: refusal.verdict, amountMicro });
+      return refusal;
+    },
+  };
+}
+
+/** Observes the ledger of chat. */
+export function observeChatLedger(ledger: ChatLedger, observers: Observers): ChatLedger {
+  const { metrics, tracing, settlements } = observers;
+  if (!metrics && !tracing) return ledger;
+  return {
+    ...ledger,
+    async reserve(reserve) {
+      const answer = await moved(tracing, 'ledger.reserve', () => ledger.reserve(reserve));
+      const amountMicro = answer.verdict === 'reserved' ? answer.amount : 0;
+      countReserve(metrics, 'chat', { verdict: answer.verdict, amountMicro });
+      return answer;
+    },
+    settle: (settle) => settled(observers, settle.id, () => ledger.settle(settle)),
+    async sweep(terms) {
+      const swept = await ledger.sweep(terms);
+      for (const { id } of swept) settlements?.note(id);
+      return swept;
+    },
+  };
+}

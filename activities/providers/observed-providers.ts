@@ -1,0 +1,155 @@
+/** Providers, with their exchanges counted, timed and traced. Nothing is added to what is sent to them. */
+import { GatewayError } from '../../domain/errors.ts';
+import type { Telemetry } from '../../platform/telemetry.ts';
+import type { Upstreams } from '../chat/upstreams.ts';
+import {
+  NotificationRefused,
+  ProviderFailure,
+  type Provider,
+  type ProviderQueue,
+} from './provider.ts';
+
+type Observers = Pick<Telemetry, 'metrics' | 'tracing'>;
+type Verb = 'submit' | 'check' | 'cancel' | 'chat';
+
+/** One exchange, as it is told. */
+interface Exchange {
+  provider: string;
+  verb: Verb;
+}
+
+/** Runs exchanges; `outcomeOf` gives the word for an answer that is no exception. */
+type Observe = <Answer>(
+  exchange: Exchange,
+  run: () => Promise<Answer>,
+  outcomeOf: (answer: Answer) => string,
+) => Promise<Answer>;
+
+function createObserve({ metrics, tracing }: Observers): Observe {
+  const counted: Observe = async (exchange, run, outcomeOf) => {
+    const startedAtMs = performance.now();
+    let outcome = 'error';
+    try {
+      const answer = await run();
+      outcome = outcomeOf(answer);
+      return answer;
+    } catch (error) {
+      outcome = outcomeOfError(error);
+      throw error;
+    } finally {
+      const { provider, verb } = exchange;
+      metrics?.providerSeconds.observe(
+        { provider, verb },
+        (performance.now() - startedAtMs) / 1000,
+      );
+      metrics?.providerRequests.inc({ provider, verb, outcome });
+    }
+  };
+  if (!tracing) return counted;
+  return (exchange, run, outcomeOf) => {
+    const { provider, verb } = exchange;
+    return tracing.inSpan(
+      {
+        name: `provider.${verb} ${provider}`,
+        kind: 'client',
+        attributes: { 'provider.name': provider, 'provider.verb': verb },
+      },
+      (span) =>
+        counted(exchange, run, (answer) => {
+          const outcome = outcomeOf(answer);
+          span.set({ 'provider.outcome': outcome });
+          return outcome;
+        }),
+    );
+  };
+}
+
+/** Closed lists: the kinds of a provider's failure, the codes of the error table. */
+function outcomeOfError(error: unknown): string {
+  if (error instanceof ProviderFailure) return error.kind;
+  return error instanceof GatewayError ? error.code : 'error';
+}
+
+/** Observes Studio's providers. */
+export function observeProviders(
+  providers: Map<string, Provider>,
+  observers: Observers,
+): Map<string, Provider> {
+  if (!observers.metrics && !observers.tracing) return providers;
+  const observe = createObserve(observers);
+  return new Map(
+    [...providers].map(([name, provider]) => {
+      // So that a provider's first failure is an increase, not a new series.
+      observers.metrics?.providerRequests.inc({ provider: name, verb: 'submit', outcome: 'ok' }, 0);
+      const observed: Provider = {
+        ...provider,
+        submit: (submission) =>
+          observe(
+            { provider: name, verb: 'submit' },
+            () => provider.submit(submission),
+            () => 'ok',
+          ),
+        queue: provider.queue && observeQueue(name, provider.queue, { ...observers, observe }),
+      };
+      return [name, observed];
+    }),
+  );
+}
+
+function observeQueue(
+  provider: string,
+  queue: ProviderQueue,
+  { metrics, observe }: Observers & { observe: Observe },
+): ProviderQueue {
+  return {
+    ...queue,
+    check: (operation, looking) =>
+      observe(
+        { provider, verb: 'check' },
+        () => queue.check(operation, looking),
+        (checked) => {
+          if (checked.kind === 'pending') return 'pending';
+          if (checked.kind === 'failed') return checked.failure.kind;
+          const wokenBy = looking.expectDone ? 'notification' : 'timer';
+          metrics?.providerResults.inc({ provider, woken_by: wokenBy });
+          return 'ok';
+        },
+      ),
+    cancel: (operation, signal) =>
+      observe(
+        { provider, verb: 'cancel' },
+        () => queue.cancel(operation, signal),
+        () => 'ok',
+      ),
+    async verify(raw) {
+      try {
+        return await queue.verify(raw);
+      } catch (error) {
+        if (error instanceof NotificationRefused) {
+          metrics?.notifications.inc({ provider, outcome: 'refused' });
+        }
+        throw error;
+      }
+    },
+  };
+}
+
+const ok = () => 'ok' as const;
+
+/** Observes the upstreams of chat: the time of a stream is the one to its head. */
+export function observeUpstreams(upstreams: Upstreams, observers: Observers): Upstreams {
+  if (!observers.metrics && !observers.tracing) return upstreams;
+  const observe = createObserve(observers);
+  return {
+    ...upstreams,
+    of(model) {
+      const upstream = upstreams.of(model);
+      const what = { provider: model.provider, verb: 'chat' } as const;
+      return {
+        ...upstream,
+        stream: (body, signal) => observe(what, () => upstream.stream(body, signal), ok),
+        whole: (body, signal) => observe(what, () => upstream.whole(body, signal), ok),
+      };
+    },
+  };
+}

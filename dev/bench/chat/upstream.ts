@@ -1,0 +1,63 @@
+/**
+ * A chat provider that costs next to nothing: the same answer to every request, whole or as an event
+ * stream. It parses no more of a request than whether a stream is asked for.
+ */
+import { createServer } from 'node:http';
+import { announceReady, drainOnExit } from '../../../platform/process-life.ts';
+
+const words = Array.from({ length: 20 }, (_, index) => `word${index} `);
+const head = { id: 'chatcmpl-bench', created: 1_790_000_000, model: 'bench' };
+const usage = { prompt_tokens: 30, completion_tokens: words.length, total_tokens: 50 };
+const whole = JSON.stringify({
+  ...head,
+  object: 'chat.completion',
+  choices: [
+    { index: 0, message: { role: 'assistant', content: words.join('') }, finish_reason: 'stop' },
+  ],
+  usage,
+});
+
+function event(data: object): string {
+  return `data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', ...data })}\n\n`;
+}
+
+function chunk(delta: object, finish: string | null = null): string {
+  return event({ choices: [{ index: 0, delta, finish_reason: finish }] });
+}
+
+const first = chunk({ role: 'assistant', content: words[0] });
+const rest =
+  words
+    .slice(1)
+    .map((content) => chunk({ content }))
+    .join('') +
+  chunk({}, 'stop') +
+  event({ choices: [], usage }) +
+  'data: [DONE]\n\n';
+
+const server = createServer((request, response) => {
+  let streamed = false;
+  request.on('data', (bytes: Buffer) => {
+    streamed ||= bytes.includes('"stream":true');
+  });
+  request.on('end', () => {
+    if (!streamed) {
+      response.writeHead(200, {
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(whole),
+      });
+      response.end(whole);
+      return;
+    }
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.write(first);
+    // The first token is a packet of its own, as it is from every model.
+    setImmediate(() => response.end(rest));
+  });
+});
+server.keepAliveTimeout = 65_000;
+server.listen(Number(process.env['PORT']), '127.0.0.1', () => announceReady());
+drainOnExit(async () => {
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+}, 2000);

@@ -1,0 +1,22 @@
+/**
+ * Writes catalog/chat-models.json anew from its sources (`npm run catalog:build`) and prints what was
+ * left out and where sources disagree. Read the difference before you commit it.
+ */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { chatProviders } from '../../catalog/chat-providers.ts';
+import { buildChatRows } from './chat-rows.ts';
+import { sourceNames } from './chat-source-names.ts';
+import { fetchChatSources, packages } from './chat-sources.ts';
+
+const cache = fileURLToPath(new URL('../../.cache/catalog-sources', import.meta.url));
+const target = fileURLToPath(new URL('../../catalog/chat-models.json', import.meta.url));
+
+await mkdir(cache, { recursive: true });
+const names = chatProviders.map(({ name }) => sourceNames(name).piAi);
+const today = new Date().toISOString().slice(0, 10);
+const { rows, notes } = buildChatRows(await fetchChatSources(cache, names), chatProviders, today);
+const sources = Object.values(packages).map(({ name, version }) => `${name}@${version}`);
+await writeFile(target, `${JSON.stringify({ builtOn: today, sources, models: rows }, null, 2)}\n`);
+for (const note of notes) process.stdout.write(`${note}\n`);
+process.stdout.write(`${rows.length} models\n`);

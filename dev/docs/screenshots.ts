@@ -1,0 +1,200 @@
+/**
+ * `npm run screenshots`: makes jobs on the running stack of `npm start` and writes what an operator sees of
+ * them to docs/screenshots/, or only the pictures that it is given by name. The browser is that of
+ * CHROMIUM_PATH, else a Chromium of the PATH.
+ */
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
+import { delimiter, join, resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { chromium, type Page } from 'playwright-core';
+import { z } from 'zod';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const dataDir = resolve(process.env['DATA_DIR'] ?? '.data');
+const stackFile = z.object({ apiUrl: z.url(), apiKey: z.string(), temporalUiUrl: z.url() });
+type Stack = z.infer<typeof stackFile>;
+const jobShape = z.object({ data: z.object({ jobId: z.string(), done: z.boolean().optional() }) });
+
+/** Ends with one line that says what is missing. */
+function refuse(message: string): never {
+  console.error(message);
+  return process.exit(1);
+}
+
+function runningStack(): Stack {
+  const path = join(dataDir, 'stack.json');
+  if (!existsSync(path)) return refuse('No running stack: `npm start` in another terminal first.');
+  return stackFile.parse(JSON.parse(readFileSync(path, 'utf8')));
+}
+
+function chromiumPath(): string {
+  const named = process.env['CHROMIUM_PATH'];
+  const candidates = named
+    ? [named]
+    : (process.env['PATH'] ?? '')
+        .split(delimiter)
+        .flatMap((place) =>
+          ['chromium', 'chromium-browser', 'google-chrome'].map((name) => join(place, name)),
+        );
+  const found = candidates.find(isProgram);
+  return (
+    found ?? refuse('No Chromium: install one (Debian: chromium), or name it in CHROMIUM_PATH.')
+  );
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function call({ apiUrl, apiKey }: Stack, path: string, body?: object) {
+  const answer = await fetch(apiUrl + path, {
+    method: body ? 'POST' : 'GET',
+    headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+  if (!answer.ok) refuse(`${path} answered ${answer.status}: ${await answer.text()}`);
+  return jobShape.parse(await answer.json()).data;
+}
+
+/** Starts an image job and returns its id. */
+async function start(stack: Stack, prompt: string, more: object = {}): Promise<string> {
+  const request = { prompt, async: true, ...more };
+  return (await call(stack, '/api/v1/studio/image/generate', request)).jobId;
+}
+
+async function untilDone(stack: Stack, jobId: string): Promise<string> {
+  while (!(await call(stack, `/api/v1/studio/jobs/${jobId}?wait=30`)).done);
+  return jobId;
+}
+
+/** Names of the pictures to take; none: all. */
+const wanted = process.argv.slice(2);
+
+/** What is shown of each workflow in the list, in this order. */
+const columns = [
+  'Status',
+  'Workflow ID',
+  'Type',
+  'Provider',
+  'JobStatus',
+  'BillingState',
+  'ErrorCode',
+].map((label) => ({ label }));
+
+/** The list as an operator may set it up, and stack traces without the place of this checkout. */
+async function prepare(page: Page): Promise<void> {
+  await page.addInitScript((shown) => {
+    localStorage.setItem('namespace-workflow-table-columns', JSON.stringify({ default: shown }));
+  }, columns);
+  await page.route('**/api/v1/**', async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, body: (await response.text()).replaceAll(root, '/app/') });
+  });
+}
+
+/** One picture, once all of its texts are there and nothing is loaded any more. */
+interface Picture {
+  name: string;
+  url: string;
+  texts: string[];
+  width?: number;
+  height?: number;
+  /** What is done before the picture is taken. */
+  act?: () => Promise<void>;
+}
+
+async function take(page: Page, picture: Picture): Promise<void> {
+  const { name, url, texts, width = 1440, height = 1000, act } = picture;
+  if (wanted.length > 0 && !wanted.includes(name)) return;
+  await page.setViewportSize({ width, height });
+  await page.goto(url);
+  for (const text of texts) await page.getByText(text).first().waitFor();
+  await act?.();
+  // Charts are drawn after their texts, fonts and pictures come last.
+  await page.waitForTimeout(2000);
+  await page.screenshot({ path: join(root, 'docs', 'screenshots', `${name}.png`) });
+  console.log(`docs/screenshots/${name}.png`);
+}
+
+/** Pictures of the Temporal UI. */
+async function takeJobs(page: Page, stack: Stack): Promise<void> {
+  const workflows = `${stack.temporalUiUrl}/namespaces/default/workflows`;
+  const oldestFirst = () => page.getByText('Descending', { exact: true }).click();
+  const quick = await untilDone(stack, await start(stack, 'a lighthouse at dawn'));
+  const failed = await untilDone(stack, await start(stack, '[[policy]] a lighthouse'));
+  const several = await untilDone(stack, await start(stack, 'lighthouses', { numImages: 9 }));
+  await take(page, {
+    name: 'finished-job',
+    url: `${workflows}/${quick}`,
+    texts: ['reserve', 'providerNotification', 'charge'],
+    act: oldestFirst,
+  });
+  await take(page, {
+    name: 'failed-job',
+    url: `${workflows}/${failed}`,
+    texts: ['reserve', 'providerNotification', 'release', 'released 3.9 credits'],
+    act: oldestFirst,
+  });
+  await take(page, {
+    name: 'several-calls',
+    url: `${workflows}/${several}`,
+    texts: ['call 3 of 3', 'charge'],
+    height: 1350,
+    act: oldestFirst,
+  });
+  await take(page, {
+    name: 'current-details',
+    url: `${workflows}/${several}`,
+    texts: ['charge'],
+    height: 800,
+    async act() {
+      await page.getByText('User Metadata', { exact: true }).click();
+      // Markdown is shown in frames of its own.
+      const details = page.locator('iframe').last().contentFrame();
+      await details.getByText('charged 35.1 credits').waitFor();
+    },
+  });
+  // Its submit is answered by nobody: after three seconds it goes on as an activity.
+  const hanging = await start(stack, '[[hang-submit]] [[slow:40s]] a lighthouse in the fog');
+  await take(page, {
+    name: 'running-job',
+    url: `${workflows}/${hanging}`,
+    texts: ['submit • fal nano-banana'],
+    act: oldestFirst,
+  });
+  await take(page, {
+    name: 'workflow-list',
+    url: workflows,
+    texts: [hanging, 'CONTENT_POLICY'],
+    width: 1700,
+  });
+}
+
+const stack = runningStack();
+const executablePath = chromiumPath();
+const demoPage = join(dataDir, 'demo', 'index.html');
+if (!existsSync(demoPage)) {
+  spawnSync(process.execPath, [join(root, 'dev/stack/tour.ts')], { stdio: 'inherit' });
+}
+const browser = await chromium.launch({ executablePath });
+try {
+  const page = await browser.newPage({ locale: 'en-GB', timezoneId: 'UTC' });
+  // A busy machine takes its time, the Temporal UI more than that.
+  page.setDefaultTimeout(180_000);
+  await prepare(page);
+  await takeJobs(page, stack);
+  await take(page, {
+    name: 'api-reference',
+    url: `${stack.apiUrl}/docs`,
+    texts: ['/api/v1/studio/image/generate'],
+  });
+  await take(page, { name: 'demo-page', url: pathToFileURL(demoPage).href, texts: ['credits'] });
+} finally {
+  await browser.close();
+}

@@ -1,0 +1,111 @@
+/** Real MP3s of any length: a short loop is synthesized and encoded once, its frames are repeated. */
+import { createMp3Encoder } from 'wasm-media-encoders';
+import { assert } from '../../../domain/assert.ts';
+import { loopMp3, walkMp3, type Mp3Facts } from './mp3.ts';
+import { seedOf } from './seed.ts';
+
+/** An MP3 encoding of constant bit rate. */
+export interface Mp3Format {
+  sampleRate: 22_050 | 24_000 | 44_100 | 48_000;
+  bitrateKbps: 32 | 48 | 64 | 96 | 128 | 192 | 320;
+}
+
+/** What a tone sounds like. */
+type Timbre = 'speech' | 'music' | 'effect';
+
+/** A tone to make. */
+interface Tone {
+  timbre: Timbre;
+  /** Whose tone it is: a voice, a prompt. Others sound different. */
+  name: string;
+  durationSeconds: number;
+  format: Mp3Format;
+}
+
+const loopSeconds = 2;
+/** Encoding a loop costs up to 30 ms of CPU (measured), keeping it at most 80 kB. */
+const loopsMax = 128;
+/** Quarter tones from A2: three octaves to tell names apart by. */
+const pitches = 72;
+
+type Sample = (seconds: number, baseHz: number) => number;
+
+const turn = 2 * Math.PI;
+/** A major chord, up and down: one note each half second of the loop. */
+const arpeggio = [1, 5 / 4, 3 / 2, 5 / 4];
+
+const samples: Record<Timbre, Sample> = {
+  // Syllables: four swells a second over a tone with overtones.
+  speech: (seconds, hz) => {
+    const swell = 0.5 - 0.5 * Math.cos(turn * 4 * seconds);
+    const phase = turn * hz * seconds;
+    return 0.35 * swell * (Math.sin(phase) + 0.4 * Math.sin(2 * phase) + 0.2 * Math.sin(3 * phase));
+  },
+  music: (seconds, hz) => {
+    const note = hz * (arpeggio[Math.floor(seconds * 2) % arpeggio.length] ?? 1);
+    const decay = Math.exp(-3 * (seconds % 0.5));
+    return (
+      0.3 * decay * Math.sin(turn * note * seconds) + 0.15 * Math.sin(turn * hz * seconds * 0.5)
+    );
+  },
+  // A rising sweep, again every half second.
+  effect: (seconds, hz) => {
+    const within = seconds % 0.5;
+    return 0.4 * Math.exp(-5 * within) * Math.sin(turn * hz * (1 + 2 * within) * within);
+  },
+};
+
+interface Loop {
+  bytes: Buffer;
+  facts: Mp3Facts;
+}
+
+type Encoder = Awaited<ReturnType<typeof createMp3Encoder>>;
+
+function encodeLoop(encoder: Encoder, { timbre, format }: Tone, pitch: number): Loop {
+  const { sampleRate, bitrateKbps } = format;
+  const baseHz = 110 * 2 ** (pitch / 24);
+  const sampleAt = samples[timbre];
+  const pcm = Float32Array.from({ length: loopSeconds * sampleRate }, (_, index) =>
+    sampleAt(index / sampleRate, baseHz),
+  );
+  const channels = timbre === 'music' ? 2 : 1;
+  encoder.configure({ sampleRate, channels, bitrate: bitrateKbps });
+  const body = Buffer.from(encoder.encode(channels === 2 ? [pcm, pcm] : [pcm]));
+  const bytes = Buffer.concat([body, encoder.finalize()]);
+  const facts = walkMp3(bytes);
+  assert(facts, 'the encoder writes MP3 frames');
+  return { bytes, facts };
+}
+
+/** Maker of tones. */
+export interface Tones {
+  /** An MP3 of this tone, to the frame nearest to its duration and at least one frame. */
+  make: (tone: Tone) => Promise<Buffer>;
+}
+
+/** Makes tones; the tiny kind, for benchmarks, gives every name the same one. */
+export function createTones({ tiny }: { tiny: boolean }): Tones {
+  const loops = new Map<string, Loop>();
+  let encoder: Promise<Encoder> | undefined;
+
+  const loopOf = async (tone: Tone): Promise<Loop> => {
+    const pitch = tiny ? 0 : seedOf(tone.name) % pitches;
+    const key = [tone.timbre, pitch, tone.format.sampleRate, tone.format.bitrateKbps].join('/');
+    const ready = await (encoder ??= createMp3Encoder());
+    const loop = loops.get(key) ?? encodeLoop(ready, tone, pitch);
+    loops.delete(key);
+    loops.set(key, loop);
+    const oldest = loops.keys().next().value;
+    if (loops.size > loopsMax && oldest !== undefined) loops.delete(oldest);
+    return loop;
+  };
+
+  return {
+    make: async (tone) => {
+      const { bytes, facts } = await loopOf(tone);
+      const frames = (tone.durationSeconds * facts.sampleRate) / facts.samplesPerFrame;
+      return loopMp3(bytes, facts, Math.max(1, Math.round(frames)));
+    },
+  };
+}

@@ -1,0 +1,244 @@
+/**
+ * Runs a script of this project with the Node version it pins, after installing the dependencies
+ * when they are missing or out of date: `node dev/stack/bootstrap.mjs [--without-dev] <script> [arguments]`,
+ * or without a script to install only. `--without-dev` is content with what running needs, which is
+ * half of it: a first start is not the moment to install the tests' clients. Nothing is installed under
+ * processes that run from what is there: a running stack would lose what it has mapped. Plain JavaScript for Node 18 and later, because it runs before anything
+ * is installed.
+ */
+import { execFileSync, spawn } from 'node:child_process';
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+const project = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const modules = join(project, 'node_modules');
+const pinnedNode = join(modules, '.bin', process.platform === 'win32' ? 'node.cmd' : 'node');
+const lockFile = join(project, '.cache', 'install.lock');
+
+const startedAtMs = Date.now();
+const oldestMajor = 18;
+const stopSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+const withoutDev = process.argv[2] === '--without-dev';
+
+/** The packages of a lockfile by path, without the project itself. */
+function readPackages(file) {
+  const { packages } = JSON.parse(readFileSync(join(project, file), 'utf8'));
+  return Object.entries(packages).filter(([path]) => path.startsWith('node_modules/'));
+}
+
+/**
+ * Whether node_modules is what package-lock.json says. npm writes a lockfile of its own into
+ * node_modules at the end of an install, so an interrupted one has none.
+ */
+function isInstalled() {
+  try {
+    const installed = new Map(readPackages('node_modules/.package-lock.json'));
+    const wanted = readPackages('package-lock.json');
+    return (
+      existsSync(pinnedNode) &&
+      // Other platforms' binaries are optional and absent.
+      wanted.every(([path, { version, integrity, optional, dev, devOptional }]) => {
+        const found = installed.get(path);
+        if (!found) return optional === true || (withoutDev && (dev ?? devOptional) === true);
+        return found.version === version && found.integrity === integrity;
+      })
+    );
+  } catch {
+    return false;
+  }
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
+}
+
+/** Lets one process of the project install at a time; the others wait for it. */
+async function takeInstallLock() {
+  mkdirSync(dirname(lockFile), { recursive: true });
+  const draft = `${lockFile}.${process.pid}`;
+  writeFileSync(draft, String(process.pid));
+  try {
+    for (let waited = false; ; waited = true) {
+      try {
+        linkSync(draft, lockFile);
+        return;
+      } catch (error) {
+        if (error.code !== 'EEXIST') throw error;
+      }
+      const owner = readOwner();
+      if (!isAlive(owner)) rmSync(lockFile, { force: true });
+      else if (!waited) console.log(`Waiting for another installation (process ${owner})`);
+      await sleep(200);
+    }
+  } finally {
+    rmSync(draft, { force: true });
+  }
+}
+
+function readOwner() {
+  try {
+    return Number(readFileSync(lockFile, 'utf8'));
+  } catch {
+    return 0; // Released in the meantime.
+  }
+}
+
+/** How many top-level packages are there already, for the progress line. */
+function countModules() {
+  try {
+    return readdirSync(modules).length;
+  } catch {
+    return 0;
+  }
+}
+
+/** Runs npm and resolves with its exit code. */
+async function runNpm(...args) {
+  const npm = process.env.npm_execpath;
+  // The script of the npm that started us, else the one on the PATH.
+  const [command, first] = npm?.endsWith('.js') ? [process.execPath, [npm]] : ['npm', []];
+  const scope = withoutDev ? '--omit=dev' : '--include=dev';
+  const flags = [scope, '--include=optional', '--ignore-scripts=false'];
+  const quiet = ['--no-audit', '--no-fund', '--loglevel=error'];
+  const child = spawn(command, [...first, ...args, ...flags, ...quiet], {
+    cwd: project,
+    stdio: ['ignore', 'inherit', 'inherit'],
+    shell: process.platform === 'win32',
+  });
+  const startedAt = Date.now();
+  const progress = setInterval(() => {
+    const seconds = Math.round((Date.now() - startedAt) / 1000);
+    console.log(`  ${seconds} s, ${countModules()} folders in node_modules`);
+  }, 5_000);
+  const interrupt = (signal) => {
+    child.kill(signal);
+    process.exit(1);
+  };
+  for (const signal of stopSignals) process.on(signal, interrupt);
+  const code = await new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('exit', (exitCode) => resolve(exitCode ?? 1));
+  }).finally(() => {
+    clearInterval(progress);
+    for (const signal of stopSignals) process.off(signal, interrupt);
+  });
+  if (code === 0) console.log(`Installed in ${((Date.now() - startedAt) / 1000).toFixed(1)} s`);
+  return code;
+}
+
+/** Every process with its parent and program: `[pid, parent, path]`; none where it cannot be told. */
+function listProcesses() {
+  if (process.platform === 'win32') return [];
+  const told = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,comm='], { encoding: 'utf8' });
+  return told
+    .split('\n')
+    .map((line) => /^ *(\d+) +(\d+) +(.*)$/.exec(line))
+    .filter((match) => match !== null)
+    .map(([, pid, parent, command]) => [Number(pid), Number(parent), programOf(pid, command)]);
+}
+
+/** Linux cuts the command short, but keeps a link to the program. */
+function programOf(pid, command) {
+  try {
+    return process.platform === 'linux' ? readlinkSync(`/proc/${pid}/exe`) : command;
+  } catch {
+    return command; // Ended in the meantime, or somebody else's.
+  }
+}
+
+/** Processes that run from node_modules (Node itself is there, and Postgres), but for us and who started us. */
+function findUsers() {
+  if (!existsSync(modules)) return [];
+  const processes = listProcesses();
+  const parents = new Map(processes.map(([pid, parent]) => [pid, parent]));
+  const ours = new Set();
+  for (let pid = process.pid; pid > 0 && !ours.has(pid); pid = parents.get(pid) ?? 0) ours.add(pid);
+  const below = `${realpathSync(modules)}/`;
+  return processes
+    .filter(([pid, , program]) => program.startsWith(below) && !ours.has(pid))
+    .map(([pid]) => pid);
+}
+
+async function ensureInstalled() {
+  if (isInstalled()) return;
+  await takeInstallLock();
+  try {
+    if (isInstalled()) return;
+    const users = findUsers();
+    if (users.length > 0) {
+      throw new Error(
+        'The dependencies are not what this needs, and they are in use: end what runs from ' +
+          `node_modules first, e.g. \`npm start\` (processes ${users.join(', ')})`,
+      );
+    }
+    console.log('Installing the dependencies (first start, or the lockfile changed)');
+    if ((await runNpm('ci')) !== 0) {
+      // `ci` refuses a lockfile without entries for the binaries of other platforms, which is what
+      // npm writes where a registry mirror lacks them. `install` takes the same locked versions.
+      console.log('npm ci failed (see above): trying npm install, without changing the lockfile');
+      await runNpm('install', '--no-save');
+    }
+    if (!isInstalled()) throw new Error('npm did not install what package-lock.json says');
+  } finally {
+    rmSync(lockFile, { force: true });
+  }
+}
+
+/** Becomes, as far as anyone can tell, the pinned Node running the script. */
+function run(args) {
+  // So that the time a start took includes the installation.
+  const env = { BOOTSTRAP_STARTED_AT_MS: String(startedAtMs), ...process.env };
+  const child = spawn(pinnedNode, args, { stdio: 'inherit', env });
+  const forward = (signal) => {
+    // A terminal sends Ctrl-C to every process by itself; passing it on would make it two.
+    if (signal === 'SIGINT' && process.stdin.isTTY) return;
+    child.kill(signal);
+  };
+  for (const signal of stopSignals) process.on(signal, forward);
+  // npm runs us through a shell that may die without passing its signal on.
+  const parent = process.ppid;
+  const orphaned = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(orphaned);
+    child.kill('SIGTERM');
+  }, 500);
+  orphaned.unref();
+  child.on('error', (error) => {
+    console.error(`${pinnedNode} cannot be run: ${error.message}`);
+    process.exit(1);
+  });
+  child.on('exit', (code, signal) => {
+    if (signal === null) process.exit(code ?? 1);
+    for (const name of stopSignals) process.off(name, forward);
+    process.kill(process.pid, signal);
+  });
+}
+
+try {
+  if (Number(process.versions.node.split('.')[0]) < oldestMajor) {
+    throw new Error(`Node ${process.versions.node} is too old: install Node 20 or later`);
+  }
+  await ensureInstalled();
+  const args = process.argv.slice(withoutDev ? 3 : 2);
+  if (args.length > 0) run(args);
+} catch (error) {
+  console.error(error instanceof Error ? error.message : String(error));
+  process.exitCode = 1;
+}

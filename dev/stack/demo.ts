@@ -1,0 +1,55 @@
+/** The demo organization of a local stack: credits to spend and a key to spend them with. */
+import { createKey, createOrganization, organizationOfKey } from '../../api/identity/accounts.ts';
+import { createLedger } from '../../activities/ledger/ledger.ts';
+import { microFromCredits } from '../../domain/credits.ts';
+import { openDatabase } from '../../platform/database.ts';
+import { createLogger } from '../../platform/logger.ts';
+
+interface DemoOptions {
+  databaseUrl: string;
+  keyPepper: string;
+  /** The pepper before, while it changes. */
+  previousKeyPepper?: string | undefined;
+  /** Credits given once, at the first run. */
+  demoCredits: number;
+  /** Six-hour allowance in credits; absent = no limit. */
+  windowAllowanceCredits?: number | undefined;
+  /** The key of an earlier run. */
+  apiKey?: string | undefined;
+}
+
+/** Finds or makes the demo organization. Giving the credits twice is impossible: they have an id. */
+export async function ensureDemoOrganization(
+  options: DemoOptions,
+): Promise<{ organizationId: string; apiKey: string }> {
+  const logger = createLogger('demo', 'warn');
+  const pool = await openDatabase({ url: options.databaseUrl, poolMax: 2, logger });
+  try {
+    const { apiKey } = options;
+    const peppers = [options.keyPepper, options.previousKeyPepper].filter(
+      (pepper) => pepper !== undefined,
+    );
+    const known = apiKey ? await organizationOfKey(pool, peppers, apiKey) : null;
+    if (known !== null && apiKey) return { organizationId: known, apiKey };
+    const windowLimitMicro =
+      options.windowAllowanceCredits === undefined
+        ? null
+        : microFromCredits(options.windowAllowanceCredits);
+    const made = await createOrganization(pool, { name: 'Demo', windowLimitMicro });
+    const { key } = await createKey(pool, options.keyPepper, {
+      ...made,
+      name: 'Demo key',
+      ...(apiKey && { key: apiKey }),
+    });
+    await createLedger(pool).grant({
+      organizationId: made.organizationId,
+      id: 'demo-credits',
+      amountMicro: microFromCredits(options.demoCredits),
+      actor: 'stack',
+      reason: 'credits of the demo organization',
+    });
+    return { organizationId: made.organizationId, apiKey: key };
+  } finally {
+    await pool.end();
+  }
+}

