@@ -1,10 +1,7 @@
 /** The HTTP application: the order of the middleware is the order of refusals. */
-import { IncomingMessage, ServerResponse } from 'node:http';
-import { Socket } from 'node:net';
-import Router, { type RouterMiddleware } from '@koa/router';
+import Router from '@koa/router';
 import type { Client } from '@temporalio/client';
-import Koa, { type Middleware } from 'koa';
-import helmet from 'helmet';
+import Koa from 'koa';
 import { runAudit } from '../activities/ledger/audit.ts';
 import { loadDocuments } from '../activities/storage/documents.ts';
 import { createInbox } from '../activities/inbox/notifications.ts';
@@ -21,10 +18,8 @@ import { observeInbox } from '../activities/inbox/observed-inbox.ts';
 import { observeForeseen } from '../activities/ledger/observed-ledgers.ts';
 import type { Config } from '../platform/config.ts';
 import type { Readiness } from '../platform/readiness.ts';
-import { createDirectRoutes, type DirectRoute, type Step } from './direct-routes.ts';
-import { Exchange, type HeaderList } from './exchange.ts';
 import type { Handler } from './starting.ts';
-import type { RequestState } from './context.ts';
+import type { Middleware, RequestState } from './context.ts';
 import { createClaims } from './idempotency/claims.ts';
 import { createAccess, type Access, type RateBucket } from './identity/access.ts';
 import { authenticate } from './middleware/authenticate.ts';
@@ -33,11 +28,12 @@ import { errorAnswers } from './middleware/error-answers.ts';
 import { exactPaths, gate } from './middleware/gate.ts';
 import { observedRequests } from './middleware/observed-requests.ts';
 import { requestLog } from './middleware/request-log.ts';
+import { securityHeaders } from './middleware/security-headers.ts';
 import { createAdminRouter } from './routes/admin/admin.ts';
 import { addApiKeyRoutes } from './routes/api-keys.ts';
 import { addDocsRoutes } from './routes/docs.ts';
 import { addCodecRoutes } from './routes/admin/codec.ts';
-import { chatRoutes } from './routes/chat.ts';
+import { addChatRoutes } from './routes/chat.ts';
 import { addFileRoutes } from './routes/files.ts';
 import { addHealthRoutes } from './routes/health.ts';
 import { addHookRoutes } from './routes/hooks.ts';
@@ -67,33 +63,24 @@ export interface AppDeps {
 export function createApp(deps: AppDeps): Handler {
   const parts = createParts(deps);
   const { logger, telemetry } = deps.services;
-  const headers = securityHeaders();
-  const outermost = requestLog(logger);
-  const bodyBytes = limitBodyBytes({
-    processMax: deps.config.BODY_BYTES_MAX,
-    keyMax: deps.config.BODY_BYTES_PER_KEY_MAX,
-  });
-  const steps = [...observedRequests(telemetry), errorAnswers(logger), bodyBytes];
-  const admit = authenticate(parts.access, rateLimitsOf(deps.config));
   const app = new Koa<RequestState>();
-  for (const step of [outermost, ...steps]) app.use(step);
-  app.use(withHeaders(headers));
+  app.use(requestLog(logger));
+  app.use(securityHeaders);
+  for (const observed of observedRequests(telemetry)) app.use(observed);
+  app.use(errorAnswers(logger));
+  app.use(
+    limitBodyBytes({
+      processMax: deps.config.BODY_BYTES_MAX,
+      keyMax: deps.config.BODY_BYTES_PER_KEY_MAX,
+    }),
+  );
   app.use(forgetCallers(parts.access));
+  app.use(keyedRoutes(deps, parts).routes());
   app.use(openRoutes(deps, parts).routes());
   app.use(adminRoutes(deps, parts).routes());
-  app.use(keyedRoutes(deps, { ...parts, admit }).routes());
   app.silent = true;
   const answer = app.callback();
-  const routes = parts.chatRoutes;
-  const answerDirectly = createDirectRoutes({
-    routes,
-    outermost,
-    steps: [...steps, admit],
-    headers,
-  });
-  return (request, response) => {
-    if (!answerDirectly(request, response)) void answer(request, response);
-  };
+  return (request, response) => void answer(request, response);
 }
 
 type Parts = ReturnType<typeof createParts>;
@@ -131,7 +118,6 @@ function createParts({ config, services, client, eager }: AppDeps) {
     previousPepper: config.KEY_PEPPER_PREVIOUS,
     limits: rateLimitsOf(config),
   });
-  const { chat, chatCatalog: catalog, outbound } = services;
   const claims = createClaims(pool, logger);
   return {
     claims,
@@ -139,14 +125,6 @@ function createParts({ config, services, client, eager }: AppDeps) {
     admission,
     view,
     access,
-    chatRoutes: chatRoutes({
-      chat,
-      catalog,
-      outbound,
-      claims,
-      stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
-      keepaliveMs: config.CHAT_KEEPALIVE_MS,
-    }),
     cancel,
     webhookRelay,
     inbox,
@@ -204,15 +182,17 @@ function adminRoutes({ config, services, client }: AppDeps, parts: Parts): Route
 }
 
 /** Routes of callers, behind an API key and its rate limit. */
-function keyedRoutes(
-  { config, services }: AppDeps,
-  { admit, ...parts }: Parts & { admit: Step },
-): Router<RequestState> {
+function keyedRoutes({ config, services }: AppDeps, parts: Parts): Router<RequestState> {
   const { pool, storage, uploads, chatCatalog, webhooks } = services;
   const router = new Router<RequestState>({ prefix: '/api/v1', ...exactPaths });
-  for (const route of parts.chatRoutes) {
-    router.post(route.path.replace('/api/v1', ''), inKoa(route));
-  }
+  addChatRoutes(router, {
+    chat: services.chat,
+    catalog: chatCatalog,
+    outbound: services.outbound,
+    claims: parts.claims,
+    stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
+    keepaliveMs: config.CHAT_KEEPALIVE_MS,
+  });
   addModelRoutes(router, chatCatalog);
   addJobRoutes(router, parts);
   addStudioModelRoutes(router);
@@ -232,45 +212,14 @@ function keyedRoutes(
   });
   addApiKeyRoutes(router, { pool, keyPepper: config.KEY_PEPPER });
   addUsageRoutes(router, { reads: createUsageReads(pool), uploads });
-  gate(router, admit);
+  gate(router, authenticate(parts.access, rateLimitsOf(config)));
   return router;
-}
-
-/**
- * Helmet's headers: they are the same for every answer, so they are asked for once. A gateway behind
- * plain http (development) must not send its own pages to https.
- */
-function securityHeaders(): HeaderList {
-  const ask = helmet({ contentSecurityPolicy: { directives: { upgradeInsecureRequests: null } } });
-  const request = new IncomingMessage(new Socket());
-  const response = new ServerResponse(request);
-  ask(request, response, () => {});
-  return response.getHeaderNames().flatMap((name) => [name, String(response.getHeader(name))]);
-}
-
-function withHeaders(headers: HeaderList): Middleware<RequestState> {
-  return (ctx, next) => {
-    for (let index = 0; index < headers.length; index += 2) {
-      ctx.res.setHeader(headers[index] ?? '', headers[index + 1] ?? '');
-    }
-    return next();
-  };
-}
-
-/** A direct route for the few requests that only Koa finds it for, e.g. by an absolute URL. */
-function inKoa({ handle }: DirectRoute): RouterMiddleware<RequestState> {
-  return async (ctx) => {
-    const exchange = new Exchange(ctx, ctx.path, []);
-    await handle(exchange);
-    ctx.respond = false;
-    exchange.send();
-  };
 }
 
 const changesAccess = /^\/api\/(?:admin\/v1|v1\/api-keys)\b/i;
 
 /** What changes keys, roles or organizations holds in this process from its answer on. */
-function forgetCallers(access: Access): RouterMiddleware<RequestState> {
+function forgetCallers(access: Access): Middleware {
   return async (ctx, next) => {
     await next();
     if (ctx.method !== 'GET' && changesAccess.test(ctx.path)) access.forget();

@@ -27,7 +27,7 @@ interface Options {
   stallTimeoutMs: number;
   /** A stream that is silent for this long carries a comment. */
   keepaliveMs: number;
-  /** Sends the head; called once. */
+  /** Sets the head, which goes out with the first event; called once. */
   open: () => void;
 }
 

@@ -1,7 +1,7 @@
 /** The bearer key (spec §5) and the rate limit (spec §8), in one round trip or, for busy keys, none. */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
-import type { Step } from '../direct-routes.ts';
+import type { Middleware } from '../context.ts';
 import type { Access, Caller, RateBucket, Scope } from '../identity/access.ts';
 
 const bearer = /^Bearer ([^\s]+)$/;
@@ -9,7 +9,7 @@ const bearer = /^Bearer ([^\s]+)$/;
 const poll = /^\/api\/v1\/studio\/jobs(\/|$)/;
 
 /** Finds the caller; every answer behind it carries the rate headers. */
-export function authenticate(access: Access, limits: Record<RateBucket, number>): Step {
+export function authenticate(access: Access, limits: Record<RateBucket, number>): Middleware {
   return async (ctx, next) => {
     const key = bearerKey(ctx.req);
     const bucket: RateBucket = ctx.method === 'GET' && poll.test(ctx.path) ? 'polls' : 'requests';

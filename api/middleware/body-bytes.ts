@@ -3,7 +3,7 @@
  * to in memory is a few times as much, so they are bounded for this process and for each key.
  */
 import { GatewayError } from '../../domain/errors.ts';
-import type { Step } from '../direct-routes.ts';
+import type { Middleware } from '../context.ts';
 
 interface BodyBytesLimits {
   /** Bytes. */
@@ -25,7 +25,7 @@ export interface BodyBytes {
 const retryAfterSeconds = 1;
 
 /** Gives every request its part of the limits, and takes it back once it is answered. */
-export function limitBodyBytes({ processMax, keyMax }: BodyBytesLimits): Step {
+export function limitBodyBytes({ processMax, keyMax }: BodyBytesLimits): Middleware {
   const ofKeys = new Map<string, number>();
   let ofProcess = 0;
 

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { setImmediate as othersTurn } from 'node:timers/promises';
 import type { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
-import type { RequestContext } from '../context.ts';
+import type { Context } from '../context.ts';
 import type { BodySchema } from './body-schema.ts';
 import { JsonMeter, notABody } from './json-meter.ts';
 
@@ -23,7 +23,7 @@ const detailsMax = 20;
  * body-bytes.ts throws when too much is in flight
  */
 export async function readBody(
-  ctx: RequestContext,
+  ctx: Context,
   bytesMax: number,
   count?: (piece: Buffer) => void,
 ): Promise<Buffer> {
@@ -56,7 +56,7 @@ export async function readBody(
 
 /** As `for await`, at a fraction of its cost; a body that is refused is left where it is. */
 function collect(
-  { req }: RequestContext,
+  { req }: Context,
   hold: (size: number) => void,
   count: ((piece: Buffer) => void) | undefined,
 ): Promise<Buffer> {
@@ -107,7 +107,7 @@ function isJson(headers: IncomingHttpHeaders): boolean {
  * @throws GatewayError INVALID_REQUEST, and as `readBody`
  */
 export async function readJson(
-  ctx: RequestContext,
+  ctx: Context,
   bytesMax = jsonBytesMax,
 ): Promise<Record<string, unknown>> {
   if (!isJson(ctx.headers)) {
@@ -128,7 +128,7 @@ export async function readJson(
  * @throws GatewayError INVALID_REQUEST naming each field, and as `readBody`
  */
 export async function parseBody<Body>(
-  ctx: RequestContext,
+  ctx: Context,
   schema: BodySchema<Body>,
   bytesMax = jsonBytesMax,
 ): Promise<Body> {

@@ -2,11 +2,10 @@
 import { GatewayError } from '../../domain/errors.ts';
 import { isDatabaseAway } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
-import type { RequestContext } from '../context.ts';
-import type { Step } from '../direct-routes.ts';
+import type { Context, Middleware } from '../context.ts';
 
 /** See the file's head. Nothing of an unexpected error is shown. */
-export function errorAnswers(logger: Logger): Step {
+export function errorAnswers(logger: Logger): Middleware {
   return async (ctx, next) => {
     try {
       await next();
@@ -22,7 +21,7 @@ export function errorAnswers(logger: Logger): Step {
 }
 
 /** No route took the request: its path is unknown, or known for other methods only. */
-function unanswered(ctx: RequestContext): GatewayError {
+function unanswered(ctx: Context): GatewayError {
   const layers: unknown[] = ctx.matched ?? [];
   const methods = new Set(layers.flatMap(methodsOf));
   if (methods.size === 0) return new GatewayError('NOT_FOUND');
@@ -46,7 +45,7 @@ function translate(error: unknown): GatewayError {
   return new GatewayError('Internal server error', undefined, { cause: error });
 }
 
-function answer(ctx: RequestContext, error: GatewayError): void {
+function answer(ctx: Context, error: GatewayError): void {
   ctx.status = error.status;
   if (error.retryAfterSeconds !== undefined)
     ctx.set('Retry-After', String(error.retryAfterSeconds));

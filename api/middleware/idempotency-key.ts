@@ -1,7 +1,7 @@
 /** The Idempotency-Key header: one key, one request (design §4). */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import type { RequestContext } from '../context.ts';
+import type { Context } from '../context.ts';
 import { parseWith } from './body.ts';
 
 /** Printable ASCII, 1–255 characters (design §4). */
@@ -19,7 +19,7 @@ export const idempotencyHeader = {
  * The key of a request; null when it names none.
  * @throws GatewayError INVALID_REQUEST
  */
-export function idempotencyKeyOf(ctx: Pick<RequestContext, 'headers'>): string | null {
+export function idempotencyKeyOf(ctx: Pick<Context, 'headers'>): string | null {
   const given = ctx.headers['idempotency-key'];
   if (given === undefined) return null;
   const key = parseWith(header, { 'Idempotency-Key': given });

@@ -1,7 +1,6 @@
 /** Counts, times and traces requests, by route pattern: paths hold ids. */
 import type { Telemetry } from '../../platform/telemetry.ts';
-import { routeOf } from '../context.ts';
-import type { Step } from '../direct-routes.ts';
+import { routeOf, type Middleware } from '../context.ts';
 
 /** Methods that have a name in metrics; whatever else a client sends is one word. */
 const methods = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
@@ -10,11 +9,11 @@ const methods = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIO
 export function observedRequests({
   metrics,
   tracing,
-}: Pick<Telemetry, 'metrics' | 'tracing'>): Step[] {
+}: Pick<Telemetry, 'metrics' | 'tracing'>): Middleware[] {
   return [...(metrics ? [counted(metrics)] : []), ...(tracing ? [traced(tracing)] : [])];
 }
 
-function counted(metrics: NonNullable<Telemetry['metrics']>): Step {
+function counted(metrics: NonNullable<Telemetry['metrics']>): Middleware {
   return async (ctx, next) => {
     const startedAtMs = performance.now();
     metrics.requestsInFlight.inc();
@@ -30,7 +29,7 @@ function counted(metrics: NonNullable<Telemetry['metrics']>): Step {
   };
 }
 
-function traced(tracing: NonNullable<Telemetry['tracing']>): Step {
+function traced(tracing: NonNullable<Telemetry['tracing']>): Middleware {
   return (ctx, next) => {
     const given = String(ctx.headers['traceparent'] ?? '');
     return tracing.inSpan(

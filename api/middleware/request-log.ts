@@ -5,14 +5,13 @@
 import { newId } from '../../domain/ids.ts';
 import { withCorrelation } from '../../platform/correlation.ts';
 import type { Logger } from '../../platform/logger.ts';
-import { routeOf, type RequestContext } from '../context.ts';
-import type { Step } from '../direct-routes.ts';
+import { routeOf, type Context, type Middleware } from '../context.ts';
 
 /** An id of the caller's is kept only in this form. */
 const foreignId = /^[A-Za-z0-9-]{8,64}$/;
 
 /** See the file's head. */
-export function requestLog(logger: Logger): Step {
+export function requestLog(logger: Logger): Middleware {
   return async (ctx, next) => {
     const given = ctx.headers['x-request-id'];
     ctx.state.requestId =
@@ -24,7 +23,7 @@ export function requestLog(logger: Logger): Step {
 
 async function logged(
   logger: Logger,
-  ctx: RequestContext,
+  ctx: Context,
   next: () => Promise<void>,
 ): Promise<void> {
   const startedAt = performance.now();

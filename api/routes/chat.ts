@@ -1,4 +1,5 @@
 /** POST /api/v1/chat and /api/v1/chat/completions (spec §4.1). */
+import type Router from '@koa/router';
 import type { Chat } from '../../activities/chat/chat.ts';
 import type { OpenChat } from '../../activities/chat/open-chat.ts';
 import type { ChatCatalog } from '../../catalog/chat-catalog.ts';
@@ -21,8 +22,7 @@ import {
   ReaderGone,
   type EventStream,
 } from '../chat/event-stream.ts';
-import type { DirectRoute } from '../direct-routes.ts';
-import type { Exchange } from '../exchange.ts';
+import type { Context, RequestState } from '../context.ts';
 import { keptBytesMax, unkeyedHold, type Claims, type Hold } from '../idempotency/claims.ts';
 import { authorize, authorizeModel } from '../middleware/authenticate.ts';
 import { parseBody } from '../middleware/body.ts';
@@ -56,10 +56,10 @@ const chatBytesMax = 20 * 1024 * 1024;
 
 const jsonType = 'application/json; charset=utf-8';
 
-/** Both paths, to be put behind authentication. */
-export function chatRoutes(deps: ChatRoutesDeps): DirectRoute[] {
+/** Puts both paths into a router behind authentication. */
+export function addChatRoutes(router: Router<RequestState>, deps: ChatRoutesDeps): void {
   /** Null when the answer was there already, and has been given. */
-  async function open(ctx: Exchange, schema: BodySchema<ChatRequest>): Promise<Handled | null> {
+  async function open(ctx: Context, schema: BodySchema<ChatRequest>): Promise<Handled | null> {
     const startedAtMs = performance.now();
     const { caller, requestId } = ctx.state;
     authorize(caller, 'chat');
@@ -98,7 +98,7 @@ export function chatRoutes(deps: ChatRoutesDeps): DirectRoute[] {
   }
 
   const handle = (schema: BodySchema<ChatRequest>, presentation: Presentation) => {
-    return async (ctx: Exchange): Promise<void> => {
+    return async (ctx: Context): Promise<void> => {
       const shown = await open(ctx, schema);
       if (!shown) return;
       const answer = shown.request.stream ? streamAnswer : wholeAnswer;
@@ -111,16 +111,11 @@ export function chatRoutes(deps: ChatRoutesDeps): DirectRoute[] {
     };
   };
 
-  return [
-    { path: '/api/v1/chat', handle: handle(chatRequest, servicePresentation) },
-    {
-      path: '/api/v1/chat/completions',
-      handle: handle(completionsRequest, completionsPresentation),
-    },
-  ];
+  router.post('/chat', handle(chatRequest, servicePresentation));
+  router.post('/chat/completions', handle(completionsRequest, completionsPresentation));
 }
 
-function claim(ctx: Exchange, request: ChatRequest, claims: Claims): ReturnType<Claims['hold']> {
+function claim(ctx: Context, request: ChatRequest, claims: Claims): ReturnType<Claims['hold']> {
   const subjectId = newId('chat');
   const idempotencyKey = idempotencyKeyOf(ctx);
   if (idempotencyKey === null) return Promise.resolve(unkeyedHold(subjectId));
@@ -130,7 +125,7 @@ function claim(ctx: Exchange, request: ChatRequest, claims: Claims): ReturnType<
 
 /** Gives the answer as it comes. */
 async function streamAnswer(
-  ctx: Exchange,
+  ctx: Context,
   shown: Handled,
   { presentation, stallTimeoutMs, keepaliveMs }: Giving,
 ): Promise<void> {
@@ -142,7 +137,7 @@ async function streamAnswer(
       ctx.set('Content-Type', eventStreamType);
       ctx.set('Cache-Control', 'no-cache, no-transform');
       ctx.set('X-Accel-Buffering', 'no');
-      ctx.open();
+      ctx.respond = false;
     },
   });
   try {
@@ -162,7 +157,7 @@ async function streamAnswer(
 }
 
 /** Gives the answer when it is all there. */
-async function wholeAnswer(ctx: Exchange, shown: Handled, { presentation }: Giving): Promise<void> {
+async function wholeAnswer(ctx: Context, shown: Handled, { presentation }: Giving): Promise<void> {
   const answer = await shown.chat.answer();
   const body = presentation.body(shown, answer, billOf(shown.chat));
   await shown.hold.finish({ text: body, contentType: jsonType });
@@ -172,7 +167,7 @@ async function wholeAnswer(ctx: Exchange, shown: Handled, { presentation }: Givi
 }
 
 /** Tells the chat when its caller is gone. */
-function watch({ res }: Exchange, chat: OpenChat): void {
+function watch({ res }: Context, chat: OpenChat): void {
   if (res.destroyed) chat.callerLeft();
   else res.once('close', () => chat.callerLeft());
 }

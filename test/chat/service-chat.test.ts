@@ -299,10 +299,11 @@ describe('a balance for 10', () => {
     ['whole', false],
     ['streamed', true],
   ])('is paid for 10 of 200 %s chats at once, never for more', async (_name, streamed) => {
-    // 1 byte and 8 for the message at 250, 10 tokens at 1,000; held while the answers take their time.
-    const price = 9 * 250 + 10 * 1000;
+    // 1 byte and 8 for the message at 250, 100 tokens at 1,000. What ten answers leave of their
+    // reservations pays for no eleventh, so it does not matter when they end.
+    const price = 9 * 250 + 100 * 1000;
     const caller = await gateway.newCaller({ credits: (price * 10) / 1e6 });
-    await gateway.sandbox.inject({ match: `"crowd ${streamed}"`, faults: 'slow:2s words:10' });
+    await gateway.sandbox.inject({ match: `"crowd ${streamed}"`, faults: 'slow:2s words:100' });
     const answers = await Promise.all(
       Array.from({ length: 200 }, () =>
         chat(
@@ -310,7 +311,7 @@ describe('a balance for 10', () => {
             model: 'gpt-4o',
             messages: [{ role: 'user', content: 'x' }],
             user: `crowd ${streamed}`,
-            max_tokens: 10,
+            max_tokens: 100,
             stream: streamed,
           },
           caller,

@@ -1,4 +1,4 @@
-/** Chats are answered in front of Koa (api/direct-routes.ts), or by its router where only that finds them. */
+/** A chat is the same request in every spelling of its path. */
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
