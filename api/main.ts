@@ -1,6 +1,7 @@
 /** `npm run api`: the API process. */
 import { registerProcess } from '../platform/process-register.ts';
 import { startStudioWorkers } from '../worker/studio-worker.ts';
+import { knownProviders } from '../activities/providers/registry.ts';
 import { loadConfigOrExit } from '../platform/config.ts';
 import { createLogger } from '../platform/logger.ts';
 import { assertSchemaCurrent } from '../platform/migrations.ts';
@@ -10,7 +11,7 @@ import { startApi } from './server.ts';
 
 const drainTimeoutMs = 45_000;
 
-const config = loadConfigOrExit();
+const config = loadConfigOrExit(knownProviders);
 const logger = createLogger('api', config.LOG_LEVEL);
 const sdkMetricsUrl = await installMeasuredRuntime(logger, config);
 await assertSchemaCurrent(config.DATABASE_URL);

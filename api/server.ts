@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { createJobReads } from '../activities/jobs/job-reads.ts';
-import { providerConcurrency } from '../activities/providers/registry.ts';
+import { providerDefinitions } from '../activities/providers/registry.ts';
 import { openServices, type Services } from '../activities/services.ts';
 import { assert } from '../domain/assert.ts';
 import type { Config } from '../platform/config.ts';
@@ -100,7 +100,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     wished: jobChecks({
       connection,
       namespace: config.TEMPORAL_NAMESPACE,
-      queues: polledQueues(config.TASK_QUEUE_PREFIX, Object.keys(providerConcurrency(config))),
+      queues: polledQueues(config.TASK_QUEUE_PREFIX, [...providerDefinitions.keys()]),
       isPolled: (pollers) => pollers.length > 0,
       workersRun: () => workers?.running() ?? true,
     }),

@@ -2,7 +2,6 @@
  * The models behind speech, dialogue, music, sound effects and transcription: provider's id, limits and
  * price. Prices are the provider's list prices of 2026 in USD; operators change them here.
  */
-import type { ProviderName } from './providers.ts';
 
 /** The bounds of a number or of a text's characters; `preset` where the caller says nothing. */
 export interface Limit {
@@ -16,7 +15,7 @@ export interface AudioModel {
   /** As answered in `model`; the provider's own id. */
   id: string;
   displayName: string;
-  provider: ProviderName;
+  provider: string;
   /** What the price is for. */
   per: 'character' | 'second' | 'request';
   usd: number;

@@ -2,11 +2,10 @@
 import { GatewayError } from '../domain/errors.ts';
 import type { FieldMap } from './field-map.ts';
 import type { ParameterRules } from './model-parameters.ts';
-import type { ProviderName } from './providers.ts';
 
 /** How a provider serves the model. */
 export interface ImageRoute extends FieldMap {
-  provider: ProviderName;
+  provider: string;
   /** Operation that draws from a prompt. */
   generate: string;
   /** Operation that draws from a prompt and pictures. */

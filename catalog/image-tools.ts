@@ -4,10 +4,9 @@
  */
 import type { FieldMap } from './field-map.ts';
 import type { ParameterRules } from './model-parameters.ts';
-import type { ProviderName } from './providers.ts';
 
 interface ToolRoute extends FieldMap {
-  provider: ProviderName;
+  provider: string;
   operation: string;
 }
 

@@ -6,11 +6,10 @@
  */
 import type { FieldMap } from './field-map.ts';
 import { seedRule, type ParameterRules } from './model-parameters.ts';
-import type { ProviderName } from './providers.ts';
 
 /** How a provider serves the model; what is given besides the prompt decides the operation. */
 export interface VideoRoute extends FieldMap {
-  provider: ProviderName;
+  provider: string;
   fromText: string;
   fromImage: string;
   fromReferences?: string;
@@ -175,7 +174,7 @@ export interface VideoTool {
   servedBy: string;
   /** Seconds that the upstream takes as a rule; the first status check comes well after. */
   typicalSeconds: number;
-  route: FieldMap & { provider: ProviderName; operation: string };
+  route: FieldMap & { provider: string; operation: string };
   /** The result's edges are the input's times this. */
   scale: number;
   inputSecondsMax: number;

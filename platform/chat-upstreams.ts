@@ -1,24 +1,6 @@
 /** Where chat goes: keys and addresses of the providers, from the environment. */
 import { z } from 'zod';
 
-/** The providers that have settings of their own: `<NAME>_API_KEY` and `<NAME>_BASE_URL`. */
-export const chatProviderNames = [
-  'openai',
-  'anthropic',
-  'google',
-  'xai',
-  'mistral',
-  'deepseek',
-  'meta',
-  'moonshotai',
-  'zai',
-  'minimax',
-  'xiaomi',
-  'groq',
-  'cerebras',
-  'together',
-] as const;
-
 /** A provider that this process has a key for; without a base URL, the provider's own is used. */
 export interface ChatUpstream {
   apiKey: string;
@@ -38,14 +20,16 @@ export class ChatUpstreamError extends Error {
 }
 
 /**
- * Provider name → key and address, for the providers that have a key.
+ * Provider name → key and address, for those of `names` that have a key (`<NAME>_API_KEY`), and for
+ * those of CHAT_UPSTREAMS.
  * @throws ChatUpstreamError
  */
 export function readChatUpstreams(
   env: Readonly<Record<string, string | undefined>>,
+  names: readonly string[],
 ): Readonly<Record<string, ChatUpstream>> {
   const found: Record<string, ChatUpstream> = { ...readFurther(env['CHAT_UPSTREAMS']) };
-  for (const name of chatProviderNames) {
+  for (const name of names) {
     const prefix = name.toUpperCase();
     const apiKey = env[`${prefix}_API_KEY`];
     if (!apiKey) continue;

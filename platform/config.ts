@@ -18,7 +18,7 @@ import { telemetryVariables } from './config/telemetry.ts';
 import { webhookVariables } from './config/webhooks.ts';
 import type { PayloadSettings } from './payload-codec.ts';
 
-const variables = z.object({
+const ownVariables = z.object({
   ...serverVariables,
   ...apiVariables,
   ...secretVariables,
@@ -30,7 +30,7 @@ const variables = z.object({
   ...telemetryVariables,
 });
 
-const environment = variables.superRefine((config, context) => {
+const environment = ownVariables.superRefine((config, context) => {
   if (config.PAYLOAD_ENCRYPTION === true && config.PAYLOAD_KEYS.length === 0) {
     const message = 'is required by PAYLOAD_ENCRYPTION';
     context.addIssue({ code: 'custom', path: ['PAYLOAD_KEYS'], message });
@@ -59,9 +59,18 @@ const environment = variables.superRefine((config, context) => {
 export type Config = Omit<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION'> & {
   /** Whether new payloads are sealed. */
   PAYLOAD_ENCRYPTION: boolean;
+  /** The variables of Studio's providers, as they came (activities/providers/definition.ts). */
+  PROVIDER_VARIABLES: Readonly<Record<string, string>>;
   /** Chat providers that have a key, by name. */
   CHAT_UPSTREAMS: Readonly<Record<string, ChatUpstream>>;
 };
+
+/** The providers whose variables are read; this folder knows none by name. */
+export interface KnownProviders {
+  variables: z.ZodRawShape;
+  /** Names of the providers of chat: `<NAME>_API_KEY` and `<NAME>_BASE_URL` are read. */
+  chat: readonly string[];
+}
 
 /** A configuration that cannot be used; its message is one line naming the variable. */
 export class ConfigError extends Error {
@@ -69,18 +78,27 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the configuration from an environment; empty variables count as absent.
+ * Reads the configuration from an environment; empty variables count as absent. The providers are
+ * those of activities/providers/registry.ts.
  * @throws ConfigError naming every missing or wrong variable.
  */
-export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
+export function loadConfig(
+  known: KnownProviders,
+  env: Record<string, string | undefined> = process.env,
+): Config {
   const present = presentIn(env);
   const parsed = environment.safeParse(present);
-  if (parsed.success) {
-    const CHAT_UPSTREAMS = chatUpstreams(present);
-    return { ...parsed.data, PAYLOAD_ENCRYPTION: seals(parsed.data), CHAT_UPSTREAMS };
+  const providers = z.object(known.variables).safeParse(present);
+  if (parsed.success && providers.success) {
+    return {
+      ...parsed.data,
+      PAYLOAD_ENCRYPTION: seals(parsed.data),
+      PROVIDER_VARIABLES: pick(present, Object.keys(known.variables)),
+      CHAT_UPSTREAMS: chatUpstreams(present, known.chat),
+    };
   }
   const faults = new Map<string, string>();
-  for (const issue of parsed.error.issues) {
+  for (const issue of [...(parsed.error?.issues ?? []), ...(providers.error?.issues ?? [])]) {
     const name = issue.path.map(String).join('.');
     const missing = present[name] === undefined;
     // One word per variable is enough to mend it.
@@ -90,9 +108,21 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   throw new ConfigError(`configuration: ${told.join('; ')}`);
 }
 
-function chatUpstreams(env: Record<string, string | undefined>): Config['CHAT_UPSTREAMS'] {
+function pick(
+  env: Record<string, string | undefined>,
+  names: readonly string[],
+): Record<string, string> {
+  return Object.fromEntries(
+    names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])),
+  );
+}
+
+function chatUpstreams(
+  env: Record<string, string | undefined>,
+  names: readonly string[],
+): Config['CHAT_UPSTREAMS'] {
   try {
-    return readChatUpstreams(env);
+    return readChatUpstreams(env, names);
   } catch (error) {
     if (error instanceof ChatUpstreamError) {
       throw new ConfigError(`configuration: ${error.message}`, { cause: error });
@@ -156,9 +186,9 @@ function localTemporal(dataDir = '.data'): Record<string, string> {
 }
 
 /** Loads the configuration of a process, or prints the fault on one line and exits with status 78. */
-export function loadConfigOrExit(): Config {
+export function loadConfigOrExit(known: KnownProviders): Config {
   try {
-    return loadConfig();
+    return loadConfig(known);
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
     // EX_CONFIG of sysexits: a supervisor can tell a wrong setting from a crash.

@@ -3,7 +3,6 @@
  * the workflow, the ledger and the storage know capabilities only through this interface.
  */
 import type { z } from 'zod';
-import type { ProviderName } from '../catalog/providers.ts';
 import type { Json, JsonObject } from '../domain/json.ts';
 import type {
   CallOutputs,
@@ -18,7 +17,7 @@ import type { PublishedModel } from './published-models.ts';
 
 /** A route before the API adds the task queue of its provider. */
 export interface DraftRoute {
-  provider: ProviderName;
+  provider: string;
   operation: string;
   input: JsonObject;
 }

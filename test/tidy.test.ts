@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { providerTraits } from '../catalog/providers.ts';
+import { providerDefinitions } from '../activities/providers/registry.ts';
 import { drawn } from '../dev/docs/draw.ts';
 import { errorTable } from '../domain/errors.ts';
 import { capabilities } from '../studio/registry.ts';
@@ -102,7 +102,7 @@ describe('every capability', () => {
 
 describe('every provider', () => {
   it('has an adapter in a folder of its name', () => {
-    for (const name of Object.keys(providerTraits)) {
+    for (const name of providerDefinitions.keys()) {
       expect(
         files.some((file) => file.startsWith(`activities/providers/${name}/`)),
         name,

@@ -1,5 +1,6 @@
 /** `npm run worker`: a worker process. */
 import { registerProcess } from '../platform/process-register.ts';
+import { knownProviders } from '../activities/providers/registry.ts';
 import { loadConfigOrExit } from '../platform/config.ts';
 import { createLogger } from '../platform/logger.ts';
 import { assertSchemaCurrent } from '../platform/migrations.ts';
@@ -9,7 +10,7 @@ import { startWorkerProcess } from './worker-process.ts';
 
 const drainTimeoutMs = 45_000;
 
-const config = loadConfigOrExit();
+const config = loadConfigOrExit(knownProviders);
 const logger = createLogger('worker', config.LOG_LEVEL);
 const sdkMetricsUrl = await installMeasuredRuntime(logger, config);
 await assertSchemaCurrent(config.DATABASE_URL);

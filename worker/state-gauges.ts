@@ -2,7 +2,7 @@
 import type { NativeConnection } from '@temporalio/worker';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { providerConcurrency } from '../activities/providers/registry.ts';
+import { providerDefinitions } from '../activities/providers/registry.ts';
 import type { Services } from '../activities/services.ts';
 import { creditsFromMicro } from '../domain/credits.ts';
 import type { Config } from '../platform/config.ts';
@@ -112,7 +112,7 @@ async function readDatabase({ services, state }: StateGaugesOptions): Promise<vo
 }
 
 async function readQueues({ config, connection, state }: StateGaugesOptions): Promise<void> {
-  const queues = polledQueues(config.TASK_QUEUE_PREFIX, Object.keys(providerConcurrency(config)));
+  const queues = polledQueues(config.TASK_QUEUE_PREFIX, [...providerDefinitions.keys()]);
   await Promise.all(
     queues.map(async ({ name, queue, task }) => {
       const described = await describeTaskQueue(connection, config.TEMPORAL_NAMESPACE, {

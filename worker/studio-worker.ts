@@ -74,7 +74,7 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     maxConcurrentLocalActivityExecutions: localActivitiesMax,
   });
   const providers = await Promise.all(
-    Object.entries(providerConcurrency(config)).map(([name, concurrent]) =>
+    [...providerConcurrency(config)].map(([name, concurrent]) =>
       Worker.create({
         ...shared,
         taskQueue: providerTaskQueue(config.TASK_QUEUE_PREFIX, name),

@@ -5,7 +5,7 @@ import { createInbox } from '../activities/inbox/notifications.ts';
 import { createNotificationRelay } from '../activities/inbox/notification-relay.ts';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
 import { observeInbox } from '../activities/inbox/observed-inbox.ts';
-import { providerConcurrency } from '../activities/providers/registry.ts';
+import { providerDefinitions } from '../activities/providers/registry.ts';
 import { createWebhookRelay } from '../activities/webhooks/webhook-relay.ts';
 import { openServices, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
@@ -77,7 +77,7 @@ export async function startWorkerProcess(
         ...jobChecks({
           connection,
           namespace: config.TEMPORAL_NAMESPACE,
-          queues: polledQueues(config.TASK_QUEUE_PREFIX, Object.keys(providerConcurrency(config))),
+          queues: polledQueues(config.TASK_QUEUE_PREFIX, [...providerDefinitions.keys()]),
           isPolled: (pollers) => pollers.includes(workers.identity),
           workersRun: () => workers.running(),
         }),

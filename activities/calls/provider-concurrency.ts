@@ -2,7 +2,6 @@
  * Places for calls, per provider and process. A worker's task queue counts for itself; a call that is sent
  * from a workflow task must find a place first, or it goes to the queue, where waiting is fair.
  */
-import type { ProviderConcurrency } from '../providers/registry.ts';
 
 /** The places of a process. */
 export interface CallSlots {
@@ -13,7 +12,7 @@ export interface CallSlots {
 }
 
 /** Makes the places: as many at the same time as the task queue of the provider allows. */
-export function createCallSlots(concurrency: ProviderConcurrency): CallSlots {
+export function createCallSlots(concurrency: ReadonlyMap<string, number>): CallSlots {
   const taken = new Map<string, number>();
   const count = (provider: string): number => taken.get(provider) ?? 0;
   function enter(provider: string): () => void {
@@ -27,6 +26,6 @@ export function createCallSlots(concurrency: ProviderConcurrency): CallSlots {
   return {
     enter,
     tryEnter: (provider) =>
-      count(provider) < (concurrency[provider] ?? 0) ? enter(provider) : null,
+      count(provider) < (concurrency.get(provider) ?? 0) ? enter(provider) : null,
   };
 }

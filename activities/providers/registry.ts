@@ -1,54 +1,34 @@
 /** All providers by name. Adding one is a folder, an import and a line. */
-import type { Config } from '../../platform/config.ts';
-import type { Outbound } from '../../platform/outbound.ts';
-import type { Storage } from '../storage/storage.ts';
-import { createElevenlabsProvider } from './elevenlabs/elevenlabs-provider.ts';
-import { createFalProvider } from './fal/fal-provider.ts';
-import { createOpenaiProvider } from './openai/openai-provider.ts';
+import { chatProviders } from '../../catalog/chat-providers.ts';
+import type { Config, KnownProviders } from '../../platform/config.ts';
+import type { ProviderDefinition, ProviderParts } from './definition.ts';
+import elevenlabs from './elevenlabs/index.ts';
+import fal from './fal/index.ts';
+import openai from './openai/index.ts';
 import type { Provider } from './provider.ts';
 
-/** Provider name → how many of its calls one worker process makes at the same time. */
-export type ProviderConcurrency = Record<string, number>;
+/** Provider name → definition. */
+export const providerDefinitions: ReadonlyMap<string, ProviderDefinition> = new Map(
+  [fal, openai, elevenlabs].map((definition) => [definition.name, definition]),
+);
 
-/** The providers that this configuration reaches. */
-export function createProviders(
-  config: Config,
-  { outbound, storage }: { outbound: Outbound; storage: Storage },
-): Map<string, Provider> {
-  const providers = [
-    createFalProvider({
-      apiKey: config.FAL_KEY,
-      queueUrl: config.FAL_QUEUE_URL,
-      jwksUrl: config.FAL_JWKS_URL,
-    }),
-    ...(config.OPENAI_IMAGES_API_KEY === undefined
-      ? []
-      : [
-          createOpenaiProvider({
-            apiKey: config.OPENAI_IMAGES_API_KEY,
-            baseUrl: config.OPENAI_IMAGES_BASE_URL,
-            outbound,
-          }),
-        ]),
-    createElevenlabsProvider({
-      apiKey: config.ELEVENLABS_API_KEY,
-      baseUrl: config.ELEVENLABS_BASE_URL,
-      openFile: (storageKey) => storage.open(storageKey),
-    }),
-  ];
-  return new Map(providers.map((provider) => [provider.name, provider]));
+/** What `loadConfig` reads of providers: the variables of Studio's, the names of chat's. */
+export const knownProviders: KnownProviders = {
+  variables: Object.assign({}, ...[...providerDefinitions.values()].map((each) => each.variables)),
+  chat: chatProviders.map(({ name }) => name),
+};
+
+/** The adapters of the providers that this configuration has a key for. */
+export function createProviders(config: Config, parts: ProviderParts): Map<string, Provider> {
+  const configured = [...providerDefinitions].filter(([, { isConfigured }]) =>
+    isConfigured(config),
+  );
+  return new Map(configured.map(([name, { create }]) => [name, create(config, parts)]));
 }
 
-/** Whether a route over this provider can be taken: a second route needs a key of its own. */
-export function isConfigured(config: Config, provider: string): boolean {
-  return provider !== 'openai' || config.OPENAI_IMAGES_API_KEY !== undefined;
-}
-
-/** Calls at the same time per worker process, by provider. */
-export function providerConcurrency(config: Config): ProviderConcurrency {
-  return {
-    fal: config.FAL_CONCURRENCY,
-    openai: config.OPENAI_IMAGES_CONCURRENCY,
-    elevenlabs: config.ELEVENLABS_CONCURRENCY,
-  };
+/** Provider name → calls at the same time per worker process. */
+export function providerConcurrency(config: Config): Map<string, number> {
+  return new Map(
+    [...providerDefinitions].map(([name, { concurrency }]) => [name, concurrency(config)]),
+  );
 }

@@ -21,11 +21,7 @@ export function requestLog(logger: Logger): Middleware {
   };
 }
 
-async function logged(
-  logger: Logger,
-  ctx: Context,
-  next: () => Promise<void>,
-): Promise<void> {
+async function logged(logger: Logger, ctx: Context, next: () => Promise<void>): Promise<void> {
   const startedAt = performance.now();
   await next();
   logger.info(

@@ -1,6 +1,6 @@
 /** Draft → complete job plan: ids, money, deadlines and task queues, decided once (design §3.1). */
-import { isConfigured } from '../../activities/providers/registry.ts';
-import { providerTraits } from '../../catalog/providers.ts';
+import type { ProviderDefinition } from '../../activities/providers/definition.ts';
+import { providerDefinitions } from '../../activities/providers/registry.ts';
 import { assert } from '../../domain/assert.ts';
 import { microFromCredits } from '../../domain/credits.ts';
 import type { JsonObject } from '../../domain/json.ts';
@@ -41,10 +41,10 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     firstCheckMs: Math.min(firstCheckOf(call, deadlineMs), config.FIRST_CHECK_MAX_MS),
     inputFrom: call.inputFrom ?? null,
     routes: call.routes
-      .filter((route) => isConfigured(config, route.provider))
+      .filter(({ provider }) => definitionOf(provider).isConfigured(config))
       .map((route) => ({
         ...route,
-        ...providerTraits[route.provider],
+        ...definitionOf(route.provider).traits,
         taskQueue: providerTaskQueue(config.TASK_QUEUE_PREFIX, route.provider),
       })),
   }));
@@ -66,6 +66,12 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     outcomeWaitMs: config.OUTCOME_WAIT_MS,
     reservationTtlMs: config.RESERVATION_TTL_MS,
   };
+}
+
+function definitionOf(provider: string): ProviderDefinition {
+  const definition = providerDefinitions.get(provider);
+  assert(definition, `the provider ${provider} of the catalog exists`);
+  return definition;
 }
 
 function usdOf({ unitPriceUsd }: DraftCall): number {

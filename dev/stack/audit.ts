@@ -4,6 +4,7 @@
  *
  * Exit codes: 0 all promises hold, 1 one does not, 2 the audit could not look.
  */
+import { knownProviders } from '../../activities/providers/registry.ts';
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { Client } from '@temporalio/client';
@@ -45,13 +46,13 @@ interface Target {
 
 /** The gateway to look at. @throws Error when there is none */
 function findTarget(env: NodeJS.ProcessEnv): Target {
-  if (env['DATABASE_URL']) return { config: loadConfig(env), sandboxUrl: null };
+  if (env['DATABASE_URL']) return { config: loadConfig(knownProviders, env), sandboxUrl: null };
   const settings = readSettings(env);
   const stack = described.parse(JSON.parse(readFileSync(stackFile(settings.dataDir), 'utf8')));
   const secrets = loadSecrets(settings.dataDir);
   const programs = { sandbox: '', migrate: '', api: '', worker: '' };
   const plan = planStack({ settings, ports: settings.ports, secrets, env, programs });
-  const config = loadConfig({
+  const config = loadConfig(knownProviders, {
     ...plan.worker.env,
     DATABASE_URL: stack.databaseUrl,
     TEMPORAL_ADDRESS: stack.temporalAddress,

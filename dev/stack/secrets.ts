@@ -14,12 +14,8 @@ const schema = z.object({
   adminKey: text,
   /** Seals what Temporal keeps, when PAYLOAD_ENCRYPTION says so; opens it always. */
   payloadKey: text,
-  /** What the bundled provider sandbox accepts in place of a fal key. */
-  sandboxFalKey: text,
-  /** The same for the chat providers. */
-  sandboxChatKey: text,
-  /** And in place of an ElevenLabs key. */
-  sandboxElevenlabsKey: text,
+  /** What the bundled provider sandbox accepts in place of every provider's key. */
+  sandboxKey: text,
   /** The demo organization's API key, once that organization exists. */
   demoApiKey: text.optional(),
 });
@@ -42,9 +38,7 @@ export function loadSecrets(dataDir: string): Secrets {
     storageSecret: randomSecret(),
     adminKey: `admin_${randomSecret()}`,
     payloadKey: `local:${randomSecret()}`,
-    sandboxFalKey: `sandbox_${randomSecret()}`,
-    sandboxChatKey: `sandbox_${randomSecret()}`,
-    sandboxElevenlabsKey: `sandbox_${randomSecret()}`,
+    sandboxKey: `sandbox_${randomSecret()}`,
   };
   const secrets = schema.parse({ ...fresh, ...readStored(path) });
   saveSecrets(dataDir, secrets);

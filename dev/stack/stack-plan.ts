@@ -1,4 +1,5 @@
 import { dirname, join, resolve } from 'node:path';
+import { providerDefinitions } from '../../activities/providers/registry.ts';
 import { codecAccessWord } from '../../platform/payload-codec.ts';
 import type { NodeProgram } from './node-service.ts';
 import type { PostgresOptions } from './postgres.ts';
@@ -95,10 +96,10 @@ export function planStack(inputs: PlanInputs): StackPlan {
       ...env,
       SANDBOX_PORT: String(ports.sandbox),
       SANDBOX_DATA_DIR: join(dataDir, 'sandbox'),
-      SANDBOX_FAL_KEY: secrets.sandboxFalKey,
-      SANDBOX_CHAT_KEY: secrets.sandboxChatKey,
-      SANDBOX_OPENAI_KEY: secrets.sandboxFalKey,
-      SANDBOX_ELEVENLABS_KEY: secrets.sandboxElevenlabsKey,
+      SANDBOX_FAL_KEY: secrets.sandboxKey,
+      SANDBOX_CHAT_KEY: secrets.sandboxKey,
+      SANDBOX_OPENAI_KEY: secrets.sandboxKey,
+      SANDBOX_ELEVENLABS_KEY: secrets.sandboxKey,
     }),
     migrate: program('migrate', serviceEnv),
     api: program('api', serviceEnv),
@@ -167,26 +168,16 @@ function sandboxEnvironment(
   { sandboxUrl, apiUrl }: Wiring,
 ): NodeJS.ProcessEnv {
   const admitted = [env['ALLOW_PRIVATE_NETWORK_ORIGINS'], sandboxUrl, apiUrl];
-  const fal = !env['FAL_KEY'];
-  const elevenlabs = !env['ELEVENLABS_API_KEY'];
-  return {
-    ...(fal && {
-      FAL_KEY: secrets.sandboxFalKey,
-      FAL_QUEUE_URL: `${sandboxUrl}/fal/queue`,
-      FAL_JWKS_URL: `${sandboxUrl}/fal/.well-known/jwks.json`,
-    }),
-    ...(!env['OPENAI_IMAGES_API_KEY'] && {
-      OPENAI_IMAGES_API_KEY: secrets.sandboxFalKey,
-      OPENAI_IMAGES_BASE_URL: `${sandboxUrl}/openai/v1`,
-    }),
-    ...(elevenlabs && {
-      ELEVENLABS_API_KEY: secrets.sandboxElevenlabsKey,
-      ELEVENLABS_BASE_URL: `${sandboxUrl}/elevenlabs`,
-    }),
-    ...((fal || elevenlabs) && {
-      ALLOW_PRIVATE_NETWORK_ORIGINS: admitted.filter(Boolean).join(','),
-    }),
-  };
+  const keyless = [...providerDefinitions.values()].filter(({ key }) => !env[key]);
+  if (keyless.length === 0) return {};
+  const pointed = keyless.map(({ key, sandbox }) => ({
+    [key]: secrets.sandboxKey,
+    ...sandbox(sandboxUrl),
+  }));
+  return Object.assign(
+    { ALLOW_PRIVATE_NETWORK_ORIGINS: admitted.filter(Boolean).join(',') },
+    ...pointed,
+  );
 }
 
 /** The sandbox serves the chat models of every provider without a key, whatever else is configured. */
@@ -194,7 +185,7 @@ function chatEnvironment({ secrets }: PlanInputs, { sandboxUrl }: Wiring): NodeJ
   return {
     SANDBOX_CHAT_OPENAI_URL: `${sandboxUrl}/chat-openai/v1`,
     SANDBOX_CHAT_ANTHROPIC_URL: `${sandboxUrl}/chat-anthropic`,
-    SANDBOX_CHAT_KEY: secrets.sandboxChatKey,
+    SANDBOX_CHAT_KEY: secrets.sandboxKey,
   };
 }
 

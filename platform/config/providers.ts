@@ -1,21 +1,8 @@
-/** Providers of Studio: keys, addresses, how many calls at once, how long they are waited for. */
-import { z } from 'zod';
+/** Providers of Studio: how long they are waited for. What each needs itself is in activities/providers/. */
 import { count, originList } from './values.ts';
 
 /** See the file's head. */
 export const providerVariables = {
-  FAL_KEY: z.string().min(8),
-  FAL_QUEUE_URL: z.url().default('https://queue.fal.run'),
-  FAL_JWKS_URL: z.url().default('https://rest.fal.ai/.well-known/jwks.json'),
-  FAL_CONCURRENCY: count(1, 2000).default(200),
-  /** The second route of some image models; without a key they have the first one only. */
-  OPENAI_IMAGES_API_KEY: z.string().min(8).optional(),
-  OPENAI_IMAGES_BASE_URL: z.url().default('https://api.openai.com/v1'),
-  OPENAI_IMAGES_CONCURRENCY: count(1, 2000).default(20),
-  ELEVENLABS_API_KEY: z.string().min(8),
-  ELEVENLABS_BASE_URL: z.url().default('https://api.elevenlabs.io'),
-  /** Calls at the same time per worker process; the provider's plan allows few in all. */
-  ELEVENLABS_CONCURRENCY: count(1, 2000).default(5),
   /** Origins that the outbound guard admits although their address is private (sandbox, tests). */
   ALLOW_PRIVATE_NETWORK_ORIGINS: originList,
   /**

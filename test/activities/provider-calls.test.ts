@@ -176,7 +176,7 @@ function processWith(answer: () => Promise<Submitted>): Process {
       verify: async () => ({ operationId: 'nobody asks' }),
     },
   };
-  const slots = createCallSlots({ own: 2 });
+  const slots = createCallSlots(new Map([['own', 2]]));
   const providers = new Map([[provider.name, provider]]);
   return { calls: createProviderCalls({ ...deps, providers, slots }), slots, sent };
 }

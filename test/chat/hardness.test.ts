@@ -3,6 +3,7 @@
  * who leave in the middle, an API that is killed with many streams open, upstreams that end too early or
  * talk nonsense about usage. Each ends in one settlement within its reservation.
  */
+import { knownProviders } from '../../activities/providers/registry.ts';
 import { once } from 'node:events';
 import { readdir, readFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
@@ -101,8 +102,10 @@ describe('a silent stream', () => {
   it('may be silent for no longer than 15 s by configuration', async () => {
     const env = { ...gateway.env, CHAT_KEEPALIVE_MS: '15001' };
     const { loadConfig } = await import('../../platform/config.ts');
-    expect(() => loadConfig(env)).toThrow('CHAT_KEEPALIVE_MS');
-    expect(loadConfig({ ...env, CHAT_KEEPALIVE_MS: '' }).CHAT_KEEPALIVE_MS).toBe(10_000);
+    expect(() => loadConfig(knownProviders, env)).toThrow('CHAT_KEEPALIVE_MS');
+    expect(loadConfig(knownProviders, { ...env, CHAT_KEEPALIVE_MS: '' }).CHAT_KEEPALIVE_MS).toBe(
+      10_000,
+    );
   });
 });
 

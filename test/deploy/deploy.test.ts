@@ -2,6 +2,7 @@
  * The deployment files against the code: what an engine would find out at the worst moment. Their formats
  * are checked by `npm run check:deploy`.
  */
+import { providerDefinitions, knownProviders } from '../../activities/providers/registry.ts';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -96,10 +97,9 @@ const manifests = manifestFiles.flatMap((file) =>
 );
 
 /** Variables that the code reads: the configuration, and the providers of chat by their names. */
-const providers = [...read('platform/chat-upstreams.ts').matchAll(/^ {2}'([a-z]+)',$/gm)];
 const known = new Set([
   ...variablesInCode,
-  ...providers.flatMap(([, name = '']) => [
+  ...knownProviders.chat.flatMap((name) => [
     `${name.toUpperCase()}_API_KEY`,
     `${name.toUpperCase()}_BASE_URL`,
   ]),
@@ -121,7 +121,7 @@ describe('docker-compose.yml', () => {
         Object.keys(env).filter((variable) => !readBy.has(variable)),
         name,
       ).toEqual([]);
-      if (name !== 'sandbox') expect(loadConfig(env).STORAGE_DRIVER).toBe('s3');
+      if (name !== 'sandbox') expect(loadConfig(knownProviders, env).STORAGE_DRIVER).toBe('s3');
       expect(existsSync(root + (service.command?.[1] ?? 'nothing')), name).toBe(true);
       expect(service.build?.dockerfile).toBe(`${deploy}/Dockerfile`);
     }
@@ -130,6 +130,15 @@ describe('docker-compose.yml', () => {
   it('points at the sandbox with variables that exist', () => {
     const variables = Object.keys(readEnv(`${deploy}/sandbox.env`));
     expect(variables.filter((name) => !known.has(name))).toEqual([]);
+    for (const { key, sandbox } of providerDefinitions.values()) {
+      const wanted = [key, ...Object.keys(sandbox('http://sandbox:4100'))];
+      expect(variables).toEqual(expect.arrayContaining(wanted));
+      expect(readEnv(`${deploy}/sandbox.env`)).toMatchObject(sandbox('http://sandbox:4100'));
+      for (const [name, service] of gateways) {
+        if (name !== 'sandbox')
+          expect(Object.keys(service.environment ?? {})).toEqual(expect.arrayContaining(wanted));
+      }
+    }
     const keys = readEnv(`${deploy}/sandbox.env`);
     const main = read('dev/sandbox/main.ts');
     for (const name of [
@@ -255,7 +264,7 @@ describe('the Kubernetes manifests', () => {
     expect([...Object.keys(config), ...named].filter((name) => !known.has(name))).toEqual([]);
     const secrets = Object.fromEntries(named.map((name) => [name, secret(name)]));
     const env = { ...config, ...secrets, DATABASE_URL: 'postgres://u:p@postgres:5432/gateway' };
-    expect(() => loadConfig(env)).not.toThrow();
+    expect(() => loadConfig(knownProviders, env)).not.toThrow();
   });
 
   it('run what exists, and probe what is served', () => {

@@ -1,5 +1,6 @@
 /** The API process of the fault tests: api/main.ts, stopped at the points that the tests name. */
 import { startApi } from '../../api/server.ts';
+import { knownProviders } from '../../activities/providers/registry.ts';
 import { loadConfigOrExit } from '../../platform/config.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { assertSchemaCurrent } from '../../platform/migrations.ts';
@@ -8,7 +9,7 @@ import { installRuntime } from '../../platform/temporal.ts';
 import { startStudioWorkers } from '../../worker/studio-worker.ts';
 import { stopActivities, stopAnswers, stopStarts } from './points.ts';
 
-const config = loadConfigOrExit();
+const config = loadConfigOrExit(knownProviders);
 const logger = createLogger('api', config.LOG_LEVEL);
 installRuntime(logger);
 await assertSchemaCurrent(config.DATABASE_URL);

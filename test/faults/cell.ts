@@ -2,6 +2,7 @@
  * One column of the crash matrix: jobs of several kinds come to one point, one process is killed
  * there, and everything the project promises is checked once it is back.
  */
+import { knownProviders } from '../../activities/providers/registry.ts';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runAudit, type WitnessedSubmit } from '../../activities/ledger/audit.ts';
@@ -250,7 +251,7 @@ async function reviveLost(stack: FaultStack): Promise<string[]> {
 
 /** Every invariant, with the bytes of all results and the provider's own log; says what is broken. */
 export async function audit(stack: FaultStack): Promise<string[]> {
-  const config = loadConfig({ ...stack.env });
+  const config = loadConfig(knownProviders, { ...stack.env });
   const logger = createLogger('faults', 'silent');
   const pool = await openDatabase({ url: stack.databaseUrl, poolMax: 2, logger });
   try {

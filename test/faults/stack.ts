@@ -21,6 +21,7 @@ import { startPostgres } from '../../dev/stack/postgres.ts';
 import type { Running } from '../../dev/stack/running.ts';
 import { startTemporal } from '../../dev/stack/temporal.ts';
 import { makeTemporaryDirectory } from '../../dev/stack/temporary-directory.ts';
+import { sandboxedProviders } from '../harness/variables.ts';
 import type { TestCaller } from '../harness/gateway.ts';
 import { discPicture, download } from '../harness/media.ts';
 import { startMediaServer } from '../harness/media-server.ts';
@@ -115,12 +116,9 @@ function environment(given: {
     WEBHOOK_SIGNING_SECRET: secret(),
     ADMIN_API_KEY: secret(),
     FAL_KEY: 'sandbox-fal-key-of-tests',
-    FAL_QUEUE_URL: `${sandboxUrl}/fal/queue`,
-    FAL_JWKS_URL: `${sandboxUrl}/fal/.well-known/jwks.json`,
     OPENAI_IMAGES_API_KEY: 'sandbox-openai-key-of-tests',
-    OPENAI_IMAGES_BASE_URL: `${sandboxUrl}/openai/v1`,
     ELEVENLABS_API_KEY: 'sandbox-elevenlabs-key-of-tests',
-    ELEVENLABS_BASE_URL: `${sandboxUrl}/elevenlabs`,
+    ...sandboxedProviders(sandboxUrl),
     ELEVENLABS_CONCURRENCY: '50',
     SANDBOX_CHAT_OPENAI_URL: `${sandboxUrl}/chat-openai/v1`,
     SANDBOX_CHAT_ANTHROPIC_URL: `${sandboxUrl}/chat-anthropic`,

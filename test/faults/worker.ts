@@ -1,4 +1,5 @@
 /** The worker process of the fault tests: worker/main.ts, stopped at the points that the tests name. */
+import { knownProviders } from '../../activities/providers/registry.ts';
 import { loadConfigOrExit } from '../../platform/config.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { assertSchemaCurrent } from '../../platform/migrations.ts';
@@ -7,7 +8,7 @@ import { installRuntime } from '../../platform/temporal.ts';
 import { startWorkerProcess } from '../../worker/worker-process.ts';
 import { stopActivities } from './points.ts';
 
-const config = loadConfigOrExit();
+const config = loadConfigOrExit(knownProviders);
 const logger = createLogger('worker', config.LOG_LEVEL);
 installRuntime(logger);
 await assertSchemaCurrent(config.DATABASE_URL);

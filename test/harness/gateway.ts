@@ -2,6 +2,8 @@
  * A whole gateway for one test file: fresh database and storage, a sandbox process, the API in this
  * process with a worker on its connection, and, when asked for, further API or worker processes.
  */
+import { knownProviders } from '../../activities/providers/registry.ts';
+import { sandboxedProviders } from './variables.ts';
 import assert from 'node:assert/strict';
 import { fork, type ChildProcess } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
@@ -158,7 +160,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
     ALLOW_PRIVATE_NETWORK_ORIGINS: [sandbox.url, url, ...(options.admittedOrigins ?? [])].join(),
     ...options.env,
   };
-  const config = loadConfig(env);
+  const config = loadConfig(knownProviders, env);
   const api = await startApi({
     config,
     logger,
@@ -308,15 +310,12 @@ function environment(parts: Parts): Record<string, string> {
     WEBHOOK_TIMEOUT_MS: '2000',
     ADMIN_API_KEY: secret(),
     FAL_KEY: parts.sandbox.falKey,
-    FAL_QUEUE_URL: `${parts.sandbox.url}/fal/queue`,
-    FAL_JWKS_URL: `${parts.sandbox.url}/fal/.well-known/jwks.json`,
+    ...sandboxedProviders(parts.sandbox.url),
     SANDBOX_CHAT_OPENAI_URL: `${parts.sandbox.url}/chat-openai/v1`,
     SANDBOX_CHAT_ANTHROPIC_URL: `${parts.sandbox.url}/chat-anthropic`,
     SANDBOX_CHAT_KEY: parts.sandbox.chatKey,
     OPENAI_IMAGES_API_KEY: parts.sandbox.openaiKey,
-    OPENAI_IMAGES_BASE_URL: `${parts.sandbox.url}/openai/v1`,
     ELEVENLABS_API_KEY: parts.sandbox.elevenlabsKey,
-    ELEVENLABS_BASE_URL: `${parts.sandbox.url}/elevenlabs`,
     RATE_LIMIT_PER_MINUTE: '100000',
     POLL_RATE_LIMIT_PER_MINUTE: '100000',
     FIRST_CHECK_MAX_MS: '1000',

@@ -1,10 +1,10 @@
 /** The variables that the configuration's code names. */
+import { providerDefinitions, knownProviders } from '../../activities/providers/registry.ts';
 import { readdirSync, readFileSync } from 'node:fs';
 
 const platform = new URL('../../platform/', import.meta.url);
 
-/** Names of all variables of platform/config.ts and its sections, as their sources spell them. */
-export const variablesInCode: readonly string[] = [
+const ownVariables = [
   'config.ts',
   ...readdirSync(new URL('config/', platform)).map((file) => `config/${file}`),
 ].flatMap((file) =>
@@ -13,3 +13,17 @@ export const variablesInCode: readonly string[] = [
     ([, name = '']) => name,
   ),
 );
+
+/** Names of all variables: of platform/config.ts and its sections, as their sources spell them, and of the providers. */
+export const variablesInCode: readonly string[] = [
+  ...ownVariables.filter((name) => name !== 'PROVIDER_VARIABLES'),
+  ...Object.keys(knownProviders.variables),
+];
+
+/** Variables that point all providers at a sandbox. */
+export function sandboxedProviders(sandboxUrl: string): Record<string, string> {
+  return Object.assign(
+    {},
+    ...[...providerDefinitions.values()].map(({ sandbox }) => sandbox(sandboxUrl)),
+  );
+}

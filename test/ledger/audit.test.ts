@@ -154,12 +154,12 @@ describe('the audit', () => {
       }));
     expect((await runAudit({ ...sources(), submits })).clean).toBe(true);
     const [first] = await gateway.sandbox.submits({ jobId });
-    const again = new URL(`${gateway.config.FAL_QUEUE_URL}/${first?.endpoint}`);
+    const again = new URL(`${gateway.env['FAL_QUEUE_URL']}/${first?.endpoint}`);
     again.searchParams.set('fal_webhook', first?.webhookUrl ?? '');
     const answer = await fetch(again, {
       method: 'POST',
       headers: {
-        authorization: `Key ${gateway.config.FAL_KEY}`,
+        authorization: `Key ${gateway.env['FAL_KEY']}`,
         'content-type': 'application/json',
       },
       body: JSON.stringify(first?.body),

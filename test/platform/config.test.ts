@@ -1,3 +1,4 @@
+import { knownProviders } from '../../activities/providers/registry.ts';
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -21,13 +22,20 @@ const good = {
 
 describe('a configuration', () => {
   it('is read once, with defaults and types', () => {
-    expect(loadConfig(good)).toMatchObject({ RATE_LIMIT_PER_MINUTE: 60, SYNC_WAIT_MS: 60_000 });
-    expect(loadConfig({ ...good, SYNC_WAIT_MS: '5' }).SYNC_WAIT_MS).toBe(5);
+    expect(loadConfig(knownProviders, good)).toMatchObject({
+      RATE_LIMIT_PER_MINUTE: 60,
+      SYNC_WAIT_MS: 60_000,
+    });
+    expect(loadConfig(knownProviders, { ...good, SYNC_WAIT_MS: '5' }).SYNC_WAIT_MS).toBe(5);
   });
 
   it.each(Object.keys(good))('is refused without %s, which is named', (name) => {
-    expect(() => loadConfig({ ...good, [name]: undefined })).toThrow(`${name} is required`);
-    expect(() => loadConfig({ ...good, [name]: '' })).toThrow(`${name} is required`);
+    expect(() => loadConfig(knownProviders, { ...good, [name]: undefined })).toThrow(
+      `${name} is required`,
+    );
+    expect(() => loadConfig(knownProviders, { ...good, [name]: '' })).toThrow(
+      `${name} is required`,
+    );
   });
 
   it('names all that the s3 storage lacks', () => {
@@ -37,11 +45,11 @@ describe('a configuration', () => {
       S3_ENDPOINT: 'https://s3.example',
       S3_BUCKET: 'media',
     };
-    expect(() => loadConfig(s3)).toThrow(
+    expect(() => loadConfig(knownProviders, s3)).toThrow(
       'S3_REGION is required; S3_ACCESS_KEY_ID is required; S3_SECRET_ACCESS_KEY is required',
     );
     const whole = { S3_REGION: 'eu', S3_ACCESS_KEY_ID: 'id', S3_SECRET_ACCESS_KEY: 'key' };
-    expect(loadConfig({ ...s3, ...whole }).STORAGE_DRIVER).toBe('s3');
+    expect(loadConfig(knownProviders, { ...s3, ...whole }).STORAGE_DRIVER).toBe('s3');
   });
 
   it.each([
@@ -57,7 +65,7 @@ describe('a configuration', () => {
     ['S3_BUCKET', '../other/bucket'],
     ['UPLOAD_URL_TTL_MS', '600001'],
   ])('is refused with a wrong %s, whose value is not shown', (name, value) => {
-    const load = () => loadConfig({ ...good, [name]: value });
+    const load = () => loadConfig(knownProviders, { ...good, [name]: value });
     expect(load).toThrow(`${name} is wrong`);
     expect(load).not.toThrow(value.length > 8 ? value : /^$/);
   });
@@ -101,14 +109,15 @@ describe('a secret', () => {
   );
 
   it.each(cases)('is refused by name, and not shown: %s is %s', (name, _what, value) => {
-    const load = () => loadConfig({ ...good, [name]: value });
+    const load = () => loadConfig(knownProviders, { ...good, [name]: value });
     expect(load).toThrow(new RegExp(`^configuration: ${name} is (required|wrong)`));
     if (value !== undefined && value.trim().length >= 8) expect(load).not.toThrow(value);
   });
 
   it.each(secrets)('may not be the same as another: %s', (name) => {
     const other = name === 'KEY_PEPPER' ? 'WEBHOOK_SECRET' : 'KEY_PEPPER';
-    const load = () => loadConfig({ ...good, [name]: good[other as keyof typeof good] });
+    const load = () =>
+      loadConfig(knownProviders, { ...good, [name]: good[other as keyof typeof good] });
     expect(load).toThrow('is wrong: must differ from');
     expect(load).not.toThrow(good.KEY_PEPPER);
   });
@@ -124,19 +133,19 @@ describe('a secret', () => {
     ['PAYLOAD_KEYS', `one:${payloadKey},one:${payloadKey}`],
     ['PAYLOAD_ENCRYPTION', 'yes'],
   ])('of a provider or codec is refused when it cannot be one: %s', (name, value) => {
-    const load = () => loadConfig({ ...good, [name]: value });
+    const load = () => loadConfig(knownProviders, { ...good, [name]: value });
     expect(load).toThrow(`configuration: ${name} is wrong`);
     expect(load).not.toThrow(value.length > 8 ? value : /^$/);
   });
 
   it('of the codec is asked for when payloads are to be sealed', () => {
-    expect(() => loadConfig({ ...good, PAYLOAD_ENCRYPTION: 'true' })).toThrow(
+    expect(() => loadConfig(knownProviders, { ...good, PAYLOAD_ENCRYPTION: 'true' })).toThrow(
       'PAYLOAD_KEYS is required by PAYLOAD_ENCRYPTION'.replace(' by PAYLOAD_ENCRYPTION', ''),
     );
-    const sealed = loadConfig({ ...good, PAYLOAD_KEYS: `one:${payloadKey}` });
+    const sealed = loadConfig(knownProviders, { ...good, PAYLOAD_KEYS: `one:${payloadKey}` });
     expect(sealed).toMatchObject({ PAYLOAD_ENCRYPTION: true, PAYLOAD_KEYS: [{ id: 'one' }] });
     const off = { ...good, PAYLOAD_KEYS: `one:${payloadKey}`, PAYLOAD_ENCRYPTION: 'false' };
-    expect(loadConfig(off).PAYLOAD_ENCRYPTION).toBe(false);
+    expect(loadConfig(knownProviders, off).PAYLOAD_ENCRYPTION).toBe(false);
   });
 });
 

@@ -170,8 +170,9 @@ describe('the environment of the programs', () => {
   });
 
   it("leaves the provider alone when the user's key is there", () => {
-    const { api } = plan({ FAL_KEY: 'mine', ELEVENLABS_API_KEY: 'mine too' });
-    expect(api.env).toMatchObject({ FAL_KEY: 'mine', ELEVENLABS_API_KEY: 'mine too' });
+    const own = { FAL_KEY: 'mine', ELEVENLABS_API_KEY: 'mine too', OPENAI_IMAGES_API_KEY: 'mine' };
+    const { api } = plan(own);
+    expect(api.env).toMatchObject(own);
     expect(api.env['FAL_QUEUE_URL']).toBeUndefined();
     expect(api.env['ELEVENLABS_BASE_URL']).toBeUndefined();
     expect(api.env['ALLOW_PRIVATE_NETWORK_ORIGINS']).toBeUndefined();
