@@ -5,8 +5,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
+import pRetry, { type Options } from 'p-retry';
 import { assert } from '../../domain/assert.ts';
 import type { Json } from '../../domain/json.ts';
+import { isDatabaseAway } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import { attempt } from './attempt.ts';
 import type { CallTask } from '../../jobs/call-task.ts';
@@ -16,7 +18,6 @@ import { jobSettledBefore } from './failures.ts';
 import type { CallSlots } from './provider-concurrency.ts';
 import { storageReference, type Inputs } from '../inputs/inputs.ts';
 import type { BeginVerdict, CallName, CallRecords } from './call-records.ts';
-import { outlastOutage } from './patience.ts';
 import type { NotificationUrls } from '../providers/notification-url.ts';
 import {
   ProviderFailure,
@@ -245,6 +246,15 @@ function queueOf(deps: ProviderCallsDeps, task: CallTask): ProviderQueue {
   return queue;
 }
 
+/** Longer than any restart of Postgres; a longer outage is left to the retries of the workflow. */
+const whileDatabaseIsAway: Options = {
+  retries: Infinity,
+  minTimeout: 100,
+  maxTimeout: 2000,
+  maxRetryTime: 120_000,
+  shouldRetry: ({ error }) => isDatabaseAway(error),
+};
+
 /**
  * Writes down what came of a call that was sent, for as long as a database may be away, and whether or not
  * anybody still waits for this attempt. What cannot be written is not lost with it: the workflow's history
@@ -255,7 +265,7 @@ async function afterSend(
   task: CallTask,
   write: (call: CallName) => Promise<void>,
 ): Promise<void> {
-  await outlastOutage(() => write(callOf(task))).catch((error: unknown) => {
+  await pRetry(() => write(callOf(task)), whileDatabaseIsAway).catch((error: unknown) => {
     logger.warn({ error, ...callOf(task) }, 'call.not_recorded');
   });
 }

@@ -2,7 +2,7 @@
  * The chats that run in this process: recorded every few seconds, so that a crash can be settled, and
  * settled in tasks that outlive their sockets.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
+import pRetry from 'p-retry';
 import { withoutCorrelation } from '../../platform/correlation.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { ChatLedger, ChatProgress, ChatSettle } from './chat-ledger.ts';
@@ -31,8 +31,6 @@ interface Options {
   reservationTtlMs: number;
 }
 
-/** Waits between tries while Postgres is away; the last one again and again. */
-const retryMs = [200, 1000, 3000, 5000];
 /** A process that is to end tries so often; then the sweeper settles. */
 const triesOfEnding = 5;
 
@@ -64,17 +62,17 @@ export function createRunningChats(options: Options): RunningChats {
   }
 
   async function settleNow(settle: ChatSettle): Promise<void> {
-    for (let tries = 1; ; tries += 1) {
-      try {
-        const { verdict } = await ledger.settle(settle);
-        if (verdict !== 'settled') logger.error({ chatId: settle.id, verdict }, 'chat.not_settled');
-        return;
-      } catch (error) {
+    const { verdict } = await pRetry(() => ledger.settle(settle), {
+      retries: Infinity,
+      minTimeout: 200,
+      factor: 4,
+      maxTimeout: 5000,
+      onFailedAttempt({ error }) {
         logger.warn({ error, chatId: settle.id }, 'chat.settle_failed');
-        if (waiting.size > 0 && tries >= triesOfEnding) return;
-        await sleep(retryMs[tries - 1] ?? retryMs.at(-1));
-      }
-    }
+      },
+      shouldRetry: ({ attemptNumber }) => waiting.size === 0 || attemptNumber < triesOfEnding,
+    });
+    if (verdict !== 'settled') logger.error({ chatId: settle.id, verdict }, 'chat.not_settled');
   }
 
   return {
@@ -86,12 +84,15 @@ export function createRunningChats(options: Options): RunningChats {
     settle(chat, settle) {
       // The last bytes of the answer leave first.
       setImmediate(() => {
-        void settleNow(settle).finally(() => {
-          running.delete(chat);
-          if (running.size > 0) return;
-          for (const wake of waiting) wake();
-          waiting.clear();
-        });
+        void settleNow(settle)
+          // Told at each try.
+          .catch(() => {})
+          .finally(() => {
+            running.delete(chat);
+            if (running.size > 0) return;
+            for (const wake of waiting) wake();
+            waiting.clear();
+          });
       });
     },
     async drained() {

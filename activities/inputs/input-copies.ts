@@ -158,19 +158,19 @@ async function spool(body: Readable, path: string, medium: 'image' | 'video'): P
     for await (const chunk of chunks) {
       if (!seen.type) {
         head = Buffer.concat([head, chunk]);
-        if (head.length >= sniffBytes) seen.type = typeOf(head, medium);
+        if (head.length >= sniffBytes) seen.type = await typeOf(head, medium);
       }
       yield chunk;
     }
-    seen.type ??= typeOf(head, medium);
+    seen.type ??= await typeOf(head, medium);
   }
   await pipeline(checked, createWriteStream(path, { flags: 'wx' }));
   if (!seen.type) throw new InputUnreadable(formats[medium]);
   return seen.type;
 }
 
-function typeOf(head: Buffer, medium: 'image' | 'video'): MediaType {
-  const type = sniff(head);
+async function typeOf(head: Buffer, medium: 'image' | 'video'): Promise<MediaType> {
+  const type = await sniff(head);
   if (type?.medium !== medium) throw new InputUnreadable(formats[medium]);
   return type;
 }

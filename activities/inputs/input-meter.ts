@@ -51,7 +51,9 @@ export function createInputMeter({ storage }: { storage: Storage }): InputMeter 
 
 async function measurePicture(head: Buffer): Promise<InputFacts> {
   // Before a decoder sees it: the image library would read SVG, TIFF and more.
-  if (sniff(head)?.medium !== 'image') throw new InputUnreadable('it is no PNG, JPEG, WebP or GIF');
+  if ((await sniff(head))?.medium !== 'image') {
+    throw new InputUnreadable('it is no PNG, JPEG, WebP or GIF');
+  }
   const { autoOrient } = await sharp(head, { limitInputPixels: pixelsMax * 4 }).metadata();
   return { ...autoOrient, durationSeconds: null };
 }

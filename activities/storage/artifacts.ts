@@ -7,7 +7,7 @@ import { createReadStream, createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { setTimeout as sleep } from 'node:timers/promises';
+import pRetry from 'p-retry';
 import sharp from 'sharp';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { OutputSpec, StoredArtifact } from '../../jobs/job-plan.ts';
@@ -55,8 +55,8 @@ const bytesMax: Record<OutputSpec['medium'], number> = {
   json: 16 * 1024 * 1024,
 };
 const fetchTimeoutMs = 120_000;
-/** Waits between attempts at storing bytes that cannot be had again. */
-const storeAgainAfterMs = [200, 1000, 3000, 8000, 15_000];
+/** For bytes that cannot be had again: some 20 seconds. */
+const putAgain = { retries: 5, minTimeout: 200, factor: 3, maxTimeout: 12_000 };
 
 /** The store over a storage and the guarded fetch. */
 export function createArtifactStore(deps: { storage: Storage; outbound: Outbound }): ArtifactStore {
@@ -75,17 +75,10 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
   }
 
   async function put(key: string, path: string, retryable: boolean): Promise<'stored' | 'exists'> {
-    const waits = retryable ? [] : storeAgainAfterMs;
-    for (let attempt = 0; ; attempt += 1) {
-      try {
-        return await deps.storage.put(key, path);
-      } catch (cause) {
-        const waitMs = waits[attempt];
-        if (waitMs === undefined) {
-          throw new StorageFailure('the storage did not take the object', { retryable, cause });
-        }
-        await sleep(waitMs);
-      }
+    try {
+      return await pRetry(() => deps.storage.put(key, path), retryable ? { retries: 0 } : putAgain);
+    } catch (cause) {
+      throw new StorageFailure('the storage did not take the object', { retryable, cause });
     }
   }
 

@@ -96,7 +96,7 @@ async function sniffedType(path: string): Promise<string> {
   try {
     const head = Buffer.alloc(sniffBytes);
     const { bytesRead } = await file.read(head, 0, sniffBytes, 0);
-    return sniff(head.subarray(0, bytesRead))?.contentType ?? 'application/octet-stream';
+    return (await sniff(head.subarray(0, bytesRead)))?.contentType ?? 'application/octet-stream';
   } finally {
     await file.close();
   }

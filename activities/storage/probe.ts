@@ -45,7 +45,7 @@ export async function probeMedia(path: string, medium: OutputSpec['medium']): Pr
 
 async function probePicture(path: string): Promise<Probe | null> {
   // Before a decoder sees it: the image library would read SVG, TIFF and more.
-  if (sniff(await headOf(path))?.medium !== 'image') return null;
+  if ((await sniff(await headOf(path)))?.medium !== 'image') return null;
   try {
     const image = sharp(path, { limitInputPixels: pixelsMax, failOn: 'error' });
     const { format, width, height } = await image.metadata();

@@ -14,7 +14,7 @@ export const headBytes = 1024 * 1024;
  * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
  */
 export async function inspectHead(head: Buffer, agreed: string | null): Promise<MediaType> {
-  const found = sniff(head);
+  const found = await sniff(head);
   const wanted = agreed === null ? found : mediaTypeOf(agreed);
   if (!found || !wanted || found.family !== wanted.family) {
     const expected = wanted ? `a file of the type ${wanted.contentType}` : 'of an accepted type';

@@ -16,7 +16,7 @@ import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
 import { correlate } from '../../platform/correlation.ts';
-import { createTurns } from '../../platform/turns.ts';
+import { createFairLimiter } from '../../platform/fair-limiter.ts';
 import type { JobPlan } from '../../jobs/job-plan.ts';
 import { studioTaskQueue, workflowIdOf, type JobOutcome } from '../../jobs/contract.ts';
 import type { Hold } from '../idempotency/claims.ts';
@@ -59,24 +59,19 @@ export interface Admission {
 /** An eager start that has not spoken by now ran elsewhere, or not at all. */
 const localVerdictWaitMs = 2_000;
 const startTimeoutMs = 10_000;
-/** An admission that takes longer shows that too many are on their way. */
-const slowAdmissionMs = 2_000;
 
 /**
- * See `Admission`. Jobs that run here take turns from their start to the verdict, others until Temporal
- * has them: more at once only make each other late. Whoever is turned away has started nothing.
+ * See `Admission`. Only so many jobs are on their way at a time, fairly by organization: those that run here
+ * until the verdict, others until Temporal has them; more at once only make each other late. Whoever is turned away has started nothing.
  */
 export function createAdmission(deps: AdmissionDeps): Admission {
-  const turns = createTurns({
-    atOnceMax: deps.config.TEMPORAL_STARTS_MAX,
-    slowMs: slowAdmissionMs,
-  });
+  const limiter = createFairLimiter(deps.config.TEMPORAL_STARTS_MAX);
 
-  /** Starts the workflow and hears the ledger's verdict; calls `endTurn` when others may start. */
-  async function admitInTurn(
+  /** Starts the workflow and hears the ledger's verdict; calls `leave` when others may start. */
+  async function startJob(
     plan: JobPlan,
     hold: StartHold,
-    endTurn: () => void,
+    leave: () => void,
   ): Promise<JobSubscription> {
     const foreseen = await deps.refusals.foresee(plan.organizationId, plan.priceMicro);
     if (foreseen) throwRefusal(foreseen);
@@ -86,7 +81,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       const { eager } = await start(deps, plan);
       const event = await news.next(eager ? localVerdictWaitMs : 0);
       // A worker elsewhere may be away for long: its jobs wait in Temporal, not for this process.
-      endTurn();
+      leave();
       const told = event?.kind === 'verdict' ? event.verdict : null;
       const refusal = event === null ? await remoteRefusal(deps, plan) : told;
       if (refusal && refusal.verdict !== 'reserved') {
@@ -104,16 +99,16 @@ export function createAdmission(deps: AdmissionDeps): Admission {
   return {
     async admit(plan, hold) {
       correlate({ jobId: plan.jobId, workflowId: workflowIdOf(plan.jobId) });
-      const endTurn = await turns.take(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
-      if (!endTurn) {
+      const leave = await limiter.enter(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
+      if (!leave) {
         throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many jobs wait to be started.', {
           retryAfterSeconds: 2,
         });
       }
       try {
-        return await admitInTurn(plan, hold, endTurn);
+        return await startJob(plan, hold, leave);
       } finally {
-        endTurn();
+        leave();
       }
     },
 

@@ -18,7 +18,7 @@ const payloadKeys = z
 /** What seals the payloads that Temporal keeps. */
 export const payloadVariables = {
   /** Jobs that a process starts at the same time; the others wait their turn. */
-  TEMPORAL_STARTS_MAX: count(1, 10_000).default(64),
+  TEMPORAL_STARTS_MAX: count(1, 10_000).default(16),
   /** How long a job waits for its turn; after that its request is refused, and nothing was started. */
   TEMPORAL_START_WAIT_MS: count(0, 600_000).default(20_000),
   /** `id:key,…`: keys that seal what Temporal keeps, newest first (docs/payload-encryption.md). */

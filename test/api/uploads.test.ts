@@ -581,12 +581,12 @@ describe('inputs of a job', () => {
   });
 
   it('are of the medium that the field takes', async () => {
-    const sound = Buffer.concat([Buffer.from('ID3'), Buffer.alloc(500)]);
-    const signed = await uploadUrl({ filename: 'hum.mp3' });
+    const sound = Buffer.concat([Buffer.from('RIFF\0\0\0\0WAVEfmt '), Buffer.alloc(500)]);
+    const signed = await uploadUrl({ filename: 'hum.wav' });
     expect((await put(signed, sound)).status).toBe(200);
     expect(await generate(signed.publicUrl)).toMatchObject({
       status: 400,
-      body: { details: [{ path: 'imageUrls.0', message: 'is a file of the type audio/mpeg' }] },
+      body: { details: [{ path: 'imageUrls.0', message: 'is a file of the type audio/wav' }] },
     });
   });
 

@@ -18,7 +18,7 @@ const generateMany = async (count: number, prompt: string) => {
   return { caller, answers };
 };
 
-describe('starts that take turns', () => {
+describe('starts beyond the limit', () => {
   beforeAll(() => startWith({ TEMPORAL_STARTS_MAX: '1' }));
   afterAll(() => gateway.close());
 
