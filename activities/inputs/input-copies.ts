@@ -3,10 +3,8 @@
  * shows us a small file and the provider a large one is asked once only, by us. A copy belongs to one
  * request: it goes when that is refused, or when its job is settled.
  */
-import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { newId } from '../../domain/ids.ts';
@@ -16,6 +14,7 @@ import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import { storageReference } from './inputs.ts';
 import { InputUnreadable } from './input-meter.ts';
 import { fileBytesMax, sniff, sniffBytes, type MediaType } from '../storage/media-types.ts';
+import { writeSpoolFile } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
 
 /** The request that copies are made for. */
@@ -164,7 +163,7 @@ async function spool(body: Readable, path: string, medium: 'image' | 'video'): P
     }
     seen.type ??= await typeOf(head, medium);
   }
-  await pipeline(checked, createWriteStream(path, { flags: 'wx' }));
+  await writeSpoolFile(path, checked);
   if (!seen.type) throw new InputUnreadable(formats[medium]);
   return seen.type;
 }

@@ -3,15 +3,14 @@
  * came with a request that is refused is to be discarded (`Uploads.discard`). Only containers are read here, never sound, so memory stays flat.
  */
 import { createHash } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { Transform, type Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { pipeline } from 'node:stream/promises';
 import { ALL_FORMATS, CustomSource, FilePathSource, Input, type Source } from 'mediabunny';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Recording, RecordingSource } from '../../studio/capability.ts';
 import type { Inputs } from './inputs.ts';
+import { writeSpoolFile } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { UploadOwner, Uploads } from '../storage/uploads.ts';
 
@@ -101,14 +100,15 @@ async function spool(
 ): Promise<{ sizeBytes: number; sha256: string }> {
   const hash = createHash('sha256');
   let sizeBytes = 0;
-  const digest = new Transform({
-    transform(chunk: Buffer, _encoding, done) {
+  async function* watched(): AsyncGenerator<Buffer> {
+    const chunks: AsyncIterable<Buffer> = stream;
+    for await (const chunk of chunks) {
       hash.update(chunk);
       sizeBytes += chunk.length;
-      done(null, chunk);
-    },
-  });
-  await pipeline(stream, digest, createWriteStream(path, { flags: 'wx' }));
+      yield chunk;
+    }
+  }
+  await writeSpoolFile(path, watched);
   return { sizeBytes, sha256: hash.digest('hex') };
 }
 

@@ -3,16 +3,16 @@
  * promised another format, hashed and stored. Memory stays flat whatever the size.
  */
 import { createHash } from 'node:crypto';
-import { createReadStream, createWriteStream } from 'node:fs';
+import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import pRetry from 'p-retry';
 import sharp from 'sharp';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { OutputSpec, StoredArtifact } from '../../jobs/job-plan.ts';
 import { ProviderFailure, type ProviderOutput } from '../providers/provider.ts';
 import { pixelsMax, probeMedia } from './probe.ts';
+import { writeSpoolFile } from './spool.ts';
 import { contentTypeOf, type Storage } from './storage.ts';
 
 /** The storage did not take the bytes. */
@@ -190,7 +190,7 @@ async function spool(source: Readable, storage: Storage, retryable: boolean): Pr
   let path: string | undefined;
   try {
     path = await storage.spoolPath();
-    await pipeline(source, createWriteStream(path, { flags: 'wx' }));
+    await writeSpoolFile(path, source);
     return path;
   } catch (cause) {
     source.destroy();

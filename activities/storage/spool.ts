@@ -1,7 +1,10 @@
 /** The spool: files on their way into the storage. What a crash leaves there is swept at the next start. */
 import { randomUUID } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 
 /** Nothing takes longer than this to be spooled and stored; other processes share the directory. */
 const leftoverAgeMs = 3_600_000;
@@ -15,6 +18,23 @@ export async function openSpool(directory: string): Promise<() => Promise<string
   await mkdir(spool, { recursive: true });
   await Promise.all((await readdir(spool)).map((name) => sweep(join(spool, name))));
   return () => Promise.resolve(join(spool, randomUUID()));
+}
+
+/**
+ * Writes a new file. A file is opened in another thread: one whose source fails at once may be made after
+ * the failure is known. So this ends only when the file is closed, and who removes it then has removed it.
+ */
+export async function writeSpoolFile(
+  path: string,
+  source: Readable | (() => AsyncIterable<Buffer>),
+): Promise<void> {
+  const file = createWriteStream(path, { flags: 'wx' });
+  const closed = new Promise<void>((resolve) => file.once('close', () => resolve()));
+  try {
+    await pipeline(source, file);
+  } finally {
+    await closed;
+  }
 }
 
 async function sweep(path: string): Promise<void> {

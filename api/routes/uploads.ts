@@ -1,8 +1,6 @@
 /** POST /storage/upload-url (spec §4.5, design §7), and the PUT that the embedded storage takes. */
 import { createHash } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { pipeline } from 'node:stream/promises';
 import type Router from '@koa/router';
 import { z } from 'zod';
 import type { SignedUrls } from '../../activities/storage/local-disk.ts';
@@ -13,6 +11,7 @@ import {
   mediaTypes,
   type MediaType,
 } from '../../activities/storage/media-types.ts';
+import { writeSpoolFile } from '../../activities/storage/spool.ts';
 import { untypedExtension, type Storage } from '../../activities/storage/storage.ts';
 import { bytesMaxOf, headBytes, inspectHead } from '../../activities/storage/upload-inspection.ts';
 import type { ReceivedFile, Upload, Uploads } from '../../activities/storage/uploads.ts';
@@ -253,7 +252,7 @@ async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
   }
 
   try {
-    await pipeline(watched, createWriteStream(terms.path, { flags: 'wx' }));
+    await writeSpoolFile(terms.path, watched);
   } catch (error) {
     if (error instanceof GatewayError || !ctx.req.destroyed) throw error;
     throw new GatewayError('INVALID_REQUEST', 'The upload broke off.', { cause: error });

@@ -66,7 +66,7 @@ async function warmUp(access: Access, { key, keyId }: { key: string; keyId: stri
         used += 1;
         return (await hitsOf(keyId)) - used;
       },
-      { interval: 5, timeout: 10_000 },
+      { interval: 5 },
     )
     .toBeGreaterThan(0);
 }

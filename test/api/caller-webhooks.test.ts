@@ -6,10 +6,10 @@ import { studio } from '../cli/studio.ts';
 import { download } from '../harness/media.ts';
 import {
   startWebhookReceiver,
-  until,
   type ReceivedWebhook,
   type WebhookReceiver,
 } from '../harness/webhook-receiver.ts';
+import { untilHolds } from '../harness/until.ts';
 
 let gateway: TestGateway;
 let receiver: WebhookReceiver;
@@ -70,7 +70,7 @@ const webhookOf = async (jobId: string, caller = gateway.caller) =>
 const redeliver = (jobId: string) =>
   gateway.call<WebhookBody>(`/api/v1/studio/jobs/${jobId}/webhook/redeliver`, { method: 'POST' });
 const untilState = async (jobId: string, state: string) => {
-  await until(async () => expect((await webhookOf(jobId)).state).toBe(state));
+  await untilHolds(async () => expect((await webhookOf(jobId)).state).toBe(state));
   return webhookOf(jobId);
 };
 const secretOf = async (caller: TestCaller) =>
@@ -117,7 +117,7 @@ describe.concurrent('a webhook', () => {
       data: { status: 'failed', done: true, result: null, billing: { state: 'released' } },
     });
     const jobId = await start(receiver.at('/canceled'), '[[slow:60s]] a tree');
-    await until(async () => expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1));
+    await untilHolds(async () => expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1));
     await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
     const canceled = only(await receiver.untilReceived('/canceled'));
     expect(canceled.body).toMatchObject({
@@ -277,7 +277,7 @@ describe.concurrent('a receiver that', () => {
     });
     await shaky.down();
     const jobId = await start(webhookUrl);
-    await until(async () =>
+    await untilHolds(async () =>
       expect((await webhookOf(jobId)).deliveries.at(-1)?.error).toBe(
         'unreachable: the URL could not be reached',
       ),
@@ -352,7 +352,9 @@ describe.concurrent('redelivery', () => {
       response.writeHead(open ? 200 : 503, { 'retry-after': '600' }).end();
     });
     const jobId = await start(webhookUrl);
-    await until(async () => expect((await webhookOf(jobId)).deliveries[0]?.outcome).toBe('failed'));
+    await untilHolds(async () =>
+      expect((await webhookOf(jobId)).deliveries[0]?.outcome).toBe('failed'),
+    );
     expect(Date.parse((await webhookOf(jobId)).nextAttemptAt ?? '') - Date.now()).toBeGreaterThan(
       500_000,
     );
@@ -443,7 +445,7 @@ describe.concurrent('operators', () => {
     });
     const caller = await gateway.newCaller({ credits: 100 });
     const jobId = await start(webhookUrl, 'a tree', caller);
-    await until(async () => expect((await webhookOf(jobId, caller)).state).toBe('failed'));
+    await untilHolds(async () => expect((await webhookOf(jobId, caller)).state).toBe('failed'));
     const key = gateway.config.ADMIN_API_KEY;
     const list = async () =>
       (
@@ -461,7 +463,7 @@ describe.concurrent('operators', () => {
       body: { actor: 'olga', reason: 'ticket 9' },
     });
     expect(asked.status).toBe(202);
-    await until(async () => expect((await webhookOf(jobId, caller)).state).toBe('delivered'));
+    await untilHolds(async () => expect((await webhookOf(jobId, caller)).state).toBe('delivered'));
     expect(await list()).toEqual([]);
     const actions = await gateway.call<{ data: { action: string; subject: string }[] }>(
       `/api/admin/v1/actions?organizationId=${caller.organizationId}`,
@@ -511,21 +513,25 @@ describe('at the terminal', () => {
     const reason = ['--reason', 'ticket 9'];
     const byOperator = await studio(['admin', 'redeliver-webhook', jobId, ...reason], env);
     expect(byOperator.status).toBe(0);
-    await until(async () => expect((await webhookOf(jobId)).attempts).toBe(5));
+    await untilHolds(async () => expect((await webhookOf(jobId)).attempts).toBe(5));
   });
 });
 
 describe('a delivery that nobody makes', () => {
   it('is made by the sweeper: of a job that it settled, and of a workflow that was lost', async () => {
     const lost = await start(receiver.at('/lost'), '[[slow:60s]] a tree');
-    await until(async () => expect(await gateway.sandbox.submits({ jobId: lost })).toHaveLength(1));
+    await untilHolds(async () =>
+      expect(await gateway.sandbox.submits({ jobId: lost })).toHaveLength(1),
+    );
     await gateway.api.client.workflow.getHandle(lost).terminate('test');
     let open = false;
     const webhookUrl = receiver.at('/wiped', (response) => {
       response.writeHead(open ? 200 : 503, { 'retry-after': '600' }).end();
     });
     const wiped = await start(webhookUrl);
-    await until(async () => expect((await webhookOf(wiped)).deliveries[0]?.outcome).toBe('failed'));
+    await untilHolds(async () =>
+      expect((await webhookOf(wiped)).deliveries[0]?.outcome).toBe('failed'),
+    );
     await gateway.api.client.workflow.getHandle(`${wiped}-webhook`).terminate('test');
     open = true;
     await gateway.database.query(`UPDATE webhook SET overdue_at = now() WHERE job_id = '${wiped}'`);
@@ -534,7 +540,7 @@ describe('a delivery that nobody makes', () => {
       `UPDATE reservation SET expires_at = now() WHERE id = '${lost}' AND state = 'reserved'`,
     );
     await untilState(wiped, 'delivered');
-    await until(async () => expect(receiver.received('/lost').length).toBe(1));
+    await untilHolds(async () => expect(receiver.received('/lost').length).toBe(1));
     expect(only(receiver.received('/lost')).body).toMatchObject({
       type: 'studio.job.failed',
       data: { jobId: lost, error: { code: 'JOB_LOST' } },

@@ -250,7 +250,7 @@ describe('the canaries', () => {
       tables: await tables(),
       'command lines': commandLines.join('\n'),
     };
-  }, 90_000);
+  });
 
   it('were looked for where there is something to find', () => {
     expect(jobs.size).toBeGreaterThanOrEqual(9);

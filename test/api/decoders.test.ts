@@ -7,7 +7,7 @@ let gateway: TestGateway;
 let ffmpeg: string;
 beforeAll(async () => {
   [gateway, ffmpeg] = await Promise.all([startGateway(), findFfmpeg()]);
-}, 180_000);
+});
 afterEach(() => gateway.expectSettled());
 afterAll(() => gateway.close());
 

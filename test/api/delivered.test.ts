@@ -28,7 +28,7 @@ async function expectDifferences(jobId: string, fields: string[]): Promise<void>
       .filter((line) => line.msg === 'call.output_differs' && line['jobId'] === jobId)
       .flatMap((line) => line['differences'] as { field: string }[])
       .map(({ field }) => field);
-  await expect.poll(found, { timeout: 3000 }).toEqual(fields);
+  await expect.poll(found).toEqual(fields);
 }
 
 describe('a film', () => {

@@ -78,9 +78,7 @@ function startedBy({ status, body }: Answer): string {
 }
 /** One job, and no other. */
 const untilCompleted = (caller: TestCaller, jobId: string) =>
-  expect
-    .poll(() => jobsOf(caller), { timeout: 60_000 })
-    .toEqual([{ id: jobId, status: 'completed' }]);
+  expect.poll(() => jobsOf(caller)).toEqual([{ id: jobId, status: 'completed' }]);
 /** The time of a claim passes, for a holder that is gone. */
 const lapse = ({ organizationId }: TestCaller) =>
   gateway.database.query(
@@ -129,7 +127,7 @@ describe('a key whose holder waits', () => {
     expect((await first).status).toBe(400);
     // The refusal has given it back.
     expect(await claimsOf(caller)).toEqual([]);
-  }, 120_000);
+  });
 });
 
 describe('a key that was taken over', () => {
@@ -161,7 +159,7 @@ describe('a key that was taken over', () => {
     expect([lost.status, lost.body.error]).toEqual([409, 'REQUEST_IN_PROGRESS']);
     await untilCompleted(late, wonId);
     await gateway.expectSettled();
-  }, 120_000);
+  });
 });
 
 describe('a key under which a start was sent', () => {
@@ -190,7 +188,7 @@ describe('a key under which a start was sent', () => {
     const last = await ask(caller, upscale, body);
     expect(last.headers.get('idempotent-replayed')).toBe('true');
     await gateway.expectSettled();
-  }, 120_000);
+  });
 
   it('is free again once the ledger has refused', async () => {
     const caller = await gateway.newCaller({ credits: 0 });
@@ -198,7 +196,7 @@ describe('a key under which a start was sent', () => {
     const statusNow = async (): Promise<number> =>
       (await ask(caller, generate, { prompt: 'a poor tree' })).status;
     // A repeat of one that was started hears what the ledger says of it.
-    await expect.poll(statusNow, { timeout: 40_000 }).toBe(402);
+    await expect.poll(statusNow).toBe(402);
     expect(await claimsOf(caller)).toEqual([]);
     await gateway.api.services.ledger.grant({
       organizationId: caller.organizationId,
@@ -207,9 +205,9 @@ describe('a key under which a start was sent', () => {
       actor: 'test',
       reason: 'test',
     });
-    await expect.poll(statusNow, { timeout: 40_000 }).toBe(200);
+    await expect.poll(statusNow).toBe(200);
     await gateway.expectSettled();
-  }, 120_000);
+  });
 });
 
 describe('a keyed chat', () => {
@@ -242,7 +240,7 @@ describe('a keyed chat', () => {
     await gateway.api.services.chat.drained();
     expect((await chat(caller)).headers.get('idempotent-replayed')).toBe('true');
     expect(await chargedOf(caller)).toHaveLength(1);
-  }, 120_000);
+  });
 
   it('that lost its key reserves nothing', async () => {
     const caller = await newCaller();
@@ -260,7 +258,7 @@ describe('a keyed chat', () => {
     expect((await chat(caller)).headers.get('idempotent-replayed')).toBe('true');
     expect(await chargedOf(caller)).toHaveLength(1);
     await gateway.expectSettled();
-  }, 120_000);
+  });
 });
 
 describe('a batch of reserves', () => {

@@ -108,7 +108,7 @@ describe('a host that shows us one file and the provider another', () => {
     });
     expect(asked.get('/film.mp4')).toBe(1);
     // Two films are made for it.
-  }, 180_000);
+  });
 
   it('sells nothing larger in a batch, where one URL may stand twice', async () => {
     const imageUrl = swapped('/twice.png', await discPicture(64, 64), await discPicture(900, 900));

@@ -7,9 +7,10 @@ import { createHash, createHmac, generateKeyPairSync, sign, type KeyObject } fro
 import { createServer, request, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createNotificationUrls } from '../../activities/providers/notification-url.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { until } from '../harness/until.ts';
 
 const fal = generateKeyPairSync('ed25519');
 const stranger = generateKeyPairSync('ed25519');
@@ -61,12 +62,8 @@ async function waitingJob(): Promise<[string, string]> {
     body: { prompt: '[[slow:900s]] [[no-webhook]] a guarded forest', async: true },
   });
   const id = started.body.data.jobId;
-  await vi.waitFor(
-    async () => expect(await gateway.sandbox.submits({ jobId: id })).toHaveLength(1),
-    { timeout: 20_000 },
-  );
-  const [submit] = await gateway.sandbox.submits({ jobId: id });
-  return [id, new URL(submit?.webhookUrl ?? '').pathname];
+  const submit = await until(async () => (await gateway.sandbox.submits({ jobId: id }))[0]);
+  return [id, new URL(submit.webhookUrl).pathname];
 }
 
 /** A delivery: what a stranger may change. Headers may come twice. */
@@ -481,7 +478,7 @@ async function settledStanding(): Promise<Standing> {
         quietLooks = last.events === before.events ? quietLooks + 1 : 0;
         return quietLooks;
       },
-      { interval: 400, timeout: 30_000 },
+      { interval: 400 },
     )
     .toBeGreaterThanOrEqual(quietLooksMin);
   return last;
@@ -568,7 +565,7 @@ describe('a genuine notification', () => {
   it('that was captured is worth nothing once its time is over', async () => {
     const captured = deliver({ timestamp: String(nowSeconds() - 297) });
     expect(await send(captured)).toBe(200);
-    await expect.poll(() => send(captured), { timeout: 15_000, interval: 300 }).toBe(401);
+    await expect.poll(() => send(captured), { interval: 300 }).toBe(401);
   });
 
   it('that comes again when the job is over changes nothing', async () => {

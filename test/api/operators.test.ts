@@ -365,7 +365,7 @@ describe('a process', () => {
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
     await gateway.expectSettled();
     expect(await operators.actions(worker?.id ?? '')).toEqual(['process.drain_asked']);
-  }, 120_000);
+  });
 });
 
 describe('a lease of credits for chats', () => {

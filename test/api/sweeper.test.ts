@@ -94,7 +94,7 @@ describe('a pass of the sweeper', () => {
     await reserve(good);
     const sweeper = sweeperWith();
     await expect
-      .poll(() => sweeper.sweep().then(() => stateOf(good)), { interval: 1, timeout: 45_000 })
+      .poll(() => sweeper.sweep().then(() => stateOf(good)), { interval: 1 })
       .toBe('released');
     await Promise.all(bad.map(release));
   });

@@ -103,7 +103,7 @@ describe('a job', () => {
           const { raw } = await handleOf(jobId).describe();
           return raw.pendingActivities?.map(({ activityType }) => activityType?.name);
         },
-        { timeout: 8000, interval: 100 },
+        { interval: 100 },
       )
       .toEqual(['submit']);
     const progress = await progressOf(jobId);
@@ -115,7 +115,7 @@ describe('a job', () => {
     expect(done.body.data.status).toBe('completed');
     expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
     expect(wordsOf(await rowsOf(jobId))).toContain('activity submit');
-  }, 90_000);
+  });
 
   it('that fails says what was released and why, in words, where list and result show them', async () => {
     const jobId = await start('[[policy]] a rude swift');

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { freePort } from '../../dev/stack/free-port.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
-import { until } from '../harness/webhook-receiver.ts';
+import { untilHolds } from '../harness/until.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 let gateway: TestGateway;
@@ -40,12 +40,12 @@ it('takes what the gateway sends, and nothing else', async () => {
   let said = '';
   child.stdout?.on('data', (chunk: Buffer) => (said += chunk.toString()));
   const webhookUrl = `http://127.0.0.1:${port}/`;
-  await until(() => fetch(webhookUrl));
+  await untilHolds(() => fetch(webhookUrl));
   const answer = await gateway.call('/api/v1/studio/image/generate', {
     body: { prompt: 'a tree', webhookUrl, async: true },
   });
   const { jobId } = answer.body.data;
-  await until(() => expect(said).toBe(`studio.job.completed ${jobId}\n`));
+  await untilHolds(() => expect(said).toBe(`studio.job.completed ${jobId}\n`));
   const forged = await fetch(webhookUrl, {
     method: 'POST',
     headers: {

@@ -60,9 +60,7 @@ describe('a webhook that', () => {
   it('comes when all is over: it is recorded as late and changes nothing', async () => {
     const jobId = await start('[[late-webhook:4s]] a belated forest');
     await gateway.untilDone(jobId);
-    await expect
-      .poll(async () => (await notificationsOf(jobId))[0]?.state, { timeout: 15_000 })
-      .toBe('late');
+    await expect.poll(async () => (await notificationsOf(jobId))[0]?.state).toBe('late');
     const [job] = await gateway.database.query<{ charged: string }>(
       'SELECT charged FROM reservation WHERE id = $1',
       [jobId],

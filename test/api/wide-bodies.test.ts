@@ -257,7 +257,7 @@ describe('beside a hostile body others are answered', () => {
       }
     }
     expect(statuses).toEqual([]);
-  }, 120_000);
+  });
 
   it.each(wide)(
     'of 19 MB on chat: %s',
@@ -334,7 +334,7 @@ describe('beside a hostile body others are answered', () => {
     for (let round = 0; round < 5; round += 1) {
       await Promise.all([body, text, text, text].map((each) => send('/api/v1/chat', each)));
     }
-    await expect.poll(rss, { timeout: 20_000 }).toBeLessThan(before + 400);
+    await expect.poll(rss).toBeLessThan(before + 400);
   });
 });
 

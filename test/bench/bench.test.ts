@@ -46,4 +46,4 @@ it('measures jobs beside bare Temporal, its floor and DBOS, and ends all it star
   // All it made is in its temporary directory, which it removes.
   expect(await readdir(directory)).toEqual(['out.json']);
   await rm(directory, { recursive: true });
-}, 240_000);
+});

@@ -35,4 +35,4 @@ it('measures chat, whole and streamed, beside a pass-through and the upstream al
   // All it made is in its temporary directory, which it removes.
   expect(await readdir(directory)).toEqual(['out.json']);
   await rm(directory, { recursive: true });
-}, 120_000);
+});

@@ -31,7 +31,7 @@ async function abandon(caller: TestCaller, wanted: Wanted, base = gateway.url): 
   const controller = new AbortController();
   const before = await chatCalls();
   void expect
-    .poll(chatCalls, { timeout: 10_000 })
+    .poll(chatCalls)
     .toBeGreaterThan(before)
     .then(() => sleep(500))
     .finally(() => controller.abort());
@@ -71,7 +71,7 @@ const chat = (caller: TestCaller, base = gateway.url) =>
 async function untilCounted({ keyId }: TestCaller, count: number): Promise<void> {
   const counted = () =>
     gateway.database.query('SELECT FROM abandoned_chat WHERE key_id = $1', [keyId]);
-  await expect.poll(async () => (await counted()).length, { timeout: 20_000 }).toBe(count);
+  await expect.poll(async () => (await counted()).length).toBe(count);
   await sleep(1000);
 }
 

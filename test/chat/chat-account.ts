@@ -1,6 +1,6 @@
 /** What the database knows of chats, asked by tests. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestCaller, TestGateway } from '../harness/gateway.ts';
+import { until } from '../harness/until.ts';
 
 /** A chat and its reservation, or its part of a lease; amounts in micro-credits. */
 export interface ChatRow {
@@ -44,19 +44,12 @@ async function hasLease(gateway: TestGateway, caller: TestCaller): Promise<boole
 }
 
 /** The chats of a caller once none is open any more. */
-export async function settledChatsOf(
-  gateway: TestGateway,
-  caller: TestCaller,
-  withinMs = 10_000,
-): Promise<ChatRow[]> {
-  const deadline = Date.now() + withinMs;
-  for (;;) {
+export async function settledChatsOf(gateway: TestGateway, caller: TestCaller): Promise<ChatRow[]> {
+  return until(async () => {
     const rows = await chatsOf(gateway, caller);
     const settled = rows.length > 0 && rows.every((row) => row.state !== 'reserved');
-    if (settled && !(await hasLease(gateway, caller))) return chatsOf(gateway, caller);
-    if (Date.now() > deadline) throw new Error(`still open: ${JSON.stringify(rows)}`);
-    await sleep(20);
-  }
+    return settled && !(await hasLease(gateway, caller)) ? chatsOf(gateway, caller) : null;
+  });
 }
 
 /** The one chat of a caller, settled. */

@@ -132,7 +132,7 @@ describe('a caller who leaves', () => {
         hangUp();
       }),
     );
-    const rows = await settledChatsOf(gateway, caller, 15_000);
+    const rows = await settledChatsOf(gateway, caller);
     expect(rows).toHaveLength(60);
     for (const row of rows) {
       expect(row.state).toBe('charged');
@@ -215,7 +215,7 @@ describe('a reader who does not read', () => {
         return reader;
       }),
     );
-    const rows = await settledChatsOf(gateway, caller, 20_000);
+    const rows = await settledChatsOf(gateway, caller);
     expect(rows).toHaveLength(20);
     for (const row of rows) {
       expect(row).toMatchObject({ state: 'charged', reason: 'chat left' });

@@ -98,7 +98,7 @@ async function keepBusy(wanted: Wanted): Promise<{ stop: () => Promise<void> }> 
     while (!stopping.signal.aborted) await chats(20, wanted);
   })();
   await expect
-    .poll(async () => (await sumsOf(wanted.caller)).leasedChats, { timeout: 15_000, interval: 20 })
+    .poll(async () => (await sumsOf(wanted.caller)).leasedChats, { interval: 20 })
     .toBeGreaterThan(0);
   return {
     async stop() {
@@ -194,7 +194,7 @@ describe('leased credits', () => {
           AND state = 'reserved' AND amount > 0`,
         [caller.organizationId],
       );
-    await expect.poll(checkpoint, { timeout: 10_000 }).toHaveLength(1);
+    await expect.poll(checkpoint).toHaveLength(1);
     child.kill('SIGKILL');
     await Promise.all([once(child, 'exit'), busy.stop().catch(() => {}), running]);
     const [lost] = await checkpoint();
@@ -203,7 +203,7 @@ describe('leased credits', () => {
 
     const { chatLedger } = gateway.api.services;
     await expect
-      .poll(async () => (await chatLedger.sweep(atOnce)).length, { timeout: 10_000, interval: 200 })
+      .poll(async () => (await chatLedger.sweep(atOnce)).length, { interval: 200 })
       .toBeGreaterThan(0);
     expect((await sumsOf(caller)).leased).toBe(0);
     const [row] = await gateway.database.query<{ amount: number }>(

@@ -118,7 +118,7 @@ async function withLease() {
     taken += 1;
     return true;
   };
-  await expect.poll(chat, { interval: 5, timeout: 5000 }).toBe(true);
+  await expect.poll(chat, { interval: 5 }).toBe(true);
   return { leases, chat, spentMicro: () => taken * priceMicro };
 }
 
@@ -159,7 +159,7 @@ describe('a lease', () => {
     away = true;
     await sleep(ttlMs + 300);
     const missedAtMs = performance.now();
-    await expect.poll(async () => (await sweep()).length, { interval: 100, timeout: 8000 }).toBe(1);
+    await expect.poll(async () => (await sweep()).length, { interval: 100 }).toBe(1);
     expect(performance.now() - missedAtMs).toBeGreaterThan(terms.graceMs - 100);
     expect(await openLeases()).toEqual([]);
   });
@@ -183,7 +183,7 @@ describe('a chat with a reservation of its own', () => {
     await sleep(21_000);
     expect(await sweep()).toEqual([]);
     away = false;
-    await expect.poll(openLeases, { timeout: 8000 }).toEqual([]);
+    await expect.poll(openLeases).toEqual([]);
     expect(await posted()).toBe(10_000_000 - priceMicro);
   });
 

@@ -17,7 +17,7 @@ export async function studio(args: string[], env: Record<string, string>): Promi
   return new Promise((resolve) => {
     const options = {
       env: { DATA_DIR: '/nonexistent', ...compileCache, ...env },
-      timeout: 30_000,
+      timeout: 120_000,
     };
     execFile(process.execPath, [script, ...args], options, (error, stdout, stderr) => {
       const status = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;

@@ -113,7 +113,7 @@ beforeAll(async () => {
     startGateway({ credits: 10_000, latencyMs: 20 }),
     installPython(),
   ]);
-}, 180_000);
+});
 afterAll(async () => {
   await gateway.close();
   await rm(place, { recursive: true, force: true });
@@ -187,7 +187,7 @@ async function runBlock(block: Block, directory: string): Promise<string> {
     ['--norc', '-euo', 'pipefail', '-c', `${prelude}${script}\nexport -p > env.sh`],
     {
       cwd: directory,
-      timeout: 60_000,
+      timeout: 240_000,
       env: { PATH: process.env['PATH'], HOME: directory, DATA_DIR: join(directory, '.data') },
     },
   );
@@ -288,9 +288,7 @@ describe('the documents', () => {
     await gateway.api.services.chat.drained();
     // A page may leave a job behind that nobody waits for.
     await expect
-      .poll(() => gateway.database.query(`SELECT id FROM reservation WHERE state = 'reserved'`), {
-        timeout: 45_000,
-      })
+      .poll(() => gateway.database.query(`SELECT id FROM reservation WHERE state = 'reserved'`))
       .toEqual([]);
     await gateway.expectSettled();
   });

@@ -120,10 +120,10 @@ describe('a workflow that ends without settling', () => {
     });
     await expect.poll(() => stateOf(timedOutId)).toBeDefined();
 
-    await expect.poll(() => stateOf(terminated.data.jobId), { timeout: 30_000 }).toEqual(lost);
-    await expect.poll(() => stateOf(timedOutId), { timeout: 30_000 }).toEqual(lost);
+    await expect.poll(() => stateOf(terminated.data.jobId)).toEqual(lost);
+    await expect.poll(() => stateOf(timedOutId)).toEqual(lost);
     // Twice its reservation's time has passed by now, and its workflow still runs.
-    await expect.poll(() => stateOf(running.data.jobId), { timeout: 30_000 }).toEqual(paid);
+    await expect.poll(() => stateOf(running.data.jobId)).toEqual(paid);
   });
 });
 
@@ -144,9 +144,7 @@ describe('a workflow that is reset', () => {
 
   it('after its release sends nothing to the provider any more', async () => {
     const { data } = await submit('[[submit:422x1]] a fox that nobody took');
-    await expect
-      .poll(() => stateOf(data.jobId), { timeout: 40_000 })
-      .toMatchObject({ state: 'released' });
+    await expect.poll(() => stateOf(data.jobId)).toMatchObject({ state: 'released' });
     await untilClosed(data.jobId);
     // From now on the provider would take it.
     await reset(data.jobId, 'first');
@@ -165,10 +163,10 @@ describe('a server that lost its database', () => {
     await stack.wipeTemporal();
     await connect();
     for (const { data } of jobs) {
-      await expect.poll(() => stateOf(data.jobId), { timeout: 40_000 }).toEqual(lost);
+      await expect.poll(() => stateOf(data.jobId)).toEqual(lost);
     }
     const next = async () => (await submit('a fox after the flood', false)).status;
-    await expect.poll(next, { timeout: 40_000, interval: 1000 }).toBe(200);
+    await expect.poll(next, { interval: 1000 }).toBe(200);
     expect(stack.takeLost()).toEqual([]);
   });
 });

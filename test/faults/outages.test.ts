@@ -110,13 +110,13 @@ describe('Postgres', () => {
       await stack.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()`);
     }
-    await expect.poll(running.answered, { timeout: 60_000 }).toBeGreaterThan(4);
+    await expect.poll(running.answered).toBeGreaterThan(4);
     const answers = await running.stop();
     expect(answers.filter(({ outcome }) => outcome !== 'completed')).toEqual([]);
     expect(statusesOf(answers).filter((status) => ![200, 202, 409, 503].includes(status))).toEqual(
       [],
     );
-    await expect.poll(readiness, { timeout: 5000 }).toBe(200);
+    await expect.poll(readiness).toBe(200);
   });
 
   it.runIf(isWhole)(

@@ -12,7 +12,6 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, inject } from 'vitest';
 import { runAudit } from '../../activities/ledger/audit.ts';
@@ -29,6 +28,7 @@ import { compileCache } from '../../dev/stack/node-service.ts';
 import { startStudioWorkers } from '../../worker/studio-worker.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
 import { startSandbox, type TestSandbox } from './sandbox.ts';
+import { untilHolds } from './until.ts';
 
 /** An organization of a test, with a key. */
 export interface TestCaller {
@@ -136,7 +136,6 @@ interface GatewayOptions {
 }
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
-const leaseReturnMs = 10_000;
 const logger = createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent');
 let runtimeInstalled = false;
 
@@ -238,11 +237,11 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
       );
       expect(open).toEqual([]);
       // A leased budget goes back by itself, a second after its last chat.
-      const leases = () =>
-        database.query<{ id: string }>(`SELECT id FROM reservation WHERE state = 'reserved'`);
-      const deadlineMs = performance.now() + leaseReturnMs;
-      while ((await leases()).length > 0 && performance.now() < deadlineMs) await sleep(50);
-      expect(await leases()).toEqual([]);
+      await untilHolds(async () =>
+        expect(await database.query(`SELECT id FROM reservation WHERE state = 'reserved'`)).toEqual(
+          [],
+        ),
+      );
     },
     async spawn(script, extra = {}) {
       const child = fork(join(root, script, 'main.ts'), {

@@ -96,6 +96,9 @@ ${rule([...expected, ...statuses])}`,
 interface Wanted {
   url: string;
   key: string;
+  /** Its ways to make requests; `coverage` makes thousands. */
+  phases: readonly ('examples' | 'coverage' | 'fuzzing')[];
+  /** Of each operation, by `fuzzing`. */
   examples: number;
   seed: string;
 }
@@ -116,7 +119,7 @@ export async function runSchemathesis(
     '--checks',
     'all',
     '--phases',
-    'examples,coverage,fuzzing',
+    wanted.phases.join(),
     '--max-examples',
     String(wanted.examples),
     '--seed',

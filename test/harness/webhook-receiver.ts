@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { expect, vi } from 'vitest';
+import { expect } from 'vitest';
+import { untilHolds } from './until.ts';
 
 /** What arrived. */
 export interface ReceivedWebhook {
@@ -36,11 +37,6 @@ export interface WebhookReceiver {
   down: () => Promise<void>;
   up: () => Promise<void>;
   close: () => void;
-}
-
-/** Checks again and again until it holds; unlike `expect.poll`, also in tests that run side by side. */
-export async function until(check: () => unknown): Promise<void> {
-  await vi.waitFor(check, { timeout: 30_000, interval: 40 });
 }
 
 /** Starts it on a free port. */
@@ -79,7 +75,7 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
     },
     received,
     async untilReceived(path, count = 1) {
-      await until(() => expect(received(path).length).toBeGreaterThanOrEqual(count));
+      await untilHolds(() => expect(received(path).length).toBeGreaterThanOrEqual(count));
       return received(path);
     },
     async down() {

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 const logger = fileURLToPath(new URL('../../platform/logger.ts', import.meta.url));
 const lineCount = 3000;
 
-/** Runs a program that logs more than is gathered at a time, and then ends in its own way. */
+/** Runs a program that logs more than a pipe holds, and then ends in its own way. */
 function logged(end: string): { time: string }[] {
   const program = `
     const { createLogger } = await import(${JSON.stringify(logger)});
@@ -25,6 +25,7 @@ it.each([
   ['by itself', ''],
   ['by process.exit', 'process.exit(0);'],
   ['by an error that nobody caught', "throw new Error('unforeseen');"],
+  ['by SIGKILL', "process.kill(process.pid, 'SIGKILL');"],
   ['with a fatal line', "logger.fatal('the end'); process.exit(1);"],
 ])('a process that ends %s loses no line', (_how, end) => {
   const lines = logged(end);

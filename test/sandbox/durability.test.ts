@@ -1,8 +1,10 @@
 /** What was acknowledged survives `kill -9`. */
+import { once } from 'node:events';
 import { appendFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { startReceiver, startSandbox, stopSandbox, until, type SandboxProcess } from './harness.ts';
+import { startReceiver, startSandbox, stopSandbox, type SandboxProcess } from './harness.ts';
+import { until } from '../harness/until.ts';
 
 const endpoint = 'fal-ai/nano-banana';
 
@@ -74,8 +76,9 @@ describe('kill -9', () => {
     await first.kill('SIGTERM');
     expect(first.child.exitCode).toBe(0);
     const second = await startSandbox();
+    const exited = once(second.child, 'exit');
     second.child.disconnect();
-    expect(await until(() => second.child.exitCode ?? undefined)).toBe(0);
+    expect(await exited).toEqual([0, null]);
     await stopSandbox(first);
     await stopSandbox(second);
   });

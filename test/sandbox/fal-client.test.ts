@@ -2,7 +2,8 @@
 import { ApiError, createFalClient, ValidationError } from '@fal-ai/client';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { falKey, startSandbox, stopSandbox, until, type SandboxProcess } from './harness.ts';
+import { falKey, startSandbox, stopSandbox, type SandboxProcess } from './harness.ts';
+import { until } from '../harness/until.ts';
 
 let sandbox: SandboxProcess;
 let fal: ReturnType<typeof createFalClient>;

@@ -6,10 +6,10 @@ import {
   startReceiver,
   startSandbox,
   stopSandbox,
-  until,
   type Answer,
   type SandboxProcess,
 } from './harness.ts';
+import { until } from '../harness/until.ts';
 
 const endpoint = 'fal-ai/nano-banana';
 let sandbox: SandboxProcess;

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { assert } from '../../domain/assert.ts';
+import { until } from '../harness/until.ts';
 
 const main = fileURLToPath(new URL('../../dev/sandbox/main.ts', import.meta.url));
 
@@ -130,16 +131,6 @@ export async function startSandbox(environment: NodeJS.ProcessEnv = {}): Promise
 export async function stopSandbox(sandbox: SandboxProcess): Promise<void> {
   await sandbox.kill('SIGTERM');
   await rm(sandbox.dataDir, { recursive: true, force: true });
-}
-
-/** Polls until the check gives a value. @throws after ten seconds. */
-export async function until<T>(check: () => Promise<T | undefined> | T | undefined): Promise<T> {
-  for (const deadline = Date.now() + 10_000; Date.now() < deadline;) {
-    const value = await check();
-    if (value !== undefined) return value;
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-  throw new Error('nothing happened for ten seconds');
 }
 
 /** A webhook as it arrived. */

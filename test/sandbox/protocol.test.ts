@@ -5,9 +5,9 @@ import {
   startReceiver,
   startSandbox,
   stopSandbox,
-  until,
   type SandboxProcess,
 } from './harness.ts';
+import { until } from '../harness/until.ts';
 
 let sandbox: SandboxProcess;
 beforeAll(async () => {

@@ -4,7 +4,6 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } fr
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { StackDescription } from '../../dev/stack/local-stack.ts';
@@ -15,6 +14,7 @@ import { claimPorts, readSettings } from '../../dev/stack/settings.ts';
 import { planStack, type StackPlan } from '../../dev/stack/stack-plan.ts';
 import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
 import { startTemporal } from '../../dev/stack/temporal.ts';
+import { until } from '../harness/until.ts';
 
 const anyPorts = {
   API_PORT: '0',
@@ -44,14 +44,6 @@ function startStack(dataDir: string, env: NodeJS.ProcessEnv = {}): Run {
   return { process: child, output: () => output };
 }
 
-async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 20_000;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error('the condition did not come true in 20 s');
-    await sleep(20);
-  }
-}
-
 function newDataDir(): string {
   const directory = mkdtempSync(join(tmpdir(), 'stack-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
@@ -66,7 +58,7 @@ const isReady = (run: Run) => () => run.output().includes('READY');
 
 beforeAll(async () => {
   await findTemporalCli(); // May install it, outside a test's time limit.
-}, 240_000);
+});
 
 describe('local stack', () => {
   it('starts, describes itself, restarts what dies, and stops without a trace', async () => {
@@ -101,7 +93,7 @@ describe('local stack', () => {
     expect(Object.values(now.processes).filter(isAlive)).toEqual([]);
     expect(existsSync(join(dataDir, 'stack.json'))).toBe(false);
     expect(existsSync(join(dataDir, 'lock.json'))).toBe(false);
-  }, 60_000);
+  });
 
   it('starts again with the same key and data after its supervisor was killed', async () => {
     const dataDir = newDataDir();
@@ -117,7 +109,7 @@ describe('local stack', () => {
     expect(after.apiKey).toBe(before.apiKey);
     expect(after.adminKey).toBe(before.adminKey);
     expect(Object.values(before.processes).filter(isAlive)).toEqual([]);
-  }, 60_000);
+  });
 });
 
 describe('local stack beside a Temporal server of its own', () => {
@@ -134,13 +126,13 @@ describe('local stack beside a Temporal server of its own', () => {
     run.process.kill('SIGTERM');
     await once(run.process, 'exit');
     expect(isAlive(temporal.pid)).toBe(true);
-  }, 30_000);
+  });
 
   it('says that the server does not answer', async () => {
     const run = startStack(newDataDir(), { TEMPORAL_ADDRESS: '127.0.0.1:9' });
     await once(run.process, 'exit');
     expect(run.output()).toContain('TEMPORAL_ADDRESS 127.0.0.1:9: namespace default');
-  }, 30_000);
+  });
 });
 
 function plan(env: NodeJS.ProcessEnv): StackPlan {

@@ -4,6 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { launch, type Running } from '../../dev/stack/running.ts';
 import { isAlive } from '../../dev/stack/process-identity.ts';
 import { Supervisor, type Service } from '../../dev/stack/supervisor.ts';
+import { until } from '../harness/until.ts';
 
 const forever = 'setInterval(() => {}, 1000)';
 
@@ -25,14 +26,6 @@ function supervise() {
   const supervisor = new Supervisor({ report: (line) => lines.push(line), restartMinMs: 20 });
   onTestFinished(() => supervisor.kill());
   return { supervisor, lines };
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  const deadline = Date.now() + 5_000;
-  while (!condition()) {
-    if (Date.now() > deadline) throw new Error('the condition did not come true in 5 s');
-    await sleep(5);
-  }
 }
 
 describe('supervisor', () => {

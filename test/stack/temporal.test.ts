@@ -74,7 +74,7 @@ describe('findTemporalCli', () => {
     if (installed === 'temporal') return; // The operator's own.
     const found = createHash('sha256').update(readFileSync(installed)).digest('hex');
     expect(found).toBe(executableSha256[`${process.platform}-${process.arch}`]);
-  }, 240_000);
+  });
 
   it('runs nothing with another checksum, and keeps none of it', async () => {
     const cacheDir = scratch();
@@ -127,7 +127,7 @@ describe('findTemporalCli', () => {
 describe('startTemporal', () => {
   beforeAll(async () => {
     await findTemporalCli(); // May install it, outside a test's time limit.
-  }, 240_000);
+  });
 
   it('answers for its namespace, without the 50 ms task quantum, and leaves nothing', async () => {
     const port = await freePort();

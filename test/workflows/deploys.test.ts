@@ -129,17 +129,14 @@ describe('a deploy of a changed job body', () => {
         .toBe('current');
       // Until every partition of the queue has heard of it, tasks still go to the version before.
       await expect
-        .poll(
-          async () => {
-            const { workerDeploymentInfo } =
-              await connection.workflowService.describeWorkerDeployment({
-                namespace,
-                deploymentName,
-              });
-            return workerDeploymentInfo?.routingConfigUpdateState;
-          },
-          { timeout: 30_000 },
-        )
+        .poll(async () => {
+          const { workerDeploymentInfo } =
+            await connection.workflowService.describeWorkerDeployment({
+              namespace,
+              deploymentName,
+            });
+          return workerDeploymentInfo?.routingConfigUpdateState;
+        })
         .toBe(routingCompleted);
     };
     await deploy('A', []);

@@ -63,7 +63,7 @@ describe('the command', () => {
     expect(unknown).toEqual({ status: 2, out: 'replay: the server knows no workflow job_gone\n' });
     expect(nothing.status).toBe(2);
     expect(unread.status).toBe(2);
-  }, 180_000);
+  });
 
   it('keeps a run without what is private, and it still replays', async () => {
     for (const workflowId of [jobId, failedId]) {

@@ -2,16 +2,16 @@
  * The multipart form of an edit. Pictures come as URLs and go as files: they are fetched to disk first,
  * so that a URL that fails in the middle never leaves half a call at the provider.
  */
-import { createWriteStream, openAsBlob } from 'node:fs';
+import { openAsBlob } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
 import sharp from 'sharp';
 import { FormData } from 'undici';
 import { z } from 'zod';
 import type { JsonObject } from '../../../domain/json.ts';
 import { OutboundError, type Outbound } from '../../../platform/outbound.ts';
+import { writeSpoolFile } from '../../storage/spool.ts';
 import { ProviderFailure } from '../provider.ts';
 
 interface EditFormOptions {
@@ -78,7 +78,7 @@ async function fetchPicture(
   const limits = { bytesMax: pictureBytesMax, timeoutMs: fetchTimeoutMs, signal };
   try {
     const { body } = await outbound.fetch(url, limits);
-    await pipeline(body, createWriteStream(path));
+    await writeSpoolFile(path, body);
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error;
     const passing = error.reason === 'unreachable' || error.reason === 'broken';

@@ -3,11 +3,12 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import sharp from 'sharp';
 import { svgOf } from './draw.ts';
+import type { PictureLoop } from './film-worker.ts';
 import { fetchInput } from './input.ts';
 import { MediaInputError, type Media, type MediaInput } from './media.ts';
+import { muxFilm } from './mux-film.ts';
 import { probeMp4, type VideoFacts } from './probe-mp4.ts';
 import type { Size } from './size.ts';
-import { withSound } from './soundtrack.ts';
 import type { Tones } from './tones.ts';
 
 /** A film to make. */
@@ -26,23 +27,22 @@ export interface Films {
   probe: (input: MediaInput) => Promise<VideoFacts>;
 }
 
-/** Encoding costs about 25 ms of CPU a megapixel: this bounds a film to some 0.8 s (measured). */
-const pixelsMax = 30_000_000;
-const frameRates = [8, 4, 2] as const;
+/** Pictures a second, of all films. */
+const fps = 4;
+/**
+ * Pictures that are encoded, an even number (H.264 tells a key frame from the one before it by turns);
+ * a film repeats them. Encoding costs about 30 ms of CPU a megapixel (measured): this bounds a film to
+ * some 0.5 s at 4K and a tenth of a second at 720p.
+ */
+const picturesEncoded = ({ width, height }: Size): number => (width * height > 2_100_000 ? 2 : 4);
 const soundFrameSeconds = 1152 / 44_100;
 
-/** The highest frame rate that the budget affords. */
-function frameRateOf({ width, height, durationSeconds }: Film): number {
-  const pixels = width * height * durationSeconds;
-  return frameRates.find((rate) => rate * pixels <= pixelsMax) ?? 1;
-}
-
-async function stillOf(film: Film): Promise<Buffer> {
+async function stillOf(film: Film): Promise<Uint8Array<ArrayBuffer>> {
   const { width, height, image } = film;
   const source = image ? await fetchInput(image) : svgOf({ ...film, index: 0, format: 'png' });
   try {
     const still = sharp(source).autoOrient().resize(width, height, { fit: 'cover' });
-    return await still.ensureAlpha().raw().toBuffer();
+    return new Uint8Array(await still.ensureAlpha().raw().toBuffer());
   } catch (error) {
     if (image) throw new MediaInputError('decode', image);
     throw error;
@@ -59,18 +59,47 @@ async function soundOf({ prompt, durationSeconds }: Film, tones: Tones): Promise
   });
 }
 
-async function makeFilm(film: Film, tones: Tones): Promise<Media> {
-  const { width, height } = film;
-  const fps = frameRateOf(film);
+interface FilmMakers {
+  tones: Tones;
+  encode: Encode;
+}
+
+/** Encodes loops of pictures as MP4s, one after the other. */
+type Encode = (loop: PictureLoop) => Promise<Uint8Array>;
+
+/** A thread that encodes; it is started with the first loop and keeps no process alive when idle. */
+function createEncode(): Encode {
+  let worker: Worker | undefined;
+  let before: Promise<unknown> = Promise.resolve();
+
+  async function encode(loop: PictureLoop): Promise<Uint8Array> {
+    worker ??= new Worker(new URL('film-worker.ts', import.meta.url)).once('exit', () => {
+      worker = undefined;
+    });
+    const thread = worker;
+    thread.ref();
+    thread.postMessage(loop, [loop.still.buffer]);
+    const [bytes]: unknown[] = await once(thread, 'message');
+    thread.unref();
+    if (!(bytes instanceof Uint8Array)) throw new TypeError('the film worker sends bytes');
+    return bytes;
+  }
+
+  return (loop) => {
+    const encoded = before.then(() => encode(loop));
+    before = encoded.catch(() => {});
+    return encoded;
+  };
+}
+
+async function makeFilm(film: Film, { tones, encode }: FilmMakers): Promise<Media> {
+  const { width, height, hasAudio } = film;
   const frames = Math.max(1, Math.round(film.durationSeconds * fps));
   const still = await stillOf(film);
-  const worker = new Worker(new URL('film-worker.ts', import.meta.url), {
-    workerData: { width, height, fps, frames, still },
-  });
-  const [bytes]: unknown[] = await once(worker, 'message');
-  if (!(bytes instanceof Uint8Array)) throw new TypeError('the film worker sends bytes');
+  const loop = await encode({ width, height, pictures: picturesEncoded(film), still });
+  const mp3 = hasAudio ? await soundOf(film, tones) : null;
   return {
-    bytes: film.hasAudio ? await withSound(bytes, await soundOf(film, tones)) : Buffer.from(bytes),
+    bytes: await muxFilm({ loop, fps, frames, mp3 }),
     contentType: 'video/mp4',
     extension: 'mp4',
     width,
@@ -87,17 +116,19 @@ async function probe(input: MediaInput): Promise<VideoFacts> {
 
 /** Real films of the size and length asked for. */
 export function createFilms(tones: Tones): Films {
-  return { film: (film) => makeFilm(film, tones), probe };
+  const makers = { tones, encode: createEncode() };
+  return { film: (film) => makeFilm(film, makers), probe };
 }
 
 /** Films of 64×64, one for each length and with or without sound, for benchmarks. */
 export function createTinyFilms(tones: Tones): Films {
   const tiny = { width: 64, height: 64, prompt: 'tiny', seed: 0 };
+  const makers = { tones, encode: createEncode() };
   const made = new Map<string, Promise<Media>>();
   return {
     film: async ({ durationSeconds, hasAudio }) => {
       const key = `${durationSeconds} ${hasAudio}`;
-      const film = made.get(key) ?? makeFilm({ ...tiny, durationSeconds, hasAudio }, tones);
+      const film = made.get(key) ?? makeFilm({ ...tiny, durationSeconds, hasAudio }, makers);
       made.set(key, film);
       return film;
     },
