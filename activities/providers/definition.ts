@@ -33,8 +33,8 @@ interface Definition<Variables extends z.ZodRawShape> {
   /** Calls at the same time per worker process. */
   concurrency: (settings: z.infer<z.ZodObject<Variables>>) => number;
   create: (settings: z.infer<z.ZodObject<Variables>>, parts: ProviderParts) => Provider;
-  /** Variables that point it at the provider sandbox. */
-  sandbox: (sandboxUrl: string) => Partial<Record<keyof Variables & string, string>>;
+  /** Variables that point it at the provider sandbox; null where the sandbox does not speak for it. */
+  sandbox: ((sandboxUrl: string) => Partial<Record<keyof Variables & string, string>>) | null;
 }
 
 /** A provider as the registry holds it. */

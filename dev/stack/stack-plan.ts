@@ -168,12 +168,10 @@ function sandboxEnvironment(
   { sandboxUrl, apiUrl }: Wiring,
 ): NodeJS.ProcessEnv {
   const admitted = [env['ALLOW_PRIVATE_NETWORK_ORIGINS'], sandboxUrl, apiUrl];
-  const keyless = [...providerDefinitions.values()].filter(({ key }) => !env[key]);
-  if (keyless.length === 0) return {};
-  const pointed = keyless.map(({ key, sandbox }) => ({
-    [key]: secrets.sandboxKey,
-    ...sandbox(sandboxUrl),
-  }));
+  const pointed = [...providerDefinitions.values()].flatMap(({ key, sandbox }) =>
+    env[key] || sandbox === null ? [] : [{ [key]: secrets.sandboxKey, ...sandbox(sandboxUrl) }],
+  );
+  if (pointed.length === 0) return {};
   return Object.assign(
     { ALLOW_PRIVATE_NETWORK_ORIGINS: admitted.filter(Boolean).join(',') },
     ...pointed,

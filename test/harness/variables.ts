@@ -24,6 +24,6 @@ export const variablesInCode: readonly string[] = [
 export function sandboxedProviders(sandboxUrl: string): Record<string, string> {
   return Object.assign(
     {},
-    ...[...providerDefinitions.values()].map(({ sandbox }) => sandbox(sandboxUrl)),
+    ...[...providerDefinitions.values()].map(({ sandbox }) => sandbox?.(sandboxUrl)),
   );
 }

@@ -1,3 +1,4 @@
+import { providerDefinitions } from '../../activities/providers/registry.ts';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
@@ -162,7 +163,9 @@ describe('the environment of the programs', () => {
   });
 
   it("leaves the provider alone when the user's key is there", () => {
-    const own = { FAL_KEY: 'mine', ELEVENLABS_API_KEY: 'mine too', OPENAI_IMAGES_API_KEY: 'mine' };
+    const own = Object.fromEntries(
+      [...providerDefinitions.values()].map(({ key }) => [key, 'mine']),
+    );
     const { api } = plan(own);
     expect(api.env).toMatchObject(own);
     expect(api.env['FAL_QUEUE_URL']).toBeUndefined();
