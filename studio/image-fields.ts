@@ -4,8 +4,15 @@ import { z } from 'zod';
 /** Formats a caller may ask for. */
 export const imageFormats = ['jpeg', 'png', 'webp'] as const;
 
-/** 3–2000 characters. */
-export const promptText = z.string().min(3).max(2000);
+/** 3–2000 characters that are not all blank. */
+export const promptText = z
+  .string()
+  .min(3)
+  .max(2000)
+  .refine((text) => text.trim() !== '', 'must not be blank');
+
+/** 2, 4 or 6. */
+export const scaleFactor = z.literal([2, 4, 6]);
 
 /** 0–2147483647. */
 export const seedNumber = z.int().min(0).max(2_147_483_647);

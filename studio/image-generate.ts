@@ -36,8 +36,16 @@ const request = z.strictObject({
   negativePrompt: z.string().min(1).max(2000).optional(),
   quality: z.enum(['auto', 'low', 'medium', 'high']).optional(),
   background: z.enum(['auto', 'transparent', 'opaque']).optional(),
-  imageSize: z.union([z.enum(keysOf(imageSizes)), customSize]).optional(),
-  imageUrls: z.union([mediaUrl.transform((url) => [url]), mediaUrls]).optional(),
+  imageSize: z
+    .union([z.enum(keysOf(imageSizes)), customSize], {
+      error: `must be one of ${keysOf(imageSizes).join(', ')}, or {"width": …, "height": …}`,
+    })
+    .optional(),
+  imageUrls: z
+    .union([mediaUrl.transform((url) => [url]), mediaUrls], {
+      error: 'must be one URL or a list of 1 to 10: http(s) URLs, or ids of uploaded files',
+    })
+    .optional(),
   async: z.boolean().optional(),
 });
 

@@ -4,7 +4,8 @@ import { GatewayError } from '../../domain/errors.ts';
 import type { Middleware } from '../context.ts';
 import type { Access, Caller, RateBucket, Scope } from '../identity/access.ts';
 
-const bearer = /^Bearer ([^\s]+)$/;
+/** The scheme in any case (RFC 9110 §11.1). */
+const bearer = /^Bearer ([^\s]+)$/i;
 /** Looking at a job, or at the list of jobs. */
 const poll = /^\/api\/v1\/studio\/jobs(\/|$)/;
 

@@ -44,6 +44,11 @@ async function raw(lines: string[], target = '/api/v1/usage'): Promise<string> {
 
 const refusal = 'HTTP/1.1 401 Unauthorized {"error":"Unauthorized"}';
 
+it.each(['bearer', 'BEARER'])('the scheme may be spelled %s', async (scheme) => {
+  const answer = await raw(auth(`${scheme} ${gateway.caller.key}`));
+  expect(answer).toMatch(/^HTTP\/1.1 200 OK/);
+});
+
 describe('a credential that is not a valid key', () => {
   it('gets the same bytes, whatever is wrong with it', async () => {
     const valid = gateway.caller.key;
@@ -57,8 +62,6 @@ describe('a credential that is not a valid key', () => {
       ['empty', auth('')],
       ['only the scheme', auth('Bearer')],
       ['the scheme and a space', auth('Bearer ')],
-      ['lowercase scheme', auth(`bearer ${valid}`)],
-      ['uppercase scheme', auth(`BEARER ${valid}`)],
       ['no scheme', auth(valid)],
       ['Basic', auth(`Basic ${Buffer.from(`${valid}:`).toString('base64')}`)],
       ['Basic with the bare key', auth(`Basic ${valid}`)],

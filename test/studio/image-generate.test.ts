@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { imageModels } from '../../catalog/image-models.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { imageGenerate } from '../../studio/image-generate.ts';
+import { imageUpscale } from '../../studio/image-upscale.ts';
 
 const plan = (body: object) => imageGenerate.plan(imageGenerate.request.parse(body));
 const input = (body: object) => plan({ prompt: 'a tree', ...body }).calls[0]?.routes[0]?.input;
@@ -16,6 +17,28 @@ const refusal = (body: object): GatewayError => {
 };
 const valid = (body: object) =>
   imageGenerate.request.safeParse({ prompt: 'a tree', ...body }).success;
+
+describe('a field that is wrong', () => {
+  const told = (body: object) =>
+    imageGenerate.request.safeParse({ prompt: 'a tree', ...body }).error?.issues[0];
+
+  it('is told with what is allowed', () => {
+    expect(told({ imageSize: 'huge' })?.message).toMatch(/must be one of square.*, or \{"width"/);
+    expect(told({ imageUrls: 7 })?.message).toMatch(/^must be one URL or a list of 1 to 10/);
+    expect(
+      imageUpscale.request.safeParse({ imageUrl: 'https://a.example/b.png', scaleFactor: 3 }).error
+        ?.issues[0]?.message,
+    ).toContain('2|4|6');
+  });
+
+  it('is a prompt of blanks', () => {
+    expect(told({ prompt: '   ' })).toMatchObject({
+      path: ['prompt'],
+      message: 'must not be blank',
+    });
+    expect(valid({ prompt: ' a ' })).toBe(true);
+  });
+});
 
 describe('the models of spec §4.7', () => {
   it('are all there, the default first', () => {
