@@ -42,6 +42,8 @@ interface ApiOptions {
     | null;
   /** Where the Temporal SDK shows its own metrics, if it does. */
   sdkMetricsUrl?: string | null;
+  /** Whether every answer is compared with its description: in tests. */
+  checkAnswers?: boolean;
 }
 
 /** A running API. */
@@ -105,7 +107,9 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       workersRun: () => workers?.running() ?? true,
     }),
   };
-  handle = createApp({ config, services, client, eager: workers !== null, readiness });
+  const { checkAnswers = false } = options;
+  const eager = workers !== null;
+  handle = createApp({ config, services, client, eager, readiness, checkAnswers });
   const operations = await openOperationsServer(config, {
     metrics: services.telemetry.metrics,
     readiness,

@@ -1,19 +1,83 @@
 /** How jobs are shown: the polling resource (design §4) and the Studio envelope (spec §4.6). */
+import { z } from 'zod';
 import { assert } from '../domain/assert.ts';
 import { creditsFromMicro, type CreditsBlock } from '../domain/credits.ts';
 import { errorTable } from '../domain/errors.ts';
 import { isoTime } from '../domain/iso-time.ts';
+import { keysOf } from '../domain/json.ts';
 import type { Capability } from './capability.ts';
 import type { CallOutputs, StoredArtifact } from '../jobs/job-plan.ts';
 import type { JobRecord } from './job-record.ts';
 import { findCapability } from './registry.ts';
 
+const time = z.iso.datetime();
+const status = z.enum(['queued', 'in_progress', 'completed', 'failed', 'canceled']);
+
+/** The `credits` block (spec §2.7), in credits. */
+export const creditsSchema: z.ZodType<CreditsBlock> = z
+  .object({ used: z.number(), cost: z.number(), remaining: z.number() })
+  .meta({ id: 'Credits', description: 'Charged so far, price, and balance left, in credits.' });
+
+/** `data` of a 202 answer. */
+export const ticketSchema = z
+  .object({
+    jobId: z.string(),
+    status,
+    statusUrl: z.url(),
+    cancelUrl: z.url(),
+    createdAt: time,
+    deadlineAt: time,
+  })
+  .meta({ id: 'JobTicket' });
+
+/** The job resource. */
+export const jobSchema = z
+  .object({
+    jobId: z.string(),
+    type: z.string(),
+    model: z.string().nullable(),
+    status,
+    done: z.boolean().meta({ description: 'All that a poller must read.' }),
+    phase: z.enum([
+      'reserved',
+      'waiting_for_provider',
+      'submitting',
+      'generating',
+      'verifying_outcome',
+      'done',
+    ]),
+    progress: z.unknown(),
+    createdAt: time,
+    startedAt: time.nullable(),
+    completedAt: time.nullable(),
+    deadlineAt: time,
+    result: z
+      .record(z.string(), z.unknown())
+      .nullable()
+      .meta({ description: 'The `data` of the synchronous answer.' }),
+    error: z
+      .object({ code: z.enum(keysOf(errorTable)), message: z.string(), retryable: z.boolean() })
+      .nullable(),
+    billing: z.object({
+      state: z.enum(['reserved', 'charged', 'released']),
+      reserved: z.number(),
+      charged: z.number(),
+    }),
+    requestId: z.string(),
+    statusUrl: z.url(),
+    cancelUrl: z.url(),
+  })
+  .meta({ id: 'Job' });
+
+type JobTicket = z.infer<typeof ticketSchema>;
+type JobResource = z.infer<typeof jobSchema>;
+
 /** Makes the shapes that callers see. */
 export interface JobView {
   /** `data` of the 202 answer. */
-  ticket: (job: JobRecord) => Record<string, unknown>;
+  ticket: (job: JobRecord) => JobTicket;
   /** `data` of the job resource. */
-  resource: (job: JobRecord) => Promise<Record<string, unknown>>;
+  resource: (job: JobRecord) => Promise<JobResource>;
   /** `data` of the synchronous answer; null unless the job is completed. */
   result: (job: JobRecord) => Promise<Record<string, unknown> | null>;
   credits: (job: JobRecord) => CreditsBlock;
@@ -100,7 +164,7 @@ async function signedUrls(
   };
 }
 
-function billingOf(job: JobRecord): Record<string, unknown> {
+function billingOf(job: JobRecord): JobResource['billing'] {
   return {
     state: job.billing_state,
     reserved: creditsFromMicro(job.reserved),
@@ -124,11 +188,11 @@ function costOf(job: JobRecord): number {
 }
 
 /** The closed list of statuses; a job is in progress from the moment its first call may be out. */
-function statusOf(job: JobRecord): string {
+function statusOf(job: JobRecord): JobResource['status'] {
   return job.status === 'queued' && job.started_at !== null ? 'in_progress' : job.status;
 }
 
-function phaseOf(job: JobRecord): string {
+function phaseOf(job: JobRecord): JobResource['phase'] {
   if (job.status !== 'queued') return 'done';
   if (job.verifying) return 'verifying_outcome';
   const states = job.call_states ?? [];

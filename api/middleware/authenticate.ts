@@ -6,18 +6,17 @@ import type { Access, Caller, RateBucket, Scope } from '../identity/access.ts';
 
 /** The scheme in any case (RFC 9110 §11.1). */
 const bearer = /^Bearer ([^\s]+)$/i;
-/** Looking at a job, or at the list of jobs. */
-const poll = /^\/api\/v1\/studio\/jobs(\/|$)/;
 
-/** Finds the caller; every answer behind it carries the rate headers. */
-export function authenticate(access: Access, limits: Record<RateBucket, number>): Middleware {
+/** Finds the caller; every answer behind it carries the rate headers. `limit` is per minute and key. */
+export function authenticate(
+  access: Access,
+  { bucket, limit }: { bucket: RateBucket; limit: number },
+): Middleware {
   return async (ctx, next) => {
     const key = bearerKey(ctx.req);
-    const bucket: RateBucket = ctx.method === 'GET' && poll.test(ctx.path) ? 'polls' : 'requests';
     const caller = key === undefined ? null : await access.admit(key, bucket);
     if (!caller) throw new GatewayError('Unauthorized');
     ctx.state.caller = caller;
-    const limit = limits[bucket];
     ctx.set('X-RateLimit-Limit', String(limit));
     ctx.set('X-RateLimit-Remaining', String(Math.max(0, limit - caller.hits)));
     ctx.set('X-RateLimit-Reset', String(caller.resetAtSeconds));

@@ -9,11 +9,11 @@ const text = z.string().regex(/^[\x21-\x7e]{1,255}$/, 'must be 1–255 printable
 const header = z.object({ 'Idempotency-Key': text });
 
 /** The header as operations with it are described. */
-export const idempotencyHeader = {
+export const idempotencyHeader = z.object({
   'Idempotency-Key': text
     .optional()
     .meta({ description: 'The same key and body are one request; another body is refused.' }),
-};
+});
 
 /**
  * The key of a request; null when it names none.

@@ -1,25 +1,19 @@
 /** `studio admin stuck|unknown|reverify|…`: what operators do about jobs that hang and providers that fail. */
 import type { Command } from 'commander';
-import { z } from 'zod';
-import { numeric, shortTime } from '../fields.ts';
-import { list, table } from '../output.ts';
+import {
+  cellOf,
+  cellsOf,
+  listAnswer,
+  listIn,
+  oneAnswer,
+  type Columns,
+  type Fields,
+} from '../columns.ts';
+import { numeric } from '../fields.ts';
+import { list, table, type Cell } from '../output.ts';
 import { sessionOf } from '../session.ts';
 import { addListing } from './admin-reads.ts';
 import { at, write, writing } from './admin-writes.ts';
-
-const finding = z.looseObject({
-  callIndex: z.number(),
-  provider: z.string(),
-  verdict: z.string(),
-  words: z.string(),
-});
-const settled = z.looseObject({
-  jobId: z.string(),
-  status: z.string(),
-  billing: z.string(),
-  errorCode: z.string().nullable(),
-  findings: z.array(finding),
-});
 
 /** Adds the commands. */
 export function addOperationCommands(admin: Command): void {
@@ -38,21 +32,13 @@ function addOutcomeLists(admin: Command): void {
       .option('--org <organizationId>', 'only of this organization')
       .option('--older-than-seconds <n>', 'open for longer than this (default 300)', numeric),
     path: () => '/stuck',
-    row: z.looseObject({
-      id: z.string(),
-      kind: z.string(),
-      type: z.string().nullable(),
-      credits: z.number(),
-      createdAt: z.string(),
-      reasons: z.array(z.string()),
-    }),
-    cells: (line) => ({
-      reservation: line.id,
-      type: line.type ?? line.kind,
-      credits: line.credits,
-      created: shortTime(line.createdAt),
-      why: line.reasons.join('; '),
-    }),
+    columns: {
+      reservation: 'id',
+      type: (line) => cellOf(line, 'type') ?? cellOf(line, 'kind'),
+      credits: 'credits',
+      created: 'createdAt',
+      why: 'reasons',
+    },
   });
   addListing({
     command: admin
@@ -60,29 +46,19 @@ function addOutcomeLists(admin: Command): void {
       .description('jobs released without the provider’s word, newest first')
       .option('--succeeded <true|false>', 'only those that had succeeded after all'),
     path: () => '/unknown-outcomes',
-    row: z.looseObject({
-      jobId: z.string(),
-      type: z.string(),
-      errorCode: z.string(),
-      credits: z.number(),
-      releasedAt: z.string(),
-      calls: z.array(
-        z.looseObject({
-          provider: z.string(),
-          late: z.looseObject({ verdict: z.string() }).nullable(),
-        }),
-      ),
-    }),
-    cells: (line) => ({
-      job: line.jobId,
-      type: line.type,
-      error: line.errorCode,
-      credits: line.credits,
-      released: shortTime(line.releasedAt),
-      later: line.calls
-        .map(({ provider, late }) => `${provider}: ${late?.verdict ?? 'not known'}`)
-        .join('; '),
-    }),
+    columns: {
+      job: 'jobId',
+      type: 'type',
+      error: 'errorCode',
+      credits: 'credits',
+      released: 'releasedAt',
+      later: (line) =>
+        listIn(line, 'calls')
+          .map(
+            (call) => `${cellOf(call, 'provider')}: ${cellOf(call, 'late.verdict') ?? 'not known'}`,
+          )
+          .join('; '),
+    },
   });
 }
 
@@ -93,34 +69,28 @@ function addNotificationList(admin: Command): void {
       .description('kept notifications of providers, newest first')
       .option('--state <state>', 'received (told to nobody yet), delivered or late'),
     path: () => '/notifications',
-    row: z.looseObject({
-      jobId: z.string(),
-      callIndex: z.number(),
-      provider: z.string(),
-      state: z.string(),
-      deliveries: z.number(),
-      receivedAt: z.string(),
-    }),
-    cells: (kept) => ({
-      job: kept.jobId,
-      call: kept.callIndex,
-      provider: kept.provider,
-      state: kept.state,
-      sent: kept.deliveries,
-      received: shortTime(kept.receivedAt),
-    }),
+    columns: {
+      job: 'jobId',
+      call: 'callIndex',
+      provider: 'provider',
+      state: 'state',
+      sent: 'deliveries',
+      received: 'receivedAt',
+    },
   });
 }
 
-function settledText({ findings, ...job }: z.infer<typeof settled>, extra: object): string {
-  const { jobId, status, billing, errorCode } = job;
-  const state = list({ job: jobId, status, billing, error: errorCode, ...extra });
-  const looks = findings.map(({ callIndex, provider, verdict, words }) => ({
-    call: callIndex,
-    provider,
-    verdict,
-    evidence: words,
-  }));
+const settled = { job: 'jobId', status: 'status', billing: 'billing', error: 'errorCode' };
+const evidence = {
+  call: 'callIndex',
+  provider: 'provider',
+  verdict: 'verdict',
+  evidence: 'words',
+};
+
+function settledText(job: Fields, extra: Record<string, Cell>): string {
+  const state = list({ ...cellsOf(job, settled), ...extra });
+  const looks = listIn(job, 'findings').map((finding) => cellsOf(finding, evidence));
   return looks.length === 0 ? state : `${state}\n${table(looks)}`;
 }
 
@@ -129,9 +99,9 @@ function addJobCommands(admin: Command): void {
     .description('ask the provider for the calls of a job; a running workflow looks at once')
     .action(async (jobId: string, _options: object, command: Command) => {
       const { body, raw } = await write(command, `/jobs/${at(jobId)}/reverify`, {
-        schema: z.looseObject({ data: settled.extend({ workflowTold: z.boolean() }) }),
+        schema: oneAnswer,
       });
-      const told = body.data.workflowTold ? 'told' : 'not running';
+      const told = body.data['workflowTold'] ? 'told' : 'not running';
       sessionOf(command).output.show(raw, () => settledText(body.data, { workflow: told }));
     });
   writing(admin.command('resettle').argument('<jobId>'))
@@ -142,46 +112,38 @@ function addJobCommands(admin: Command): void {
     )
     .action(async (jobId: string, options: { release?: boolean }, command: Command) => {
       const { body, raw } = await write(command, `/jobs/${at(jobId)}/resettle`, {
-        schema: z.looseObject({ data: settled.extend({ decision: z.string() }) }),
+        schema: oneAnswer,
         body: { release: options.release ?? false },
       });
-      const { decision } = body.data;
+      const decision = cellOf(body.data, 'decision');
       sessionOf(command).output.show(raw, () => settledText(body.data, { decision }));
     });
   writing(admin.command('renotify').argument('<jobId>'))
     .description('tell a job again of the notifications that were kept for it')
     .action(async (jobId: string, _options: object, command: Command) => {
       const { body, raw } = await write(command, `/jobs/${at(jobId)}/notifications/redeliver`, {
-        schema: z.looseObject({
-          data: z.array(z.looseObject({ callIndex: z.number(), state: z.string() })),
-        }),
+        schema: listAnswer,
       });
       sessionOf(command).output.show(raw, () =>
-        table(body.data.map(({ callIndex, state }) => ({ call: callIndex, state }))),
+        table(body.data.map((each) => cellsOf(each, { call: 'callIndex', state: 'state' }))),
       );
     });
 }
 
 function addProviderCommands(admin: Command): void {
-  const line = z.looseObject({
-    provider: z.string(),
-    paused: z.looseObject({ since: z.string(), actor: z.string(), reason: z.string() }).nullable(),
-    waiting: z.number(),
-    open: z.number(),
-  });
-  const cells = (each: z.infer<typeof line>) => ({
-    provider: each.provider,
-    paused:
-      each.paused &&
-      `${shortTime(each.paused.since)} by ${each.paused.actor}: ${each.paused.reason}`,
-    waiting: each.waiting,
-    open: each.open,
-  });
+  const columns: Columns = {
+    provider: 'provider',
+    paused: (each) =>
+      each['paused'] === null
+        ? null
+        : `${cellOf(each, 'paused.since')} by ${cellOf(each, 'paused.actor')}: ${cellOf(each, 'paused.reason')}`,
+    waiting: 'waiting',
+    open: 'open',
+  };
   addListing({
     command: admin.command('providers').description('providers, and which of them are paused'),
     path: () => '/providers',
-    row: line,
-    cells,
+    columns,
   });
   for (const [verb, does] of [
     ['pause', 'send no new call to a provider; what it has taken is still delivered'],
@@ -191,8 +153,8 @@ function addProviderCommands(admin: Command): void {
       .description(does)
       .action(async (provider: string, _options: object, command: Command) => {
         const path = `/providers/${at(provider)}/${verb}`;
-        const { body, raw } = await write(command, path, { schema: z.looseObject({ data: line }) });
-        sessionOf(command).output.show(raw, () => list(cells(body.data)));
+        const { body, raw } = await write(command, path, { schema: oneAnswer });
+        sessionOf(command).output.show(raw, () => list(cellsOf(body.data, columns)));
       });
   }
 }
@@ -201,30 +163,20 @@ function addProcessCommands(admin: Command): void {
   addListing({
     command: admin.command('processes').description('processes of the gateway that serve now'),
     path: () => '/processes',
-    row: z.looseObject({
-      id: z.string(),
-      kind: z.string(),
-      host: z.string(),
-      pid: z.number(),
-      buildId: z.string().nullable(),
-      startedAt: z.string(),
-      drainAskedAt: z.string().nullable(),
-    }),
-    cells: (process) => ({
-      process: process.id,
-      kind: process.kind,
-      host: process.host,
-      pid: process.pid,
-      build: process.buildId,
-      started: shortTime(process.startedAt),
-      draining: shortTime(process.drainAskedAt),
-    }),
+    columns: {
+      process: 'id',
+      kind: 'kind',
+      host: 'host',
+      pid: 'pid',
+      build: 'buildId',
+      started: 'startedAt',
+      draining: 'drainAskedAt',
+    },
   });
   writing(admin.command('drain').argument('<processId>'))
     .description('let a process take nothing new, finish what it has, and exit')
     .action(async (id: string, _options: object, command: Command) => {
-      const schema = z.looseObject({ success: z.boolean() });
-      const { raw } = await write(command, `/processes/${at(id)}/drain`, { schema });
+      const { raw } = await write(command, `/processes/${at(id)}/drain`, { schema: oneAnswer });
       sessionOf(command).output.show(raw, () => `${id} drains\n`);
     });
 }

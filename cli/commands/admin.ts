@@ -2,47 +2,28 @@
 import { Command } from 'commander';
 import { z } from 'zod';
 import { CliError } from '../api-client.ts';
+import { cellOf, cellsOf, listAnswer, oneAnswer, type Fields } from '../columns.ts';
 import { numeric } from '../fields.ts';
-import { list, table, type Cell } from '../output.ts';
+import { list, table } from '../output.ts';
 import { sessionOf } from '../session.ts';
 import { addOperationCommands } from './admin-operations.ts';
-import { addReadCommands } from './admin-reads.ts';
+import { addListing, addReadCommands } from './admin-reads.ts';
 import { at, root, write, writing } from './admin-writes.ts';
-import {
-  keyMeta,
-  keyRequest,
-  keyTable,
-  newKey,
-  newKeyText,
-  withKeyOptions,
-  type KeyOptions,
-} from './keys.ts';
-import { oneWebhook, webhookText } from './webhooks.ts';
-import { account, accountFields } from './usage.ts';
+import { keyRequest, keyTable, newKeyText, withKeyOptions, type KeyOptions } from './keys.ts';
+import { webhookText } from './webhooks.ts';
+import { accountFields } from './usage.ts';
 
-const organization = account.extend({
-  organizationId: z.string(),
-  name: z.string(),
-  status: z.string(),
-});
-const oneOrganization = z.looseObject({
-  data: organization.extend({ ownerId: z.string().optional() }),
-});
-const organizations = z.looseObject({
-  data: z.array(organization),
-  nextCursor: z.string().nullable(),
-});
-const user = z.looseObject({ userId: z.string(), name: z.string(), role: z.string() });
-
-function organizationText({ data }: z.infer<typeof oneOrganization>): string {
-  const { organizationId, name, status, ownerId } = data;
-  const fields: Record<string, Cell> = { organization: organizationId, name, status };
+function organizationText({ data }: { data: Fields }): string {
+  const columns = { organization: 'organizationId', name: 'name', status: 'status' };
+  const owner = cellOf(data, 'ownerId');
   return list({
-    ...fields,
-    ...(ownerId !== undefined && { owner: ownerId }),
+    ...cellsOf(data, columns),
+    ...(owner !== null && { owner }),
     ...accountFields(data),
   });
 }
+
+const userColumns = { user: 'userId', name: 'name', role: 'role' };
 
 /** `studio admin`. */
 export function adminCommand(): Command {
@@ -62,7 +43,7 @@ function addOrganizationCommands(org: Command): void {
     .option('--window <credits>', 'allowance per six hours (default: no limit)', numeric)
     .action(async (name: string, options: { window?: number }, command: Command) => {
       const { body, raw } = await write(command, '/organizations', {
-        schema: oneOrganization,
+        schema: oneAnswer,
         body: { name, windowAllowanceCredits: options.window ?? null },
       });
       sessionOf(command).output.show(raw, () => organizationText(body));
@@ -72,7 +53,7 @@ function addOrganizationCommands(org: Command): void {
       .description(`${verb} an organization`)
       .action(async (id: string, _options: object, command: Command) => {
         const path = `/organizations/${at(id)}/${verb}`;
-        const { body, raw } = await write(command, path, { schema: oneOrganization });
+        const { body, raw } = await write(command, path, { schema: oneAnswer });
         sessionOf(command).output.show(raw, () => organizationText(body));
       });
   }
@@ -83,34 +64,25 @@ function addOrganizationCommands(org: Command): void {
     .action(async (id: string, _options: object, command: Command) => {
       const session = sessionOf(command);
       const path = `${root}/organizations/${at(id)}`;
-      const { body, raw } = await session.admin().send(path, oneOrganization);
+      const { body, raw } = await session.admin().send(path, oneAnswer);
       session.output.show(raw, () => organizationText(body));
     });
-  org
-    .command('ls')
-    .description('list organizations, newest first')
-    .option('--status <status>', 'active or suspended')
-    .option('--cursor <cursor>', 'go on where the last page ended')
-    .action(async (options: { status?: string; cursor?: string }, command: Command) => {
-      const session = sessionOf(command);
-      const { body, raw } = await session.admin().send(`${root}/organizations`, organizations, {
-        query: { status: options.status, cursor: options.cursor },
-      });
-      session.output.show(raw, () =>
-        table(
-          body.data.map((each) => ({
-            organization: each.organizationId,
-            name: each.name,
-            status: each.status,
-            available: each.balance.available,
-            reserved: each.balance.reserved,
-            'window used': each.window.used,
-            'window limit': each.window.limit,
-          })),
-        ),
-      );
-      if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);
-    });
+  addListing({
+    command: org
+      .command('ls')
+      .description('list organizations, newest first')
+      .option('--status <status>', 'active or suspended'),
+    path: () => '/organizations',
+    columns: {
+      organization: 'organizationId',
+      name: 'name',
+      status: 'status',
+      available: 'balance.available',
+      reserved: 'balance.reserved',
+      'window used': 'window.used',
+      'window limit': 'window.limit',
+    },
+  });
 }
 
 function addUserCommands(users: Command): void {
@@ -120,11 +92,10 @@ function addUserCommands(users: Command): void {
     .action(async (...words: [string, string, { role: string }, Command]) => {
       const [id, name, options, command] = words;
       const { body, raw } = await write(command, `/organizations/${at(id)}/users`, {
-        schema: z.looseObject({ data: user }),
+        schema: oneAnswer,
         body: { name, role: options.role },
       });
-      const { userId, role } = body.data;
-      sessionOf(command).output.show(raw, () => list({ user: userId, name: body.data.name, role }));
+      sessionOf(command).output.show(raw, () => list(cellsOf(body.data, userColumns)));
     });
   users
     .command('ls')
@@ -133,14 +104,9 @@ function addUserCommands(users: Command): void {
     .action(async (id: string, _options: object, command: Command) => {
       const session = sessionOf(command);
       const path = `${root}/organizations/${at(id)}/users`;
-      const { body, raw } = await session
-        .admin()
-        .send(path, z.looseObject({ data: z.array(user.extend({ keys: z.number() })) }));
-      session.output.show(raw, () =>
-        table(
-          body.data.map(({ userId, name, role, keys }) => ({ user: userId, name, role, keys })),
-        ),
-      );
+      const { body, raw } = await session.admin().send(path, listAnswer);
+      const columns = { ...userColumns, keys: 'keys' };
+      session.output.show(raw, () => table(body.data.map((user) => cellsOf(user, columns))));
     });
 }
 
@@ -150,7 +116,7 @@ function addKeyCommands(keys: Command): void {
     .action(async (...words: [string, string, KeyOptions, Command]) => {
       const [userId, name, options, command] = words;
       const { body, raw } = await write(command, `/users/${at(userId)}/keys`, {
-        schema: z.looseObject({ data: newKey }),
+        schema: oneAnswer,
         body: keyRequest(name, options),
       });
       sessionOf(command).output.show(raw, () => newKeyText(body.data));
@@ -158,8 +124,7 @@ function addKeyCommands(keys: Command): void {
   writing(keys.command('revoke').argument('<keyId>'))
     .description('end a key at once')
     .action(async (keyId: string, _options: object, command: Command) => {
-      const schema = z.looseObject({ success: z.boolean() });
-      const { raw } = await write(command, `/keys/${at(keyId)}/revoke`, { schema });
+      const { raw } = await write(command, `/keys/${at(keyId)}/revoke`, { schema: oneAnswer });
       sessionOf(command).output.show(raw, () => `revoked ${keyId}\n`);
     });
   keys
@@ -169,8 +134,7 @@ function addKeyCommands(keys: Command): void {
     .action(async (userId: string, _options: object, command: Command) => {
       const session = sessionOf(command);
       const path = `${root}/users/${at(userId)}/keys`;
-      const schema = z.looseObject({ data: z.array(keyMeta) });
-      const { body, raw } = await session.admin().send(path, schema);
+      const { body, raw } = await session.admin().send(path, listAnswer);
       session.output.show(raw, () => keyTable(body.data));
     });
 }
@@ -209,7 +173,7 @@ function addCreditCommands(admin: Command): void {
         throw new CliError('credits: a number, or `none`');
       }
       const { body, raw } = await write(command, `/organizations/${at(id)}/window-allowance`, {
-        schema: oneOrganization,
+        schema: oneAnswer,
         body: { credits: credits === 'none' ? null : Number(credits) },
         method: 'PUT',
       });
@@ -219,7 +183,7 @@ function addCreditCommands(admin: Command): void {
     .description('deliver the webhook of a job again, now')
     .action(async (jobId: string, _options: object, command: Command) => {
       const { body, raw } = await write(command, `/jobs/${at(jobId)}/webhook/redeliver`, {
-        schema: oneWebhook,
+        schema: oneAnswer,
       });
       sessionOf(command).output.show(raw, () => webhookText(body.data));
     });
@@ -227,9 +191,9 @@ function addCreditCommands(admin: Command): void {
     .description('cancel a job of any organization')
     .action(async (jobId: string, _options: object, command: Command) => {
       const { body, raw } = await write(command, `/jobs/${at(jobId)}/cancel`, {
-        schema: z.looseObject({ data: z.looseObject({ jobId: z.string(), status: z.string() }) }),
+        schema: oneAnswer,
       });
-      const { status } = body.data;
-      sessionOf(command).output.show(raw, () => list({ job: body.data.jobId, status }));
+      const columns = { job: 'jobId', status: 'status' };
+      sessionOf(command).output.show(raw, () => list(cellsOf(body.data, columns)));
     });
 }

@@ -1,28 +1,12 @@
 /** `studio keys ls|create|rotate|revoke`. */
 import { Command } from 'commander';
 import { z } from 'zod';
-import { durationMs, given, several, shortTime } from '../fields.ts';
+import { cellOf, cellsOf, fields, type Columns, type Fields } from '../columns.ts';
+import { durationMs, given, several } from '../fields.ts';
 import { list, table } from '../output.ts';
 import { sessionOf } from '../session.ts';
 
-/** An API key without its secret. */
-export const keyMeta = z.looseObject({
-  keyId: z.string(),
-  keyPrefix: z.string(),
-  name: z.string(),
-  createdAt: z.number(),
-  expiresAt: z.number().nullable(),
-  lastUsedAt: z.number().nullable(),
-});
-const keyList = z.looseObject({ keys: z.array(keyMeta) });
-/** A new key. */
-export const newKey = z.looseObject({
-  key: z.string(),
-  keyId: z.string(),
-  name: z.string(),
-  expiresAt: z.number().nullable(),
-});
-const revocation = z.looseObject({ keyId: z.string() });
+const keyList = z.looseObject({ keys: z.array(fields) });
 
 /** Options that narrow a new key. */
 export interface KeyOptions {
@@ -49,23 +33,24 @@ export function keyRequest(name: string, options: KeyOptions): Record<string, un
   });
 }
 
+const keyColumns: Columns = {
+  id: 'keyId',
+  key: (key) => `${cellOf(key, 'keyPrefix')}…`,
+  name: 'name',
+  created: 'createdAt',
+  expires: 'expiresAt',
+  'last used': 'lastUsedAt',
+};
+
 /** What is shown of keys. */
-export function keyTable(keys: readonly z.infer<typeof keyMeta>[]): string {
-  return table(
-    keys.map((key) => ({
-      id: key.keyId,
-      key: `${key.keyPrefix}…`,
-      name: key.name,
-      created: shortTime(key.createdAt),
-      expires: shortTime(key.expiresAt),
-      'last used': shortTime(key.lastUsedAt),
-    })),
-  );
+export function keyTable(keys: readonly Fields[]): string {
+  return table(keys.map((key) => cellsOf(key, keyColumns)));
 }
 
 /** What is shown of a new key, once. */
-export function newKeyText({ key, keyId, name, expiresAt }: z.infer<typeof newKey>): string {
-  return `${list({ key, id: keyId, name, expires: shortTime(expiresAt) })}Keep the key now: it is not shown again.\n`;
+export function newKeyText(made: Fields): string {
+  const shown = cellsOf(made, { key: 'key', id: 'keyId', name: 'name', expires: 'expiresAt' });
+  return `${list(shown)}Keep the key now: it is not shown again.\n`;
 }
 
 const pathOf = (keyId: string): string => `/api/v1/api-keys/${encodeURIComponent(keyId)}`;
@@ -87,7 +72,7 @@ export function keysCommand(): Command {
       const session = sessionOf(command);
       const { body, raw } = await session
         .api()
-        .send('/api/v1/api-keys', newKey, { body: keyRequest(name, options) });
+        .send('/api/v1/api-keys', fields, { body: keyRequest(name, options) });
       session.output.show(raw, () => newKeyText(body));
     });
   keys
@@ -100,7 +85,7 @@ export function keysCommand(): Command {
       const overlapSeconds = overlap === undefined ? undefined : Math.ceil(overlap / 1000);
       const { body, raw } = await session
         .api()
-        .send(`${pathOf(keyId)}/rotate`, newKey, { body: given({ overlapSeconds }) });
+        .send(`${pathOf(keyId)}/rotate`, fields, { body: given({ overlapSeconds }) });
       session.output.show(raw, () => newKeyText(body));
     });
   keys
@@ -109,7 +94,7 @@ export function keysCommand(): Command {
     .description('end a key at once')
     .action(async (keyId: string, _options: object, command: Command) => {
       const session = sessionOf(command);
-      const { raw } = await session.api().send(pathOf(keyId), revocation, { method: 'DELETE' });
+      const { raw } = await session.api().send(pathOf(keyId), fields, { method: 'DELETE' });
       session.output.show(raw, () => `revoked ${keyId}\n`);
     });
   return keys;

@@ -1,49 +1,38 @@
 /** `studio usage`. */
 import { Command } from 'commander';
 import { z } from 'zod';
-import { numeric, shortTime } from '../fields.ts';
+import { cellOf, cellsOf, fields, type Columns, type Fields } from '../columns.ts';
+import { numeric } from '../fields.ts';
 import { list, table, type Cell } from '../output.ts';
 import { sessionOf } from '../session.ts';
 
-/** Balance and window of an organization. */
-export const account = z.looseObject({
-  balance: z.looseObject({ available: z.number(), reserved: z.number(), total: z.number() }),
-  window: z.looseObject({
-    limit: z.number().nullable(),
-    used: z.number(),
-    remaining: z.number().nullable(),
-    resetAt: z.string().nullable(),
-  }),
-});
-const usagePage = account.extend({
-  usage: z.array(
-    z.looseObject({
-      id: z.string(),
-      type: z.string(),
-      model: z.string().nullable(),
-      status: z.string(),
-      credits: z.number(),
-      inputTokens: z.number().optional(),
-      outputTokens: z.number().optional(),
-      keyId: z.string().nullable(),
-      createdAt: z.string(),
-    }),
-  ),
-  nextCursor: z.string().nullable(),
-});
+const usagePage = z.looseObject({ usage: z.array(fields), nextCursor: z.string().nullable() });
+
+const account: Columns = {
+  available: 'balance.available',
+  reserved: 'balance.reserved',
+  total: 'balance.total',
+  window: (row) => {
+    const used = cellOf(row, 'window.used');
+    const limit = cellOf(row, 'window.limit');
+    return limit === null ? `${used} used, no limit` : `${used} of ${limit} used`;
+  },
+  'window ends': 'window.resetAt',
+};
+const record = {
+  created: 'createdAt',
+  type: 'type',
+  model: 'model',
+  status: 'status',
+  credits: 'credits',
+  'tokens in': 'inputTokens',
+  out: 'outputTokens',
+  id: 'id',
+};
 
 /** Balance and window, line by line. */
-export function accountFields({ balance, window }: z.infer<typeof account>): Record<string, Cell> {
-  return {
-    available: balance.available,
-    reserved: balance.reserved,
-    total: balance.total,
-    window:
-      window.limit === null
-        ? `${window.used} used, no limit`
-        : `${window.used} of ${window.limit} used`,
-    'window ends': shortTime(window.resetAt),
-  };
+export function accountFields(row: Fields): Record<string, Cell> {
+  return cellsOf(row, account);
 }
 
 interface UsageOptions {
@@ -67,16 +56,7 @@ export function usageCommand(): Command {
         query: { after, limit, cursor, keyId: key },
       });
       session.output.show(raw, () => {
-        const records = body.usage.map((record) => ({
-          created: shortTime(record.createdAt),
-          type: record.type,
-          model: record.model,
-          status: record.status,
-          credits: record.credits,
-          'tokens in': record.inputTokens ?? null,
-          out: record.outputTokens ?? null,
-          id: record.id,
-        }));
+        const records = body.usage.map((each) => cellsOf(each, record));
         return `${list(accountFields(body))}\n${table(records)}`;
       });
       if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);

@@ -1,53 +1,34 @@
 /** `studio jobs deliveries|redeliver`: the webhook of a job, and each attempt to deliver it. */
 import type { Command } from 'commander';
-import { z } from 'zod';
-import { shortTime } from '../fields.ts';
+import { cellOf, cellsOf, listIn, oneAnswer, type Columns, type Fields } from '../columns.ts';
 import { list, table } from '../output.ts';
 import { sessionOf } from '../session.ts';
-
-const webhook = z.looseObject({
-  jobId: z.string(),
-  url: z.string(),
-  state: z.string(),
-  attempts: z.number(),
-  nextAttemptAt: z.string().nullable(),
-  deliveries: z.array(
-    z.looseObject({
-      number: z.number(),
-      outcome: z.string(),
-      status: z.number().nullable(),
-      error: z.string().nullable(),
-      response: z.string().nullable(),
-      durationMs: z.number().nullable(),
-      startedAt: z.string(),
-    }),
-  ),
-});
-/** The answer that holds a webhook. */
-export const oneWebhook = z.looseObject({ data: webhook });
 
 /** More of an answer does not fit a line. */
 const responseShownMax = 60;
 
+const webhook = {
+  job: 'jobId',
+  url: 'url',
+  state: 'state',
+  attempts: 'attempts',
+  next: 'nextAttemptAt',
+};
+const delivery: Columns = {
+  '#': 'number',
+  at: 'startedAt',
+  outcome: 'outcome',
+  status: 'status',
+  ms: 'durationMs',
+  answer: (each) =>
+    cellOf(each, 'error') ?? String(cellOf(each, 'response') ?? '').slice(0, responseShownMax),
+};
+
 /** What is shown of a webhook. */
-export function webhookText(data: z.infer<typeof webhook>): string {
-  const head = list({
-    job: data.jobId,
-    url: data.url,
-    state: data.state,
-    attempts: data.attempts,
-    next: shortTime(data.nextAttemptAt),
-  });
-  if (data.deliveries.length === 0) return head;
-  const rows = data.deliveries.map((delivery) => ({
-    '#': delivery.number,
-    at: shortTime(delivery.startedAt),
-    outcome: delivery.outcome,
-    status: delivery.status,
-    ms: delivery.durationMs,
-    answer: delivery.error ?? delivery.response?.slice(0, responseShownMax),
-  }));
-  return `${head}\n${table(rows)}`;
+export function webhookText(data: Fields): string {
+  const head = list(cellsOf(data, webhook));
+  const rows = listIn(data, 'deliveries').map((each) => cellsOf(each, delivery));
+  return rows.length === 0 ? head : `${head}\n${table(rows)}`;
 }
 
 const pathOf = (jobId: string): string =>
@@ -61,7 +42,7 @@ export function addWebhookCommands(jobs: Command): void {
     .description('show the webhook of a job and each attempt to deliver it')
     .action(async (jobId: string, _options: object, command: Command) => {
       const session = sessionOf(command);
-      const { body, raw } = await session.api().send(pathOf(jobId), oneWebhook);
+      const { body, raw } = await session.api().send(pathOf(jobId), oneAnswer);
       session.output.show(raw, () => webhookText(body.data));
     });
   jobs
@@ -71,7 +52,7 @@ export function addWebhookCommands(jobs: Command): void {
     .action(async (jobId: string, _options: object, command: Command) => {
       const session = sessionOf(command);
       const path = `${pathOf(jobId)}/redeliver`;
-      const { body, raw } = await session.api().send(path, oneWebhook, { method: 'POST' });
+      const { body, raw } = await session.api().send(path, oneAnswer, { method: 'POST' });
       session.output.show(raw, () => webhookText(body.data));
     });
 }

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { ofOperators } from '../harness/operations.ts';
 
 interface AdminBody {
   success: boolean;
@@ -300,25 +301,14 @@ describe('jobs', () => {
 });
 
 describe('every write', () => {
-  const id = (kind: string) => `${kind}_${'0'.repeat(32)}`;
-  const writes: [method: string, path: string, body: object][] = [
-    ['POST', '/organizations', { name: 'n' }],
-    ['POST', `/organizations/${id('org')}/suspend`, {}],
-    ['POST', `/organizations/${id('org')}/activate`, {}],
-    ['PUT', `/organizations/${id('org')}/window-allowance`, { credits: 1 }],
-    ['POST', `/organizations/${id('org')}/users`, { name: 'n' }],
-    ['POST', `/organizations/${id('org')}/grants`, { id: 'g', credits: 1 }],
-    ['POST', `/organizations/${id('org')}/take-backs`, { id: 'g', credits: 1 }],
-    ['POST', `/users/${id('usr')}/keys`, { name: 'n' }],
-    ['POST', `/keys/${id('key')}/revoke`, {}],
-    ['POST', `/jobs/${id('job')}/cancel`, {}],
-    ['POST', `/jobs/${id('job')}/reverify`, {}],
-    ['POST', `/jobs/${id('job')}/resettle`, {}],
-    ['POST', `/jobs/${id('job')}/notifications/redeliver`, {}],
-    ['POST', '/providers/nobody/pause', {}],
-    ['POST', '/providers/nobody/resume', {}],
-    ['POST', '/processes/worker-00000000/drain', {}],
-  ];
+  const writes = ofOperators
+    .filter(({ takesBody }) => takesBody)
+    .map(({ method, asked, request }): [method: string, path: string, body: object] => [
+      method,
+      asked.replace('/api/admin/v1', ''),
+      request.example ?? {},
+    ]);
+  const named = writes.filter(([, path]) => path !== '/organizations');
 
   it.each(writes)('says who and why: %s %s', async (method, path, body) => {
     const [counted] = await gateway.database.query('SELECT count(*) FROM admin_action');
@@ -332,15 +322,12 @@ describe('every write', () => {
     expect(await gateway.database.query('SELECT count(*) FROM admin_action')).toEqual([counted]);
   });
 
-  it.each(writes.slice(1))(
-    'answers 404 for what is not there: %s %s',
-    async (method, path, body) => {
-      const [counted] = await gateway.database.query('SELECT count(*) FROM admin_action');
-      const answer = await write(path, body, method);
-      expect(answer.status).toBe(404);
-      expect(await gateway.database.query('SELECT count(*) FROM admin_action')).toEqual([counted]);
-    },
-  );
+  it.each(named)('answers 404 for what is not there: %s %s', async (method, path, body) => {
+    const [counted] = await gateway.database.query('SELECT count(*) FROM admin_action');
+    const answer = await write(path, body, method);
+    expect(answer.status).toBe(404);
+    expect(await gateway.database.query('SELECT count(*) FROM admin_action')).toEqual([counted]);
+  });
 
   it.each([
     '/organizations/%00',

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { anyJson, bodySchema, recordOf } from '../../api/middleware/body-schema.ts';
-import { operations } from '../../api/openapi/document.ts';
+import { operations } from '../../api/operations/index.ts';
 
 const text = z.string().max(5);
 
@@ -52,8 +52,8 @@ describe('a body schema', () => {
   });
 
   it('stands behind every operation of the reference', () => {
-    const json = operations.flatMap(({ path, body }) => {
-      const schema = body?.content['application/json']?.schema;
+    const json = operations.flatMap(({ path, request }) => {
+      const schema = request.body ?? request.content?.['application/json']?.schema;
       return schema ? [[path, schema] as const] : [];
     });
     expect(json.length).toBeGreaterThan(15);

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { operations } from '../../api/openapi/document.ts';
+import { describedPath } from '../../api/openapi/document.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { ofCallers, ofOperators, type Walked } from '../harness/operations.ts';
 
 let gateway: TestGateway;
 beforeAll(async () => {
@@ -15,7 +16,21 @@ const text = async (path: string): Promise<string> => (await fetch(gateway.url +
 interface Document {
   openapi: string;
   info: { version: string };
-  paths: Record<string, Record<string, { responses: Record<string, unknown> }>>;
+  paths: Record<
+    string,
+    Record<string, { operationId: string; responses: Record<string, unknown> }>
+  >;
+}
+
+/** Every operation once, and nothing else. */
+function expectEvery(document: Document, described: readonly Walked[]): void {
+  const found = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, { operationId }]) => [method, path, operationId]),
+  );
+  expect(found.toSorted()).toEqual(
+    described.map((each) => [each.method.toLowerCase(), describedPath(each), each.id]).toSorted(),
+  );
+  expect(new Set(described.map(({ id }) => id)).size).toBe(described.length);
 }
 
 describe('the description', () => {
@@ -32,11 +47,24 @@ describe('the description', () => {
         expect.arrayContaining(['200', '400', '401', '402', '403', '429', '500']),
       );
     }
-    const ids = operations.map(({ id }) => id);
-    expect(new Set(ids).size).toBe(ids.length);
+    expectEvery(document, ofCallers);
+  });
+
+  it('of operators is behind their key, and has all that they do', async () => {
+    const path = '/api/admin/v1/openapi.json';
+    expect((await gateway.call(path)).status).toBe(401);
+    const key = gateway.config.ADMIN_API_KEY;
+    const { status, body } = await gateway.call<Document>(path, { key });
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ openapi: '3.1.0', info: { version: '1.0.0' } });
+    expectEvery(body, ofOperators);
   });
 
   it('has examples that the API takes', () => {
+    for (const { path, request } of [...ofCallers, ...ofOperators]) {
+      if (request.example)
+        expect(request.body?.safeParse(request.example).error, path).toBeUndefined();
+    }
     for (const capability of capabilities) {
       const parsed = capability.request.safeParse(capability.example);
       expect(parsed.error, capability.path).toBeUndefined();
@@ -57,7 +85,7 @@ describe('the description', () => {
 
   it('has a summary for language models that names every operation', async () => {
     const summary = await text('/llms.txt');
-    for (const { path } of operations) expect(summary).toContain(path);
+    for (const each of ofCallers) expect(summary).toContain(describedPath(each));
   });
 });
 

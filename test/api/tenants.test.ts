@@ -6,7 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newApiKey } from '../../api/identity/key-format.ts';
 import { newId } from '../../domain/ids.ts';
+import { scopes } from '../../api/identity/access.ts';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { ofCallers, ofOperators } from '../harness/operations.ts';
 
 let gateway: TestGateway;
 /** Whose objects these are. */
@@ -14,6 +16,8 @@ let owner: TestCaller;
 const theirs = { job: '', waitingJob: '', key: '', upload: '', uploadUrl: '', resultUrl: '' };
 type ObjectIds = typeof theirs;
 const actors: Record<string, string | null> = {};
+/** A key with all scopes but the one. */
+const lacking: Record<string, string> = {};
 
 const admin = async (path: string, body: object): Promise<Record<string, string>> => {
   const answer = await gateway.call<{ data: Record<string, string> }>(`/api/admin/v1${path}`, {
@@ -237,26 +241,35 @@ describe('a stranger', () => {
   });
 
   it('finds no way to the operators', async () => {
-    const paths = [
-      'organizations',
-      `organizations/${owner.organizationId}`,
-      `organizations/${owner.organizationId}/ledger`,
-      `jobs/${theirs.job}`,
-      `jobs/${newId('job')}`,
-      'reservations',
-      'audit',
-      'actions',
-    ];
+    const real = (path: string): string =>
+      path
+        .replace(':organizationId', owner.organizationId)
+        .replace(':jobId', theirs.job)
+        .replace(':keyId', theirs.key)
+        .replace(':userId', owner.memberId);
+    const body = { actor: 'me', reason: 'me', id: 'me', credits: 1 };
     for (const [, key] of Object.entries(actors).filter(([actor]) => actor !== 'the admin key')) {
-      for (const path of paths) {
-        const answer = await answered({ method: 'GET', path: `/api/admin/v1/${path}` }, key);
-        expect(answer).toMatchObject({ status: 401, bytes: '{"error":"Unauthorized"}' });
+      for (const { method, path, asked, takesBody } of ofOperators) {
+        for (const at of [real(path), asked]) {
+          const attempt = { method, path: at, ...(takesBody && { body }) };
+          expect(await answered(attempt, key)).toMatchObject({
+            status: 401,
+            bytes: '{"error":"Unauthorized"}',
+          });
+        }
       }
-      const grant = { actor: 'me', reason: 'me', id: 'me', credits: 1 };
-      const path = `/api/admin/v1/organizations/${owner.organizationId}/grants`;
-      expect(await answered({ method: 'POST', path, body: grant }, key)).toMatchObject({
-        status: 401,
-      });
+    }
+  });
+
+  it('does nothing that his key has no scope for', async () => {
+    for (const { method, asked, scope } of ofCallers) {
+      const others = scopes.filter((each) => each !== scope);
+      const key = (lacking[scope] ??= (
+        await gateway.newCaller({ credits: 0, scopes: others })
+      ).key);
+      const answer = await answered({ method, path: asked }, key);
+      expect({ asked, ...answer }).toMatchObject({ asked, status: 403 });
+      expect(JSON.stringify(answer)).toContain(`the scope ${scope}`);
     }
   });
 });

@@ -7,13 +7,13 @@ import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { operations } from '../../api/openapi/document.ts';
 import {
   startGateway,
   type SpawnedProcess,
   type TestCaller,
   type TestGateway,
 } from '../harness/gateway.ts';
+import { ofCallers, ofOperators } from '../harness/operations.ts';
 
 let gateway: TestGateway;
 let api: SpawnedProcess;
@@ -37,22 +37,12 @@ afterAll(async () => {
 });
 
 const urlOf = (path: string): string => `http://127.0.0.1:${api.port}${path}`;
-const someId = (prefix: string): string => `${prefix}_${'0'.repeat(32)}`;
-const withIds = (path: string): string =>
-  path.replace('{jobId}', someId('job')).replace('{keyId}', someId('key'));
-
 /** Every operation of callers that takes a body. */
-const posts = operations
-  .filter(({ body, scope }) => body && scope)
-  .map(({ path }) => withIds(path));
+const posts = ofCallers.filter(({ takesBody }) => takesBody).map(({ asked }) => asked);
 const adminPosts = [
-  '/organizations',
-  `/organizations/${someId('org')}/grants`,
-  `/users/${someId('user')}/keys`,
-  `/keys/${someId('key')}/revoke`,
-  `/jobs/${someId('job')}/cancel`,
-  '/temporal/codec/decode',
-].map((path) => `/api/admin/v1${path}`);
+  ...ofOperators.filter(({ method, takesBody }) => takesBody && method === 'POST'),
+  { asked: '/api/admin/v1/temporal/codec/decode' },
+].map(({ asked }) => asked);
 
 const keyOf = (path: string): string =>
   path.startsWith('/api/admin') ? gateway.config.ADMIN_API_KEY : poor.key;

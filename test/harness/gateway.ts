@@ -164,6 +164,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
     config,
     logger,
     startWorkers: options.worker === false ? null : startStudioWorkers,
+    checkAnswers: true,
   });
   const children: ChildProcess[] = [];
 

@@ -1,0 +1,199 @@
+/** The answers of chats (spec §4.1): claimed, reserved, and given whole or as a stream. */
+import type { Chat } from '../../activities/chat/chat.ts';
+import type { OpenChat } from '../../activities/chat/open-chat.ts';
+import type { ChatCatalog } from '../../catalog/chat-catalog.ts';
+import { assert } from '../../domain/assert.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import { firstTokenSent } from '../../platform/observations.ts';
+import type { Outbound } from '../../platform/outbound.ts';
+import type { Presentation, Shown } from './chat-presentation.ts';
+import type { ChatRequest } from './chat-schema.ts';
+import { checkParts } from './content-parts.ts';
+import {
+  createEventStream,
+  eventStreamType,
+  ReaderGone,
+  type EventStream,
+} from './event-stream.ts';
+import type { Context } from '../context.ts';
+import { keptBytesMax, unkeyedHold, type Claims, type Hold } from '../idempotency/claims.ts';
+import { authorizeModel } from '../middleware/authenticate.ts';
+import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
+
+interface ChatAnswersDeps {
+  chat: Chat;
+  catalog: Pick<ChatCatalog, 'find'>;
+  outbound: Outbound;
+  claims: Claims;
+  stallTimeoutMs: number;
+  keepaliveMs: number;
+}
+
+/** A chat under way, and the key that its answer is kept under. */
+interface Handled extends Shown {
+  hold: Hold;
+  /** When its request came, by `performance.now()`. */
+  startedAtMs: number;
+  provider: string;
+}
+
+/** What an answer is given with. */
+type Giving = Pick<ChatAnswersDeps, 'stallTimeoutMs' | 'keepaliveMs'> & {
+  presentation: Presentation;
+};
+
+const jsonType = 'application/json; charset=utf-8';
+
+/** Gives a chat's answer, whole or as a stream. */
+export type AnswerChat = (
+  ctx: Context,
+  request: ChatRequest,
+  presentation: Presentation,
+) => Promise<void>;
+
+/** See `AnswerChat`. */
+export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
+  /** Null when the answer was there already, and has been given. */
+  async function open(ctx: Context, request: ChatRequest): Promise<Handled | null> {
+    const startedAtMs = performance.now();
+    const { caller, requestId } = ctx.state;
+    const model = deps.catalog.find(request.model);
+    checkParts(request, model, deps.outbound);
+    authorizeModel(caller, model.id);
+    const hold = await claim(ctx, request, deps.claims);
+    if (hold.state === 'done') {
+      assert(hold.answer, 'the key of a chat that is done has its answer');
+      ctx.set('Idempotent-Replayed', 'true');
+      ctx.set('Content-Type', hold.answer.contentType);
+      ctx.status = 200;
+      ctx.body = hold.answer.body;
+      return null;
+    }
+    const order = {
+      id: hold.subjectId,
+      organizationId: caller.organizationId,
+      keyId: caller.keyId,
+      requestId,
+      model,
+      body: request.body,
+      maxTokens: request.maxTokens,
+      stream: request.stream,
+      claim: hold.name,
+    };
+    const chat = await deps.chat.open(order).catch(async (error: unknown) => {
+      await hold.giveBack();
+      throw error;
+    });
+    // From now on its reservation stands for the key.
+    hold.leave();
+    watch(ctx, chat);
+    return { chat, request, requestId, hold, startedAtMs, provider: model.provider };
+  }
+
+  return async (ctx, request, presentation) => {
+    const shown = await open(ctx, request);
+    if (!shown) return;
+    const answer = request.stream ? streamAnswer : wholeAnswer;
+    try {
+      await answer(ctx, shown, { presentation, ...deps });
+    } finally {
+      // A key is free again exactly when nothing was charged under it.
+      if (!shown.chat.bill?.creditsConsumed) await shown.hold.giveBack();
+    }
+  };
+}
+
+function claim(ctx: Context, request: ChatRequest, claims: Claims): ReturnType<Claims['hold']> {
+  const subjectId = newId('chat');
+  const idempotencyKey = idempotencyKeyOf(ctx);
+  if (idempotencyKey === null) return Promise.resolve(unkeyedHold(subjectId));
+  const { organizationId } = ctx.state.caller;
+  return claims.hold({ organizationId, idempotencyKey, path: ctx.path, body: request, subjectId });
+}
+
+/** Gives the answer as it comes. */
+async function streamAnswer(
+  ctx: Context,
+  shown: Handled,
+  { presentation, stallTimeoutMs, keepaliveMs }: Giving,
+): Promise<void> {
+  const out = createEventStream(ctx.res, {
+    stallTimeoutMs,
+    keepaliveMs,
+    open() {
+      ctx.status = 200;
+      ctx.set('Content-Type', eventStreamType);
+      ctx.set('Cache-Control', 'no-cache, no-transform');
+      ctx.set('X-Accel-Buffering', 'no');
+      ctx.respond = false;
+    },
+  });
+  try {
+    const told = await relay(shown, presentation, out);
+    const end = presentation.end(shown, billOf(shown.chat));
+    if (told !== null) {
+      await shown.hold.finish({ text: told + end, contentType: eventStreamType });
+    }
+    out.end(end);
+  } catch (error) {
+    if (!out.opened) throw error;
+    if (error instanceof ReaderGone) ctx.res.destroy();
+    else out.end(presentation.failure(shown, known(error), shown.chat.bill));
+  } finally {
+    out.stop();
+  }
+}
+
+/** Gives the answer when it is all there. */
+async function wholeAnswer(ctx: Context, shown: Handled, { presentation }: Giving): Promise<void> {
+  const answer = await shown.chat.answer();
+  const body = presentation.body(shown, answer, billOf(shown.chat));
+  await shown.hold.finish({ text: body, contentType: jsonType });
+  ctx.status = 200;
+  ctx.set('Content-Type', jsonType);
+  ctx.body = body;
+}
+
+/** Tells the chat when its caller is gone. */
+function watch({ res }: Context, chat: OpenChat): void {
+  if (res.destroyed) chat.callerLeft();
+  else res.once('close', () => chat.callerLeft());
+}
+
+/** Returns what was sent when it is to be kept; null when it is not, or is too long. */
+async function relay(
+  shown: Handled,
+  presentation: Presentation,
+  out: EventStream,
+): Promise<string | null> {
+  let told: string[] | null = shown.hold.name ? [] : null;
+  let length = 0;
+  let silent = true;
+  await shown.chat.stream((steps) => {
+    const text = presentation.steps(shown, steps);
+    if (text === '') return null;
+    length += text.length;
+    if (length > keptBytesMax) told = null;
+    told?.push(text);
+    const wait = out.write(text);
+    if (silent && steps.some(({ written }) => written !== '')) {
+      silent = false;
+      const seconds = (performance.now() - shown.startedAtMs) / 1000;
+      firstTokenSent.publish({ provider: shown.provider, seconds });
+    }
+    return wait;
+  });
+  return told?.join('') ?? null;
+}
+
+function billOf(chat: OpenChat): NonNullable<OpenChat['bill']> {
+  assert(chat.bill, 'a chat that has ended has a bill');
+  return chat.bill;
+}
+
+function known(error: unknown): GatewayError {
+  return error instanceof GatewayError
+    ? error
+    : new GatewayError('Internal server error', undefined, { cause: error });
+}

@@ -1,0 +1,129 @@
+/** Everything that operations work with, made once per process; each names the few it uses. */
+import type { Client } from '@temporalio/client';
+import { runAudit, type AuditReport } from '../activities/ledger/audit.ts';
+import { loadDocuments } from '../activities/storage/documents.ts';
+import { createInbox } from '../activities/inbox/notifications.ts';
+import { createNotificationRelay } from '../activities/inbox/notification-relay.ts';
+import { observeInbox } from '../activities/inbox/observed-inbox.ts';
+import { createJobOversight } from '../activities/jobs/job-oversight.ts';
+import { ownerOf } from '../activities/jobs/job-owner.ts';
+import { createJobReads } from '../activities/jobs/job-reads.ts';
+import { createStuckJobs } from '../activities/jobs/stuck-jobs.ts';
+import { createForeseenRefusals } from '../activities/ledger/foreseen-refusals.ts';
+import { createLedgerReads } from '../activities/ledger/ledger-reads.ts';
+import { observeForeseen } from '../activities/ledger/observed-ledgers.ts';
+import { createUsageReads } from '../activities/ledger/usage-reads.ts';
+import { createProviderPauses } from '../activities/providers/provider-pauses.ts';
+import { publicBaseUrl, type Services } from '../activities/services.ts';
+import { createWebhookRelay } from '../activities/webhooks/webhook-relay.ts';
+import type { Config } from '../platform/config.ts';
+import { codecAccessWord, createPayloadCodec } from '../platform/payload-codec.ts';
+import type { Readiness } from '../platform/readiness.ts';
+import { createJobView } from '../studio/job-view.ts';
+import { createClaims } from './idempotency/claims.ts';
+import { createAccess, type RateBucket } from './identity/access.ts';
+import { createKeys } from './identity/keys.ts';
+import { createWordCheck } from './middleware/secret-word.ts';
+import type { Documents } from './openapi/document.ts';
+import { createAnswerChat } from './chat/chat-answers.ts';
+import { createAdmission } from './studio/admission.ts';
+import { createCancelJob } from './studio/cancellation.ts';
+import { createSubmitJob } from './studio/job-submission.ts';
+import { createResettle } from './studio/resettlement.ts';
+
+/** What the API is made from. */
+export interface AppDeps {
+  config: Config;
+  services: Services;
+  client: Client;
+  /** Whether this process works on the Studio queue. */
+  eager: boolean;
+  readiness: Readiness;
+  /** Whether every answer is compared with its description: in tests. */
+  checkAnswers: boolean;
+}
+
+/** See the file's head. */
+export type Composition = ReturnType<typeof compose>;
+
+/** Requests per minute and key. */
+export function rateLimitsOf(config: Config): Record<RateBucket, number> {
+  return { requests: config.RATE_LIMIT_PER_MINUTE, polls: config.POLL_RATE_LIMIT_PER_MINUTE };
+}
+
+/** See the file's head. */
+export function compose(deps: AppDeps, documents: Documents) {
+  const { config, services, client, eager } = deps;
+  const { pool, storage, logger, webhooks, news, outcomes, outbound } = services;
+  const { metrics } = services.telemetry;
+  const reads = createJobReads(pool, (outputs) => loadDocuments(storage, outputs));
+  const refusals = observeForeseen(createForeseenRefusals(pool), metrics);
+  const admission = createAdmission({ client, news, reads, refusals, config, eager });
+  const inbox = observeInbox(createInbox(pool), metrics);
+  const claims = createClaims(pool, logger);
+  return {
+    ...services,
+    config,
+    client,
+    readiness: deps.readiness,
+    documents,
+    claims,
+    reads,
+    admission,
+    inbox,
+    view: createJobView({
+      publicBaseUrl: publicBaseUrl(config),
+      urlOf: (artifact, ttlMs) => storage.urlOf(artifact.storageKey, ttlMs),
+    }),
+    access: createAccess(pool, {
+      pepper: config.KEY_PEPPER,
+      previousPepper: config.KEY_PEPPER_PREVIOUS,
+      limits: rateLimitsOf(config),
+    }),
+    keys: createKeys(pool, config.KEY_PEPPER),
+    cancelJob: createCancelJob({ client, admission }),
+    submitJob: createSubmitJob({ config, admission, claims, services }),
+    notificationRelay: createNotificationRelay({ client, inbox, logger, outcomes }),
+    webhookRelay: createWebhookRelay({
+      client,
+      webhooks,
+      logger,
+      taskQueuePrefix: config.TASK_QUEUE_PREFIX,
+    }),
+    answerChat: createAnswerChat({
+      chat: services.chat,
+      catalog: services.chatCatalog,
+      outbound,
+      claims,
+      stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
+      keepaliveMs: config.CHAT_KEEPALIVE_MS,
+    }),
+    usageReads: createUsageReads(pool),
+    ...operatorsServices(deps, reads),
+  };
+}
+
+/** What only operators' requests use. */
+function operatorsServices(
+  { config, services, client }: AppDeps,
+  reads: ReturnType<typeof createJobReads>,
+) {
+  const { pool, providers, storage, ledger, looks, inputs } = services;
+  return {
+    isOperatorKey: createWordCheck(config.ADMIN_API_KEY),
+    isCodecWord: createWordCheck(codecAccessWord(config.ADMIN_API_KEY)),
+    payloadCodec: createPayloadCodec(config),
+    ledgerReads: createLedgerReads(pool),
+    oversight: createJobOversight(pool),
+    stuckJobs: createStuckJobs({ pool, client }),
+    pauses: createProviderPauses(pool, [...providers.keys()]),
+    resettle: createResettle({ config, client, ledger, looks, inputs, reads }),
+    audit: ({ results }: { results: boolean }): Promise<AuditReport> =>
+      runAudit({
+        databaseUrl: config.DATABASE_URL,
+        pool,
+        isOwned: async (jobId) => (await ownerOf(client, jobId)) === 'running',
+        ...(results && { storage }),
+      }),
+  };
+}

@@ -1,0 +1,105 @@
+/** An operation in OpenAPI's words. */
+import { z } from 'zod';
+import { errorTable, type ErrorCode } from '../../domain/errors.ts';
+import { ownAnswer, type AnswerParts, type Operation } from '../operations/operation.ts';
+
+/** The error object (spec §2.1, design §7). */
+const errorSchema = z
+  .looseObject({
+    error: z.string(),
+    message: z.string().optional(),
+    requestId: z.string().optional(),
+    details: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
+  })
+  .meta({ id: 'Error', description: 'Machine-readable code, detail for people, fields at fault.' });
+
+/** Headers of every answer behind a key (spec §8). */
+const rateHeaders = z.object({
+  'X-RateLimit-Limit': z.int().meta({ description: 'Requests per minute of this key.' }),
+  'X-RateLimit-Remaining': z.int(),
+  'X-RateLimit-Reset': z.int().meta({ description: 'Unix seconds when the minute ends.' }),
+  'X-Request-Id': z.string(),
+});
+
+/** The operation as the document has it. */
+export function describeOperation(operation: Operation): Record<string, unknown> {
+  const { id, tag, summary, scope, request, answers } = operation;
+  const needed = scope === 'admin' ? '' : `Scope: \`${scope}\`.`;
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    description: [operation.description, needed].filter(Boolean).join('\n\n'),
+    requestParams: {
+      ...(request.params && { path: request.params }),
+      ...(request.query && { query: request.query }),
+      ...(request.headers && { header: request.headers }),
+    },
+    ...requestBodyOf(operation),
+    responses: {
+      ...Object.fromEntries(
+        Object.entries(answers).map(([status, told]) => [status, describeAnswer(operation, told)]),
+      ),
+      ...describeErrors(operation),
+    },
+  };
+}
+
+function requestBodyOf({ request }: Operation): Record<string, unknown> {
+  const { body, bodyIsOptional, example, content } = request;
+  if (!body && !content) return {};
+  const json = body && {
+    'application/json': { schema: body, ...(example !== undefined && { example }) },
+  };
+  return { requestBody: { required: !bodyIsOptional, content: { ...json, ...content } } };
+}
+
+function describeAnswer({ scope, answer }: Operation, told: AnswerParts): Record<string, unknown> {
+  const { description, type = 'application/json', schema = answer, event, headers } = told;
+  return {
+    description,
+    headers: scope === 'admin' ? headers : rateHeaders.extend(headers?.shape ?? {}),
+    ...(schema !== ownAnswer && {
+      content: { [type]: { schema }, ...(event && { 'text/event-stream': { schema: event } }) },
+    }),
+  };
+}
+
+/** Codes that follow from what the operation needs and takes. */
+function codesOf({ scope, request, errors }: Operation): Set<ErrorCode> {
+  const hasBody = request.body ?? request.content;
+  const isRepeatable = request.headers && 'Idempotency-Key' in request.headers.shape;
+  return new Set<ErrorCode>([
+    'Unauthorized',
+    ...(scope === 'admin'
+      ? []
+      : (['FORBIDDEN', 'Rate limit exceeded. Please slow down.'] as const)),
+    ...(hasBody || request.query || isRepeatable ? (['INVALID_REQUEST'] as const) : []),
+    ...(hasBody
+      ? (['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'] as const)
+      : []),
+    ...(isRepeatable ? (['IDEMPOTENCY_KEY_REUSED'] as const) : []),
+    ...errors,
+    'Internal server error',
+    'SERVICE_UNAVAILABLE',
+  ]);
+}
+
+/** One answer per status; its description names the codes. */
+function describeErrors(operation: Operation): Record<string, unknown> {
+  const byStatus = Map.groupBy(codesOf(operation), (code) => errorTable[code].status);
+  return Object.fromEntries(
+    [...byStatus].map(([status, ofStatus]) => [
+      String(status),
+      {
+        description: ofStatus
+          .map((code) => `\`${code}\`: ${errorTable[code].message}`)
+          .join('\n\n'),
+        ...(ofStatus.some((code) => errorTable[code].retryable) && {
+          headers: z.object({ 'Retry-After': z.int().optional() }),
+        }),
+        content: { 'application/json': { schema: errorSchema } },
+      },
+    ]),
+  );
+}

@@ -1,0 +1,241 @@
+/** Operators: jobs across organizations: list, look, cancel, and bring to an end what hangs. */
+import { z } from 'zod';
+import { askToCheck, workflowOf } from '../../../activities/jobs/job-owner.ts';
+import type { OverseenJob } from '../../../activities/jobs/job-oversight.ts';
+import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
+import { creditsFromMicro } from '../../../domain/credits.ts';
+import { GatewayError } from '../../../domain/errors.ts';
+import { isoTimes } from '../../../domain/iso-time.ts';
+import { jobSchema } from '../../../studio/job-view.ts';
+import type { Composition } from '../../composition.ts';
+import { bodySchema } from '../../middleware/body-schema.ts';
+import {
+  authority,
+  found,
+  foundPage,
+  idField,
+  listOf,
+  oneOf,
+  pageLimit,
+  pageOf,
+  time,
+} from '../fields.ts';
+import { defineOperation, section } from '../operation.ts';
+import { notificationSchema } from './outcomes.ts';
+import { overseenJob, recordForJob, writeToJob } from './overseen-job.ts';
+
+const path = '/api/admin/v1/jobs';
+const status = z.enum(['queued', 'completed', 'failed', 'canceled']);
+const billingState = z.enum(['reserved', 'charged', 'released']);
+
+const jobLine = z
+  .object({
+    jobId: z.string(),
+    organizationId: z.string(),
+    keyId: z.string(),
+    type: z.string(),
+    model: z.string().nullable(),
+    provider: z.string(),
+    status,
+    verifying: z.boolean(),
+    errorCode: z.string().nullable(),
+    billing: z.object({ state: billingState, reserved: z.number(), charged: z.number() }),
+    createdAt: time,
+    deadlineAt: time,
+    completedAt: time.nullable(),
+  })
+  .meta({ id: 'JobLine' });
+
+function lineView(line: OverseenJob): z.infer<typeof jobLine> {
+  const { id, billingState: state, reserved, charged, ...rest } = isoTimes(line);
+  const billing = {
+    state,
+    reserved: creditsFromMicro(reserved),
+    charged: creditsFromMicro(charged ?? 0),
+  };
+  return { jobId: id, ...rest, billing };
+}
+
+const ownedJob = jobSchema.extend({ organizationId: z.string() }).meta({ id: 'OwnedJob' });
+const call = z.object({
+  index: z.int(),
+  routeIndex: z.int(),
+  provider: z.string(),
+  state: z.string(),
+  operation: z.unknown().meta({ description: 'The handle of the provider.' }),
+  begunAt: time,
+  updatedAt: time,
+});
+
+const stateSchema = z.object({
+  jobId: z.string(),
+  organizationId: z.string(),
+  status,
+  verifying: z.boolean(),
+  errorCode: z.string().nullable(),
+  billing: billingState,
+  findings: z.array(
+    z.object({
+      callIndex: z.int(),
+      provider: z.string(),
+      verdict: z.string(),
+      operation: z.unknown(),
+      words: z.string(),
+    }),
+  ),
+});
+
+function stateOf(job: OverseenJob): Omit<z.infer<typeof stateSchema>, 'findings'> {
+  const { id, organizationId, status: now, verifying, errorCode, billingState: billing } = job;
+  return { jobId: id, organizationId, status: now, verifying, errorCode, billing };
+}
+
+/** The job of the path as its owner sees it, too. */
+async function find(
+  named: { params: { jobId: string } },
+  { oversight, reads }: Pick<Composition, 'oversight' | 'reads'>,
+): Promise<{ line: OverseenJob; job: JobRecord }> {
+  const line = await overseenJob(named, { oversight });
+  const job = await reads.read(line.organizationId, line.id);
+  if (!job) throw new GatewayError('JOB_NOT_FOUND');
+  return { line, job };
+}
+
+const looks = {
+  listJobs: defineOperation({
+    route: `GET ${path}`,
+    summary: 'List jobs, newest first',
+    request: {
+      query: z.strictObject({
+        organizationId: idField('organization').optional(),
+        status: status.optional(),
+        type: z
+          .string()
+          .regex(/^[A-Za-z]{1,64}$/, 'must be a type of job')
+          .optional(),
+        limit: pageLimit,
+        cursor: idField('job').optional(),
+      }),
+    },
+    answer: pageOf(jobLine),
+    async handle({ query: { limit, cursor, ...filter } }, { oversight }) {
+      const rows = await oversight.list({
+        organizationId: filter.organizationId,
+        status: filter.status,
+        type: filter.type,
+        beforeId: cursor,
+        limit: limit + 1,
+      });
+      return foundPage(rows, { limit, cursor: 'id', show: lineView });
+    },
+  }),
+
+  getJob: defineOperation({
+    route: `GET ${path}/:jobId`,
+    summary: 'Look at a job and its calls',
+    request: { params: writeToJob.params },
+    answer: oneOf(
+      ownedJob.extend({ keyId: z.string(), provider: z.string(), calls: z.array(call) }),
+    ),
+    errors: ['JOB_NOT_FOUND'],
+    async handle(named, { oversight, reads, view }) {
+      const { line, job } = await find(named, { oversight, reads });
+      const calls = await oversight.calls(line.id);
+      const { organizationId, keyId, provider } = line;
+      const shown = { organizationId, keyId, provider, calls: calls.map(isoTimes) };
+      return found({ ...(await view.resource(job)), ...shown });
+    },
+  }),
+};
+
+const deeds = {
+  cancelJob: defineOperation({
+    route: `POST ${path}/:jobId/cancel`,
+    summary: 'Cancel a job',
+    request: writeToJob,
+    answer: oneOf(ownedJob),
+    answers: { 200: 'It has ended.', 202: 'The provider has not decided yet.' },
+    errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
+    async handle({ ctx, ...write }, { pool, oversight, reads, cancelJob, view }) {
+      const { line, job } = await find(write, { oversight, reads });
+      if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
+      await recordForJob(write, { pool }, { job: line, action: 'job.cancel_asked' });
+      const { organizationId } = line;
+      const now = await cancelJob(organizationId, job);
+      ctx.status = now.status === 'queued' ? 202 : 200;
+      return found({ ...(await view.resource(now)), organizationId });
+    },
+  }),
+
+  reverifyJob: defineOperation({
+    route: `POST ${path}/:jobId/reverify`,
+    summary: 'Ask the provider again what became of the calls of a job',
+    request: writeToJob,
+    answer: oneOf(
+      stateSchema.extend({
+        workflow: z.object({ state: z.string(), status: z.string().nullable() }),
+        workflowTold: z.boolean(),
+      }),
+    ),
+    errors: ['JOB_NOT_FOUND'],
+    async handle(write, { pool, oversight, outcomes, client }) {
+      const job = await overseenJob(write, { oversight });
+      await recordForJob(write, { pool }, { job, action: 'job.reverified' });
+      const findings = await outcomes.examine(job.id, 'operator');
+      const workflowTold = job.status === 'queued' && (await askToCheck(client, job.id));
+      const now = await overseenJob(write, { oversight });
+      const workflow = await workflowOf(client, job.id);
+      return found({ ...stateOf(now), workflow, workflowTold, findings });
+    },
+  }),
+
+  resettleJob: defineOperation({
+    route: `POST ${path}/:jobId/resettle`,
+    summary: 'Settle a job whose workflow is gone, by evidence',
+    request: {
+      params: writeToJob.params,
+      body: bodySchema(
+        z.strictObject({
+          ...authority,
+          release: z.boolean().default(false).meta({
+            description:
+              'Release also what the provider may still deliver, when it cannot be taken up again.',
+          }),
+        }),
+      ),
+    },
+    answer: oneOf(
+      stateSchema.extend({ decision: z.enum(['taken_up', 'released', 'already_settled']) }),
+    ),
+    answers: { 200: 'It is settled.', 202: 'A new run of the workflow brings it to its end.' },
+    errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE', 'JOB_RUNNING', 'OUTCOME_UNDECIDED'],
+    async handle({ ctx, ...write }, { pool, oversight, resettle }) {
+      const job = await overseenJob(write, { oversight });
+      if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
+      const { release } = write.body;
+      await recordForJob(write, { pool }, { job, action: 'job.resettled', details: { release } });
+      const done = await resettle(job, release);
+      ctx.status = done.decision === 'taken_up' ? 202 : 200;
+      return found({ ...stateOf(await overseenJob(write, { oversight })), ...done });
+    },
+  }),
+
+  redeliverNotifications: defineOperation({
+    route: `POST ${path}/:jobId/notifications/redeliver`,
+    summary: 'Pass the kept notifications of a job on again',
+    request: writeToJob,
+    answer: listOf(notificationSchema),
+    errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
+    async handle(write, { pool, oversight, inbox, notificationRelay }) {
+      const job = await overseenJob(write, { oversight });
+      const kept = await inbox.ofJob(job.id);
+      if (kept.length === 0) throw new GatewayError('NOT_FOUND', 'No notification of it was kept.');
+      await recordForJob(write, { pool }, { job, action: 'notification.redelivered' });
+      await Promise.all(kept.map((notification) => notificationRelay.deliver(notification)));
+      return found((await inbox.ofJob(job.id)).map(isoTimes));
+    },
+  }),
+};
+
+/** Everything below /jobs, but for webhooks. */
+export const jobs = section('Jobs', { ...looks, ...deeds });

@@ -1,0 +1,80 @@
+/** Operators: API keys made and revoked for a user. */
+import { z } from 'zod';
+import { scopes } from '../../identity/access.ts';
+import { recordAction } from '../../identity/admin-actions.ts';
+import { createKeys } from '../../identity/keys.ts';
+import { readMember } from '../../identity/organizations.ts';
+import { bodySchema } from '../../middleware/body-schema.ts';
+import { keyMeta, newKey, shownOnce, wantedKey } from '../api-keys.ts';
+import { authority, bareWrite, exampleAuthority, found, listOf, oneOf, pathId } from '../fields.ts';
+import { defineOperation, section } from '../operation.ts';
+
+const params = z.object({ userId: pathId('member') });
+
+/** List, create, revoke. */
+export const keys = section('API keys', {
+  listKeys: defineOperation({
+    route: 'GET /api/admin/v1/users/:userId/keys',
+    summary: 'List the keys of a user, newest first',
+    request: { params },
+    answer: listOf(keyMeta),
+    errors: ['NOT_FOUND'],
+    async handle(call, services) {
+      const { userId } = await readMember(services.pool, call.params.userId);
+      return found(await services.keys.list(userId));
+    },
+  }),
+
+  createKey: defineOperation({
+    route: 'POST /api/admin/v1/users/:userId/keys',
+    summary: 'Create a key for a user, with any rights',
+    request: {
+      params,
+      body: bodySchema(z.strictObject({ ...authority, ...wantedKey })),
+      example: { ...exampleAuthority, name: 'reads', scopes: ['usage:read'] },
+    },
+    answer: oneOf(newKey),
+    answers: { 200: 'The key. It is shown once.' },
+    errors: ['NOT_FOUND', 'KEY_QUOTA_REACHED'],
+    async handle({ ctx, params: { userId }, body, requestId }, { pool, config }) {
+      const { actor, reason, expiresAt, ...wanted } = body;
+      const made = await pool.transaction(async (connection) => {
+        const key = await createKeys(connection, config.KEY_PEPPER).create({
+          scopes,
+          ...wanted,
+          memberId: userId,
+          makerKeyId: null,
+          expiresAtMs: expiresAt,
+        });
+        await recordAction(connection, {
+          actor,
+          reason,
+          requestId,
+          action: 'key.created',
+          organizationId: key.organizationId,
+          subject: key.meta.keyId,
+          details: { userId, name: key.meta.name, scopes: key.meta.scopes },
+        });
+        return key;
+      });
+      return found(shownOnce(ctx, made));
+    },
+  }),
+
+  revokeKey: defineOperation({
+    route: 'POST /api/admin/v1/keys/:keyId/revoke',
+    summary: 'Revoke a key, at once',
+    request: { params: z.object({ keyId: pathId('key') }), body: bareWrite },
+    answer: oneOf(z.object({ keyId: z.string() })),
+    errors: ['NOT_FOUND'],
+    async handle({ params: { keyId }, body, requestId }, { pool, config }) {
+      await pool.transaction(async (connection) => {
+        const made = createKeys(connection, config.KEY_PEPPER);
+        const organizationId = await made.revoke(keyId, null);
+        const deed = { ...body, requestId, action: 'key.revoked', organizationId, subject: keyId };
+        await recordAction(connection, deed);
+      });
+      return found({ keyId });
+    },
+  }),
+});

@@ -1,0 +1,219 @@
+/** Operators: credits given and taken back, ledger entries, open reservations and the audit. */
+import { z } from 'zod';
+import type { LedgerEntry, OpenReservation } from '../../../activities/ledger/ledger-reads.ts';
+import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
+import { GatewayError } from '../../../domain/errors.ts';
+import { isoTimes } from '../../../domain/iso-time.ts';
+import { recordAction } from '../../identity/admin-actions.ts';
+import { readOrganization } from '../../identity/organizations.ts';
+import { bodySchema } from '../../middleware/body-schema.ts';
+import { throwRefusal } from '../../studio/refusals.ts';
+import {
+  authority,
+  exampleAuthority,
+  found,
+  foundPage,
+  idField,
+  listOf,
+  pageLimit,
+  pageOf,
+  pathId,
+  time,
+} from '../fields.ts';
+import { defineOperation, section } from '../operation.ts';
+
+const path = '/api/admin/v1/organizations/:organizationId';
+const params = z.object({ organizationId: pathId('organization') });
+
+const creditsRequest = bodySchema(
+  z.strictObject({
+    ...authority,
+    id: z
+      .string()
+      .max(100)
+      .regex(/^[\x21-\x7e]{1,100}$/, 'must be 1–100 printable characters')
+      .meta({ description: 'The same id never moves credits twice.' }),
+    credits: z.number().positive().max(1_000_000_000),
+  }),
+);
+/** What an operator can do to a balance. Both ways share their ids: one id is one move. */
+const move = (way: { name: string; summary: string; action: string; sign: 1 | -1 }) =>
+  defineOperation({
+    route: `POST ${path}/${way.name}`,
+    summary: way.summary,
+    request: {
+      params,
+      body: creditsRequest,
+      example: { ...exampleAuthority, id: 'invoice-1', credits: 12.5 },
+    },
+    answer: z.object({ success: z.literal(true), repeated: z.boolean(), available: z.number() }),
+    answers: {
+      200: {
+        description: 'The credits are moved; `available` are left.',
+        headers: z.object({ 'Idempotent-Replayed': z.literal('true').optional() }),
+      },
+    },
+    errors: ['NOT_FOUND', 'INSUFFICIENT_CREDITS', 'IDEMPOTENCY_KEY_REUSED'],
+    async handle({ ctx, params: { organizationId }, body, requestId }, { pool, ledger }) {
+      const { credits, ...wanted } = body;
+      const amountMicro = way.sign * microFromCredits(credits);
+      const moved = await ledger.grant({ ...wanted, organizationId, amountMicro });
+      if (moved.verdict === 'no_account') throw new GatewayError('NOT_FOUND');
+      if (moved.verdict === 'insufficient_credits') throwRefusal(moved);
+      if (moved.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
+      // The move shares its transaction with other money moves; its own entry names actor and reason too,
+      // and a repeated request makes up for a record that a crash prevented here.
+      await recordAction(pool, {
+        actor: wanted.actor,
+        reason: wanted.reason,
+        requestId,
+        action: way.action,
+        organizationId,
+        subject: organizationId,
+        details: { id: wanted.id, credits },
+        deedKey: `grant:${organizationId}:${wanted.id}`,
+      });
+      if (moved.repeated) ctx.set('Idempotent-Replayed', 'true');
+      const available = creditsFromMicro(moved.balance.available);
+      return { success: true as const, repeated: moved.repeated, available };
+    },
+  });
+
+const entrySchema = z
+  .object({
+    sequence: z.int(),
+    kind: z.enum(['grant', 'reserve', 'charge', 'release']),
+    reservationId: z.string().nullable(),
+    postedChange: z.number(),
+    reservedChange: z.number(),
+    postedAfter: z.number(),
+    reservedAfter: z.number(),
+    actor: z.string().nullable(),
+    reason: z.string().nullable(),
+    createdAt: time,
+  })
+  .meta({ id: 'LedgerEntry' });
+
+function entryView(entry: LedgerEntry): z.infer<typeof entrySchema> {
+  return {
+    ...isoTimes(entry),
+    postedChange: creditsFromMicro(entry.postedChange),
+    reservedChange: creditsFromMicro(entry.reservedChange),
+    postedAfter: creditsFromMicro(entry.postedAfter),
+    reservedAfter: creditsFromMicro(entry.reservedAfter),
+  };
+}
+
+const reservationSchema = z
+  .object({
+    id: z.string(),
+    organizationId: z.string(),
+    kind: z.enum(['studio', 'chat', 'lease']),
+    credits: z.number(),
+    ageSeconds: z.number(),
+    createdAt: time,
+    expiresAt: time,
+    ownerMissingAt: time.nullable(),
+  })
+  .meta({ id: 'Reservation' });
+
+function reservationView({ amount, ...open }: OpenReservation): z.infer<typeof reservationSchema> {
+  return { ...isoTimes(open), credits: creditsFromMicro(amount) };
+}
+
+const auditSchema = z.object({
+  clean: z.boolean(),
+  findings: z.array(z.object({ finding: z.string(), subject: z.string() })),
+  checks: z.array(
+    z.object({
+      name: z.string(),
+      examined: z.int().nullable(),
+      found: z.int(),
+    }),
+  ),
+});
+
+/** Moves, entries, reservations, audit. */
+export const ledger = section('Credits', {
+  grantCredits: move({
+    name: 'grants',
+    summary: 'Give credits',
+    action: 'credits.granted',
+    sign: 1,
+  }),
+  takeCreditsBack: move({
+    name: 'take-backs',
+    summary: 'Take credits back, of what is there and not reserved',
+    action: 'credits.taken_back',
+    sign: -1,
+  }),
+
+  listLedgerEntries: defineOperation({
+    route: `GET ${path}/ledger`,
+    summary: 'List the ledger entries of an organization, newest first',
+    request: {
+      params,
+      query: z.strictObject({
+        limit: pageLimit,
+        cursor: z.coerce
+          .number()
+          .int()
+          .min(1)
+          .max(Number.MAX_SAFE_INTEGER)
+          .optional()
+          .meta({ description: 'The sequence of the last entry seen.' }),
+      }),
+    },
+    answer: pageOf(entrySchema),
+    errors: ['NOT_FOUND'],
+    async handle({ params: names, query: { limit, cursor } }, { pool, ledgerReads }) {
+      const { organizationId } = await readOrganization(pool, names.organizationId);
+      const rows = await ledgerReads.entries(organizationId, { before: cursor, limit: limit + 1 });
+      return foundPage(rows, { limit, cursor: 'sequence', show: entryView });
+    },
+  }),
+
+  listReservations: defineOperation({
+    route: 'GET /api/admin/v1/reservations',
+    summary: 'List open reservations, oldest first',
+    request: {
+      query: z.strictObject({
+        organizationId: idField('organization').optional(),
+        limit: pageLimit,
+      }),
+    },
+    answer: listOf(reservationSchema),
+    async handle({ query: { organizationId, limit } }, { ledgerReads }) {
+      const open = await ledgerReads.openReservations({ organizationId, limit });
+      return found(open.map(reservationView));
+    },
+  }),
+
+  audit: defineOperation({
+    route: 'GET /api/admin/v1/audit',
+    summary: 'Compare the ledger with everything that moves it',
+    request: {
+      query: z.strictObject({
+        results: z
+          .enum(['true', 'false'])
+          .optional()
+          .meta({ description: 'Also reads every result that was paid for.' }),
+      }),
+    },
+    answer: auditSchema,
+    async handle({ query }, { audit }) {
+      const { clean, checks } = await audit({ results: query.results === 'true' });
+      return {
+        clean,
+        findings: checks.flatMap(({ name, subjects }) =>
+          subjects.map((subject) => ({ finding: name, subject })),
+        ),
+        checks: checks.map(({ name, examined, subjects }) => ({
+          name,
+          examined,
+          found: subjects.length,
+        })),
+      };
+    },
+  }),
+});

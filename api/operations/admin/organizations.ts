@@ -1,0 +1,235 @@
+/** Operators: organizations, their state, six-hour allowance and users. */
+import { z } from 'zod';
+import { microFromCredits } from '../../../domain/credits.ts';
+import { isoTime, isoTimes } from '../../../domain/iso-time.ts';
+import { createMember, createOrganization } from '../../identity/accounts.ts';
+import { recordAction } from '../../identity/admin-actions.ts';
+import { plainText } from '../../identity/key-fields.ts';
+import {
+  listMembers,
+  listOrganizations,
+  readMember,
+  readOrganization,
+  setOrganizationStatus,
+  setWindowLimit,
+  type OrganizationRecord,
+} from '../../identity/organizations.ts';
+import { bodySchema } from '../../middleware/body-schema.ts';
+import {
+  authority,
+  bareWrite,
+  exampleAuthority,
+  found,
+  foundPage,
+  idField,
+  listOf,
+  oneOf,
+  pageLimit,
+  pageOf,
+  pathId,
+  time,
+} from '../fields.ts';
+import { defineOperation, section } from '../operation.ts';
+import { accountSchema, accountView } from '../usage.ts';
+
+const path = '/api/admin/v1/organizations';
+const params = z.object({ organizationId: pathId('organization') });
+const status = z.enum(['active', 'suspended']);
+const role = z.enum(['owner', 'admin', 'member', 'viewer']);
+
+/** Credits per six hours; null = no limit. */
+const allowance = z.number().min(0).max(1_000_000_000).nullable();
+const microOf = (credits: number | null): number | null =>
+  credits === null ? null : microFromCredits(credits);
+
+const organization = z
+  .object({ organizationId: z.string(), name: z.string(), status, createdAt: time })
+  .extend(accountSchema.shape)
+  .meta({ id: 'Organization' });
+
+function organizationView(record: OrganizationRecord): z.infer<typeof organization> {
+  return {
+    organizationId: record.organizationId,
+    name: record.name,
+    status: record.status,
+    createdAt: isoTime(record.createdAtMs),
+    ...accountView(record),
+  };
+}
+
+const user = z
+  .object({
+    userId: z.string(),
+    organizationId: z.string(),
+    name: z.string(),
+    role,
+    createdAt: time,
+    keys: z.int().meta({ description: 'Keys that are not revoked.' }),
+  })
+  .meta({ id: 'User' });
+
+/** An organization with more users than this is listed from the oldest on. */
+const usersShownMax = 1000;
+
+const statusChange = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) =>
+  defineOperation({
+    route: `POST ${path}/:organizationId/${verb}`,
+    summary: `${verb === 'suspend' ? 'Suspend' : 'Activate'} an organization`,
+    request: { params, body: bareWrite },
+    answer: oneOf(organization),
+    errors: ['NOT_FOUND'],
+    async handle({ params: { organizationId }, body, requestId }, { pool }) {
+      const action = to === 'active' ? 'organization.activated' : 'organization.suspended';
+      await pool.transaction(async (connection) => {
+        await setOrganizationStatus(connection, organizationId, to);
+        const deed = { ...body, requestId, action, organizationId, subject: organizationId };
+        await recordAction(connection, deed);
+      });
+      return found(organizationView(await readOrganization(pool, organizationId)));
+    },
+  });
+
+const users = {
+  createUser: defineOperation({
+    route: `POST ${path}/:organizationId/users`,
+    summary: 'Create a user',
+    request: {
+      params,
+      body: bodySchema(
+        z.strictObject({ ...authority, name: plainText(200), role: role.default('member') }),
+      ),
+      example: { ...exampleAuthority, name: 'Ann', role: 'viewer' },
+    },
+    answer: oneOf(user),
+    errors: ['NOT_FOUND'],
+    async handle({ params: { organizationId }, body, requestId }, { pool }) {
+      const { name, role: wanted, ...by } = body;
+      const userId = await pool.transaction(async (connection) => {
+        const made = await createMember(connection, { organizationId, name, role: wanted });
+        await recordAction(connection, {
+          ...by,
+          requestId,
+          action: 'user.created',
+          organizationId,
+          subject: made,
+          details: { name, role: wanted },
+        });
+        return made;
+      });
+      return found(isoTimes(await readMember(pool, userId)));
+    },
+  }),
+
+  listUsers: defineOperation({
+    route: `GET ${path}/:organizationId/users`,
+    summary: 'List the users of an organization, oldest first',
+    request: { params },
+    answer: listOf(user),
+    errors: ['NOT_FOUND'],
+    async handle({ params: { organizationId } }, { pool }) {
+      await readOrganization(pool, organizationId);
+      const members = await listMembers(pool, organizationId, usersShownMax);
+      return found(members.map(isoTimes));
+    },
+  }),
+};
+
+/** Organizations and what is below them, but for their ledgers. */
+export const organizations = section('Organizations', {
+  createOrganization: defineOperation({
+    route: `POST ${path}`,
+    summary: 'Create an organization with an owner',
+    request: {
+      body: bodySchema(
+        z.strictObject({
+          ...authority,
+          name: plainText(200),
+          windowAllowanceCredits: allowance.default(null),
+        }),
+      ),
+      example: { ...exampleAuthority, name: 'Acme', windowAllowanceCredits: 500 },
+    },
+    answer: oneOf(organization.extend({ ownerId: z.string() })),
+    async handle({ body, requestId }, { pool }) {
+      const { name, windowAllowanceCredits, ...by } = body;
+      const windowLimitMicro = microOf(windowAllowanceCredits);
+      const made = await pool.transaction(async (connection) => {
+        const ids = await createOrganization(connection, { name, windowLimitMicro });
+        await recordAction(connection, {
+          ...by,
+          requestId,
+          action: 'organization.created',
+          organizationId: ids.organizationId,
+          subject: ids.organizationId,
+          details: { name, windowAllowanceCredits },
+        });
+        return ids;
+      });
+      const record = await readOrganization(pool, made.organizationId);
+      return found({ ...organizationView(record), ownerId: made.memberId });
+    },
+  }),
+
+  listOrganizations: defineOperation({
+    route: `GET ${path}`,
+    summary: 'List organizations, newest first',
+    request: {
+      query: z.strictObject({
+        status: status.optional(),
+        limit: pageLimit,
+        cursor: idField('organization').optional(),
+      }),
+    },
+    answer: pageOf(organization),
+    async handle({ query: { limit, cursor, ...filter } }, { pool }) {
+      const rows = await listOrganizations(pool, {
+        status: filter.status,
+        beforeId: cursor,
+        limit: limit + 1,
+      });
+      return foundPage(rows, { limit, cursor: 'organizationId', show: organizationView });
+    },
+  }),
+
+  getOrganization: defineOperation({
+    route: `GET ${path}/:organizationId`,
+    summary: 'Look at an organization',
+    request: { params },
+    answer: oneOf(organization),
+    errors: ['NOT_FOUND'],
+    handle: async ({ params: { organizationId } }, { pool }) =>
+      found(organizationView(await readOrganization(pool, organizationId))),
+  }),
+
+  suspendOrganization: statusChange('suspend', 'suspended'),
+  activateOrganization: statusChange('activate', 'active'),
+
+  setWindowAllowance: defineOperation({
+    route: `PUT ${path}/:organizationId/window-allowance`,
+    summary: 'Set the credits per six hours; null is no limit',
+    request: {
+      params,
+      body: bodySchema(z.strictObject({ ...authority, credits: allowance })),
+      example: { ...exampleAuthority, credits: 500 },
+    },
+    answer: oneOf(organization),
+    errors: ['NOT_FOUND'],
+    async handle({ params: { organizationId }, body, requestId }, { pool }) {
+      const { credits, ...by } = body;
+      await pool.transaction(async (connection) => {
+        await setWindowLimit(connection, organizationId, microOf(credits));
+        await recordAction(connection, {
+          ...by,
+          requestId,
+          action: 'window_allowance.set',
+          organizationId,
+          subject: organizationId,
+          details: { credits },
+        });
+      });
+      return found(organizationView(await readOrganization(pool, organizationId)));
+    },
+  }),
+
+  ...users,
+});

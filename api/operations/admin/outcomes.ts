@@ -1,0 +1,151 @@
+/** Operators: what hangs and why, what the provider said too late, what providers told. */
+import { z } from 'zod';
+import type { UnknownOutcome } from '../../../activities/jobs/late-outcomes.ts';
+import type { StuckLine } from '../../../activities/jobs/stuck-jobs.ts';
+import { creditsFromMicro } from '../../../domain/credits.ts';
+import { isoTime, isoTimes } from '../../../domain/iso-time.ts';
+import { found, foundPage, idField, listOf, pageLimit, pageOf, time } from '../fields.ts';
+import { defineOperation, section } from '../operation.ts';
+
+const stuckSchema = z
+  .object({
+    id: z.string(),
+    kind: z.enum(['studio', 'chat', 'lease']),
+    organizationId: z.string(),
+    type: z.string().nullable(),
+    model: z.string().nullable(),
+    credits: z.number(),
+    createdAt: time,
+    deadlineAt: time.nullable(),
+    workflow: z.object({ state: z.string(), status: z.string().nullable() }).nullable(),
+    reasons: z.array(z.string()),
+  })
+  .meta({ id: 'StuckWork' });
+
+function stuckView(line: StuckLine): z.infer<typeof stuckSchema> {
+  return {
+    id: line.id,
+    kind: line.kind,
+    organizationId: line.organizationId,
+    type: line.type,
+    model: line.model,
+    credits: creditsFromMicro(line.reserved),
+    createdAt: isoTime(line.createdAtMs),
+    deadlineAt: isoTime(line.deadlineAtMs),
+    workflow: line.owner,
+    reasons: line.reasons,
+  };
+}
+
+const late = z.object({
+  verdict: z.string(),
+  foundBy: z.enum(['notification', 'follow_up', 'operator']),
+  foundAt: time,
+});
+const unknownSchema = z
+  .object({
+    jobId: z.string(),
+    organizationId: z.string(),
+    type: z.string(),
+    model: z.string().nullable(),
+    errorCode: z.string(),
+    credits: z.number(),
+    releasedAt: time,
+    calls: z.array(
+      z.object({
+        index: z.int(),
+        provider: z.string(),
+        state: z.string(),
+        operation: z.unknown(),
+        late: late.nullable(),
+      }),
+    ),
+  })
+  .meta({ id: 'UnknownOutcome' });
+
+function unknownView(line: UnknownOutcome): z.infer<typeof unknownSchema> {
+  const { id, reserved, completedAtMs, calls, ...rest } = line;
+  return {
+    jobId: id,
+    ...rest,
+    credits: creditsFromMicro(reserved),
+    releasedAt: isoTime(completedAtMs),
+    calls: calls.map((call) => ({ ...call, late: call.late && isoTimes(call.late) })),
+  };
+}
+
+/** What a provider told of a call. */
+export const notificationSchema = z
+  .object({
+    provider: z.string(),
+    jobId: z.string(),
+    callIndex: z.int(),
+    operationId: z.string(),
+    state: z.enum(['received', 'delivered', 'late']),
+    deliveries: z.int(),
+    receivedAt: time,
+  })
+  .meta({ id: 'Notification' });
+
+/** Three lists. */
+export const outcomes = section('Outcomes', {
+  listStuckWork: defineOperation({
+    route: 'GET /api/admin/v1/stuck',
+    summary: 'List what hangs, and why',
+    request: {
+      query: z.strictObject({
+        organizationId: idField('organization').optional(),
+        olderThanSeconds: z.coerce.number().int().min(0).max(31_536_000).default(300).meta({
+          description: 'A passed deadline, an outcome in doubt or a lost workflow always counts.',
+        }),
+        limit: pageLimit,
+      }),
+    },
+    answer: listOf(stuckSchema),
+    async handle({ query: { organizationId, olderThanSeconds, limit } }, { stuckJobs }) {
+      const olderThanMs = olderThanSeconds * 1000;
+      return found((await stuckJobs.list({ organizationId, olderThanMs, limit })).map(stuckView));
+    },
+  }),
+
+  listUnknownOutcomes: defineOperation({
+    route: 'GET /api/admin/v1/unknown-outcomes',
+    summary: 'List jobs that were released without the provider’s word, newest first',
+    request: {
+      query: z.strictObject({
+        succeeded: z
+          .enum(['true', 'false'])
+          .default('false')
+          .meta({ description: 'Only those of which a call had succeeded after all.' }),
+        limit: pageLimit,
+        cursor: idField('job').optional(),
+      }),
+    },
+    answer: pageOf(unknownSchema).extend({
+      counts: z.object({ verifying: z.int(), released: z.int(), lateSuccesses: z.int() }),
+    }),
+    async handle({ query: { succeeded, limit, cursor } }, services) {
+      const rows = await services.outcomes.list({
+        beforeId: cursor,
+        succeeded: succeeded === 'true',
+        limit: limit + 1,
+      });
+      const page = foundPage(rows, { limit, cursor: 'id', show: unknownView });
+      return { ...page, counts: await services.outcomes.counts() };
+    },
+  }),
+
+  listNotifications: defineOperation({
+    route: 'GET /api/admin/v1/notifications',
+    summary: 'List the notifications of providers, newest first',
+    request: {
+      query: z.strictObject({
+        state: notificationSchema.shape.state.optional(),
+        limit: pageLimit,
+      }),
+    },
+    answer: listOf(notificationSchema),
+    handle: async ({ query: { state, limit } }, { inbox }) =>
+      found((await inbox.list({ state, limit })).map(isoTimes)),
+  }),
+});

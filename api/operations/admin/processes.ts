@@ -1,0 +1,51 @@
+/** Operators: processes of the gateway, asked to drain. */
+import { z } from 'zod';
+import { GatewayError } from '../../../domain/errors.ts';
+import { isoTimes } from '../../../domain/iso-time.ts';
+import { askToDrain, listProcesses } from '../../../platform/process-register.ts';
+import { recordAction } from '../../identity/admin-actions.ts';
+import { bareWrite, found, listOf, oneOf, time } from '../fields.ts';
+import { defineOperation, section } from '../operation.ts';
+
+const gatewayProcess = z
+  .object({
+    id: z.string(),
+    kind: z.enum(['api', 'worker']),
+    host: z.string(),
+    pid: z.int(),
+    buildId: z.string().nullable(),
+    startedAt: time,
+    seenAt: time,
+    drainAskedAt: time.nullable(),
+  })
+  .meta({ id: 'Process' });
+const processId = z.string().regex(/^(api|worker)-[0-9a-f]{8}$/, 'No such process.');
+
+/** List, drain. */
+export const processes = section('Processes', {
+  listProcesses: defineOperation({
+    route: 'GET /api/admin/v1/processes',
+    summary: 'List the processes that report themselves',
+    answer: listOf(gatewayProcess),
+    handle: async (_, { pool }) => found((await listProcesses(pool)).map(isoTimes)),
+  }),
+
+  drainProcess: defineOperation({
+    route: 'POST /api/admin/v1/processes/:processId/drain',
+    summary: 'Ask a process to drain and end',
+    request: { params: z.object({ processId }), body: bareWrite },
+    answer: oneOf(z.object({ processId: z.string() })),
+    answers: { 202: 'It is asked.' },
+    errors: ['NOT_FOUND'],
+    async handle({ params: { processId: id }, body, requestId }, { pool }) {
+      await pool.transaction(async (connection) => {
+        if (!(await askToDrain(connection, id))) {
+          throw new GatewayError('NOT_FOUND', 'No such process.');
+        }
+        const deed = { ...body, requestId, action: 'process.drain_asked', subject: id };
+        await recordAction(connection, { ...deed, organizationId: null });
+      });
+      return found({ processId: id });
+    },
+  }),
+});

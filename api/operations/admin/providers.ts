@@ -1,0 +1,105 @@
+/** Operators: providers, paused and resumed. */
+import { z } from 'zod';
+import { askToCheck } from '../../../activities/jobs/job-owner.ts';
+import {
+  pauseProvider,
+  resumeProvider,
+  type ProviderLine,
+  type ProviderPauses,
+} from '../../../activities/providers/provider-pauses.ts';
+import { GatewayError } from '../../../domain/errors.ts';
+import { isoTime } from '../../../domain/iso-time.ts';
+import type { Composition } from '../../composition.ts';
+import { recordAction } from '../../identity/admin-actions.ts';
+import { bareWrite, found, listOf, oneOf, time } from '../fields.ts';
+import { defineOperation, section } from '../operation.ts';
+
+const path = '/api/admin/v1/providers';
+const request = { params: z.object({ provider: z.string() }), body: bareWrite };
+
+const providerSchema = z
+  .object({
+    provider: z.string(),
+    paused: z.object({ since: time, actor: z.string(), reason: z.string() }).nullable(),
+    waiting: z.int().meta({ description: 'Calls that wait for the end of the pause.' }),
+    open: z.int().meta({ description: 'Calls that it has and that are not over.' }),
+  })
+  .meta({ id: 'Provider' });
+
+function providerView({ paused, ...line }: ProviderLine): z.infer<typeof providerSchema> {
+  if (!paused) return { ...line, paused };
+  const { sinceMs, actor, reason } = paused;
+  return { ...line, paused: { since: isoTime(sinceMs), actor, reason } };
+}
+
+async function find(pauses: ProviderPauses, provider: string): Promise<ProviderLine> {
+  const line = (await pauses.list()).find((each) => each.provider === provider);
+  if (!line) throw new GatewayError('NOT_FOUND', 'No such provider.');
+  return line;
+}
+
+const wakeAtOnce = 20;
+
+/** Jobs that are not told now ask by themselves within a minute. */
+async function wake(
+  { client, logger }: Pick<Composition, 'client' | 'logger'>,
+  jobIds: string[],
+): Promise<void> {
+  for (let next = 0; next < jobIds.length; next += wakeAtOnce) {
+    const some = jobIds.slice(next, next + wakeAtOnce);
+    // So many at once, then the next.
+    await Promise.all(
+      some.map((jobId) =>
+        askToCheck(client, jobId).catch((error: unknown) => {
+          logger.warn({ error, jobId }, 'provider.resume_not_told');
+        }),
+      ),
+    );
+  }
+}
+
+/** List, pause, resume. */
+export const providers = section('Providers', {
+  listProviders: defineOperation({
+    route: `GET ${path}`,
+    summary: 'List the providers',
+    answer: listOf(providerSchema),
+    handle: async (_, { pauses }) => found((await pauses.list()).map(providerView)),
+  }),
+
+  pauseProvider: defineOperation({
+    route: `POST ${path}/:provider/pause`,
+    summary: 'Send a provider nothing until it is resumed',
+    request,
+    answer: oneOf(providerSchema),
+    errors: ['NOT_FOUND'],
+    async handle({ params, body, requestId }, { pool, pauses }) {
+      const { provider } = await find(pauses, params.provider);
+      await pool.transaction(async (connection) => {
+        if (!(await pauseProvider(connection, { ...body, provider }))) return;
+        const deed = { ...body, requestId, action: 'provider.paused', subject: provider };
+        await recordAction(connection, { ...deed, organizationId: null });
+      });
+      return found(providerView(await find(pauses, provider)));
+    },
+  }),
+
+  resumeProvider: defineOperation({
+    route: `POST ${path}/:provider/resume`,
+    summary: 'Resume a provider; the jobs that wait for it are told',
+    request,
+    answer: oneOf(providerSchema.extend({ told: z.int() })),
+    errors: ['NOT_FOUND'],
+    async handle({ params, body, requestId }, { pool, pauses, client, logger }) {
+      const { provider } = await find(pauses, params.provider);
+      await pool.transaction(async (connection) => {
+        if (!(await resumeProvider(connection, provider))) return;
+        const deed = { ...body, requestId, action: 'provider.resumed', subject: provider };
+        await recordAction(connection, { ...deed, organizationId: null });
+      });
+      const waiting = await pauses.waitingJobs(provider);
+      void wake({ client, logger }, waiting);
+      return found({ ...providerView(await find(pauses, provider)), told: waiting.length });
+    },
+  }),
+});

@@ -1,0 +1,140 @@
+/**
+ * The codec endpoint of Temporal's web UI and CLI: opens (and seals) payloads for operators, in the
+ * protocol of remote codec servers: `{payloads}` in, `{payloads}` out, as proto JSON. The CLI sends the
+ * admin key; the web UI can send none, so the address it is told carries a word of its own, which
+ * only opens.
+ */
+import type { Payload, PayloadCodec } from '@temporalio/common';
+import { z } from 'zod';
+import { GatewayError } from '../../../domain/errors.ts';
+import type { ParameterizedContext } from 'koa';
+import { PayloadUnreadableError } from '../../../platform/payload-codec.ts';
+import type { Config } from '../../../platform/config.ts';
+import { bearerKey } from '../../middleware/authenticate.ts';
+import { parseBody } from '../../middleware/body.ts';
+import { bodySchema, recordOf } from '../../middleware/body-schema.ts';
+import { defineOperation, ownAnswer, type Call } from '../operation.ts';
+
+const prefix = '/api/admin/v1/temporal/codec';
+/** A page of a history with its largest payloads fits many times. */
+const bytesMax = 16 * 1024 * 1024;
+const preflightAgeSeconds = 600;
+
+const base64 = z
+  .string()
+  .max(bytesMax)
+  .regex(/^[A-Za-z0-9+/_-]*={0,2}$/, 'must be base64');
+const exchange = bodySchema(
+  z.object({
+    payloads: z
+      .array(
+        z.object({
+          metadata: recordOf(base64, { nameMax: 200, countMax: 100 }).nullish(),
+          data: base64.nullish(),
+        }),
+      )
+      .max(10_000),
+  }),
+);
+type ProtoJson = z.infer<typeof exchange>['payloads'][number];
+
+type Turn = (codec: PayloadCodec, payload: Payload) => Promise<Payload>;
+const turns: Record<string, Turn> = { decode: opened, encode: sealed };
+
+/** How a browser asks before it sends. */
+const preflight = (path: `/${string}`) =>
+  defineOperation({
+    route: `OPTIONS ${path}`,
+    scope: 'open',
+    answer: ownAnswer,
+    answers: { 204: 'It may.' },
+    handle({ ctx }, { config }) {
+      allowOrigin(ctx, config);
+      ctx.set('Access-Control-Allow-Methods', 'POST');
+      ctx.set('Access-Control-Allow-Headers', 'authorization, content-type, x-namespace');
+      ctx.set('Access-Control-Max-Age', String(preflightAgeSeconds));
+      ctx.status = 204;
+    },
+  });
+
+/** Open: each checks its own word, after it has told a browser what it may read. */
+export const temporalCodec = [
+  preflight(`${prefix}/:direction`),
+  preflight(`${prefix}/read/:word/:direction`),
+
+  defineOperation({
+    route: `POST ${prefix}/:direction`,
+    scope: 'open',
+    request: { params: z.object({ direction: z.string() }) },
+    answer: exchange,
+    handle({ ctx, params: { direction } }, { config, payloadCodec, isOperatorKey }) {
+      allowOrigin(ctx, config);
+      if (!isOperatorKey(bearerKey(ctx.req))) throw new GatewayError('Unauthorized');
+      const turn = Object.hasOwn(turns, direction) ? turns[direction] : undefined;
+      if (!turn) throw new GatewayError('NOT_FOUND');
+      return answer(ctx, (payload) => turn(payloadCodec, payload));
+    },
+  }),
+
+  defineOperation({
+    route: `POST ${prefix}/read/:word/decode`,
+    scope: 'open',
+    request: { params: z.object({ word: z.string() }) },
+    answer: exchange,
+    handle({ ctx, params: { word } }, { config, payloadCodec, isCodecWord }) {
+      allowOrigin(ctx, config);
+      if (!isCodecWord(word)) throw new GatewayError('Unauthorized');
+      return answer(ctx, (payload) => opened(payloadCodec, payload));
+    },
+  }),
+];
+
+async function answer(
+  ctx: Call['ctx'],
+  turn: (payload: Payload) => Promise<Payload>,
+): Promise<z.infer<typeof exchange>> {
+  const { payloads } = await parseBody(ctx, exchange, bytesMax);
+  const turned = await Promise.all(payloads.map((payload) => turn(fromProtoJson(payload))));
+  ctx.set('Cache-Control', 'no-store');
+  return { payloads: turned.map(toProtoJson) };
+}
+
+/** A payload that cannot be opened is shown as it is: one lost key must not hide a whole history. */
+async function opened(codec: PayloadCodec, payload: Payload): Promise<Payload> {
+  try {
+    return (await codec.decode([payload]))[0] ?? payload;
+  } catch (error) {
+    if (error instanceof PayloadUnreadableError) return payload;
+    throw error;
+  }
+}
+
+async function sealed(codec: PayloadCodec, payload: Payload): Promise<Payload> {
+  return (await codec.encode([payload]))[0] ?? payload;
+}
+
+function allowOrigin(ctx: ParameterizedContext, { TEMPORAL_UI_ORIGINS: origins }: Config): void {
+  ctx.vary('Origin');
+  const origin = ctx.get('origin');
+  if (origins.includes(origin)) ctx.set('Access-Control-Allow-Origin', origin);
+}
+
+function fromProtoJson(payload: ProtoJson): Payload {
+  const metadata = Object.entries(payload.metadata ?? {}).map(
+    ([name, value]) => [name, Buffer.from(value, 'base64')] as const,
+  );
+  return {
+    metadata: Object.fromEntries(metadata),
+    ...(payload.data && { data: Buffer.from(payload.data, 'base64') }),
+  };
+}
+
+function toProtoJson(payload: Payload): ProtoJson {
+  const metadata = Object.entries(payload.metadata ?? {}).map(
+    ([name, value]) => [name, Buffer.from(value).toString('base64')] as const,
+  );
+  return {
+    metadata: Object.fromEntries(metadata),
+    data: Buffer.from(payload.data ?? new Uint8Array()).toString('base64'),
+  };
+}

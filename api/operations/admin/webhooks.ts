@@ -1,0 +1,86 @@
+/** Operators: webhooks that do not get through, and their redelivery. */
+import { z } from 'zod';
+import type { FailingWebhook, WebhookRecord } from '../../../activities/webhooks/webhooks.ts';
+import { GatewayError } from '../../../domain/errors.ts';
+import type { Composition } from '../../composition.ts';
+import { found, foundPage, idField, oneOf, pageLimit, pageOf } from '../fields.ts';
+import { defineOperation, section } from '../operation.ts';
+import { showWebhook, webhookLine, webhookSchema, webhookView } from '../webhook-view.ts';
+import { overseenJob, recordForJob, writeToJob } from './overseen-job.ts';
+
+const path = '/api/admin/v1/jobs/:jobId/webhook';
+
+const failingLine = webhookLine
+  .extend({
+    organizationId: z.string(),
+    lastStatus: z.int().nullable(),
+    lastError: z.string().nullable(),
+  })
+  .meta({ id: 'FailingWebhook' });
+
+function failingView(webhook: FailingWebhook): z.infer<typeof failingLine> {
+  const { organizationId, lastStatus, lastError } = webhook;
+  return { ...webhookView(webhook), organizationId, lastStatus, lastError };
+}
+
+async function find(
+  webhooks: Composition['webhooks'],
+  { id: jobId, organizationId }: { id: string; organizationId: string },
+): Promise<WebhookRecord> {
+  const webhook = await webhooks.find({ jobId, organizationId });
+  if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');
+  return webhook;
+}
+
+/** List, look, deliver again. */
+export const webhooks = section('Webhooks', {
+  listWebhooks: defineOperation({
+    route: 'GET /api/admin/v1/webhooks',
+    summary: 'List webhooks, newest first',
+    request: {
+      query: z.strictObject({
+        organizationId: idField('organization').optional(),
+        status: webhookLine.shape.state
+          .optional()
+          .meta({ description: 'Absent: all whose last attempt has failed.' }),
+        limit: pageLimit,
+        cursor: idField('job').optional(),
+      }),
+    },
+    answer: pageOf(failingLine),
+    async handle({ query: { organizationId, status: state, limit, cursor } }, services) {
+      const listing = { organizationId, state, beforeJobId: cursor, limit: limit + 1 };
+      const rows = await services.webhooks.failing(listing);
+      return foundPage(rows, { limit, cursor: 'jobId', show: failingView });
+    },
+  }),
+
+  getJobWebhook: defineOperation({
+    route: `GET ${path}`,
+    summary: 'Look at the webhook of a job and the attempts to deliver it',
+    request: { params: writeToJob.params },
+    answer: oneOf(webhookSchema),
+    errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
+    async handle(named, services) {
+      const webhook = await find(services.webhooks, await overseenJob(named, services));
+      return found(await showWebhook(services.webhooks, webhook));
+    },
+  }),
+
+  redeliverJobWebhook: defineOperation({
+    route: `POST ${path}/redeliver`,
+    summary: 'Deliver the webhook of a job again, now',
+    request: writeToJob,
+    answer: oneOf(webhookSchema),
+    answers: { 202: 'It is on its way.' },
+    errors: ['JOB_NOT_FOUND', 'NOT_FOUND', 'JOB_NOT_DONE'],
+    async handle(write, services) {
+      const job = await overseenJob(write, services);
+      const webhook = await find(services.webhooks, job);
+      if (job.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
+      await recordForJob(write, services, { job, action: 'webhook.redelivery_asked' });
+      await services.webhookRelay.redeliver(webhook);
+      return found(await showWebhook(services.webhooks, await find(services.webhooks, job)));
+    },
+  }),
+});

@@ -1,0 +1,163 @@
+/** /api/v1/api-keys: the keys of the authenticated user (spec §4.3), and their rotation. */
+import type { ParameterizedContext } from 'koa';
+import { z } from 'zod';
+import { GatewayError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import { scopes, type Caller } from '../identity/access.ts';
+import { keyExpiry, keyModels, keyName, keyScopes } from '../identity/key-fields.ts';
+import { createKeys, pastExpiry, type NewKey } from '../identity/keys.ts';
+import { claimKey, finishClaim } from '../idempotency/claims.ts';
+import { bodySchema } from '../middleware/body-schema.ts';
+import { idempotencyHeader, idempotencyKeyOf } from '../middleware/idempotency-key.ts';
+import { pathId } from './fields.ts';
+import { defineOperation, section } from './operation.ts';
+
+const path = '/api/v1/api-keys';
+const params = z.object({ keyId: pathId('key') });
+const dayMs = 86_400_000;
+/** Time to roll a new key out where the wish does not say. */
+const overlapPresetMs = dayMs;
+const overlapSecondsMax = (30 * dayMs) / 1000;
+const unixMs = z.int().meta({ description: 'Unix milliseconds.' });
+const refusesViewers = 'A viewer may not create keys.';
+
+/** What is shown of a key. */
+export const keyMeta = z
+  .object({
+    keyId: z.string(),
+    keyPrefix: z.string(),
+    name: z.string(),
+    createdAt: unixMs,
+    expiresAt: unixMs.nullable(),
+    lastUsedAt: unixMs.nullable(),
+    scopes: z.array(z.enum(scopes)),
+    allowedModels: z.array(z.string()).nullable().meta({ description: 'Null: all models.' }),
+  })
+  .meta({ id: 'ApiKeyMeta' });
+/** A new key. */
+export const newKey = keyMeta.extend({
+  key: z.string().meta({ description: 'Shown this once only.' }),
+});
+
+/** What is said of a key that is wanted. */
+export const wantedKey = {
+  name: keyName,
+  expiresAt: keyExpiry.optional(),
+  scopes: keyScopes.optional(),
+  allowedModels: keyModels.optional(),
+};
+const rotation = z.strictObject({
+  overlapSeconds: z.int().min(0).max(overlapSecondsMax).optional(),
+  expiresAt: keyExpiry.optional(),
+});
+
+/** A new key as it is answered; no cache on the way may keep the secret. */
+export function shownOnce(
+  ctx: ParameterizedContext,
+  { key, meta }: NewKey,
+): z.infer<typeof newKey> {
+  ctx.set('Cache-Control', 'no-store');
+  return { key, ...meta };
+}
+
+/** By the database's clock, which decides of expiry everywhere. */
+function requireFuture({ nowMs }: Caller, expiresAtMs: number | undefined): void {
+  if (expiresAtMs !== undefined && expiresAtMs <= nowMs) throw pastExpiry();
+}
+
+/** List, create, rotate, revoke. */
+export const apiKeys = section('API keys', {
+  listApiKeys: defineOperation({
+    route: `GET ${path}`,
+    scope: 'keys:read',
+    summary: 'List your API keys, newest first',
+    answer: z.object({ keys: z.array(keyMeta) }),
+    answers: { 200: 'The keys that are not revoked.' },
+    handle: async ({ caller }, { keys }) => ({ keys: await keys.list(caller.memberId) }),
+  }),
+
+  createApiKey: defineOperation({
+    route: `POST ${path}`,
+    scope: 'keys:write',
+    refusesViewers,
+    summary: 'Create an API key',
+    description:
+      'At most 10 per user. A key grants no more than the key that makes it: scopes, models and ' +
+      'expiry that are not given are taken from it. With an Idempotency-Key a repeat makes no second ' +
+      'key; it is told the id of the first.',
+    request: {
+      headers: idempotencyHeader,
+      body: bodySchema(z.strictObject(wantedKey)),
+      example: { name: 'my laptop' },
+    },
+    answer: newKey,
+    answers: { 200: 'The key. It is shown once.' },
+    errors: ['KEY_QUOTA_REACHED', 'KEY_ALREADY_CREATED'],
+    async handle({ ctx, caller, body }, { pool, config, keys }) {
+      const { expiresAt, ...rest } = body;
+      const { memberId, organizationId, keyId: makerKeyId } = caller;
+      requireFuture(caller, expiresAt);
+      const keyId = newId('key');
+      const wanted = { ...rest, keyId, memberId, makerKeyId, expiresAtMs: expiresAt };
+      const idempotencyKey = idempotencyKeyOf(ctx);
+      if (idempotencyKey === null) return shownOnce(ctx, await keys.create(wanted));
+      // The secret is kept nowhere, so a repeat cannot show it: it is told which key was made.
+      const told = { memberId, ...body };
+      const request = { organizationId, idempotencyKey, path: '/api-keys', body: told };
+      const made = await pool.transaction(async (connection) => {
+        const claim = await claimKey(connection, { ...request, subjectId: keyId });
+        if (claim.state === 'done') {
+          const said = { body: { keyId: claim.subjectId } };
+          throw new GatewayError('KEY_ALREADY_CREATED', undefined, said);
+        }
+        await finishClaim(connection, claim.name);
+        return createKeys(connection, config.KEY_PEPPER).create(wanted);
+      });
+      return shownOnce(ctx, made);
+    },
+  }),
+
+  rotateApiKey: defineOperation({
+    route: `POST ${path}/:keyId/rotate`,
+    scope: 'keys:write',
+    refusesViewers,
+    summary: 'Replace an API key',
+    description:
+      'A new key with the same name and rights. The old one works on for the overlap, a day unless told.',
+    request: {
+      params,
+      body: bodySchema(rotation),
+      bodyIsOptional: true,
+      example: { overlapSeconds: 3600 },
+    },
+    answer: newKey.extend({ replaced: z.object({ keyId: z.string(), expiresAt: unixMs }) }),
+    answers: { 200: 'The new key. It is shown once.' },
+    errors: ['KEY_QUOTA_REACHED', 'NOT_FOUND', 'KEY_ALREADY_REPLACED'],
+    async handle({ ctx, caller, params: { keyId }, body }, { keys }) {
+      const { overlapSeconds, expiresAt } = body;
+      requireFuture(caller, expiresAt);
+      const made = await keys.rotate({
+        memberId: caller.memberId,
+        makerKeyId: caller.keyId,
+        keyId,
+        overlapMs: overlapSeconds === undefined ? overlapPresetMs : overlapSeconds * 1000,
+        expiresAtMs: expiresAt,
+      });
+      return { ...shownOnce(ctx, made), replaced: { keyId, expiresAt: made.oldExpiresAt } };
+    },
+  }),
+
+  revokeApiKey: defineOperation({
+    route: `DELETE ${path}/:keyId`,
+    scope: 'keys:write',
+    summary: 'Revoke an API key, at once',
+    request: { params },
+    answer: z.object({ success: z.literal(true), keyId: z.string() }),
+    answers: { 200: 'It is revoked.' },
+    errors: ['NOT_FOUND'],
+    async handle({ caller, params: { keyId } }, { keys }) {
+      await keys.revoke(keyId, caller.memberId);
+      return { success: true as const, keyId };
+    },
+  }),
+});

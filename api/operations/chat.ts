@@ -1,0 +1,112 @@
+/** POST /api/v1/chat and /api/v1/chat/completions (spec §4.1). */
+import { z } from 'zod';
+import { chatRequest, completionsRequest, type ChatRequest } from '../chat/chat-schema.ts';
+import {
+  completionsPresentation,
+  servicePresentation,
+  type Presentation,
+} from '../chat/chat-presentation.ts';
+import type { BodySchema } from '../middleware/body-schema.ts';
+import { idempotencyHeader } from '../middleware/idempotency-key.ts';
+import { defineOperation, ownAnswer, section, type AnswerParts } from './operation.ts';
+
+const tokenUsage = z
+  .object({ inputTokens: z.int(), outputTokens: z.int(), totalTokens: z.int() })
+  .meta({ id: 'TokenUsage' });
+const chatAnswer = z.object({
+  id: z.string(),
+  model: z.string(),
+  content: z.string(),
+  finishReason: z.string().nullable(),
+  usage: tokenUsage,
+  creditsConsumed: z.number(),
+});
+/** OpenAI's envelope with the service's own fields beside them. */
+const completionAnswer = z.looseObject({
+  id: z.string(),
+  object: z.literal('chat.completion'),
+  created: z.int(),
+  model: z.string(),
+  choices: z.array(
+    z.looseObject({
+      index: z.int(),
+      message: z.looseObject({ role: z.literal('assistant'), content: z.string().nullish() }),
+      finish_reason: z.string().nullable(),
+    }),
+  ),
+  usage: z.looseObject({
+    prompt_tokens: z.int(),
+    completion_tokens: z.int(),
+    total_tokens: z.int(),
+    ...tokenUsage.shape,
+  }),
+  content: z.string(),
+  creditsConsumed: z.number(),
+});
+
+const answered = (schema: z.ZodType): AnswerParts => ({
+  description: 'The answer; with `stream: true` the same as server-sent events, ended by `[DONE]`.',
+  schema,
+  event: z.object({ event: z.string().optional(), data: z.string() }),
+});
+/** Pictures travel inside the request. */
+const bodyBytesMax = 20 * 1024 * 1024;
+const example = {
+  model: 'gpt-5-mini',
+  messages: [{ role: 'user', content: 'What lights a harbour?' }],
+  max_tokens: 100,
+};
+
+const chatOperation = (told: {
+  path: `/${string}`;
+  summary: string;
+  description: string;
+  body: BodySchema<ChatRequest>;
+  answer: z.ZodType;
+  presentation: Presentation;
+}) =>
+  defineOperation({
+    route: `POST ${told.path}`,
+    scope: 'chat',
+    summary: told.summary,
+    description: told.description,
+    request: { headers: idempotencyHeader, body: told.body, bodyBytesMax, example },
+    answer: ownAnswer,
+    answers: { 200: answered(told.answer) },
+    errors: [
+      'UNKNOWN_MODEL',
+      'UNSUPPORTED_PARAMETER',
+      'CONFLICTING_FIELDS',
+      'INVALID_INPUT_URL',
+      'PROVIDER_REJECTED_INPUT',
+      'CONTENT_POLICY',
+      'INSUFFICIENT_CREDITS',
+      'TOO_MANY_ABANDONED_CHATS',
+      'REQUEST_IN_PROGRESS',
+      'ANSWER_NOT_KEPT',
+      'PROVIDER_ERROR',
+      'OUTCOME_UNKNOWN',
+    ],
+    handle: ({ ctx, body }, { answerChat }) => answerChat(ctx, body, told.presentation),
+  });
+
+/** Both paths. */
+export const chat = section('Chat', {
+  chat: chatOperation({
+    path: '/api/v1/chat',
+    summary: 'Chat with a model',
+    description:
+      'Credits for the most that the answer may cost are reserved first; the tokens used are charged.',
+    body: chatRequest,
+    answer: chatAnswer,
+    presentation: servicePresentation,
+  }),
+  chatCompletions: chatOperation({
+    path: '/api/v1/chat/completions',
+    summary: 'Chat, as OpenAI’s SDK speaks',
+    description: 'Point an OpenAI SDK at `{base}/api/v1`. Tools and the other fields pass through.',
+    body: completionsRequest,
+    answer: completionAnswer,
+    presentation: completionsPresentation,
+  }),
+});

@@ -1,0 +1,76 @@
+/** The API described: OpenAPI as JSON and YAML, a reference page that works offline, llms.txt. No key needed. */
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { z } from 'zod';
+import { GatewayError } from '../../domain/errors.ts';
+import type { Documents } from '../openapi/document.ts';
+import { defineOperation, ownAnswer } from './operation.ts';
+
+const assets: Record<string, string> = {
+  'swagger-ui.css': 'text/css',
+  'swagger-ui-bundle.js': 'text/javascript',
+  'favicon-32x32.png': 'image/png',
+};
+const assetDirectory = dirname(
+  createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'),
+);
+
+const page = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Studio Gateway: API reference</title>
+<link rel="stylesheet" href="/docs/swagger-ui.css">
+<link rel="icon" href="/docs/favicon-32x32.png">
+</head>
+<body>
+<div id="reference"></div>
+<script src="/docs/swagger-ui-bundle.js"></script>
+<script src="/docs/start.js"></script>
+</body>
+</html>`;
+
+const startScript = `SwaggerUIBundle({
+  url: '/api/v1/openapi.json',
+  dom_id: '#reference',
+  deepLinking: true,
+  persistAuthorization: true,
+  tryItOutEnabled: true,
+  defaultModelsExpandDepth: 0,
+});`;
+
+const text = (path: `/${string}`, type: string, contentOf: (documents: Documents) => string) =>
+  defineOperation({
+    route: `GET ${path}`,
+    scope: 'open',
+    answer: ownAnswer,
+    handle({ ctx }, { documents }) {
+      ctx.type = type;
+      ctx.body = contentOf(documents);
+    },
+  });
+
+/** What describes the API of callers, and the page that shows it. */
+export const docs = [
+  text('/api/v1/openapi.json', 'application/json', (documents) => documents.callers().json),
+  text('/api/v1/openapi.yaml', 'application/yaml', (documents) => documents.callers().yaml),
+  text('/llms.txt', 'text/plain', (documents) => documents.summary()),
+  text('/docs', 'text/html', () => page),
+  text('/docs/start.js', 'text/javascript', () => startScript),
+
+  defineOperation({
+    route: 'GET /docs/:asset',
+    scope: 'open',
+    request: { params: z.object({ asset: z.string() }) },
+    answer: ownAnswer,
+    async handle({ ctx, params: { asset } }) {
+      const type = Object.hasOwn(assets, asset) ? assets[asset] : undefined;
+      if (type === undefined) throw new GatewayError('NOT_FOUND');
+      ctx.type = type;
+      ctx.set('Cache-Control', 'public, max-age=86400');
+      ctx.body = await readFile(join(assetDirectory, asset));
+    },
+  }),
+];

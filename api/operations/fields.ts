@@ -1,0 +1,65 @@
+/** Parts of requests and answers that several operations share. */
+import { z } from 'zod';
+import { isId, type IdKind } from '../../domain/ids.ts';
+import { plainText } from '../identity/key-fields.ts';
+import { bodySchema } from '../middleware/body-schema.ts';
+
+const nouns: Partial<Record<IdKind, string>> = { key: 'API key', member: 'user' };
+
+/** An id in a path. */
+export const pathId = (kind: IdKind) =>
+  z.string().refine((word) => isId(kind, word), `No such ${nouns[kind] ?? kind}.`);
+
+/** An id of this kind in a query. */
+export const idField = (kind: IdKind) =>
+  z.string().refine((word) => isId(kind, word), `must be the id of a ${kind}`);
+
+/** Who writes and why: part of every write of an operator. */
+export const authority = { actor: plainText(100), reason: plainText(500) };
+
+/** `authority` as it may be said. */
+export const exampleAuthority = { actor: 'olga', reason: 'ticket 7' };
+
+/** A write that says nothing else. */
+export const bareWrite = bodySchema(z.strictObject(authority));
+
+/** Page size of the operators' lists. */
+export const pageLimit = z.coerce.number().int().min(1).max(200).default(50);
+
+/** A time in an answer, ISO 8601. */
+export const time = z.iso.datetime();
+
+/** An answer around one thing. */
+export const oneOf = <Data extends z.ZodType>(data: Data) =>
+  z.object({ success: z.literal(true), data });
+
+/** An answer around a list. */
+export const listOf = <Row extends z.ZodType>(row: Row) => oneOf(z.array(row));
+
+/** A page of a list, and the `cursor` of the next. */
+export const pageOf = <Row extends z.ZodType>(row: Row) =>
+  listOf(row).extend({ hasMore: z.boolean(), nextCursor: z.string().nullable() });
+
+/** The answer of `oneOf` and `listOf`. */
+export function found<Data>(data: Data): { success: true; data: Data } {
+  return { success: true, data };
+}
+
+interface Paging<Row, Shown> {
+  limit: number;
+  /** The field by which the next page is found. */
+  cursor: keyof Row;
+  show: (row: Row) => Shown;
+}
+
+/** The answer of `pageOf`: at most `limit` of the rows read, and where the next page goes on. */
+export function foundPage<Row, Shown>(rows: Row[], { limit, cursor, show }: Paging<Row, Shown>) {
+  const page = rows.slice(0, limit);
+  const last = page.at(-1);
+  const hasMore = rows.length > limit;
+  return {
+    ...found(page.map(show)),
+    hasMore,
+    nextCursor: hasMore && last ? String(last[cursor]) : null,
+  };
+}

@@ -1,0 +1,50 @@
+/** GET /files/…: artifacts of the embedded storage, behind signed URLs; no key needed. */
+import { z } from 'zod';
+import type { ByteRange } from '../../activities/storage/storage.ts';
+import { mediaTypeOf } from '../../activities/storage/media-types.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { defineOperation, ownAnswer } from './operation.ts';
+
+const rangeForm = /^bytes=(\d*)-(\d*)$/;
+
+/** The stored files. */
+export const files = defineOperation({
+  route: 'GET /files/*key',
+  scope: 'open',
+  request: { params: z.object({ key: z.string() }) },
+  answer: ownAnswer,
+  answers: { 200: 'The file.', 206: 'A range of it.' },
+  async handle({ ctx, params: { key } }, { storage, signedUrls }) {
+    // A wrong signature and a missing object give the same answer; so does a store with URLs of its own.
+    const sizeBytes = signedUrls?.admitsRead(key, ctx.query) ? await storage.size(key) : null;
+    if (sizeBytes === null) throw new GatewayError('NOT_FOUND');
+    const range = rangeOf(ctx.get('range'), sizeBytes);
+    const object = await storage.open(key, range);
+    if (!object) throw new GatewayError('NOT_FOUND');
+    const disposition = mediaTypeOf(object.contentType) ? 'inline' : 'attachment';
+    ctx.set({
+      'Content-Type': object.contentType,
+      'Accept-Ranges': 'bytes',
+      'Cache-Control': 'private, max-age=300, immutable',
+      'Content-Disposition': `${disposition}; filename="${key.slice(key.lastIndexOf('/') + 1)}"`,
+      // Whoever has the URL may show it on a page; what it shows runs nothing.
+      'Cross-Origin-Resource-Policy': 'cross-origin',
+      'Content-Security-Policy': "default-src 'none'; sandbox",
+    });
+    if (range) {
+      ctx.status = 206;
+      ctx.set('Content-Range', `bytes ${range.first}-${range.last}/${sizeBytes}`);
+    }
+    ctx.length = range ? range.last - range.first + 1 : sizeBytes;
+    ctx.body = object.stream;
+  },
+});
+
+/** One range of a file; anything else is answered with the whole file (RFC 9110 §14.2). */
+function rangeOf(header: string, sizeBytes: number): ByteRange | undefined {
+  const [, from = '', to = ''] = rangeForm.exec(header) ?? [];
+  if (from === '' && to === '') return undefined;
+  const first = from === '' ? Math.max(0, sizeBytes - Number(to)) : Number(from);
+  const last = from === '' || to === '' ? sizeBytes - 1 : Math.min(Number(to), sizeBytes - 1);
+  return first <= last ? { first, last } : undefined;
+}

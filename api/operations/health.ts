@@ -1,0 +1,27 @@
+/** GET /healthz (the process lives) and /readyz (it can serve; without Temporal, chat only). */
+import { z } from 'zod';
+import { checkReadiness } from '../../platform/readiness.ts';
+import { defineOperation } from './operation.ts';
+
+/** Both probes. */
+export const health = [
+  defineOperation({
+    route: 'GET /healthz',
+    scope: 'open',
+    answer: z.object({ status: z.literal('ok') }),
+    handle: () => ({ status: 'ok' as const }),
+  }),
+
+  defineOperation({
+    route: 'GET /readyz',
+    scope: 'open',
+    answer: z.object({ status: z.string(), checks: z.record(z.string(), z.boolean()) }),
+    answers: { 200: 'Ready.', 503: 'Not ready.' },
+    async handle({ ctx }, { readiness }) {
+      const { ready, ...told } = await checkReadiness(readiness);
+      ctx.status = ready ? 200 : 503;
+      if (!ready) ctx.set('Retry-After', '2');
+      return told;
+    },
+  }),
+];

@@ -1,0 +1,55 @@
+/**
+ * POST /hooks/…: providers' webhooks. A notification is verified (address, signature, time), kept, and
+ * passed on as a wake-up; its payload is never believed (design §3.5).
+ */
+import { z } from 'zod';
+import { NotificationRefused } from '../../activities/providers/provider.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { isId } from '../../domain/ids.ts';
+import { correlate } from '../../platform/correlation.ts';
+import { workflowIdOf } from '../../jobs/contract.ts';
+import { readBody } from '../middleware/body.ts';
+import { defineOperation, ownAnswer } from './operation.ts';
+
+const notificationBytesMax = 1024 * 1024;
+
+/** The receiver. */
+export const hooks = defineOperation({
+  route: 'POST /hooks/:provider/:jobId/:callIndex/:mac',
+  scope: 'open',
+  request: {
+    params: z.object({
+      provider: z.string(),
+      jobId: z.string(),
+      callIndex: z.string(),
+      mac: z.string(),
+    }),
+  },
+  answer: ownAnswer,
+  async handle({ ctx, params }, { providers, urls, inbox, notificationRelay, logger }) {
+    const { provider: name, jobId, callIndex, mac } = params;
+    const queue = providers.get(name)?.queue;
+    const address = { provider: name, jobId, callIndex: Number(callIndex) };
+    const ours =
+      queue && isId('job', jobId) && /^\d{1,3}$/.test(callIndex) && urls.holds(address, mac);
+    if (!ours) throw new GatewayError('NOT_FOUND');
+    correlate({ jobId, workflowId: workflowIdOf(jobId) });
+    const body = await readBody(ctx, notificationBytesMax);
+    const headers = Object.fromEntries(
+      Object.entries(ctx.headers).map(([header, value]) => [header, value?.toString()]),
+    );
+    let operationId: string;
+    try {
+      ({ operationId } = await queue.verify({ headers, body }));
+    } catch (error) {
+      if (!(error instanceof NotificationRefused)) throw error;
+      logger.warn({ jobId, provider: name, reason: error.message }, 'notification.refused');
+      throw new GatewayError('Unauthorized');
+    }
+    const notification = { ...address, operationId };
+    const known = await inbox.keep(notification);
+    ctx.status = 200;
+    ctx.body = { received: true };
+    if (known === 'new') await notificationRelay.deliver(notification);
+  },
+});

@@ -1,0 +1,59 @@
+/**
+ * Every operation of the API. The router, the gate, the descriptions and the tests that walk all
+ * operations are made from this list; each stands once, in the order of the reference.
+ */
+import { actions } from './admin/actions.ts';
+import { docs as operatorsDocs } from './admin/docs.ts';
+import { jobs } from './admin/jobs.ts';
+import { keys } from './admin/keys.ts';
+import { ledger } from './admin/ledger.ts';
+import { organizations } from './admin/organizations.ts';
+import { outcomes } from './admin/outcomes.ts';
+import { processes } from './admin/processes.ts';
+import { providers } from './admin/providers.ts';
+import { temporalCodec } from './admin/temporal-codec.ts';
+import { webhooks } from './admin/webhooks.ts';
+import { apiKeys } from './api-keys.ts';
+import { chat } from './chat.ts';
+import { docs } from './docs.ts';
+import { files } from './files.ts';
+import { health } from './health.ts';
+import { hooks } from './hooks.ts';
+import { models } from './models.ts';
+import type { Operation } from './operation.ts';
+import { studioJobs } from './studio-jobs.ts';
+import { studioModels } from './studio-models.ts';
+import { studio } from './studio.ts';
+import { storageUploadUrl } from './storage-upload-url.ts';
+import { uploads } from './uploads.ts';
+import { usage } from './usage.ts';
+import { webhooksSecret } from './webhooks-secret.ts';
+
+/** See the file's head. */
+export const operations: readonly Operation[] = [
+  ...chat,
+  ...models,
+  ...studio,
+  ...studioModels,
+  ...studioJobs,
+  ...webhooksSecret,
+  ...storageUploadUrl,
+  ...apiKeys,
+  ...usage,
+  ...organizations,
+  ...keys,
+  ...ledger,
+  ...jobs,
+  ...webhooks,
+  ...outcomes,
+  ...providers,
+  ...processes,
+  ...actions,
+  ...operatorsDocs,
+  ...health,
+  ...docs,
+  files,
+  uploads,
+  hooks,
+  ...temporalCodec,
+];

@@ -1,0 +1,210 @@
+/**
+ * The chat models (spec §2.5, §4.2): one answer that OpenAI's, Anthropic's and older clients each find
+ * their own fields in. Everything at once by default, as OpenAI's clients expect; Anthropic's ask for
+ * pages.
+ */
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import type { ChatModel } from '../../catalog/chat-catalog.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { time } from './fields.ts';
+import { defineOperation, ownAnswer, section } from './operation.ts';
+
+/** Anthropic's pagination; whatever else a client sends is none of our business. */
+const paging = z.object({
+  limit: z.coerce.number().int().min(1).max(1000).optional(),
+  after_id: z.string().min(1).max(256).optional(),
+  before_id: z.string().min(1).max(256).optional(),
+});
+type Paging = z.infer<typeof paging>;
+
+interface Page {
+  models: readonly ChatModel[];
+  /** More in the direction of reading. */
+  hasMore: boolean;
+}
+
+/** An answer that is the same for everyone until a model retires. */
+interface Prepared {
+  bytes: Buffer;
+  etag: string;
+}
+
+const modelEntry = z
+  .object({
+    id: z.string(),
+    object: z.literal('model'),
+    created: z.int(),
+    owned_by: z.string(),
+    type: z.literal('model'),
+    display_name: z.string(),
+    created_at: time,
+  })
+  .meta({ id: 'Model', description: 'One entry, in OpenAI’s and in Anthropic’s shape at once.' });
+const legacyModel = z.object({
+  id: z.string(),
+  name: z.string(),
+  cost: z.looseObject({ input: z.number(), output: z.number() }),
+  limit: z.object({ context: z.int(), output: z.int() }),
+  reasoning: z.literal(true).optional(),
+  supportsImages: z.literal(true).optional(),
+  supportsVideo: z.literal(true).optional(),
+  supportsAudio: z.literal(true).optional(),
+  description: z.string().optional(),
+});
+const modelList = z.object({
+  object: z.literal('list'),
+  data: z.array(modelEntry),
+  has_more: z.boolean(),
+  first_id: z.string().nullable(),
+  last_id: z.string().nullable(),
+  models: z.array(legacyModel),
+});
+const unknownModel = z.object({
+  type: z.literal('error'),
+  error: z.object({ type: z.literal('not_found_error'), message: z.string() }),
+});
+
+/** The list, and one model. */
+export const models = section('Chat', {
+  listModels: defineOperation({
+    route: 'GET /api/v1/models',
+    scope: 'models:read',
+    summary: 'List the chat models',
+    request: { query: paging },
+    answer: ownAnswer,
+    answers: {
+      200: { description: 'All models, or the page that was asked for.', schema: modelList },
+      304: { description: 'The list is the one of `If-None-Match`.', schema: ownAnswer },
+    },
+    errors: ['CONFLICTING_FIELDS'],
+    handle({ ctx, query }, { chatCatalog }) {
+      const current = chatCatalog.current();
+      if (Object.values(query).some((value) => value !== undefined)) {
+        ctx.body = listOf(pageOf(current, query));
+        return;
+      }
+      const { etag, bytes } = preparedOf(current);
+      ctx.set({ ETag: etag, 'Cache-Control': 'private, no-cache' });
+      // Koa's own check gives up on `Cache-Control: no-cache`, which fetch adds to such requests.
+      if (holdsEtag(ctx.get('if-none-match'), etag)) {
+        ctx.status = 304;
+        return;
+      }
+      ctx.type = 'json';
+      ctx.body = bytes;
+    },
+  }),
+
+  getModel: defineOperation({
+    route: 'GET /api/v1/models/*id',
+    // An id may hold slashes, as they are or encoded.
+    scope: 'models:read',
+    summary: 'One chat model',
+    description: 'Ids may hold slashes, as they are or encoded.',
+    request: { params: z.object({ id: z.string() }) },
+    answer: z.union([modelEntry, unknownModel]),
+    answers: {
+      200: { description: 'The model.', schema: modelEntry },
+      404: { description: 'No such model.', schema: unknownModel },
+    },
+    handle({ ctx, params: { id } }, { chatCatalog }) {
+      const model = chatCatalog.get(id);
+      ctx.status = model ? 200 : 404;
+      if (model) return entryOf(model);
+      const message = `model: ${id.slice(0, 128)}`;
+      return { type: 'error', error: { type: 'not_found_error', message } } as const;
+    },
+  }),
+});
+
+const lists = new WeakMap<readonly ChatModel[], Prepared>();
+
+/** The list of all models, made once for each state of the catalog. */
+function preparedOf(current: readonly ChatModel[]): Prepared {
+  const known = lists.get(current) ?? prepare(current);
+  lists.set(current, known);
+  return known;
+}
+
+function prepare(current: readonly ChatModel[]): Prepared {
+  const bytes = Buffer.from(JSON.stringify(listOf({ models: current, hasMore: false })));
+  const digest = createHash('sha256').update(bytes).digest('base64url').slice(0, 27);
+  return { bytes, etag: `"${digest}"` };
+}
+
+function holdsEtag(header: string, etag: string): boolean {
+  const known = header.split(',').map((value) => value.trim().replace(/^W\//, ''));
+  return known.includes(etag) || known.includes('*');
+}
+
+/**
+ * The page a client asks for, in the order of the whole list.
+ * @throws GatewayError INVALID_REQUEST for an unknown cursor, CONFLICTING_FIELDS for two
+ */
+function pageOf(listed: readonly ChatModel[], query: Paging): Page {
+  const { after_id: afterId, before_id: beforeId, limit = listed.length } = query;
+  if (afterId !== undefined && beforeId !== undefined) {
+    const message = 'cannot be used together with after_id';
+    throw new GatewayError('CONFLICTING_FIELDS', `before_id: ${message}`, {
+      details: [{ path: 'before_id', message }],
+    });
+  }
+  if (beforeId !== undefined) {
+    const end = positionOf(listed, 'before_id', beforeId);
+    const start = Math.max(0, end - limit);
+    return { models: listed.slice(start, end), hasMore: start > 0 };
+  }
+  const start = afterId === undefined ? 0 : positionOf(listed, 'after_id', afterId) + 1;
+  return { models: listed.slice(start, start + limit), hasMore: start + limit < listed.length };
+}
+
+function positionOf(listed: readonly ChatModel[], field: string, id: string): number {
+  const position = listed.findIndex((model) => model.id === id);
+  if (position >= 0) return position;
+  const message = 'is not the id of a model in the list';
+  throw new GatewayError('INVALID_REQUEST', `${field}: ${message}`, {
+    details: [{ path: field, message }],
+  });
+}
+
+function listOf({ models: listed, hasMore }: Page): z.infer<typeof modelList> {
+  return {
+    object: 'list',
+    data: listed.map(entryOf),
+    has_more: hasMore,
+    first_id: listed[0]?.id ?? null,
+    last_id: listed.at(-1)?.id ?? null,
+    models: listed.map(legacyEntryOf),
+  };
+}
+
+/** OpenAI's and Anthropic's fields of a model. */
+function entryOf(model: ChatModel): z.infer<typeof modelEntry> {
+  return {
+    id: model.id,
+    object: 'model',
+    created: model.created,
+    owned_by: model.ownedBy,
+    type: 'model',
+    display_name: model.name,
+    created_at: new Date(model.created * 1000).toISOString().replace('.000Z', 'Z'),
+  };
+}
+
+function legacyEntryOf(model: ChatModel): z.infer<typeof legacyModel> {
+  const { id, name, cost, limit, reasoning, description } = model;
+  const { supportsImages, supportsVideo, supportsAudio } = model;
+  return {
+    id,
+    name,
+    cost: { input: cost.inputUsdPerMillion, output: cost.outputUsdPerMillion },
+    limit,
+    // Absent rather than false (spec §2.5): JSON leaves out what is undefined.
+    reasoning,
+    supportsImages,
+    supportsVideo,
+    supportsAudio,
+    description,
+  };
+}

@@ -1,0 +1,119 @@
+/**
+ * Runs operations: the gate (key, rate, scope; refusals before any body is read), the parts of the
+ * request, `handle`, the answer.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { Stream } from 'node:stream';
+import Router, { type RouterMiddleware } from '@koa/router';
+import { z } from 'zod';
+import { assert } from '../../domain/assert.ts';
+import { errorTable, GatewayError } from '../../domain/errors.ts';
+import type { Composition } from '../composition.ts';
+import type { Context, RequestState } from '../context.ts';
+import type { RateBucket } from '../identity/access.ts';
+import { authorize, bearerKey, refuseViewer } from '../middleware/authenticate.ts';
+import { parseBody, parseWith } from '../middleware/body.ts';
+import { ownAnswer, type Operation, type RequestParts } from './operation.ts';
+
+type Middleware = RouterMiddleware<RequestState>;
+
+interface RunnerOptions {
+  services: Composition;
+  /** Finds the caller and counts the request. */
+  admit: Record<RateBucket, Middleware>;
+  /** Whether every answer is compared with its description: in tests. */
+  checkAnswers: boolean;
+}
+
+/** The router of all operations. Paths are compared exactly, in their case too. */
+export function createRouter(
+  operations: readonly Operation[],
+  options: RunnerOptions,
+): Router<RequestState> {
+  const router = new Router<RequestState>({ sensitive: true });
+  for (const operation of operations) {
+    const { path, method } = operation;
+    router.register(path, [method], [...gateOf(operation, options), run(operation, options)]);
+  }
+  return router;
+}
+
+/** In the order of refusals (design §5): 401, 429, 403. */
+function gateOf(operation: Operation, { admit, services }: RunnerOptions): Middleware[] {
+  const { scope, bucket = 'requests', refusesViewers } = operation;
+  if (scope === 'open') return [];
+  if (scope === 'admin') {
+    return [
+      (ctx, next) => {
+        if (!services.isOperatorKey(bearerKey(ctx.req))) throw new GatewayError('Unauthorized');
+        return next();
+      },
+    ];
+  }
+  const mayUse: Middleware = (ctx, next) => {
+    authorize(ctx.state.caller, scope);
+    if (refusesViewers !== undefined) refuseViewer(ctx.state.caller, refusesViewers);
+    return next();
+  };
+  return [admit[bucket], mayUse];
+}
+
+function run(operation: Operation, { services, checkAnswers }: RunnerOptions): Middleware {
+  const { scope, method, request, answers } = operation;
+  const [status, ...others] = Object.keys(answers).map(Number);
+  const changesAccess = method !== 'GET' && (scope === 'admin' || scope === 'keys:write');
+  return async (ctx) => {
+    const call = {
+      ctx,
+      caller: ctx.state.caller,
+      requestId: ctx.state.requestId,
+      // A bare object: the parsed query has no prototype.
+      query: request.query && parseWith(request.query, { ...ctx.query }),
+      body: await bodyOf(ctx, request),
+      params: paramsOf(ctx.params, operation),
+    };
+    const answer = await operation.handle(call, services);
+    if (answer !== undefined) {
+      if (status !== undefined && others.length === 0) ctx.status = status;
+      ctx.body = answer;
+    }
+    // From this answer on, no admission in advance outlives a key, a role or an organization.
+    if (changesAccess) services.access.forget();
+    if (checkAnswers) check(operation, ctx);
+  };
+}
+
+async function bodyOf(ctx: Context, parts: RequestParts): Promise<unknown> {
+  const { body, bodyIsOptional, bodyBytesMax } = parts;
+  if (!body) return undefined;
+  const isThere = (ctx.request.length ?? 0) > 0 || ctx.get('transfer-encoding') !== '';
+  return bodyIsOptional && !isThere ? parseWith(body, {}) : parseBody(ctx, body, bodyBytesMax);
+}
+
+/** A malformed id is an unknown one; it never reaches the database. */
+function paramsOf(
+  words: Record<string, string>,
+  { request, errors }: Operation,
+): Record<string, unknown> {
+  const parsed = (request.params ?? z.object({})).safeParse(words);
+  if (parsed.success) return parsed.data;
+  const unknown = errors.find((code) => errorTable[code].status === 404);
+  throw new GatewayError(unknown ?? 'NOT_FOUND', parsed.error.issues[0]?.message);
+}
+
+/** @throws AssertionError when an answer is not what the operation says of it */
+function check(operation: Operation, ctx: Context): void {
+  const { method, path, answers, answer } = operation;
+  if (ctx.respond === false) return;
+  const told = answers[ctx.status];
+  const name = `${method} ${path} ${ctx.status}`;
+  assert(told, `${name} is described`);
+  const schema = told.schema ?? answer;
+  if (schema === ownAnswer || ctx.body instanceof Stream || told.type !== undefined) return;
+  const isText = typeof ctx.body === 'string' || Buffer.isBuffer(ctx.body);
+  const text = isText ? String(ctx.body) : JSON.stringify(ctx.body);
+  const sent: unknown = JSON.parse(text);
+  const { data, error } = schema.safeParse(sent);
+  assert(!error, `${name} is as described: ${error?.message}`);
+  assert(isDeepStrictEqual(data, sent), `${name} holds only what is described: ${text}`);
+}

@@ -1,0 +1,207 @@
+/** /api/v1/studio/jobs: the job resource: get with long-poll, list, events, cancel, webhook (design §4). */
+import { PassThrough } from 'node:stream';
+import type { ParameterizedContext } from 'koa';
+import { z } from 'zod';
+import type { JobRecord } from '../../activities/jobs/job-reads.ts';
+import type { WebhookRecord } from '../../activities/webhooks/webhooks.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { workflowIdOf } from '../../jobs/contract.ts';
+import { correlate } from '../../platform/correlation.ts';
+import { creditsSchema, jobSchema, type JobView } from '../../studio/job-view.ts';
+import type { Composition } from '../composition.ts';
+import { streamJob } from '../studio/job-events.ts';
+import { preferredWaitMs } from '../studio/waiting.ts';
+import { found, foundPage, oneOf, pageOf, pathId } from './fields.ts';
+import { defineOperation, ownAnswer, section, type Call } from './operation.ts';
+import { showWebhook, webhookSchema } from './webhook-view.ts';
+
+const longPollMaxMs = 60_000;
+const eventIntervalMs = 1000;
+
+const path = '/api/v1/studio/jobs';
+const request = { params: z.object({ jobId: pathId('job') }) };
+const listing = z.strictObject({
+  status: z.enum(['queued', 'in_progress', 'completed', 'failed', 'canceled']).optional(),
+  type: z
+    .string()
+    .regex(/^[A-Za-z]{1,64}$/, 'must be a type of job')
+    .optional(),
+  after: z.iso.datetime({ offset: true }).optional(),
+  limit: z.coerce.number().int().min(1).max(100).default(20),
+  cursor: z
+    .string()
+    .regex(/^job_[0-9a-f]{32}$/, 'must be the nextCursor of a page')
+    .optional(),
+});
+const oneJob = oneOf(jobSchema).extend({ credits: creditsSchema });
+
+type NamesJob = Pick<Call<typeof request>, 'caller' | 'params'>;
+
+async function find(
+  { caller, params: { jobId } }: NamesJob,
+  { reads }: Pick<Composition, 'reads'>,
+): Promise<JobRecord> {
+  const job = await reads.read(caller.organizationId, jobId);
+  if (!job) throw new GatewayError('JOB_NOT_FOUND');
+  correlate({ jobId, workflowId: workflowIdOf(jobId) });
+  return job;
+}
+
+async function findWebhook(
+  call: NamesJob,
+  { reads, webhooks }: Pick<Composition, 'reads' | 'webhooks'>,
+): Promise<{ job: JobRecord; webhook: WebhookRecord }> {
+  const job = await find(call, { reads });
+  const { organizationId } = call.caller;
+  const webhook = await webhooks.find({ jobId: job.id, organizationId });
+  if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');
+  return { job, webhook };
+}
+
+async function show(
+  ctx: ParameterizedContext,
+  view: JobView,
+  job: JobRecord,
+): Promise<z.infer<typeof oneJob>> {
+  if (job.status === 'queued') ctx.set('Retry-After', '2');
+  return { ...found(await view.resource(job)), credits: view.credits(job) };
+}
+
+const jobs = section('Jobs', {
+  getJob: defineOperation({
+    route: `GET ${path}/:jobId`,
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'Look at a job',
+    description:
+      'With `wait` the answer is held back until the job is done, at most so many seconds.',
+    request: { ...request, query: z.object({ wait: z.coerce.number().min(0).max(60).optional() }) },
+    answer: oneJob,
+    answers: { 200: 'The job.' },
+    errors: ['JOB_NOT_FOUND'],
+    async handle({ ctx, query, ...call }, { reads, admission, view }) {
+      const job = await find(call, { reads });
+      const wait = (query.wait ?? 0) * 1000;
+      const waitMs = ctx.get('prefer') ? preferredWaitMs(ctx, longPollMaxMs) : wait;
+      const { organizationId } = call.caller;
+      const now =
+        waitMs > 0 && (await admission.awaitEnd({ organizationId, jobId: job.id }, waitMs));
+      return show(ctx, view, now || job);
+    },
+  }),
+
+  listJobs: defineOperation({
+    route: `GET ${path}`,
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'List jobs, newest first',
+    request: { query: listing },
+    answer: pageOf(jobSchema),
+    answers: { 200: 'A page of jobs.' },
+    async handle({ caller, query }, { reads, view }) {
+      const rows = await reads.list(caller.organizationId, {
+        status: query.status,
+        type: query.type,
+        afterMs: query.after === undefined ? undefined : Date.parse(query.after),
+        beforeId: query.cursor,
+        limit: query.limit + 1,
+      });
+      const { data, ...rest } = foundPage(rows, {
+        limit: query.limit,
+        cursor: 'id',
+        show: view.resource,
+      });
+      return { ...rest, data: await Promise.all(data) };
+    },
+  }),
+
+  streamJob: defineOperation({
+    route: `GET ${path}/:jobId/events`,
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'Follow a job',
+    description:
+      'Server-sent events named `job`, each with the job resource; ends when it is done.',
+    request,
+    answer: ownAnswer,
+    answers: {
+      200: {
+        description: 'Events.',
+        type: 'text/event-stream',
+        schema: z.object({ event: z.literal('job'), data: z.string() }),
+      },
+    },
+    errors: ['JOB_NOT_FOUND'],
+    async handle({ ctx, ...call }, { reads, admission, view }) {
+      const first = await find(call, { reads });
+      const { organizationId } = call.caller;
+      const events = new PassThrough();
+      ctx.set({ 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache, no-transform' });
+      ctx.status = 200;
+      ctx.body = events;
+      void streamJob({
+        events,
+        first,
+        view,
+        next: async (last) =>
+          (await admission.awaitEnd({ organizationId, jobId: last.id }, eventIntervalMs)) ?? last,
+      });
+    },
+  }),
+
+  cancelJob: defineOperation({
+    route: `POST ${path}/:jobId/cancel`,
+    scope: 'studio:read',
+    refusesViewers: 'A viewer may not cancel jobs.',
+    summary: 'Cancel a job',
+    description:
+      'Before the provider was asked the job is canceled and released. After that a cancel is tried there, and what it says decides.',
+    request,
+    answer: oneJob,
+    answers: { 200: 'It has ended.', 202: 'The provider has not decided yet.' },
+    errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
+    async handle({ ctx, ...call }, { reads, cancelJob, view }) {
+      const job = await find(call, { reads });
+      const now = await cancelJob(call.caller.organizationId, job);
+      ctx.status = now.status === 'queued' ? 202 : 200;
+      return show(ctx, view, now);
+    },
+  }),
+});
+
+const webhooksOfJobs = section('Webhooks', {
+  getJobWebhook: defineOperation({
+    route: `GET ${path}/:jobId/webhook`,
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'Look at the webhook of a job and the attempts to deliver it',
+    request,
+    answer: oneOf(webhookSchema),
+    answers: { 200: 'The webhook.' },
+    errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
+    async handle(call, { reads, webhooks }) {
+      const { webhook } = await findWebhook(call, { reads, webhooks });
+      return found(await showWebhook(webhooks, webhook));
+    },
+  }),
+
+  redeliverJobWebhook: defineOperation({
+    route: `POST ${path}/:jobId/webhook/redeliver`,
+    scope: 'studio:read',
+    summary: 'Deliver the webhook of a job again, now',
+    request,
+    answer: oneOf(webhookSchema),
+    answers: { 202: 'It is on its way.' },
+    errors: ['JOB_NOT_FOUND', 'NOT_FOUND', 'JOB_NOT_DONE'],
+    async handle(call, { reads, webhooks, webhookRelay }) {
+      const { job, webhook } = await findWebhook(call, { reads, webhooks });
+      if (job.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
+      await webhookRelay.redeliver(webhook);
+      const now = await webhooks.find(webhook);
+      return found(await showWebhook(webhooks, now ?? webhook));
+    },
+  }),
+});
+
+/** Everything below /studio/jobs. */
+export const studioJobs = [...jobs, ...webhooksOfJobs];

@@ -1,0 +1,93 @@
+/**
+ * GET /api/v1/studio/models and /studio/voices: what the Studio takes, from the very data that requests
+ * are checked by (design §7).
+ */
+import { z } from 'zod';
+import { defaultVoiceName, voices } from '../../catalog/voices.ts';
+import type { Capability } from '../../studio/capability.ts';
+import { capabilities } from '../../studio/registry.ts';
+import { found, listOf } from './fields.ts';
+import { defineOperation, section } from './operation.ts';
+
+const value = z.union([z.string(), z.number(), z.boolean()]);
+const rule = z
+  .object({
+    oneOf: z.array(value).readonly().optional(),
+    min: z.number().optional(),
+    max: z.number().optional(),
+    itemsMax: z.int().optional(),
+    charactersMax: z.int().optional(),
+    size: z
+      .object({
+        multipleOf: z.int(),
+        edgeMax: z.int(),
+        pixelsMin: z.int(),
+        pixelsMax: z.int(),
+        ratioMax: z.number(),
+      })
+      .optional(),
+    default: value.optional(),
+  })
+  .meta({ id: 'ParameterRule', description: 'The values a model takes; bounds are inclusive.' });
+
+const capabilitySchema = z.object({
+  type: z.string(),
+  endpoint: z.string(),
+  medium: z.enum(['image', 'video', 'audio']),
+  scope: z.string(),
+  defaultModel: z.string().nullable(),
+  models: z
+    .array(
+      z.object({
+        id: z.string(),
+        displayName: z.string(),
+        servedBy: z.string(),
+        parameters: z.record(z.string(), rule),
+      }),
+    )
+    .readonly(),
+  request: z.looseObject({}).meta({ description: 'JSON Schema of the body.' }),
+});
+const voice = z.object({ name: z.string(), gender: z.string(), default: z.boolean() });
+
+/** A kind of request: its fields as JSON Schema, and the limits of each model it may name. */
+function publish(capability: Capability): z.infer<typeof capabilitySchema> {
+  const { type, path, medium, scope, request, models = [] } = capability;
+  return {
+    type,
+    endpoint: `POST /api/v1${path}`,
+    medium,
+    scope,
+    defaultModel: models[0]?.id ?? null,
+    models,
+    request: z.toJSONSchema(request, { io: 'input', unrepresentable: 'any' }),
+  };
+}
+
+// The tables are constants: the answer is made once.
+const published = capabilities.map(publish);
+
+/** Models and voices. */
+export const studioModels = section('Studio: what there is', {
+  listStudioModels: defineOperation({
+    route: 'GET /api/v1/studio/models',
+    scope: 'studio:read',
+    summary: 'List what every Studio endpoint takes',
+    description: 'Made from the very tables that requests are checked by.',
+    answer: listOf(capabilitySchema),
+    answers: { 200: 'Every endpoint, its models and their limits.' },
+    handle: () => found(published),
+  }),
+
+  listStudioVoices: defineOperation({
+    route: 'GET /api/v1/studio/voices',
+    scope: 'studio:read',
+    summary: 'List the voices',
+    answer: listOf(voice),
+    answers: { 200: 'Every voice that may be named.' },
+    handle: () =>
+      found(
+        voices.map(({ name, gender }) => ({ name, gender, default: name === defaultVoiceName })),
+      ),
+  }),
+});

@@ -1,0 +1,140 @@
+/** POST /api/v1/studio/…: every capability of the registry as an operation. */
+import type { ParameterizedContext } from 'koa';
+import { z } from 'zod';
+import type { JobRecord } from '../../activities/jobs/job-reads.ts';
+import { assert } from '../../domain/assert.ts';
+import { GatewayError, type ErrorCode } from '../../domain/errors.ts';
+import type { Capability } from '../../studio/capability.ts';
+import { creditsSchema, ticketSchema, type JobView } from '../../studio/job-view.ts';
+import { capabilities } from '../../studio/registry.ts';
+import { bodySchema } from '../middleware/body-schema.ts';
+import { idempotencyHeader } from '../middleware/idempotency-key.ts';
+import { webhookFields } from '../studio/webhook-url.ts';
+import { found, oneOf } from './fields.ts';
+import { defineOperation, section, type AnswerParts, type Operation } from './operation.ts';
+
+/** How a Studio request can be refused or fail (spec §7, design §4, §5). */
+const errors: readonly ErrorCode[] = [
+  'UNKNOWN_MODEL',
+  'UNSUPPORTED_PARAMETER',
+  'CONFLICTING_FIELDS',
+  'INVALID_INPUT_URL',
+  'PROVIDER_REJECTED_INPUT',
+  'CONTENT_POLICY',
+  'INSUFFICIENT_CREDITS',
+  'REQUEST_IN_PROGRESS',
+  'CANCELED',
+  'WINDOW_EXHAUSTED',
+  'PROVIDER_ERROR',
+  'STORAGE_ERROR',
+  'DEADLINE_EXCEEDED',
+  'OUTCOME_UNKNOWN',
+  'JOB_LOST',
+];
+
+const headers = idempotencyHeader.extend({
+  Prefer: z.string().optional().meta({
+    description: '`wait=n` lowers the synchronous wait to n seconds.',
+    example: 'wait=10',
+  }),
+});
+
+const ticketAnswer = oneOf(ticketSchema).extend({ credits: creditsSchema });
+
+/** One operation per capability. */
+export const studio: readonly Operation[] = capabilities.flatMap((capability) => {
+  bodySchema(capability.request);
+  const done = doneAnswer(capability);
+  const operation = defineOperation({
+    route: `POST /api/v1${capability.path}`,
+    scope: capability.scope,
+    summary: capability.summary,
+    request: { headers, content: contentOf(capability) },
+    answer: z.unknown(),
+    answers: {
+      200: done,
+      202: {
+        description: 'Accepted; the credits are reserved. Poll `statusUrl`.',
+        headers: z.object({ Location: z.url(), 'Retry-After': z.int() }),
+        schema: ticketAnswer,
+      },
+    },
+    errors: [...errors, ...(capability.upload ? (['FILE_TOO_LARGE'] as const) : [])],
+    async handle({ ctx }, { submitJob, view }) {
+      const { job, waited } = await submitJob(ctx, capability);
+      const data = waited && (await resultOf(job, view));
+      if (!data) return showTicket(ctx, job, view);
+      const credits = view.credits(job);
+      ctx.status = 200;
+      if (capability.envelope !== 'bare') return { ...found(data), credits };
+      ctx.set({
+        'X-Credits-Used': String(credits.used),
+        'X-Credits-Cost': String(credits.cost),
+        'X-Credits-Remaining': String(credits.remaining),
+      });
+      return data;
+    },
+  });
+  return section(`Studio: ${capability.medium}`, { [capability.type]: operation });
+});
+
+function contentOf(capability: Capability) {
+  const { example, upload } = capability;
+  const json = { schema: withWebhook(capability.request), example };
+  if (!upload) return { 'application/json': json };
+  const file = z.string().meta({
+    format: 'binary',
+    description: `At most ${upload.bytesMax} bytes. Texts of the form are fields of the JSON body.`,
+  });
+  const form = z.looseObject({ [upload.field]: file, ...webhookFields });
+  return { 'application/json': json, 'multipart/form-data': { schema: form } };
+}
+
+/** A request as it is sent: with the field that is no capability's own. */
+function withWebhook(request: z.ZodType): z.ZodType {
+  const sent = request instanceof z.ZodPipe ? request.in : request;
+  assert(sent instanceof z.ZodObject, 'a request is an object');
+  return sent.safeExtend(webhookFields);
+}
+
+function doneAnswer({ envelope, data }: Capability): AnswerParts {
+  const replayed = z.object({ 'Idempotent-Replayed': z.literal('true').optional() });
+  if (envelope === 'bare') {
+    const credits = z.number().meta({ description: 'As in the `credits` of other answers.' });
+    return {
+      description: 'Done, and charged; without the common envelope.',
+      headers: replayed.extend({
+        'X-Credits-Used': credits,
+        'X-Credits-Cost': credits,
+        'X-Credits-Remaining': credits,
+      }),
+      schema: data,
+    };
+  }
+  return {
+    description: 'Done, and charged.',
+    headers: replayed,
+    schema: oneOf(data).extend({ credits: creditsSchema }),
+  };
+}
+
+/** The result; null while there is none. @throws GatewayError the job's own failure */
+function resultOf(job: JobRecord, view: JobView): ReturnType<JobView['result']> {
+  if (job.error) {
+    throw new GatewayError(job.error.code, job.error.message, { body: { jobId: job.id } });
+  }
+  return view.result(job);
+}
+
+/** 202 with where to look (design §4). */
+function showTicket(
+  ctx: ParameterizedContext,
+  job: JobRecord,
+  view: JobView,
+): z.infer<typeof ticketAnswer> {
+  const ticket = view.ticket(job);
+  ctx.status = 202;
+  ctx.set('Location', ticket.statusUrl);
+  ctx.set('Retry-After', '2');
+  return { ...found(ticket), credits: view.credits(job) };
+}

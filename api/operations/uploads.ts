@@ -1,0 +1,183 @@
+/** PUT /uploads/…: the files that the embedded storage takes, behind signed URLs; no key needed. */
+import { createHash } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { z } from 'zod';
+import { fileBytesMax, mediaTypeOf, type MediaType } from '../../activities/storage/media-types.ts';
+import { writeSpoolFile } from '../../activities/storage/spool.ts';
+import { bytesMaxOf, headBytes, inspectHead } from '../../activities/storage/upload-inspection.ts';
+import type { ReceivedFile, Upload } from '../../activities/storage/uploads.ts';
+import { assert } from '../../domain/assert.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import type { Composition } from '../composition.ts';
+import type { Context } from '../context.ts';
+import { defineOperation } from './operation.ts';
+
+type ReceiverDeps = Pick<Composition, 'storage' | 'signedUrls' | 'uploads'>;
+
+/** A sender that pauses for longer is gone. */
+const idleTimeoutMs = 30_000;
+/** How long a refused sender may finish sending: it reads the refusal only then. */
+const lingerMs = 5000;
+
+const receivedFile = z.object({
+  fileId: z.string(),
+  storagePath: z.string(),
+  contentType: z.string(),
+  size: z.int(),
+  sha256: z.string().nullable(),
+});
+
+/** Takes the files of the embedded storage. */
+export const uploads = defineOperation({
+  route: 'PUT /uploads/*key',
+  scope: 'open',
+  request: { params: z.object({ key: z.string() }) },
+  answer: receivedFile,
+  async handle({ ctx, params: { key } }, services) {
+    try {
+      return await receive(ctx, key, services);
+    } catch (error) {
+      linger(ctx);
+      throw error;
+    }
+  },
+});
+
+async function receive(
+  ctx: Context,
+  key: string,
+  deps: ReceiverDeps,
+): Promise<z.infer<typeof receivedFile>> {
+  if (!deps.signedUrls) throw new GatewayError('NOT_FOUND');
+  const terms = deps.signedUrls.admitsUpload(key, ctx.query);
+  const upload = terms && (await deps.uploads.find(key.split(/[/.]/)[1] ?? ''));
+  if (!terms || upload?.storage_key !== key) {
+    throw new GatewayError('FORBIDDEN', 'The upload URL is not valid or has expired.');
+  }
+  const bytesMax = refuseByHeaders(ctx, upload, terms.sizeBytes);
+  if (upload.completed || (await deps.storage.size(key)) !== null) {
+    throw new GatewayError('ALREADY_UPLOADED');
+  }
+  return deps.uploads.whileReceiving(upload.id, () =>
+    takeFile(ctx, { ...deps, upload, bytesMax, sizeBytes: terms.sizeBytes }),
+  );
+}
+
+interface Taking extends ReceiverDeps {
+  upload: Upload;
+  bytesMax: number;
+  /** Exactly so many bytes; null when the URL names no size. */
+  sizeBytes: number | null;
+}
+
+async function takeFile(ctx: Context, deps: Taking): Promise<z.infer<typeof receivedFile>> {
+  const { upload, bytesMax, sizeBytes } = deps;
+  const key = upload.storage_key;
+  const path = await deps.storage.spoolPath();
+  try {
+    const file = await spool(ctx, { path, bytesMax, agreedType: upload.content_type });
+    if (sizeBytes !== null && file.sizeBytes !== sizeBytes) {
+      throw new GatewayError('INVALID_REQUEST', `Send exactly ${sizeBytes} bytes.`);
+    }
+    const stored = await deps.storage.put(key, path);
+    if (stored === 'exists') throw new GatewayError('ALREADY_UPLOADED');
+    await deps.uploads.complete(upload.id, file);
+    return {
+      fileId: upload.id,
+      storagePath: key,
+      contentType: file.contentType,
+      size: file.sizeBytes,
+      sha256: file.sha256,
+    };
+  } finally {
+    await rm(path, { force: true });
+  }
+}
+
+/**
+ * What the headers alone rule out.
+ * @returns the most bytes that may come.
+ */
+function refuseByHeaders(ctx: Context, upload: Upload, sizeBytes: number | null): number {
+  const encoding = ctx.get('content-encoding');
+  const sent = ctx.get('content-type');
+  const type = mediaTypeOf(sent);
+  const untyped = upload.content_type === null;
+  const fits = untyped
+    ? type !== undefined || sent === '' || sent === 'application/octet-stream'
+    : type?.contentType === upload.content_type;
+  if ((encoding && encoding !== 'identity') || !fits) {
+    const wanted = upload.content_type ?? 'application/octet-stream';
+    throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', `Send the Content-Type ${wanted}, unencoded.`);
+  }
+  const length = ctx.request.length;
+  if (sizeBytes !== null && length !== sizeBytes) {
+    throw new GatewayError('INVALID_REQUEST', `Send the Content-Length ${sizeBytes}.`);
+  }
+  const bytesMax = sizeBytes ?? bytesMaxOf(upload.content_type);
+  if ((length ?? 0) > bytesMax) throw tooLarge(bytesMax);
+  return bytesMax;
+}
+
+function tooLarge(bytesMax: number): GatewayError {
+  return new GatewayError('FILE_TOO_LARGE', `The file has more than ${bytesMax} bytes.`);
+}
+
+interface SpoolTerms {
+  path: string;
+  bytesMax: number;
+  agreedType: string | null;
+}
+
+/** Streams the body to a file; memory holds only its start, by which the type is known. */
+async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
+  const idle = setTimeout(() => ctx.req.destroy(), idleTimeoutMs);
+  const hash = createHash('sha256');
+  const head: Buffer[] = [];
+  const seen: { type?: MediaType } = {};
+  let { bytesMax } = terms;
+  let sizeBytes = 0;
+
+  async function decideType(): Promise<void> {
+    seen.type = await inspectHead(Buffer.concat(head.splice(0)), terms.agreedType);
+    bytesMax = Math.min(bytesMax, fileBytesMax[seen.type.medium]);
+  }
+
+  async function* watched(): AsyncGenerator<Buffer> {
+    // Not destroyed on the way out: a refused sender must still hear why.
+    const chunks: AsyncIterable<Buffer> = ctx.req.iterator({ destroyOnReturn: false });
+    for await (const bytes of chunks) {
+      idle.refresh();
+      sizeBytes += bytes.length;
+      hash.update(bytes);
+      if (!seen.type) {
+        head.push(bytes);
+        if (sizeBytes >= headBytes) await decideType();
+      }
+      if (sizeBytes > bytesMax) throw tooLarge(bytesMax);
+      yield bytes;
+    }
+    if (!seen.type) await decideType();
+    if (sizeBytes > bytesMax) throw tooLarge(bytesMax);
+  }
+
+  try {
+    await writeSpoolFile(terms.path, watched);
+  } catch (error) {
+    if (error instanceof GatewayError || !ctx.req.destroyed) throw error;
+    throw new GatewayError('INVALID_REQUEST', 'The upload broke off.', { cause: error });
+  } finally {
+    clearTimeout(idle);
+  }
+  assert(seen.type, 'a file that was received has a type');
+  return { contentType: seen.type.contentType, sizeBytes, sha256: hash.digest('hex') };
+}
+
+/** Lets a refused sender finish, briefly; then the connection is cut. */
+function linger(ctx: Context): void {
+  if (ctx.req.complete || ctx.req.destroyed) return;
+  ctx.req.resume();
+  const timer = setTimeout(() => ctx.req.destroy(), lingerMs);
+  timer.unref();
+  ctx.req.once('end', () => clearTimeout(timer));
+}

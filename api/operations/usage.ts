@@ -1,0 +1,133 @@
+/** GET /api/v1/usage: balance, window and usage records of the organization (spec §4.4, design §5). */
+import { z } from 'zod';
+import type { UsagePage, UsageRecord } from '../../activities/ledger/usage-reads.ts';
+import { creditsFromMicro } from '../../domain/credits.ts';
+import { isoTime } from '../../domain/iso-time.ts';
+import { time } from './fields.ts';
+import { defineOperation, section } from './operation.ts';
+
+const query = z.strictObject({
+  after: z.iso
+    .datetime({ offset: true })
+    .optional()
+    .meta({ description: 'Only usage strictly later than this.' }),
+  limit: z.coerce.number().int().min(1).max(100).default(20),
+  cursor: z
+    .string()
+    .regex(/^[\w-]{1,200}$/, 'must be the nextCursor of a page')
+    .optional()
+    .meta({ description: '`nextCursor` of the page before.' }),
+  keyId: z
+    .string()
+    .regex(/^key_[0-9a-f]{32}$/, 'must be the id of a key')
+    .optional()
+    .meta({ description: 'Only what this key used.' }),
+});
+
+const usageRecord = z
+  .object({
+    id: z.string(),
+    type: z.string().meta({ description: '`chat`, or the type of the Studio job.' }),
+    model: z.string().nullable(),
+    status: z.enum(['reserved', 'charged', 'released']),
+    credits: z.number().meta({ description: 'What was charged; 0 while reserved or released.' }),
+    inputTokens: z.int().optional(),
+    outputTokens: z.int().optional(),
+    jobId: z.string().optional(),
+    keyId: z.string().nullable(),
+    requestId: z.string().nullable(),
+    createdAt: time,
+  })
+  .meta({ id: 'UsageRecord' });
+
+/** Balance and window, in credits. */
+export const accountSchema = z.object({
+  credits: z.number().meta({ description: 'The available balance.' }),
+  balance: z.object({ available: z.number(), reserved: z.number(), total: z.number() }),
+  window: z
+    .object({
+      limit: z.number().nullable(),
+      used: z.number(),
+      remaining: z.number().nullable(),
+      startedAt: time.nullable(),
+      resetAt: time.nullable(),
+    })
+    .meta({ description: 'Studio credits in six hours; a `limit` of null is no limit.' }),
+});
+
+/** The page of records. */
+export const usage = section('Usage', {
+  getUsage: defineOperation({
+    route: 'GET /api/v1/usage',
+    scope: 'usage:read',
+    summary: 'Balance, window and usage records, newest first',
+    request: { query },
+    answer: accountSchema.extend({
+      storage: z
+        .object({ limit: z.int(), used: z.int(), remaining: z.int() })
+        .meta({ description: 'Bytes of uploaded files; what open upload URLs admit is used.' }),
+      usage: z.array(usageRecord),
+      hasMore: z.boolean(),
+      nextCursor: z.string().nullable(),
+    }),
+    answers: { 200: 'A page of records.' },
+    async handle({ caller, query: { after, ...wanted } }, { usageReads, uploads }) {
+      const { organizationId } = caller;
+      const [page, { limit, used }] = await Promise.all([
+        usageReads.page(organizationId, {
+          limit: wanted.limit,
+          cursor: wanted.cursor,
+          keyId: wanted.keyId,
+          afterMs: after === undefined ? undefined : Date.parse(after),
+        }),
+        uploads.quotaOf(organizationId),
+      ]);
+      return {
+        ...accountView(page.account),
+        storage: { limit, used, remaining: Math.max(0, limit - used) },
+        usage: page.records.map(recordView),
+        hasMore: page.nextCursor !== null,
+        nextCursor: page.nextCursor,
+      };
+    },
+  }),
+});
+
+/** Balance and window, in credits; also what operators see of an organization. */
+export function accountView(account: UsagePage['account']): z.infer<typeof accountSchema> {
+  const available = creditsFromMicro(account.posted - account.reserved);
+  const usedMicro = account.window?.used ?? 0;
+  const { windowLimit, window } = account;
+  return {
+    credits: available,
+    balance: {
+      available,
+      reserved: creditsFromMicro(account.reserved),
+      total: creditsFromMicro(account.posted),
+    },
+    window: {
+      limit: windowLimit === null ? null : creditsFromMicro(windowLimit),
+      used: creditsFromMicro(usedMicro),
+      remaining:
+        windowLimit === null ? null : creditsFromMicro(Math.max(0, windowLimit - usedMicro)),
+      startedAt: isoTime(window?.startedAtMs ?? null),
+      resetAt: isoTime(window?.resetAtMs ?? null),
+    },
+  };
+}
+
+function recordView(record: UsageRecord): z.infer<typeof usageRecord> {
+  return {
+    id: record.id,
+    type: record.type,
+    model: record.model,
+    status: record.status,
+    credits: creditsFromMicro(record.chargedMicro),
+    ...(record.inputTokens !== null && { inputTokens: record.inputTokens }),
+    ...(record.outputTokens !== null && { outputTokens: record.outputTokens }),
+    ...(record.jobId !== null && { jobId: record.jobId }),
+    keyId: record.keyId,
+    requestId: record.requestId,
+    createdAt: isoTime(record.createdAtMs),
+  };
+}

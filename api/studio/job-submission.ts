@@ -1,0 +1,171 @@
+/** A Studio request on its way to its job: read, planned, claimed, admitted, and waited for. */
+import { GatewayError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import type { JobSubscription } from '../../activities/jobs/job-news.ts';
+import type { JobRecord } from '../../activities/jobs/job-reads.ts';
+import type { KeptRecording } from '../../activities/inputs/recordings.ts';
+import type { Services } from '../../activities/services.ts';
+import type { Uploads } from '../../activities/storage/uploads.ts';
+import type { Config } from '../../platform/config.ts';
+import type { Capability } from '../../studio/capability.ts';
+import type { Context } from '../context.ts';
+import { unkeyedHold, type Claims, type Hold } from '../idempotency/claims.ts';
+import { authorizeModel } from '../middleware/authenticate.ts';
+import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
+import type { Admission } from './admission.ts';
+import { measurePrices } from './measured-prices.ts';
+import { completePlan, type Planned } from './planner.ts';
+import { readRequest } from './request-reading.ts';
+import { preferredWaitMs } from './waiting.ts';
+
+interface SubmissionDeps {
+  config: Config;
+  admission: Admission;
+  claims: Claims;
+  services: Pick<
+    Services,
+    'inputs' | 'copies' | 'meter' | 'recordings' | 'uploads' | 'webhooks' | 'outbound'
+  >;
+}
+
+/** A request on its way to becoming a job. */
+type Candidate = Omit<Planned, 'tells' | 'jobId'> & { hold: Hold; webhookUrl: string | null };
+
+/** A job that runs, or did, for this request or for the first with its Idempotency-Key. */
+interface Started {
+  jobId: string;
+  replayed: boolean;
+  news: JobSubscription | null;
+  waitMs: number;
+}
+
+/**
+ * Makes the job of a Studio request, or finds it, and waits as long as the caller likes; `waited` tells
+ * whether he wanted to.
+ * @throws GatewayError what refuses the request
+ */
+export type SubmitJob = (
+  ctx: Context,
+  capability: Capability,
+) => Promise<{ job: JobRecord; waited: boolean }>;
+
+/** Whether a request certainly started nothing: a refusal that names a job may run all the same. */
+function startedNothing(error: unknown): boolean {
+  return error instanceof GatewayError && error.body?.['jobId'] === undefined;
+}
+
+/** See `SubmitJob`. */
+export function createSubmitJob(deps: SubmissionDeps): SubmitJob {
+  const awaitEnd = awaitedByFew(deps.admission, deps.config.SYNC_WAITERS_MAX);
+  const start = createStart(deps);
+
+  return async (ctx, capability) => {
+    const kept: Promise<KeptRecording>[] = [];
+    let started: Started | undefined;
+    try {
+      started = await start(ctx, capability, (recording) => kept.push(recording));
+    } catch (error) {
+      if (startedNothing(error)) discardAll(deps.services.uploads, kept);
+      throw error;
+    }
+    const { jobId, replayed, news, waitMs } = started;
+    // The job has what came with the first request.
+    if (replayed) discardAll(deps.services.uploads, kept);
+    const { organizationId } = ctx.state.caller;
+    const job = await awaitEnd({ organizationId, jobId, news }, waitMs);
+    if (!job) {
+      throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be admitted.', {
+        retryAfterSeconds: 2,
+      });
+    }
+    // Who did not want to wait gets the ticket, however quick the job was; a repeat may get more.
+    return { job, waited: waitMs > 0 || replayed };
+  };
+}
+
+/** Beside the answer, which need not wait for it; what is missed here goes as a file that is not used. */
+function discardAll(
+  uploads: Pick<Uploads, 'discard'>,
+  kept: readonly Promise<KeptRecording>[],
+): void {
+  for (const keeping of kept) {
+    keeping.then(({ recording }) => uploads.discard(recording.storageKey)).catch(() => {});
+  }
+}
+
+type Start = (
+  ctx: Context,
+  capability: Capability,
+  onKeeping: (recording: Promise<KeptRecording>) => void,
+) => Promise<Started>;
+
+/** The way of a request to its job: read, planned, claimed, admitted. */
+function createStart(deps: SubmissionDeps): Start {
+  function claim(ctx: Context, capability: Capability, body: unknown): ReturnType<Claims['hold']> {
+    const subjectId = newId('job');
+    const idempotencyKey = idempotencyKeyOf(ctx);
+    if (idempotencyKey === null) return Promise.resolve(unkeyedHold(subjectId));
+    const { organizationId } = ctx.state.caller;
+    const { path } = capability;
+    return deps.claims.hold({ organizationId, idempotencyKey, path, body, subjectId });
+  }
+
+  async function admit({ hold, webhookUrl: url, ...wanted }: Candidate): Promise<JobSubscription> {
+    const { organizationId } = wanted.caller;
+    const { webhooks, meter } = deps.services;
+    const jobId = hold.subjectId;
+    const copies = deps.services.copies.of({ organizationId, jobId });
+    try {
+      const draft = await measurePrices({ meter, copies }, wanted.draft);
+      const plan = completePlan(deps.config, { ...wanted, jobId, draft, tells: url !== null });
+      // Before the job is: no accepted job may lack its webhook.
+      if (url !== null) await webhooks.add({ jobId, organizationId, url });
+      const news = await deps.admission.admit(plan, hold);
+      hold.leave();
+      return news;
+    } catch (error) {
+      // What was started may run all the same: it keeps its key, its webhook and its inputs.
+      if (await hold.giveBack()) {
+        await copies.discard();
+        if (url !== null) await webhooks.drop(jobId);
+      }
+      throw error;
+    }
+  }
+
+  return async (ctx, capability, onKeeping) => {
+    const { caller, requestId } = ctx.state;
+    const { request, recording, webhookUrl } = await readRequest(ctx, capability, {
+      recordings: deps.services.recordings,
+      outbound: deps.services.outbound,
+      onKeeping,
+    });
+    const draft = capability.plan(request, recording);
+    authorizeModel(caller, draft.model);
+    const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
+    const ready = await deps.services.inputs.prepare(draft, caller.organizationId);
+    const body = webhookUrl === null ? request : { request, webhookUrl };
+    const claimed = await claim(ctx, capability, body);
+    const { subjectId: jobId } = claimed;
+    const replayed = claimed.state === 'done';
+    if (replayed) ctx.set('Idempotent-Replayed', 'true');
+    const candidate = { requestId, caller, capability, request, draft: ready, webhookUrl };
+    const news = replayed ? null : await admit({ ...candidate, hold: claimed });
+    return { jobId, replayed, news, waitMs };
+  };
+}
+
+/** A job's end within the wait, or its state then. Beyond so many waiters nobody is waited for. */
+function awaitedByFew(admission: Admission, waitersMax: number): Admission['awaitEnd'] {
+  let waiting = 0;
+  return async (job, waitMs) => {
+    // An answer to poll is kinder than a slow process.
+    const allowed = waiting < waitersMax;
+    waiting += 1;
+    try {
+      return await admission.awaitEnd(job, allowed ? waitMs : 0);
+    } finally {
+      waiting -= 1;
+    }
+  };
+}

@@ -1,0 +1,34 @@
+/** The operations of the API as tests walk them, at paths that are well formed and name nothing. */
+import { operations } from '../../api/operations/index.ts';
+import type { Operation } from '../../api/operations/operation.ts';
+
+const zeros = '0'.repeat(32);
+const words: Record<string, string> = {
+  jobId: `job_${zeros}`,
+  keyId: `key_${zeros}`,
+  organizationId: `org_${zeros}`,
+  userId: `usr_${zeros}`,
+  provider: 'nobody',
+  processId: 'worker-00000000',
+  id: 'nothing',
+};
+
+/** An operation at such a path. */
+export interface Walked extends Operation {
+  /** The path, ready to be asked. */
+  asked: string;
+  takesBody: boolean;
+}
+
+const walk = (operation: Operation): Walked => ({
+  ...operation,
+  asked: operation.path.replaceAll(/[:*](\w+)/g, (_, name: string) => words[name] ?? name),
+  takesBody: Boolean(operation.request.body ?? operation.request.content),
+});
+
+/** What operators do. */
+export const ofOperators = operations.filter(({ scope }) => scope === 'admin').map(walk);
+/** What callers do, behind a key. */
+export const ofCallers = operations
+  .filter(({ scope }) => scope !== 'admin' && scope !== 'open')
+  .map(walk);
