@@ -6,7 +6,7 @@ import { assert } from '../domain/assert.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { defineCapability, type DraftPlan, type FinishedJob } from './capability.ts';
 import { pictureInputs } from './image-calls.ts';
-import { mediaUrl, mediaUrls, scaleFactor } from './image-fields.ts';
+import { mediaUrl, mediaUrls, scaleChoice } from './image-fields.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
 import { refuseUnsupported } from './model-parameters.ts';
 import { planRemoval, planUpscale } from './picture-tools.ts';
@@ -18,7 +18,7 @@ const fields = z.strictObject({
   imageUrls: mediaUrls.optional(),
   /** The older name of `imageUrls`: taken when every item is a URL (design §7). */
   prompts: z.array(z.string().max(4096)).min(1).max(10).optional(),
-  scaleFactor: scaleFactor.optional(),
+  scaleFactor: scaleChoice.optional(),
   service: z.string().max(64).optional(),
   async: z.boolean().optional(),
 });

@@ -12,7 +12,7 @@ export const promptText = z
   .refine((text) => text.trim() !== '', 'must not be blank');
 
 /** 2, 4 or 6. */
-export const scaleFactor = z.literal([2, 4, 6]);
+export const scaleChoice = z.literal([2, 4, 6]);
 
 /** 0–2147483647. */
 export const seedNumber = z.int().min(0).max(2_147_483_647);

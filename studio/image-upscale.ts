@@ -4,7 +4,7 @@ import { findModel } from '../catalog/image-model.ts';
 import { upscalers } from '../catalog/image-tools.ts';
 import { defaultsFor } from '../catalog/model-parameters.ts';
 import { defineCapability, type FinishedJob } from './capability.ts';
-import { mediaUrl, modelId, scaleFactor } from './image-fields.ts';
+import { mediaUrl, modelId, scaleChoice } from './image-fields.ts';
 import { refuseUnsupported } from './model-parameters.ts';
 import { planUpscale } from './picture-tools.ts';
 import { publishModels } from './published-models.ts';
@@ -12,7 +12,7 @@ import { isPersisted, showPicture, shownPictureData } from './stored-picture.ts'
 
 const request = z.strictObject({
   imageUrl: mediaUrl,
-  scaleFactor: scaleFactor.optional(),
+  scaleFactor: scaleChoice.optional(),
   service: modelId(upscalers, 'service_a'),
   model: z.string().max(64).optional().meta({ enum: upscalers[0]?.parameters['model']?.oneOf }),
   faceEnhancement: z.boolean().optional(),

@@ -109,7 +109,8 @@ function check(operation: Operation, ctx: Context): void {
   const name = `${method} ${path} ${ctx.status}`;
   assert(told, `${name} is described`);
   const schema = told.schema ?? answer;
-  if (schema === ownAnswer || ctx.body instanceof Stream || told.type !== undefined) return;
+  const isJson = ctx.response.is('json') === 'json';
+  if (schema === ownAnswer || ctx.body instanceof Stream || !isJson) return;
   const isText = typeof ctx.body === 'string' || Buffer.isBuffer(ctx.body);
   const text = isText ? String(ctx.body) : JSON.stringify(ctx.body);
   const sent: unknown = JSON.parse(text);
