@@ -274,6 +274,7 @@ describe('a batch of reserves', () => {
     );
     const reserve = (id: string, claim?: { key: string; attempt: string }) => ({
       verb: 'reserve',
+      kind: 'chat',
       organizationId,
       id,
       amountMin: 10,
@@ -290,7 +291,7 @@ describe('a batch of reserves', () => {
     ];
     const apply = async (batch: object[]): Promise<string[]> => {
       const rows = await gateway.database.query<{ answers: { verdict: string }[] }>(
-        'SELECT chat_apply($1) AS answers',
+        'SELECT ledger_apply($1) AS answers',
         [JSON.stringify(batch)],
       );
       return rows.flatMap(({ answers }) => answers.map(({ verdict }) => verdict));
