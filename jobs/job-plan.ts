@@ -2,7 +2,9 @@
  * The job plan: everything a running workflow needs, decided once by the API. A workflow never reads
  * the catalog or the configuration, so a plan made yesterday runs the same today (design §3.1).
  */
-import type { Json, JsonObject } from '../domain/json.ts';
+import type { z } from 'zod';
+import type { JsonObject } from '../domain/json.ts';
+import type { callOutputs, storedArtifact } from './call-outputs.ts';
 
 /** One way to have a call answered: which provider, which of its operations, with what body. */
 export interface CallRoute {
@@ -103,30 +105,8 @@ export interface JobPlan {
   reservationTtlMs: number;
 }
 
-/** One stored output. */
-export interface StoredArtifact {
-  storageKey: string;
-  contentType: string;
-  sizeBytes: number;
-  /** Hex SHA-256 of the stored bytes. */
-  sha256: string;
-  width: number | null;
-  height: number | null;
-  durationSeconds: number | null;
-  /** Whether a video can be heard; null for other media. */
-  hasAudio: boolean | null;
-}
+/** See `storedArtifact`. */
+export type StoredArtifact = z.infer<typeof storedArtifact>;
 
-/** What a call left behind, as kept in `job.outputs`. */
-export interface CallOutputs {
-  callIndex: number;
-  artifacts: StoredArtifact[];
-  /** What the provider told beside the artifacts, or the answer of a call whose result is data. */
-  data: Json;
-  /** Units of the call's meter to charge, at most its quantity. */
-  delivered: number;
-  /** Micro-credits by which the delivered units are cheaper than those that were asked for. */
-  discountMicro?: number;
-  /** Why this call delivered less than it was asked for; null when it delivered all. */
-  error: { code: string; message: string } | null;
-}
+/** See `callOutputs`. */
+export type CallOutputs = z.infer<typeof callOutputs>;

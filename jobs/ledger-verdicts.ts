@@ -1,27 +1,54 @@
-/** The ledger's words on a job's money, as workflow, activities and API hear them. Amounts in micro-credits. */
+/** What the ledger answers of a job's money, as workflow, activities and API have it. Amounts in micro-credits. */
+import { z } from 'zod';
 
 /** Micro-credits of an organization; `available` = posted − reserved. */
-export interface Balance {
-  posted: number;
-  reserved: number;
-  available: number;
-}
+export const balance = z.object({
+  posted: z.number(),
+  reserved: z.number(),
+  available: z.number(),
+});
+/** See `balance`. */
+export type Balance = z.infer<typeof balance>;
 
-/** The ledger's word on a reservation. */
-export type ReserveVerdict =
-  | { verdict: 'reserved'; repeated: boolean; state: string; createdAt: string; balance: Balance }
-  | { verdict: 'insufficient_credits'; required: number; balance: Balance }
-  | { verdict: 'window_exhausted'; resetAt: string; now: string; balance: Balance };
+/** There is less than `required`. */
+export const insufficientCredits = z.object({
+  verdict: z.literal('insufficient_credits'),
+  required: z.number(),
+  balance,
+});
+
+/** The answer to a reservation; times are ISO 8601, by the database's clock. */
+export const reserveVerdict = z.discriminatedUnion('verdict', [
+  z.object({
+    verdict: z.literal('reserved'),
+    repeated: z.boolean(),
+    state: z.string(),
+    createdAt: z.string(),
+    balance,
+  }),
+  insufficientCredits,
+  z.object({
+    verdict: z.literal('window_exhausted'),
+    resetAt: z.string(),
+    now: z.string(),
+    balance,
+  }),
+]);
+/** See `reserveVerdict`. */
+export type ReserveVerdict = z.infer<typeof reserveVerdict>;
 
 /** A verdict that is no reservation. */
 export type Refusal = Exclude<ReserveVerdict, { verdict: 'reserved' }>;
 
 /** What became of a reservation; `state` is its state now, whoever settled it. */
-export type SettleVerdict =
-  | {
-      verdict: 'settled' | 'already_settled';
-      state: 'charged' | 'released';
-      charged: number;
-      balance: Balance;
-    }
-  | { verdict: 'not_reserved' };
+export const settleVerdict = z.discriminatedUnion('verdict', [
+  z.object({
+    verdict: z.enum(['settled', 'already_settled']),
+    state: z.enum(['charged', 'released']),
+    charged: z.number(),
+    balance,
+  }),
+  z.object({ verdict: z.literal('not_reserved') }),
+]);
+/** See `settleVerdict`. */
+export type SettleVerdict = z.infer<typeof settleVerdict>;

@@ -1,6 +1,6 @@
 /**
- * Postgres: one pool per process. Queries are slonik's `sql` tag only; int8 becomes a number that is
- * asserted to be a safe integer, timestamps become Unix milliseconds.
+ * Postgres: one pool per process. Queries are slonik's `sql` tag only; each row is checked against the schema of
+ * its query. int8 becomes a number that is asserted to be a safe integer, timestamps become Unix milliseconds.
  */
 import { defaults as driverDefaults } from 'pg';
 import {
@@ -54,6 +54,11 @@ const underWayMax = 5000;
 /** The database did not answer in time, or so many wait for it that asking is in vain. */
 class DatabaseSilentError extends Error {
   override readonly name = 'DatabaseSilentError';
+}
+
+/** A row is not what the schema of its query says. */
+class RowError extends Error {
+  override readonly name = 'RowError';
 }
 
 /** The methods that ask one question. */
@@ -128,7 +133,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
       ...createTypeParserPreset().filter((parser) => parser.name !== 'int8'),
       safeInteger,
     ],
-    ...(options.metrics && { interceptors: [timeWaits(options.metrics)] }),
+    interceptors: [checkRows, ...(options.metrics ? [timeWaits(options.metrics)] : [])],
   });
   pool.on('error', (error) =>
     // Whoever happened to open the connection has nothing to do with its end.
@@ -138,6 +143,18 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
   boundQuestions(pool);
   return pool;
 }
+
+/** Slonik itself uses the schema of a query as a type only. */
+const checkRows: Interceptor = {
+  name: 'check-rows',
+  transformRow({ resultParser }, { sql }, row) {
+    const checked = resultParser?.['~standard'].validate(row);
+    assert(!(checked instanceof Promise), 'a row is checked at once');
+    // Not the row: what it holds is not for logs.
+    if (checked?.issues) throw new RowError(`${JSON.stringify(checked.issues)} in a row of ${sql}`);
+    return row;
+  },
+};
 
 /** Measures how long queries wait for a connection. */
 function timeWaits({ poolWaitSeconds }: Metrics): Interceptor {

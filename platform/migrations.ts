@@ -1,77 +1,141 @@
 /**
- * Migrations: numbered plain SQL files, forward only. A file that has run may not change (its hash is
- * kept), and a process refuses a schema newer than the files it knows.
+ * The schema: tables by migrations (numbered SQL files, forward only; one that has run may not change),
+ * functions and views by the files of `sql/`, which stand for what the database has now: when one of them changes,
+ * all are made anew. Both in one transaction (docs/decisions/0001-migrations.md).
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { Client } from 'pg';
 import { assert } from '../domain/assert.ts';
 
-const directory = new URL('./migrations/', import.meta.url);
-/** Any constant will do: it names the advisory lock under which migrations run. */
+const migrationsDirectory = new URL('./migrations/', import.meta.url);
+const functionsDirectory = new URL('./sql/', import.meta.url);
+/** Any constant will do: it names the advisory lock under which the schema is changed. */
 const lockId = 7_305_011;
 
-interface Migration {
-  version: number;
+interface SqlSource {
   name: string;
   statements: string;
   sha256: string;
 }
 
-async function readMigrations(): Promise<Migration[]> {
+/** The files of a directory in the order of their names. */
+async function readSources(directory: URL): Promise<SqlSource[]> {
   const names = (await readdir(directory)).filter((name) => name.endsWith('.sql')).toSorted();
   return Promise.all(
-    names.map(async (name, index) => {
+    names.map(async (name) => {
       const statements = await readFile(new URL(name, directory), 'utf8');
-      const version = Number(name.slice(0, 4));
-      assert(version === index + 1, `migration ${name} is numbered without a gap`);
-      return {
-        version,
-        name,
-        statements,
-        sha256: createHash('sha256').update(statements).digest('hex'),
-      };
+      return { name, statements, sha256: createHash('sha256').update(statements).digest('hex') };
     }),
   );
 }
 
+/** What this code wants of a database. */
+interface Schema {
+  /** Version n stands at n - 1. */
+  migrations: SqlSource[];
+  /** All files of `sql/`, and what drops that which they make. */
+  functions: SqlSource & { undo: string };
+}
+
+async function readSchema(): Promise<Schema> {
+  const migrations = await readSources(migrationsDirectory);
+  for (const [index, { name }] of migrations.entries()) {
+    assert(Number(name.slice(0, 4)) === index + 1, `migration ${name} is numbered without a gap`);
+  }
+  const files = await readSources(functionsDirectory);
+  const statements = files.map((file) => file.statements).join('\n');
+  const namesOf = (made: RegExp): string =>
+    [...statements.matchAll(made)].map(([, name]) => name).join(', ');
+  const undo = `DROP VIEW ${namesOf(/^CREATE VIEW (\w+)/gm)};
+    DROP FUNCTION ${namesOf(/^CREATE FUNCTION (\w+)/gm)}`;
+  const sha256 = createHash('sha256').update(statements).digest('hex');
+  return { migrations, functions: { name: 'sql/', statements, sha256, undo } };
+}
+
 /**
- * Brings a database to the newest schema; safe to run from several processes at once.
- * @returns the names of the migrations that ran now.
- * @throws Error when an old migration was changed or the schema is newer than this code.
+ * Brings a database to the newest schema; safe to run from several processes at once, and beside processes
+ * of the version before.
+ * @returns the migrations that ran now, and `sql/` when the functions were made anew
+ * @throws Error when an old migration was changed or the schema is newer than this code; nothing is changed then
  */
 export async function migrate(databaseUrl: string): Promise<string[]> {
-  const migrations = await readMigrations();
+  const schema = await readSchema();
   const client = new Client({ connectionString: databaseUrl });
   await client.connect();
   try {
-    await client.query('SELECT pg_advisory_lock($1)', [lockId]);
+    await client.query('BEGIN');
+    await client.query('SELECT pg_advisory_xact_lock($1)', [lockId]);
+    // Version 0 stands for the functions.
     await client.query(`CREATE TABLE IF NOT EXISTS schema_migration (
-      version integer PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL,
+      version integer PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL, undo text,
       applied_at timestamptz NOT NULL DEFAULT now())`);
-    const applied = await readApplied(client);
-    refuseForeign(applied, migrations);
-    const pending = migrations.filter((migration) => !applied.has(migration.version));
-    for (const migration of pending) {
-      // Each migration builds on the one before.
-      await apply(client, migration);
-    }
-    return pending.map((migration) => migration.name);
+    const ran = await bringUp(client, schema);
+    await client.query('COMMIT');
+    return ran;
   } finally {
+    // What was not committed is undone by the end of its connection.
     await client.end();
   }
 }
 
-async function readApplied(client: Client): Promise<Map<number, string>> {
-  const { rows } = await client.query<{ version: number; sha256: string }>(
-    'SELECT version, sha256 FROM schema_migration',
-  );
-  return new Map(rows.map((row) => [row.version, row.sha256]));
+async function bringUp(client: Client, { migrations, functions }: Schema): Promise<string[]> {
+  const found = await readApplied(client);
+  refuseForeign(found, migrations);
+  const pending = [...migrations.entries()].slice(found.migrations.length);
+  if (pending.length === 0 && found.functions?.sha256 === functions.sha256) return [];
+  // First: no table is locked while this waits for somebody who reads a view, and tables change freely.
+  if (found.functions) await client.query(found.functions.undo);
+  for (const [index, migration] of pending) {
+    // Each builds on the one before.
+    await client.query(migration.statements);
+    await record(client, { ...migration, version: index + 1, undo: null });
+  }
+  await client.query(functions.statements);
+  await client.query('DELETE FROM schema_migration WHERE version = 0');
+  await record(client, { ...functions, version: 0 });
+  return [...pending.map(([, { name }]) => name), functions.name];
 }
 
-function refuseForeign(applied: Map<number, string>, migrations: Migration[]): void {
-  for (const [version, sha256] of applied) {
+interface Applied {
+  version: number;
+  name: string;
+  sha256: string;
+  undo: string | null;
+}
+
+async function record(client: Client, applied: Applied): Promise<void> {
+  const { version, name, sha256, undo } = applied;
+  await client.query(
+    'INSERT INTO schema_migration (version, name, sha256, undo) VALUES ($1, $2, $3, $4)',
+    [version, name, sha256, undo],
+  );
+}
+
+interface Found {
+  /** In their order. */
+  migrations: Applied[];
+  /** Null: there are none yet. */
+  functions: (Applied & { undo: string }) | null;
+}
+
+async function readApplied(client: Client): Promise<Found> {
+  const { rows } = await client.query<Applied>('SELECT * FROM schema_migration ORDER BY version');
+  const first = rows[0];
+  return first?.version === 0
+    ? { migrations: rows.slice(1), functions: { ...first, undo: first.undo ?? '' } }
+    : { migrations: rows, functions: null };
+}
+
+function refuseForeign(found: Found, migrations: SqlSource[]): void {
+  for (const { version, name, sha256 } of found.migrations) {
     const known = migrations[version - 1];
+    if (version === 1 && known?.name !== name) {
+      throw new Error(
+        `the database was made by a version before 0.1.0 (its schema begins with ${name}) and cannot be ` +
+          'taken over: name an empty one in DATABASE_URL; for npm start, delete the data directory (.data)',
+      );
+    }
     if (!known) {
       throw new Error(`the database has schema ${version}, newer than this code knows`);
     }
@@ -81,35 +145,24 @@ function refuseForeign(applied: Map<number, string>, migrations: Migration[]): v
   }
 }
 
-async function apply(client: Client, migration: Migration): Promise<void> {
-  await client.query('BEGIN');
-  try {
-    await client.query(migration.statements);
-    await client.query('INSERT INTO schema_migration (version, name, sha256) VALUES ($1, $2, $3)', [
-      migration.version,
-      migration.name,
-      migration.sha256,
-    ]);
-    await client.query('COMMIT');
-  } catch (error) {
-    await client.query('ROLLBACK');
-    throw error;
-  }
-}
-
 /**
  * Checks that a process may work with the schema it finds.
- * @throws Error when the schema is older or newer than the migrations of this code.
+ * @throws Error when migrations are older or newer than this code's, or functions are not this code's
  */
 export async function assertSchemaCurrent(databaseUrl: string): Promise<void> {
-  const migrations = await readMigrations();
+  const { migrations, functions } = await readSchema();
   const client = new Client({ connectionString: databaseUrl });
   await client.connect();
   try {
-    const applied = await readApplied(client);
-    refuseForeign(applied, migrations);
-    if (applied.size < migrations.length) {
+    const found = await readApplied(client);
+    refuseForeign(found, migrations);
+    if (found.migrations.length < migrations.length) {
       throw new Error('the database schema is older than this code: run `npm run migrate` first');
+    }
+    if (found.functions?.sha256 !== functions.sha256) {
+      throw new Error(
+        'the SQL functions of the database are of another version: run `npm run migrate` of the one that shall serve',
+      );
     }
   } finally {
     await client.end();

@@ -6,6 +6,8 @@ import type { DatabasePool } from './database.ts';
 import type { Checks } from './readiness.ts';
 import { describeTaskQueue, remembered, type TaskKind } from './task-queues.ts';
 
+const none = z.object({});
+
 interface JobCheckParts {
   connection: NativeConnection;
   namespace: string;
@@ -24,7 +26,7 @@ const pollersAgeMaxMs = 5000;
 export function databaseChecks(pool: DatabasePool): Checks {
   return {
     postgres: async () => {
-      await pool.query(sql.type(z.object({}))`SELECT 1`);
+      await pool.query(sql.type(none)`SELECT 1`);
       return true;
     },
   };

@@ -6,17 +6,23 @@ import { z } from 'zod';
 import type { DatabasePool } from './database.ts';
 import type { Logger } from './logger.ts';
 
+const askedRow = z.object({ asked: z.number().nullable() });
+const none = z.object({});
+const idRow = z.object({ id: z.string() });
+
 /** A process that reports itself; times are Unix ms. */
-export interface GatewayProcess {
-  id: string;
-  kind: 'api' | 'worker';
-  host: string;
-  pid: number;
-  buildId: string | null;
-  startedAtMs: number;
-  seenAtMs: number;
-  drainAskedAtMs: number | null;
-}
+const gatewayProcess = z.object({
+  id: z.string(),
+  kind: z.enum(['api', 'worker']),
+  host: z.string(),
+  pid: z.number(),
+  buildId: z.string().nullable(),
+  startedAtMs: z.number(),
+  seenAtMs: z.number(),
+  drainAskedAtMs: z.number().nullable(),
+});
+/** See `gatewayProcess`. */
+export type GatewayProcess = z.infer<typeof gatewayProcess>;
 
 interface RegisterOptions {
   pool: DatabasePool;
@@ -39,7 +45,7 @@ export function registerProcess(options: RegisterOptions): () => Promise<void> {
 
   async function report(): Promise<void> {
     try {
-      const wish = await pool.oneFirst(sql.type(z.object({ asked: z.number().nullable() }))`
+      const wish = await pool.oneFirst(sql.type(askedRow)`
         INSERT INTO gateway_process (id, kind, host, pid, build_id)
           VALUES (${id}, ${kind}, ${hostname()}, ${process.pid}, ${buildId})
         ON CONFLICT (id) DO UPDATE SET seen_at = clock_timestamp()
@@ -64,15 +70,13 @@ export function registerProcess(options: RegisterOptions): () => Promise<void> {
   return async () => {
     clearInterval(timer);
     await reporting;
-    await pool
-      .query(sql.type(z.object({}))`DELETE FROM gateway_process WHERE id = ${id}`)
-      .catch(() => {});
+    await pool.query(sql.type(none)`DELETE FROM gateway_process WHERE id = ${id}`).catch(() => {});
   };
 }
 
 /** Processes that reported lately; those that died without a word are forgotten after a minute. */
 export async function listProcesses(pool: DatabasePool): Promise<GatewayProcess[]> {
-  const rows = await pool.any(sql.type(z.custom<GatewayProcess>())`
+  const rows = await pool.any(sql.type(gatewayProcess)`
     WITH gone AS (
       DELETE FROM gateway_process WHERE seen_at < clock_timestamp() - interval '1 minute')
     SELECT id, kind, host, pid, build_id AS "buildId", started_at AS "startedAtMs",
@@ -84,7 +88,7 @@ export async function listProcesses(pool: DatabasePool): Promise<GatewayProcess[
 
 /** Asks a process to drain; false when there is none of that id. */
 export async function askToDrain(connection: CommonQueryMethods, id: string): Promise<boolean> {
-  const rows = await connection.any(sql.type(z.object({ id: z.string() }))`
+  const rows = await connection.any(sql.type(idRow)`
     UPDATE gateway_process SET drain_asked_at = coalesce(drain_asked_at, clock_timestamp())
     WHERE id = ${id} RETURNING id`);
   return rows.length > 0;

@@ -17,6 +17,8 @@ import { forEachAlone } from '../platform/isolation.ts';
 import { workflowIdOf } from '../jobs/contract.ts';
 import { repeat } from './repetition.ts';
 
+const none = z.object({});
+
 interface SweeperDeps {
   config: Config;
   services: Services;
@@ -158,7 +160,7 @@ async function sweepChats({ services, config }: SweeperDeps): Promise<number> {
 
 /** Throws away old Idempotency-Keys, and with them the answers of chats that they keep. */
 async function forgetClaims(pool: DatabasePool): Promise<void> {
-  await pool.query(sql.type(z.object({}))`DELETE FROM idempotency_claim
+  await pool.query(sql.type(none)`DELETE FROM idempotency_claim
     WHERE (organization_id, idempotency_key) IN (
       SELECT organization_id, idempotency_key FROM idempotency_claim
       WHERE created_at < clock_timestamp() - ${claimsKeptFor}::interval
@@ -193,7 +195,7 @@ async function postpone(
   entry: Due,
   until: { delayMs: number; missing: boolean },
 ): Promise<void> {
-  await deps.services.pool.query(sql.type(z.object({}))`UPDATE reservation SET
+  await deps.services.pool.query(sql.type(none)`UPDATE reservation SET
     expires_at = clock_timestamp() + ${until.delayMs} * interval '1 millisecond',
     owner_missing_at =
       CASE WHEN ${until.missing} THEN coalesce(owner_missing_at, clock_timestamp()) END

@@ -4,11 +4,13 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
+import { assert } from '../../domain/assert.ts';
 import { jsonOf, type Json, type JsonObject } from '../../domain/json.ts';
 import { createBatcher } from '../../platform/batch.ts';
 import type { DatabasePool } from '../../platform/database.ts';
+import { callOutputs } from '../../jobs/call-outputs.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
-import type { Operation } from '../providers/provider.ts';
+import { providerOperation, type Operation } from '../providers/provider.ts';
 
 /** Names one call of one job. */
 export interface CallName {
@@ -17,21 +19,28 @@ export interface CallName {
 }
 
 /** Whether the call may be sent, or what an earlier attempt left. */
-export type BeginVerdict =
-  | { verdict: 'send' }
+const beginVerdict = z.discriminatedUnion('verdict', [
+  z.object({ verdict: z.literal('send') }),
   /** The provider is paused: nothing may be sent now. */
-  | { verdict: 'paused' }
+  z.object({ verdict: z.literal('paused') }),
   /** The job was settled: nothing may be sent for it any more. */
-  | { verdict: 'settled' }
+  z.object({ verdict: z.literal('settled') }),
   /**
    * Another attempt sends it, and said that it lives at `touchedAtMs` (Unix ms of the database's clock); a
    * notification may have named it since.
    */
-  | { verdict: 'begun'; touchedAtMs: number; notifiedId: string | null }
+  z.object({
+    verdict: z.literal('begun'),
+    touchedAtMs: z.number(),
+    notifiedId: z.string().nullable(),
+  }),
   /** It was sent, and nobody knows what came of it; a notification may have named it. */
-  | { verdict: 'unknown'; notifiedId: string | null }
-  | { verdict: 'accepted'; operation: Operation }
-  | { verdict: 'answered'; outputs: CallOutputs };
+  z.object({ verdict: z.literal('unknown'), notifiedId: z.string().nullable() }),
+  z.object({ verdict: z.literal('accepted'), operation: providerOperation }),
+  z.object({ verdict: z.literal('answered'), outputs: callOutputs }),
+]);
+/** See `beginVerdict`. */
+export type BeginVerdict = z.infer<typeof beginVerdict>;
 
 /** Call records over a pool. */
 export interface CallRecords {
@@ -49,22 +58,30 @@ export interface CallRecords {
   progressed: (call: CallName & { progress: Json }) => Promise<void>;
 }
 
-const answers = z.object({ answers: z.custom<BeginVerdict[]>() });
+const answer = z.discriminatedUnion('verdict', [
+  ...beginVerdict.options,
+  z.object({ verdict: z.literal('recorded') }),
+  z.object({ verdict: z.literal('no_call') }),
+]);
+const row = z.object({ answers: z.array(answer) });
 
 /** Call records, written in shared commits. */
 export function createCallRecords(pool: DatabasePool): CallRecords {
-  const move = createBatcher<JsonObject, BeginVerdict>({
+  const move = createBatcher<JsonObject, z.infer<typeof answer>>({
     name: 'calls',
     sizeMax: 200,
     parallelMax: 2,
-    run: (moves) =>
-      pool.oneFirst(sql.type(answers)`SELECT call_apply(${sql.jsonb(moves)}) AS answers`),
+    run: (moves) => pool.oneFirst(sql.type(row)`SELECT call_apply(${sql.jsonb(moves)}) AS answers`),
   });
   const record = async (fields: JsonObject): Promise<void> => {
     await move({ verb: 'record', ...fields });
   };
   return {
-    begin: async (call) => await move({ verb: 'begin', ...call }),
+    async begin(call) {
+      const begun = await move({ verb: 'begin', ...call });
+      assert(begun.verdict !== 'recorded' && begun.verdict !== 'no_call', 'a call is begun or not');
+      return begun;
+    },
     touched: (call) => record({ ...call }),
     refused: (call) => record({ ...call, state: 'refused' }),
     unknown: (call) => record({ ...call, state: 'unknown' }),

@@ -5,7 +5,12 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
-import { ProviderFailure, type Operation, type Provider } from '../providers/provider.ts';
+import {
+  ProviderFailure,
+  providerOperation,
+  type Operation,
+  type Provider,
+} from '../providers/provider.ts';
 
 /** What a look found. */
 export type CallVerdict =
@@ -35,7 +40,7 @@ const recorded = z.object({
   callIndex: z.number(),
   provider: z.string(),
   state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
-  operation: z.custom<Operation | null>(),
+  operation: providerOperation.nullable(),
   endpoint: z.string().nullable(),
   notifiedId: z.string().nullable(),
 });

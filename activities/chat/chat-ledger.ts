@@ -5,11 +5,15 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../../domain/assert.ts';
-import type { JsonObject } from '../../domain/json.ts';
-import { createBatcher } from '../../platform/batch.ts';
 import type { DatabasePool } from '../../platform/database.ts';
+import {
+  balance,
+  insufficientCredits,
+  settleVerdict,
+  type SettleVerdict,
+} from '../../jobs/ledger-verdicts.ts';
 import { createLeaseRecall } from '../ledger/lease-recall.ts';
-import type { Balance, SettleVerdict } from '../../jobs/ledger-verdicts.ts';
+import { createLedgerMoves } from '../ledger/ledger-moves.ts';
 import type { AbandonedChat } from './abandoned-chats.ts';
 
 /** An Idempotency-Key, and the token of the request that holds it. */
@@ -31,11 +35,14 @@ export interface ChatReserve {
   chat: { keyId: string; model: string; provider: string; streamed: boolean; requestId: string };
 }
 
-/** The ledger's word; `amount` in micro-credits was reserved. */
-export type ChatReserveVerdict =
-  | { verdict: 'reserved'; amount: number; balance: Balance }
-  | { verdict: 'insufficient_credits'; required: number; balance: Balance }
-  | { verdict: 'claim_lost' };
+/** The answer; `amount` in micro-credits was reserved. */
+const chatReserveVerdict = z.discriminatedUnion('verdict', [
+  z.object({ verdict: z.literal('reserved'), amount: z.number(), balance }),
+  insufficientCredits,
+  z.object({ verdict: z.literal('claim_lost') }),
+]);
+/** See `chatReserveVerdict`. */
+export type ChatReserveVerdict = z.infer<typeof chatReserveVerdict>;
 
 /** A reservation that is too small. */
 export interface ChatRaise {
@@ -91,15 +98,19 @@ export interface LeaseSync {
   chats: LeasedChat[];
 }
 
-/** The ledger's word on a lease; `held` is at most a quarter of the balance and what it held before. */
-export type LeaseVerdict = { verdict: 'held'; held: number } | { verdict: 'lease_lost' };
+/** The answer of a lease; `held` is at most a quarter of the balance and what it held before. */
+const leaseVerdict = z.discriminatedUnion('verdict', [
+  z.object({ verdict: z.literal('held'), held: z.number() }),
+  z.object({ verdict: z.literal('lease_lost') }),
+]);
+/** See `leaseVerdict`. */
+export type LeaseVerdict = z.infer<typeof leaseVerdict>;
 
+const raiseVerdict = z.object({ verdict: z.literal('raised'), amount: z.number() });
+
+const sweptChat = z.object({ id: z.string(), state: z.string(), charged: z.number() });
 /** A chat, or a lease, that the sweeper settled. */
-export interface SweptChat {
-  id: string;
-  state: string;
-  charged: number;
-}
+export type SweptChat = z.infer<typeof sweptChat>;
 
 /** Moves and reads. */
 export interface ChatLedger {
@@ -131,82 +142,56 @@ export interface ChatSweep {
   everyMs: number;
 }
 
-type Answer =
-  | ChatReserveVerdict
-  | SettleVerdict
-  | LeaseVerdict
-  | { verdict: 'mismatch' | 'no_account' | 'above_reservation' };
-
-const answers = z.object({ answers: z.custom<Answer[]>() });
 const abandonedCount = z.object({
   abandoned: z.number(),
   lostMicro: z.number(),
   paidMicro: z.number(),
 });
 type AbandonedCount = z.infer<typeof abandonedCount>;
+const abandonedRow = z.object({ count: abandonedCount });
+const none = z.object({});
 const sweepCountMax = 100;
 
 /** The chat ledger over a pool. */
 export function createChatLedger(pool: DatabasePool): ChatLedger {
   const afterRecall = createLeaseRecall(pool);
-  const move = createBatcher<JsonObject, Answer>({
-    name: 'chat',
-    sizeMax: 200,
-    // One batch at a time: moves of one organization would only wait for each other's lock.
-    parallelMax: 1,
-    run: (moves) =>
-      pool.oneFirst(sql.type(answers)`SELECT chat_apply(${sql.jsonb(moves)}) AS answers`),
-  });
+  const move = createLedgerMoves(pool, 'chat');
   return {
-    async reserve({ amountMinMicro, amountMaxMicro, claim, ...rest }) {
-      const answer = await afterRecall(rest.organizationId, () =>
-        move({
-          verb: 'reserve',
-          amountMin: amountMinMicro,
-          amountMax: amountMaxMicro,
-          ...(claim && { claim: { ...claim } }),
-          ...rest,
-        }),
-      );
-      assert(isReserveVerdict(answer), `a reservation is decided, not ${answer.verdict}`);
-      return answer;
-    },
+    reserve: ({ amountMinMicro, amountMaxMicro, claim, ...rest }) =>
+      afterRecall(rest.organizationId, () =>
+        move(
+          {
+            verb: 'reserve',
+            kind: 'chat',
+            amountMin: amountMinMicro,
+            amountMax: amountMaxMicro,
+            ...(claim && { claim: { ...claim } }),
+            ...rest,
+          },
+          chatReserveVerdict,
+        ),
+      ),
     async settle({ amountMicro, ...rest }) {
       assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a charge is whole');
-      const answer = await move({ verb: 'settle', amount: amountMicro, ...rest });
-      assert(isSettleVerdict(answer), `a reservation is settled, not ${answer.verdict}`);
-      return answer;
+      return move({ verb: 'settle', amount: amountMicro, ...rest }, settleVerdict);
     },
-    async raise({ organizationId, id, amountMicro }) {
-      const { amount } = await afterRecall(organizationId, async () => {
-        const raised = await pool.oneFirst(sql.type(z.object({ amount: z.number() }))`
-          SELECT chat_raise(${organizationId}, ${id}, ${amountMicro}) AS amount`);
-        const required = amountMicro - raised;
-        return {
-          verdict: required > 0 ? 'insufficient_credits' : 'raised',
-          required,
-          amount: raised,
-        };
+    async raise({ amountMicro, ...rest }) {
+      const { amount } = await afterRecall(rest.organizationId, async () => {
+        const raised = await move({ verb: 'raise', amount: amountMicro, ...rest }, raiseVerdict);
+        const required = amountMicro - raised.amount;
+        return { ...raised, required, verdict: required > 0 ? 'insufficient_credits' : 'raised' };
       });
       return amount;
     },
     abandon: ({ id, keyId, lostMicro }, withinMs) =>
-      pool.oneFirst(sql.type(z.object({ count: abandonedCount }))`
+      pool.oneFirst(sql.type(abandonedRow)`
         SELECT chat_abandon(${id}, ${keyId}, ${lostMicro},
           ${withinMs} * interval '1 millisecond') AS count`),
-    async lease({ holdMicro, ...rest }) {
-      const answer = await move({ verb: 'lease', hold: holdMicro, ...rest });
-      assert(isLeaseVerdict(answer), `a lease is held or lost, not ${answer.verdict}`);
-      return answer;
-    },
+    lease: ({ holdMicro, ...rest }) =>
+      move({ verb: 'lease', hold: holdMicro, reason: 'chat lease', ...rest }, leaseVerdict),
     async checkpoint(progress, ttlMs) {
-      const rows = progress.map(({ id, inputTokens, outputTokens, amountMicro }) => ({
-        id,
-        input: inputTokens,
-        output: outputTokens,
-        amount: amountMicro,
-      }));
-      await pool.query(sql.type(z.object({}))`SELECT chat_checkpoint(${sql.jsonb(rows)},
+      const rows = progress.map(({ amountMicro, ...rest }) => ({ amount: amountMicro, ...rest }));
+      await pool.query(sql.type(none)`SELECT chat_checkpoint(${sql.jsonb(rows)},
         ${ttlMs} * interval '1 millisecond')`);
     },
     sweep: (terms) => sweep(pool, terms),
@@ -220,25 +205,11 @@ async function sweep(
   const grace = sql.fragment`${graceMs} * interval '1 millisecond'`;
   const outage = sql.fragment`${3 * everyMs} * interval '1 millisecond'`;
   // Who was heard of since has another time than the grace gave; so has who was never missed.
-  await pool.query(sql.type(z.object({}))`UPDATE reservation
+  await pool.query(sql.type(none)`UPDATE reservation
     SET owner_missing_at = now(), expires_at = now() + ${grace}
     WHERE state = 'reserved' AND kind IN ('chat', 'lease') AND expires_at < now()
       AND (owner_missing_at + ${grace} IS DISTINCT FROM expires_at
         OR expires_at < now() - ${outage})`);
-  return pool.any(sql.type(
-    z.object({ id: z.string(), state: z.string(), charged: z.number() }),
-  )`SELECT id, state, charged FROM chat_sweep(${sweepCountMax})
+  return pool.any(sql.type(sweptChat)`SELECT id, state, charged FROM chat_sweep(${sweepCountMax})
     UNION ALL SELECT id, state, charged FROM chat_lease_sweep(${sweepCountMax})`);
-}
-
-function isReserveVerdict(answer: Answer): answer is ChatReserveVerdict {
-  return ['reserved', 'insufficient_credits', 'claim_lost'].includes(answer.verdict);
-}
-
-function isLeaseVerdict(answer: Answer): answer is LeaseVerdict {
-  return ['held', 'lease_lost'].includes(answer.verdict);
-}
-
-function isSettleVerdict(answer: Answer): answer is SettleVerdict {
-  return ['settled', 'already_settled', 'not_reserved'].includes(answer.verdict);
 }

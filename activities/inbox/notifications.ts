@@ -3,26 +3,32 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 
+const deliveriesRow = z.object({ deliveries: z.number(), state: z.string() });
+const none = z.object({});
+
 /** A verified notification. */
-export interface InboxNotification {
-  provider: string;
-  jobId: string;
-  callIndex: number;
-  operationId: string;
-}
+const inboxNotification = z.object({
+  provider: z.string(),
+  jobId: z.string(),
+  callIndex: z.number(),
+  operationId: z.string(),
+});
+/** See `inboxNotification`. */
+export type InboxNotification = z.infer<typeof inboxNotification>;
 
 /** A notification as it lies in the inbox; times are Unix ms. */
-export interface KeptNotification extends InboxNotification {
+const keptNotification = inboxNotification.extend({
   /** `received`: no workflow has heard of it yet; `late`: its workflow had ended. */
-  state: 'received' | 'delivered' | 'late';
+  state: z.enum(['received', 'delivered', 'late']),
   /** How often the provider sent it. */
-  deliveries: number;
-  receivedAtMs: number;
-}
+  deliveries: z.number(),
+  receivedAtMs: z.number(),
+});
+/** See `keptNotification`. */
+export type KeptNotification = z.infer<typeof keptNotification>;
 
 const columns = sql.fragment`provider, job_id AS "jobId", call_index AS "callIndex",
   operation_id AS "operationId", state, deliveries, received_at AS "receivedAtMs"`;
-const kept = z.custom<KeptNotification>();
 
 /** The inbox. */
 export interface Inbox {
@@ -43,7 +49,7 @@ export function createInbox(pool: DatabasePool): Inbox {
   return {
     async keep(notification) {
       const { provider, jobId, callIndex, operationId } = notification;
-      const row = await pool.one(sql.type(z.object({ deliveries: z.number(), state: z.string() }))`
+      const row = await pool.one(sql.type(deliveriesRow)`
         INSERT INTO notification AS n (provider, job_id, call_index, operation_id, state)
           VALUES (${provider}, ${jobId}, ${callIndex}, ${operationId}, 'received')
         ON CONFLICT (job_id, call_index, operation_id) DO UPDATE SET deliveries = n.deliveries + 1
@@ -52,23 +58,23 @@ export function createInbox(pool: DatabasePool): Inbox {
       return row.deliveries === 1 ? 'new' : 'waiting';
     },
     async mark(notification, state) {
-      await pool.query(sql.type(z.object({}))`UPDATE notification SET state = ${state}
+      await pool.query(sql.type(none)`UPDATE notification SET state = ${state}
         WHERE job_id = ${notification.jobId} AND call_index = ${notification.callIndex}
           AND operation_id = ${notification.operationId}`);
     },
     async ofJob(jobId) {
-      const rows = await pool.any(sql.type(kept)`SELECT ${columns} FROM notification
+      const rows = await pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
         WHERE job_id = ${jobId} ORDER BY received_at`);
       return [...rows];
     },
     async list({ state, limit }) {
       const of = state ?? null;
-      const rows = await pool.any(sql.type(kept)`SELECT ${columns} FROM notification
+      const rows = await pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
         WHERE ${of}::text IS NULL OR state = ${of}::text ORDER BY received_at DESC LIMIT ${limit}`);
       return [...rows];
     },
     async waiting(olderThanMs) {
-      const rows = await pool.any(sql.type(kept)`SELECT ${columns} FROM notification
+      const rows = await pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
         WHERE state = 'received'
           AND received_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
         ORDER BY received_at LIMIT 100`);

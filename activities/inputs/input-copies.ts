@@ -17,6 +17,8 @@ import { fileBytesMax, sniff, sniffBytes, type MediaType } from '../storage/medi
 import { writeSpoolFile } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
 
+const storageKeyRow = z.object({ storage_key: z.string() });
+
 /** The request that copies are made for. */
 interface CopyingRequest {
   organizationId: string;
@@ -116,7 +118,7 @@ export function createInputCopies(deps: InputCopiesDeps): InputCopies {
     },
 
     async sweep() {
-      const old = await pool.anyFirst(sql.type(z.object({ storage_key: z.string() }))`
+      const old = await pool.anyFirst(sql.type(storageKeyRow)`
         SELECT c.storage_key FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id
         WHERE r.state <> 'reserved'
           OR (r.id IS NULL AND c.created_at < clock_timestamp() - ${keptFor}::interval)

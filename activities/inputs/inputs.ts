@@ -14,6 +14,8 @@ import type { DraftPlan, PlanInput } from '../../studio/capability.ts';
 import { contentTypeOf, isStorageKey, type Storage } from '../storage/storage.ts';
 import type { Uploads } from '../storage/uploads.ts';
 
+const paidRow = z.object({ paid: z.boolean() });
+
 interface InputsDeps {
   pool: DatabasePool;
   storage: Storage;
@@ -122,7 +124,7 @@ function createResolver(deps: InputsDeps): ResolveOne {
       if (found !== key) throw new Unusable(noFile);
       return found;
     }
-    const paid = await deps.pool.maybeOneFirst(sql.type(z.object({ paid: z.boolean() }))`
+    const paid = await deps.pool.maybeOneFirst(sql.type(paidRow)`
       SELECT true AS paid FROM artifact
       WHERE storage_key = ${key} AND organization_id = ${wanted.organizationId}`);
     if (paid === null) throw new Unusable(noFile);

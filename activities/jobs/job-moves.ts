@@ -10,6 +10,8 @@ import type { ReserveVerdict, SettleVerdict } from '../../jobs/ledger-verdicts.t
 import type { JobNews } from './job-news.ts';
 import type { Ledger, Settle } from '../ledger/ledger.ts';
 
+const none = z.object({});
+
 /** A job that delivered. */
 export interface Delivered {
   jobId: string;
@@ -104,9 +106,7 @@ export function createJobMoves(deps: JobMovesDeps): JobMoves {
 
     async markVerifying(jobId) {
       await deps.pool.query(
-        sql.type(
-          z.object({}),
-        )`UPDATE job SET verifying = true WHERE id = ${jobId} AND status = 'queued'`,
+        sql.type(none)`UPDATE job SET verifying = true WHERE id = ${jobId} AND status = 'queued'`,
       );
     },
   };

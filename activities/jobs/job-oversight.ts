@@ -1,38 +1,40 @@
 /** Jobs across all organizations, as operators look at them. */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import type { Json } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 
 /** A line of the operators' list; amounts in micro-credits, times Unix ms. */
-export interface OverseenJob {
-  id: string;
-  organizationId: string;
-  keyId: string;
-  type: string;
-  model: string | null;
-  provider: string;
-  status: 'queued' | 'completed' | 'failed' | 'canceled';
-  verifying: boolean;
-  errorCode: string | null;
-  billingState: 'reserved' | 'charged' | 'released';
-  reserved: number;
-  charged: number | null;
-  createdAtMs: number;
-  deadlineAtMs: number;
-  completedAtMs: number | null;
-}
+const overseenJob = z.object({
+  id: z.string(),
+  organizationId: z.string(),
+  keyId: z.string(),
+  type: z.string(),
+  model: z.string().nullable(),
+  provider: z.string(),
+  status: z.enum(['queued', 'completed', 'failed', 'canceled']),
+  verifying: z.boolean(),
+  errorCode: z.string().nullable(),
+  billingState: z.enum(['reserved', 'charged', 'released']),
+  reserved: z.number(),
+  charged: z.number().nullable(),
+  createdAtMs: z.number(),
+  deadlineAtMs: z.number(),
+  completedAtMs: z.number().nullable(),
+});
+/** See `overseenJob`. */
+export type OverseenJob = z.infer<typeof overseenJob>;
 
 /** What is known of one request to a provider. */
-interface OverseenCall {
-  index: number;
-  routeIndex: number;
-  provider: string;
-  state: 'begun' | 'refused' | 'accepted' | 'answered' | 'unknown';
-  operation: Json;
-  begunAtMs: number;
-  updatedAtMs: number;
-}
+const overseenCall = z.object({
+  index: z.number(),
+  routeIndex: z.number(),
+  provider: z.string(),
+  state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
+  operation: z.json(),
+  begunAtMs: z.number(),
+  updatedAtMs: z.number(),
+});
+type OverseenCall = z.infer<typeof overseenCall>;
 
 /** Which jobs to list; newest first. */
 interface OversightListing {
@@ -57,8 +59,6 @@ const columns = sql.fragment`j.id, j.organization_id AS "organizationId", j.key_
   r.state AS "billingState", r.amount AS reserved, r.charged, j.created_at AS "createdAtMs",
   j.deadline_at AS "deadlineAtMs", j.completed_at AS "completedAtMs"`;
 
-const row = z.custom<OverseenJob>();
-
 /** See `JobOversight`. */
 export function createJobOversight(pool: DatabasePool): JobOversight {
   return {
@@ -73,17 +73,17 @@ export function createJobOversight(pool: DatabasePool): JobOversight {
         // Ids of jobs are ordered by time.
         ...(listing.beforeId === undefined ? [] : [sql.fragment`j.id < ${listing.beforeId}`]),
       ];
-      const rows = await pool.any(sql.type(row)`
+      const rows = await pool.any(sql.type(overseenJob)`
         SELECT ${columns} FROM job j JOIN reservation r ON r.id = j.id
         WHERE ${sql.join(where, sql.fragment` AND `)}
         ORDER BY j.id DESC LIMIT ${listing.limit}`);
       return [...rows];
     },
     find: (jobId) =>
-      pool.maybeOne(sql.type(row)`
+      pool.maybeOne(sql.type(overseenJob)`
         SELECT ${columns} FROM job j JOIN reservation r ON r.id = j.id WHERE j.id = ${jobId}`),
     async calls(jobId) {
-      const rows = await pool.any(sql.type(z.custom<OverseenCall>())`
+      const rows = await pool.any(sql.type(overseenCall)`
         SELECT call_index AS index, route_index AS "routeIndex", provider, state, operation,
           begun_at AS "begunAtMs", updated_at AS "updatedAtMs"
         FROM provider_call WHERE job_id = ${jobId} ORDER BY call_index`);

@@ -1,9 +1,14 @@
 /** Reads of jobs: what polls, lists and answers are made from. Phases are derived, never written. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
+import { errorTable } from '../../domain/errors.ts';
+import { keysOf } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
+import { callOutputs } from '../../jobs/call-outputs.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
 import type { Documents, JobRecord } from '../../studio/job-record.ts';
+
+const idRow = z.object({ id: z.string() });
 
 export type { JobRecord };
 
@@ -27,7 +32,27 @@ export interface JobReads {
   ended: (jobIds: readonly string[]) => Promise<string[]>;
 }
 
-const row = z.custom<JobRecord>();
+const row: z.ZodType<JobRecord> = z.object({
+  id: z.string(),
+  type: z.string(),
+  model: z.string().nullable(),
+  status: z.enum(['queued', 'completed', 'failed', 'canceled']),
+  verifying: z.boolean(),
+  request: z.record(z.string(), z.json()),
+  outputs: z.array(callOutputs).nullable(),
+  error: z.object({ code: z.enum(keysOf(errorTable)), message: z.string() }).nullable(),
+  request_id: z.string(),
+  created_at: z.number(),
+  deadline_at: z.number(),
+  completed_at: z.number().nullable(),
+  started_at: z.number().nullable(),
+  call_states: z.array(z.string()).nullable(),
+  progress: z.json(),
+  billing_state: z.enum(['reserved', 'charged', 'released']),
+  reserved: z.number(),
+  charged: z.number().nullable(),
+  available: z.number(),
+});
 
 const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT j.id, j.type, j.model, j.status, j.verifying, j.request, j.outputs, j.error, j.request_id,
@@ -65,7 +90,7 @@ export function createJobReads(
       return [...rows];
     },
     async ended(jobIds) {
-      const ids = await pool.anyFirst(sql.type(z.object({ id: z.string() }))`
+      const ids = await pool.anyFirst(sql.type(idRow)`
         SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'queued'`);
       return [...ids];
     },

@@ -6,39 +6,50 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
-import type { Operation } from '../providers/provider.ts';
+import { providerOperation } from '../providers/provider.ts';
 import type { CallFinding, CallLooks } from '../calls/status-checks.ts';
 
+const idRow = z.object({ id: z.string() });
+const jobIdRow = z.object({ job_id: z.string() });
+
 /** Who came upon a late outcome. */
-export type FoundBy = 'notification' | 'follow_up' | 'operator';
+const finder = z.enum(['notification', 'follow_up', 'operator']);
+/** See `finder`. */
+export type FoundBy = z.infer<typeof finder>;
+
+const lateCall = z.object({
+  index: z.number(),
+  provider: z.string(),
+  state: z.string(),
+  operation: providerOperation.nullable(),
+  late: z.object({ verdict: z.string(), foundBy: finder, foundAtMs: z.number() }).nullable(),
+});
 
 /** A job that was released without the provider's word; amounts in micro-credits, times Unix ms. */
-export interface UnknownOutcome {
-  id: string;
-  organizationId: string;
-  type: string;
-  model: string | null;
-  errorCode: string;
-  reserved: number;
-  completedAtMs: number;
-  calls: {
-    index: number;
-    provider: string;
-    state: string;
-    operation: Operation | null;
-    late: { verdict: string; foundBy: FoundBy; foundAtMs: number } | null;
-  }[];
-}
+const unknownOutcome = z.object({
+  id: z.string(),
+  organizationId: z.string(),
+  type: z.string(),
+  model: z.string().nullable(),
+  errorCode: z.string(),
+  reserved: z.number(),
+  completedAtMs: z.number(),
+  calls: z.array(lateCall),
+});
+/** See `unknownOutcome`. */
+export type UnknownOutcome = z.infer<typeof unknownOutcome>;
 
 /** How many there are. */
-export interface OutcomeCounts {
+const outcomeCounts = z.object({
   /** Jobs whose outcome is being verified now. */
-  verifying: number;
+  verifying: z.number(),
   /** Jobs that were released without the provider's word. */
-  released: number;
+  released: z.number(),
   /** Calls of those that had succeeded after all. */
-  lateSuccesses: number;
-}
+  lateSuccesses: z.number(),
+});
+/** See `outcomeCounts`. */
+export type OutcomeCounts = z.infer<typeof outcomeCounts>;
 
 /** Records and reads late outcomes. */
 export interface LateOutcomes {
@@ -85,7 +96,7 @@ export function createLateOutcomes(deps: {
   return {
     examine,
     async followUp() {
-      const due = await pool.anyFirst(sql.type(z.object({ id: z.string() }))`
+      const due = await pool.anyFirst(sql.type(idRow)`
         SELECT j.id FROM job j
         WHERE ${withoutVerdict} AND j.completed_at > clock_timestamp() - interval '1 day'
           AND EXISTS (SELECT FROM provider_call c
@@ -100,7 +111,7 @@ export function createLateOutcomes(deps: {
     },
     async list({ beforeId, succeeded, limit }) {
       const before = beforeId ?? null;
-      const rows = await pool.any(sql.type(z.custom<UnknownOutcome>())`
+      const rows = await pool.any(sql.type(unknownOutcome)`
         SELECT j.id, j.organization_id AS "organizationId", j.type, j.model,
           j.error->>'code' AS "errorCode", r.amount AS reserved, j.completed_at AS "completedAtMs",
           coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
@@ -119,7 +130,7 @@ export function createLateOutcomes(deps: {
       return [...rows];
     },
     async counts() {
-      return pool.one(sql.type(z.custom<OutcomeCounts>())`SELECT
+      return pool.one(sql.type(outcomeCounts)`SELECT
         (SELECT count(*) FROM reservation r JOIN job j ON j.id = r.id
           WHERE r.state = 'reserved' AND j.verifying) AS verifying,
         (SELECT count(*) FROM job j WHERE ${withoutVerdict}) AS released,
@@ -137,7 +148,7 @@ async function record(
   if (!finding.operation) return false;
   const verdict = finding.verdict === 'unreachable' ? 'pending' : finding.verdict;
   if (!recorded.includes(verdict)) return false;
-  const rows = await pool.any(sql.type(z.object({ job_id: z.string() }))`
+  const rows = await pool.any(sql.type(jobIdRow)`
     INSERT INTO late_outcome AS o (job_id, call_index, provider, operation, verdict, found_by,
         next_look_at)
       SELECT j.id, ${finding.callIndex}, ${finding.provider}, ${sql.jsonb(finding.operation)},

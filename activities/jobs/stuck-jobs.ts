@@ -5,30 +5,33 @@ import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import { workflowOf, type JobWorkflow } from './job-owner.ts';
 
-/** An open reservation with what is known of it; amounts in micro-credits, times Unix ms. */
-export interface OpenWork {
-  id: string;
-  kind: 'studio' | 'chat' | 'lease';
-  organizationId: string;
-  type: string | null;
-  model: string | null;
-  reserved: number;
-  createdAtMs: number;
-  deadlineAtMs: number | null;
-  ownerMissingAtMs: number | null;
-  verifying: boolean | null;
-  calls: OpenCall[];
-}
+const openCall = z.object({
+  index: z.number(),
+  provider: z.string(),
+  state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
+  operationId: z.string().nullable(),
+  sinceMs: z.number(),
+  updatedAtMs: z.number(),
+  paused: z.object({ actor: z.string(), reason: z.string(), sinceMs: z.number() }).nullable(),
+});
+type OpenCall = z.infer<typeof openCall>;
 
-interface OpenCall {
-  index: number;
-  provider: string;
-  state: 'waiting' | 'begun' | 'refused' | 'accepted' | 'answered' | 'unknown';
-  operationId: string | null;
-  sinceMs: number;
-  updatedAtMs: number;
-  paused: { actor: string; reason: string; sinceMs: number } | null;
-}
+/** An open reservation with what is known of it; amounts in micro-credits, times Unix ms. */
+const openWork = z.object({
+  id: z.string(),
+  kind: z.enum(['studio', 'chat', 'lease']),
+  organizationId: z.string(),
+  type: z.string().nullable(),
+  model: z.string().nullable(),
+  reserved: z.number(),
+  createdAtMs: z.number(),
+  deadlineAtMs: z.number().nullable(),
+  ownerMissingAtMs: z.number().nullable(),
+  verifying: z.boolean().nullable(),
+  calls: z.array(openCall),
+});
+/** See `openWork`. */
+export type OpenWork = z.infer<typeof openWork>;
 
 /** A line of the operators' list. */
 export interface StuckLine extends OpenWork {
@@ -58,7 +61,7 @@ export function createStuckJobs(deps: { pool: DatabasePool; client: Client }): S
   return {
     async list({ organizationId, olderThanMs, limit }) {
       const of = organizationId ?? null;
-      const rows = await deps.pool.any(sql.type(z.custom<OpenWork>())`
+      const rows = await deps.pool.any(sql.type(openWork)`
         SELECT r.id, r.kind, r.organization_id AS "organizationId", j.type,
           coalesce(j.model, q.model) AS model, r.amount AS reserved,
           r.created_at AS "createdAtMs", j.deadline_at AS "deadlineAtMs",

@@ -6,7 +6,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
-import type { Refusal } from '../../jobs/ledger-verdicts.ts';
+import { reserveVerdict, type Refusal } from '../../jobs/ledger-verdicts.ts';
 
 /** See the file's head. */
 export interface ForeseenRefusals {
@@ -23,14 +23,7 @@ const rememberedMs = 60_000;
 /** Organizations that are remembered at most; one that is forgotten costs a workflow once more. */
 const organizationsMax = 10_000;
 
-const account = z.object({
-  posted: z.number(),
-  reserved: z.number(),
-  leased: z.boolean(),
-  windowFull: z.boolean(),
-  resetAt: z.string(),
-  now: z.string(),
-});
+const foreseen = z.object({ answer: reserveVerdict, leased: z.boolean() });
 
 /** See `ForeseenRefusals`. */
 export function createForeseenRefusals(pool: DatabasePool): ForeseenRefusals {
@@ -49,26 +42,15 @@ export function createForeseenRefusals(pool: DatabasePool): ForeseenRefusals {
         refused.delete(organizationId);
         return null;
       }
-      const row = await pool.maybeOne(sql.type(account)`
-        SELECT posted, reserved,
+      // The ledger's own decision, on the account as it stands. What is leased to chats can be had back: the
+      // ledger asks for it.
+      const row = await pool.maybeOne(sql.type(foreseen)`
+        SELECT (decide_reserve(a, NULL, ${sql.jsonb({ kind: 'studio', amount: amountMicro })})).answer,
           EXISTS (SELECT FROM reservation r WHERE r.organization_id = a.organization_id
-            AND r.kind = 'lease' AND r.state = 'reserved') AS leased,
-          coalesce(now() < ledger_window_end(window_started_at)
-            AND window_used + ${amountMicro}::bigint > window_limit, false) AS "windowFull",
-          to_json(coalesce(ledger_window_end(window_started_at), now())) #>> '{}' AS "resetAt",
-          to_json(now()) #>> '{}' AS now
+            AND r.kind = 'lease' AND r.state = 'reserved') AS leased
         FROM account a WHERE organization_id = ${organizationId}`);
-      return row && refusalOf(row, amountMicro);
+      if (!row || row.answer.verdict === 'reserved') return null;
+      return row.leased && row.answer.verdict === 'insufficient_credits' ? null : row.answer;
     },
   };
-}
-
-/** In the ledger's own order. What is leased to chats can be had back: the ledger asks for it. */
-function refusalOf(row: z.infer<typeof account>, amountMicro: number): Refusal | null {
-  const { posted, reserved, resetAt, now } = row;
-  const balance = { posted, reserved, available: posted - reserved };
-  if (balance.available < amountMicro) {
-    return row.leased ? null : { verdict: 'insufficient_credits', required: amountMicro, balance };
-  }
-  return row.windowFull ? { verdict: 'window_exhausted', resetAt, now, balance } : null;
 }

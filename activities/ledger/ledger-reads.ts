@@ -4,32 +4,36 @@ import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 
 /** One entry; amounts in micro-credits. */
-export interface LedgerEntry {
-  sequence: number;
-  kind: 'grant' | 'reserve' | 'charge' | 'release';
-  reservationId: string | null;
-  postedChange: number;
-  reservedChange: number;
-  postedAfter: number;
-  reservedAfter: number;
-  actor: string | null;
-  reason: string | null;
-  createdAtMs: number;
-}
+const ledgerEntry = z.object({
+  sequence: z.number(),
+  kind: z.enum(['grant', 'reserve', 'charge', 'release']),
+  reservationId: z.string().nullable(),
+  postedChange: z.number(),
+  reservedChange: z.number(),
+  postedAfter: z.number(),
+  reservedAfter: z.number(),
+  actor: z.string().nullable(),
+  reason: z.string().nullable(),
+  createdAtMs: z.number(),
+});
+/** See `ledgerEntry`. */
+export type LedgerEntry = z.infer<typeof ledgerEntry>;
 
 /** A reservation that nobody has settled yet. */
-export interface OpenReservation {
-  id: string;
-  organizationId: string;
-  kind: 'studio' | 'chat';
-  amount: number;
-  ageSeconds: number;
-  createdAtMs: number;
+const openReservation = z.object({
+  id: z.string(),
+  organizationId: z.string(),
+  kind: z.enum(['studio', 'chat', 'lease']),
+  amount: z.number(),
+  ageSeconds: z.number(),
+  createdAtMs: z.number(),
   /** When the sweeper next asks for its owner. */
-  expiresAtMs: number;
+  expiresAtMs: z.number(),
   /** When the sweeper first found none. */
-  ownerMissingAtMs: number | null;
-}
+  ownerMissingAtMs: z.number().nullable(),
+});
+/** See `openReservation`. */
+export type OpenReservation = z.infer<typeof openReservation>;
 
 /** Reads over a pool. */
 export interface LedgerReads {
@@ -49,7 +53,7 @@ export interface LedgerReads {
 export function createLedgerReads(pool: DatabasePool): LedgerReads {
   return {
     async entries(organizationId, { before, limit }) {
-      const rows = await pool.any(sql.type(z.custom<LedgerEntry>())`
+      const rows = await pool.any(sql.type(ledgerEntry)`
         SELECT sequence, kind, reservation_id AS "reservationId",
           posted_change AS "postedChange", reserved_change AS "reservedChange",
           posted_after AS "postedAfter", reserved_after AS "reservedAfter", actor, reason,
@@ -62,7 +66,7 @@ export function createLedgerReads(pool: DatabasePool): LedgerReads {
     },
     async openReservations({ organizationId, limit }) {
       const of = organizationId ?? null;
-      const rows = await pool.any(sql.type(z.custom<OpenReservation>())`
+      const rows = await pool.any(sql.type(openReservation)`
         SELECT id, organization_id AS "organizationId", kind, amount,
           extract(epoch FROM now() - created_at)::integer AS "ageSeconds",
           created_at AS "createdAtMs", expires_at AS "expiresAtMs",

@@ -8,11 +8,19 @@ import { z } from 'zod';
 import { assert } from '../../domain/assert.ts';
 import type { ErrorCode } from '../../domain/errors.ts';
 import { jsonOf, type JsonObject } from '../../domain/json.ts';
-import { createBatcher } from '../../platform/batch.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { CallOutputs, StoredArtifact } from '../../jobs/job-plan.ts';
-import type { Balance, ReserveVerdict, SettleVerdict } from '../../jobs/ledger-verdicts.ts';
+import {
+  balance,
+  insufficientCredits,
+  reserveVerdict,
+  settleVerdict,
+  type Balance,
+  type ReserveVerdict,
+  type SettleVerdict,
+} from '../../jobs/ledger-verdicts.ts';
 import { createLeaseRecall } from './lease-recall.ts';
+import { createLedgerMoves } from './ledger-moves.ts';
 
 /** What a reservation is for. A `job` is written in the same transaction. */
 export interface Reserve {
@@ -60,11 +68,14 @@ export interface Grant {
   reason: string;
 }
 
-/** The ledger's word on a grant. */
-export type GrantVerdict =
-  | { verdict: 'granted' | 'mismatch'; repeated: boolean; balance: Balance }
-  | { verdict: 'insufficient_credits'; required: number; balance: Balance }
-  | { verdict: 'no_account' };
+/** The answer to a grant. */
+const grantVerdict = z.discriminatedUnion('verdict', [
+  z.object({ verdict: z.enum(['granted', 'mismatch']), repeated: z.boolean(), balance }),
+  insufficientCredits,
+  z.object({ verdict: z.literal('no_account') }),
+]);
+/** See `grantVerdict`. */
+export type GrantVerdict = z.infer<typeof grantVerdict>;
 
 /** Money moves and reads. */
 export interface Ledger {
@@ -78,57 +89,26 @@ export interface Ledger {
   audit: () => Promise<{ finding: string; subject: string }[]>;
 }
 
-type Answer = ReserveVerdict | SettleVerdict | GrantVerdict | { verdict: 'above_reservation' };
-
-const answers = z.object({ answers: z.custom<Answer[]>() });
+const finding = z.object({ finding: z.string(), subject: z.string() });
 
 /** The ledger over a pool. */
 export function createLedger(pool: DatabasePool): Ledger {
   const afterRecall = createLeaseRecall(pool);
-  const move = createBatcher<JsonObject, Answer>({
-    name: 'ledger',
-    sizeMax: 200,
-    // One batch at a time: moves of one organization would only wait for each other's lock.
-    parallelMax: 1,
-    run: (moves) =>
-      pool.oneFirst(sql.type(answers)`SELECT ledger_apply(${sql.jsonb(moves)}) AS answers`),
-  });
-
+  const move = createLedgerMoves(pool, 'ledger');
   return {
-    async reserve(reserve) {
-      const answer = await afterRecall(reserve.organizationId, () => move(reserveMove(reserve)));
-      assert(isReserveVerdict(answer), `a reservation is decided, not ${answer.verdict}`);
-      return answer;
-    },
-    async settle(settle) {
-      const answer = await move(settleMove(settle));
-      assert(isSettleVerdict(answer), `a reservation is settled, not ${answer.verdict}`);
-      return answer;
-    },
-    async grant(grant) {
-      const answer = await move({
-        verb: 'grant',
-        organizationId: grant.organizationId,
-        id: grant.id,
-        amount: grant.amountMicro,
-        actor: grant.actor,
-        reason: grant.reason,
-      });
-      assert(isGrantVerdict(answer), `a grant is decided, not ${answer.verdict}`);
-      return answer;
-    },
-    async balance(organizationId) {
-      return pool.maybeOne(sql.type(
-        z.object({ posted: z.number(), reserved: z.number(), available: z.number() }),
-      )`SELECT posted, reserved, posted - reserved AS available FROM account
-        WHERE organization_id = ${organizationId}`);
-    },
+    reserve: (reserve) =>
+      afterRecall(reserve.organizationId, () => move(reserveMove(reserve), reserveVerdict)),
+    settle: async (settle) => move(settleMove(settle), settleVerdict),
+    grant: ({ amountMicro, ...grant }) =>
+      move({ verb: 'grant', amount: amountMicro, ...grant }, grantVerdict),
+    balance: (organizationId) =>
+      pool.maybeOne(sql.type(balance)`
+        SELECT posted, reserved, posted - reserved AS available FROM account
+        WHERE organization_id = ${organizationId}`),
     async audit() {
-      const rows = await pool.any(
-        sql.type(
-          z.object({ finding: z.string(), subject: z.string() }),
-        )`SELECT * FROM ledger_audit UNION ALL SELECT * FROM chat_lease_audit`,
-      );
+      const rows = await pool.any(sql.type(finding)`
+        SELECT finding, subject FROM ledger_audit
+        UNION ALL SELECT finding, subject FROM chat_lease_audit`);
       return [...rows];
     },
   };
@@ -170,16 +150,4 @@ function settleMove(settle: Settle): JsonObject {
       },
     }),
   };
-}
-
-function isReserveVerdict(answer: Answer): answer is ReserveVerdict {
-  return ['reserved', 'insufficient_credits', 'window_exhausted'].includes(answer.verdict);
-}
-
-function isSettleVerdict(answer: Answer): answer is SettleVerdict {
-  return ['settled', 'already_settled', 'not_reserved'].includes(answer.verdict);
-}
-
-function isGrantVerdict(answer: Answer): answer is GrantVerdict {
-  return ['granted', 'mismatch', 'insufficient_credits', 'no_account'].includes(answer.verdict);
 }

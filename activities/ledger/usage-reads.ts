@@ -8,29 +8,37 @@ import { GatewayError } from '../../domain/errors.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 
 /** One job or chat as the caller's record; amounts in micro-credits, times as named. */
-export interface UsageRecord {
-  id: string;
+const usageRecord = z.object({
+  id: z.string(),
   /** `chat`, or the type of the Studio job. */
-  type: string;
-  model: string | null;
-  status: 'reserved' | 'charged' | 'released';
-  chargedMicro: number;
-  inputTokens: number | null;
-  outputTokens: number | null;
-  jobId: string | null;
-  keyId: string | null;
-  requestId: string | null;
-  createdAtMs: number;
+  type: z.string(),
+  model: z.string().nullable(),
+  status: z.enum(['reserved', 'charged', 'released']),
+  chargedMicro: z.number(),
+  inputTokens: z.number().nullable(),
+  outputTokens: z.number().nullable(),
+  jobId: z.string().nullable(),
+  keyId: z.string().nullable(),
+  requestId: z.string().nullable(),
+  createdAtMs: z.number(),
   /** Where the next page goes on. */
-  createdAtMicros: number;
-}
+  createdAtMicros: z.number(),
+});
+/** See `usageRecord`. */
+export type UsageRecord = z.infer<typeof usageRecord>;
+
+const accountWindow = z.object({
+  used: z.number(),
+  startedAtMs: z.number(),
+  resetAtMs: z.number(),
+});
 
 /** The state of the account when the records were read; a window that has ended is `null`. */
 interface AccountState {
   posted: number;
   reserved: number;
   windowLimit: number | null;
-  window: { used: number; startedAtMs: number; resetAtMs: number } | null;
+  window: z.infer<typeof accountWindow> | null;
 }
 
 /** Which records to read; newest first. */
@@ -57,13 +65,13 @@ export interface UsageReads {
   page: (organizationId: string, listing: UsageListing) => Promise<UsagePage>;
 }
 
-const row = z.custom<{
-  posted: number;
-  reserved: number;
-  window_limit: number | null;
-  window: AccountState['window'];
-  records: UsageRecord[];
-}>();
+const row = z.object({
+  posted: z.number(),
+  reserved: z.number(),
+  window_limit: z.number().nullable(),
+  window: accountWindow.nullable(),
+  records: z.array(usageRecord),
+});
 
 /** See `UsageReads`. */
 export function createUsageReads(pool: DatabasePool): UsageReads {

@@ -7,6 +7,9 @@ import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 
+const idRow = z.object({ id: z.string() });
+const providerRow = z.object({ provider: z.string() });
+
 /** A provider as operators see it; times are Unix ms. */
 export interface ProviderLine {
   provider: string;
@@ -67,7 +70,7 @@ export function createProviderPauses(
       });
     },
     async waitingJobs(provider) {
-      const ids = await pool.anyFirst(sql.type(z.object({ id: z.string() }))`
+      const ids = await pool.anyFirst(sql.type(idRow)`
         SELECT DISTINCT r.id FROM reservation r JOIN provider_call c ON c.job_id = r.id
         WHERE r.state = 'reserved' AND c.state = 'waiting' AND c.provider = ${provider}
         ORDER BY r.id`);
@@ -81,7 +84,7 @@ export async function pauseProvider(
   connection: CommonQueryMethods,
   { provider, actor, reason }: Pause,
 ): Promise<boolean> {
-  const paused = await connection.any(sql.type(z.object({ provider: z.string() }))`
+  const paused = await connection.any(sql.type(providerRow)`
     INSERT INTO provider_pause (provider, actor, reason) VALUES (${provider}, ${actor}, ${reason})
     ON CONFLICT (provider) DO NOTHING RETURNING provider`);
   return paused.length > 0;
@@ -92,7 +95,7 @@ export async function resumeProvider(
   connection: CommonQueryMethods,
   provider: string,
 ): Promise<boolean> {
-  const resumed = await connection.any(sql.type(z.object({ provider: z.string() }))`
+  const resumed = await connection.any(sql.type(providerRow)`
     DELETE FROM provider_pause WHERE provider = ${provider} RETURNING provider`);
   return resumed.length > 0;
 }

@@ -3,6 +3,7 @@
  * Whoever is durable waits: the workflow.
  */
 import type { Readable } from 'node:stream';
+import { z } from 'zod';
 import type { Json, JsonObject } from '../../domain/json.ts';
 
 /** An output as the provider hands it over: a URL to read, or the bytes themselves. */
@@ -31,10 +32,9 @@ export interface ProviderResult {
 }
 
 /** The handle of queued work: the provider's id, and whatever else the adapter needs to find it. */
-export interface Operation {
-  id: string;
-  [field: string]: Json;
-}
+export const providerOperation = z.object({ id: z.string() }).catchall(z.json());
+/** See `providerOperation`. */
+export type Operation = z.infer<typeof providerOperation>;
 
 /** The provider took the work: finished at once, or queued under a handle. */
 export type Submitted =

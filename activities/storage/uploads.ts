@@ -17,6 +17,9 @@ import { contentTypeOf, type Storage } from './storage.ts';
 import { createReceipts, type WhileReceiving } from './upload-receipts.ts';
 import { headBytes, inspectHead } from './upload-inspection.ts';
 
+const uploadBytesRow = z.object({ upload_bytes: z.number() });
+const storageKeyRow = z.object({ storage_key: z.string() });
+
 /** An upload as it is recorded. */
 const uploadRow = z.object({
   id: z.string(),
@@ -157,7 +160,7 @@ export function createUploads(deps: UploadsDeps): Uploads {
     discard: (storageKey) => remove(sql.fragment`storage_key = ${storageKey}`),
     whileReceiving: createReceipts(pool),
     async quotaOf(organizationId) {
-      const used = await pool.oneFirst(sql.type(z.object({ upload_bytes: z.number() }))`
+      const used = await pool.oneFirst(sql.type(uploadBytesRow)`
         SELECT upload_bytes FROM organization WHERE id = ${organizationId}`);
       return { limit: deps.bytesMax, used };
     },
@@ -197,7 +200,7 @@ type Remove = (condition: FragmentSqlToken) => Promise<void>;
 function createRemove({ pool, storage }: UploadsDeps): Remove {
   return (condition) =>
     pool.transaction(async (connection) => {
-      const key = await connection.maybeOneFirst(sql.type(z.object({ storage_key: z.string() }))`
+      const key = await connection.maybeOneFirst(sql.type(storageKeyRow)`
         DELETE FROM upload WHERE ${condition} RETURNING storage_key`);
       if (key !== null) await storage.remove(key);
     });

@@ -6,6 +6,8 @@ import { createHmac } from 'node:crypto';
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 
+const none = z.object({});
+
 /** A secret that signs now; times are Unix ms. */
 export interface SigningSecret {
   generation: number;
@@ -52,7 +54,7 @@ export function createSigningSecrets(
       }));
     },
     async rotate(organizationId, overlapMs) {
-      await connection.query(sql.type(z.object({}))`
+      await connection.query(sql.type(none)`
         SELECT rotate_webhook_secret(${organizationId}, ${overlapMs} * interval '1 millisecond',
           ${liveMax})`);
     },

@@ -3,37 +3,48 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 
+const urlRow = z.object({ url: z.string(), number: z.number() });
+const jobIdRow = z.object({ jobId: z.string(), organizationId: z.string() });
+
 /** Where a webhook stands; `gone`: the receiver said 410, `failed`: the last attempt has failed. */
-export type WebhookState = 'waiting' | 'delivering' | 'delivered' | 'gone' | 'failed';
+const webhookState = z.enum(['waiting', 'delivering', 'delivered', 'gone', 'failed']);
+/** See `webhookState`. */
+export type WebhookState = z.infer<typeof webhookState>;
 
 /** A webhook; times are Unix ms. */
-export interface WebhookRecord {
-  jobId: string;
-  organizationId: string;
-  url: string;
-  state: WebhookState;
-  attempts: number;
-  nextAttemptAtMs: number | null;
-  createdAtMs: number;
-  updatedAtMs: number;
-}
+const webhookRecord = z.object({
+  jobId: z.string(),
+  organizationId: z.string(),
+  url: z.string(),
+  state: webhookState,
+  attempts: z.number(),
+  nextAttemptAtMs: z.number().nullable(),
+  createdAtMs: z.number(),
+  updatedAtMs: z.number(),
+});
+/** See `webhookRecord`. */
+export type WebhookRecord = z.infer<typeof webhookRecord>;
 
 /** One attempt; `sending`: under way, or its end was never told. */
-export interface WebhookAttempt {
-  number: number;
-  outcome: 'sending' | 'delivered' | 'gone' | 'failed';
-  status: number | null;
-  error: string | null;
-  response: string | null;
-  durationMs: number | null;
-  startedAtMs: number;
-}
+const webhookAttempt = z.object({
+  number: z.number(),
+  outcome: z.enum(['sending', 'delivered', 'gone', 'failed']),
+  status: z.number().nullable(),
+  error: z.string().nullable(),
+  response: z.string().nullable(),
+  durationMs: z.number().nullable(),
+  startedAtMs: z.number(),
+});
+/** See `webhookAttempt`. */
+export type WebhookAttempt = z.infer<typeof webhookAttempt>;
 
 /** A webhook with its last attempt, for operators. */
-export interface FailingWebhook extends WebhookRecord {
-  lastStatus: number | null;
-  lastError: string | null;
-}
+const failingWebhook = webhookRecord.extend({
+  lastStatus: z.number().nullable(),
+  lastError: z.string().nullable(),
+});
+/** See `failingWebhook`. */
+export type FailingWebhook = z.infer<typeof failingWebhook>;
 
 /** Which failing webhooks to list; newest job first. */
 export interface FailingListing {
@@ -136,7 +147,7 @@ function createRegistry(pool: DatabasePool): Pick<Webhooks, 'add' | 'drop' | 're
 function createDeliveryMoves(pool: DatabasePool): Pick<Webhooks, 'begin' | 'end'> {
   return {
     begin: ({ jobId, organizationId }) =>
-      pool.maybeOne(sql.type(z.object({ url: z.string(), number: z.number() }))`
+      pool.maybeOne(sql.type(urlRow)`
         WITH begun AS (
           UPDATE webhook SET state = 'delivering', attempts = attempts + 1, next_attempt_at = NULL,
             overdue_at = clock_timestamp() + ${overdueAfter}::interval,
@@ -171,10 +182,10 @@ type Reads = 'find' | 'attempts' | 'forsaken' | 'attended' | 'failing';
 function createReads(pool: DatabasePool): Pick<Webhooks, Reads> {
   return {
     find: ({ jobId, organizationId }) =>
-      pool.maybeOne(sql.type(z.custom<WebhookRecord>())`SELECT ${columns} FROM webhook w
+      pool.maybeOne(sql.type(webhookRecord)`SELECT ${columns} FROM webhook w
         WHERE w.job_id = ${jobId} AND w.organization_id = ${organizationId}`),
     async attempts(jobId, limit) {
-      const rows = await pool.any(sql.type(z.custom<WebhookAttempt>())`
+      const rows = await pool.any(sql.type(webhookAttempt)`
         SELECT number, outcome, status, error, response, duration_ms AS "durationMs",
           started_at AS "startedAtMs"
         FROM webhook_attempt WHERE job_id = ${jobId} ORDER BY number DESC LIMIT ${limit}`);
@@ -185,7 +196,7 @@ function createReads(pool: DatabasePool): Pick<Webhooks, Reads> {
         AND created_at < clock_timestamp() - ${orphanedAfter}::interval
         AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.job_id)`);
       const rows = await pool.any(sql.type(
-        z.object({ jobId: z.string(), organizationId: z.string() }),
+        jobIdRow,
       )`SELECT w.job_id AS "jobId", w.organization_id AS "organizationId"
         FROM webhook w JOIN job j ON j.id = w.job_id
         WHERE w.state IN ('waiting', 'delivering') AND j.status <> 'queued' AND coalesce(w.overdue_at,
@@ -200,7 +211,7 @@ function createReads(pool: DatabasePool): Pick<Webhooks, Reads> {
     async failing({ organizationId, state, beforeJobId, limit }) {
       const of = organizationId ?? null;
       const before = beforeJobId ?? null;
-      const rows = await pool.any(sql.type(z.custom<FailingWebhook>())`
+      const rows = await pool.any(sql.type(failingWebhook)`
         SELECT ${columns}, a.status AS "lastStatus", a.error AS "lastError"
         FROM webhook w
           LEFT JOIN webhook_attempt a ON a.job_id = w.job_id AND a.number = w.attempts

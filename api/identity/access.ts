@@ -8,6 +8,8 @@ import { createBatcher } from '../../platform/batch.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import { isApiKey, macOfKey } from './key-format.ts';
 
+const none = z.object({});
+
 /** All key scopes (design §7). */
 export const scopes = [
   'chat',
@@ -25,22 +27,29 @@ export const scopes = [
 /** What a key may do. */
 export type Scope = (typeof scopes)[number];
 
+/** What a user may do in an organization. */
+export const role = z.enum(['owner', 'admin', 'member', 'viewer']);
+/** Whether an organization may do anything. */
+export const organizationStatus = z.enum(['active', 'suspended']);
+
 /** A caller whose key was found, and the count of its requests in this minute. */
-export interface Caller {
-  keyId: string;
-  organizationId: string;
-  memberId: string;
-  role: 'owner' | 'admin' | 'member' | 'viewer';
-  scopes: Scope[];
+const callerShape = z.object({
+  keyId: z.string(),
+  organizationId: z.string(),
+  memberId: z.string(),
+  role: role,
+  scopes: z.array(z.enum(scopes)),
   /** Null: all models. */
-  allowedModels: string[] | null;
-  organizationStatus: 'active' | 'suspended';
+  allowedModels: z.array(z.string()).nullable(),
+  organizationStatus: organizationStatus,
   /** Requests of this key in the current minute, this one included. */
-  hits: number;
+  hits: z.number(),
   /** Unix seconds at which the minute ends, by the database's clock. */
-  resetAtSeconds: number;
-  nowMs: number;
-}
+  resetAtSeconds: z.number(),
+  nowMs: z.number(),
+});
+/** See `callerShape`. */
+export type Caller = z.infer<typeof callerShape>;
 
 /** Rate buckets: polls do not eat up the requests that cost. */
 export type RateBucket = 'requests' | 'polls';
@@ -65,9 +74,10 @@ interface AccessOptions {
 }
 
 /** An answer of `admit_request`, with admissions in advance: the `spare` ones after `hits`. */
-type Admission = Caller & { spare: number; validMs: number };
+const admission = callerShape.extend({ spare: z.number(), validMs: z.number() });
+type Admission = z.infer<typeof admission>;
 
-const answers = z.object({ answers: z.custom<(Admission | null)[]>() });
+const answers = z.object({ answers: z.array(admission.nullable()) });
 /** A key that is used less often is asked for each time. */
 const busyPerSecond = 8;
 /** Keys that are remembered; one that is forgotten is asked for again. */
@@ -121,7 +131,7 @@ export function createAccess(pool: DatabasePool, options: AccessOptions): Access
 
 /** Only who shows a key can have it stored under another pepper: its MAC says nothing of it. */
 async function changePepper(pool: DatabasePool, mac: { from: string; to: string }): Promise<void> {
-  await pool.query(sql.type(z.object({}))`
+  await pool.query(sql.type(none)`
     UPDATE api_key SET mac = decode(${mac.to}, 'hex') WHERE mac = decode(${mac.from}, 'hex')
       AND NOT EXISTS (SELECT FROM api_key WHERE mac = decode(${mac.to}, 'hex'))`);
 }

@@ -8,6 +8,9 @@ import { scopes, type Caller, type Scope } from './access.ts';
 import { macOfKey } from './key-format.ts';
 import { createKeys } from './keys.ts';
 
+const idRow = z.object({ id: z.string() });
+const organizationIdRow = z.object({ organization_id: z.string() });
+
 const none = z.object({});
 
 interface NewOrganization {
@@ -47,7 +50,7 @@ export async function createMember(
   connection: CommonQueryMethods,
   member: NewMember,
 ): Promise<string> {
-  const id = await connection.maybeOneFirst(sql.type(z.object({ id: z.string() }))`
+  const id = await connection.maybeOneFirst(sql.type(idRow)`
     INSERT INTO member (id, organization_id, name, role)
     SELECT ${newId('member')}, o.id, ${member.name}, ${member.role} FROM organization o
       WHERE o.id = ${member.organizationId}
@@ -83,7 +86,7 @@ export async function organizationOfKey(
   key: string,
 ): Promise<string | null> {
   const macs = peppers.map((pepper) => macOfKey(key, pepper));
-  return pool.maybeOneFirst(sql.type(z.object({ organization_id: z.string() }))`
+  return pool.maybeOneFirst(sql.type(organizationIdRow)`
     SELECT organization_id FROM api_key
     WHERE mac IN (SELECT decode(m, 'hex') FROM unnest(${sql.array(macs, 'text')}) AS m) LIMIT 1`);
 }

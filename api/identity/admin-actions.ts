@@ -3,6 +3,8 @@ import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import type { JsonObject } from '../../domain/json.ts';
 
+const none = z.object({});
+
 /** Something an operator did. */
 export interface AdminAction {
   /** `<noun>.<verb>`, e.g. `organization.suspended`. */
@@ -20,18 +22,26 @@ export interface AdminAction {
 }
 
 /** An action as it was recorded. */
-export interface RecordedAction extends Omit<AdminAction, 'deedKey' | 'details'> {
-  id: number;
-  details: JsonObject;
-  createdAtMs: number;
-}
+const recordedAction = z.object({
+  id: z.number(),
+  action: z.string(),
+  actor: z.string(),
+  reason: z.string(),
+  organizationId: z.string().nullable(),
+  subject: z.string(),
+  details: z.record(z.string(), z.json()),
+  requestId: z.string(),
+  createdAtMs: z.number(),
+});
+/** See `recordedAction`. */
+export type RecordedAction = z.infer<typeof recordedAction>;
 
 /** Records an action, best in the transaction of the deed itself. */
 export async function recordAction(
   connection: CommonQueryMethods,
   action: AdminAction,
 ): Promise<void> {
-  await connection.query(sql.type(z.object({}))`
+  await connection.query(sql.type(none)`
     INSERT INTO admin_action (action, actor, reason, organization_id, subject, details, request_id,
         deed_key)
       VALUES (${action.action}, ${action.actor}, ${action.reason}, ${action.organizationId},
@@ -54,7 +64,7 @@ export async function listActions(
 ): Promise<RecordedAction[]> {
   const of = organizationId ?? null;
   const before = beforeId ?? null;
-  const rows = await connection.any(sql.type(z.custom<RecordedAction>())`
+  const rows = await connection.any(sql.type(recordedAction)`
     SELECT id, action, actor, reason, organization_id AS "organizationId", subject, details,
       request_id AS "requestId", created_at AS "createdAtMs"
     FROM admin_action

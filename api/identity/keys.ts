@@ -8,24 +8,25 @@ import { assert } from '../../domain/assert.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import type { Scope } from './access.ts';
+import { scopes, type Scope } from './access.ts';
 import { macOfKey, newApiKey, prefixOfKey } from './key-format.ts';
 
 /** Keys a user may hold (spec §8). */
 const keysPerUserMax = 10;
 
 /** What is shown of a key (spec §2.6) and what it may do; times are Unix ms. */
-interface ApiKeyMeta {
-  keyId: string;
-  keyPrefix: string;
-  name: string;
-  createdAt: number;
-  expiresAt: number | null;
-  lastUsedAt: number | null;
-  scopes: Scope[];
+const apiKeyMeta = z.object({
+  keyId: z.string(),
+  keyPrefix: z.string(),
+  name: z.string(),
+  createdAt: z.number(),
+  expiresAt: z.number().nullable(),
+  lastUsedAt: z.number().nullable(),
+  scopes: z.array(z.enum(scopes)),
   /** Null: all models. */
-  allowedModels: string[] | null;
-}
+  allowedModels: z.array(z.string()).nullable(),
+});
+type ApiKeyMeta = z.infer<typeof apiKeyMeta>;
 
 /** A new key; the only time the key itself is known. */
 export interface NewKey {
@@ -75,15 +76,31 @@ export interface Keys {
   revoke: (keyId: string, memberId: string | null) => Promise<string>;
 }
 
-interface Verdict {
-  verdict: string;
-  field?: string;
-  meta?: ApiKeyMeta;
-  organizationId?: string;
-  oldExpiresAt?: number;
-}
+const verdict = z.discriminatedUnion('verdict', [
+  z.object({
+    verdict: z.literal('created'),
+    organizationId: z.string(),
+    meta: apiKeyMeta,
+    /** Of a rotation. */
+    oldExpiresAt: z.number().optional(),
+  }),
+  z.object({ verdict: z.literal('exceeds_maker'), field: z.string() }),
+  z.object({
+    verdict: z.enum([
+      'quota_reached',
+      'expiry_past',
+      'no_member',
+      'not_found',
+      'already_replaced',
+      'maker_gone',
+    ]),
+  }),
+]);
+type Verdict = z.infer<typeof verdict>;
 
-const answerRow = z.object({ answer: z.custom<Verdict>() });
+const answerRow = z.object({ answer: verdict });
+const metaRow = z.object({ meta: apiKeyMeta });
+const organizationRow = z.object({ organization: z.string().nullable() });
 
 /** Keys over a pool or an open transaction. */
 export function createKeys(connection: CommonQueryMethods, pepper: string): Keys {
@@ -99,7 +116,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string): Keys
   return {
     async list(memberId) {
       const metas = await connection.anyFirst(sql.type(
-        z.object({ meta: z.custom<ApiKeyMeta>() }),
+        metaRow,
       )`SELECT api_key_meta(k) AS meta FROM api_key k
         WHERE member_id = ${memberId} AND revoked_at IS NULL
           AND (replaced_by IS NULL OR expires_at > now())
@@ -121,7 +138,8 @@ export function createKeys(connection: CommonQueryMethods, pepper: string): Keys
       const answer = await connection.oneFirst(
         sql.type(answerRow)`SELECT create_api_key(${sql.jsonb(request)}) AS answer`,
       );
-      return { key, ...accepted(answer) };
+      const { meta, organizationId } = accepted(answer);
+      return { key, meta, organizationId };
     },
 
     async rotate(wanted) {
@@ -137,16 +155,14 @@ export function createKeys(connection: CommonQueryMethods, pepper: string): Keys
       const answer = await connection.oneFirst(
         sql.type(answerRow)`SELECT rotate_api_key(${sql.jsonb(request)}) AS answer`,
       );
-      const made = accepted(answer);
-      assert(answer.oldExpiresAt !== undefined, 'a rotated key has an end');
-      return { key, ...made, oldExpiresAt: answer.oldExpiresAt };
+      const { meta, organizationId, oldExpiresAt } = accepted(answer);
+      assert(oldExpiresAt !== undefined, 'a rotated key has an end');
+      return { key, meta, organizationId, oldExpiresAt };
     },
 
     async revoke(keyId, memberId) {
       const organizationId = await connection.oneFirst(
-        sql.type(
-          z.object({ organization: z.string().nullable() }),
-        )`SELECT revoke_api_key(${keyId}, ${memberId}) AS organization`,
+        sql.type(organizationRow)`SELECT revoke_api_key(${keyId}, ${memberId}) AS organization`,
       );
       if (organizationId === null) throw new GatewayError('NOT_FOUND', 'No such API key.');
       return organizationId;
@@ -155,11 +171,10 @@ export function createKeys(connection: CommonQueryMethods, pepper: string): Keys
 }
 
 /** The new key's record, or the refusal as an error of the table. */
-function accepted(answer: Verdict): { meta: ApiKeyMeta; organizationId: string } {
+function accepted(answer: Verdict): Extract<Verdict, { verdict: 'created' }> {
   switch (answer.verdict) {
     case 'created':
-      assert(answer.meta && answer.organizationId, 'a new key has a record');
-      return { meta: answer.meta, organizationId: answer.organizationId };
+      return answer;
     case 'quota_reached':
       throw new GatewayError('KEY_QUOTA_REACHED');
     case 'expiry_past':
@@ -179,7 +194,7 @@ function accepted(answer: Verdict): { meta: ApiKeyMeta; organizationId: string }
       // Revoked or expired since it was admitted.
       throw new GatewayError('Unauthorized');
     default:
-      throw new Error(`api key: unknown verdict ${answer.verdict}`);
+      return answer satisfies never;
   }
 }
 

@@ -2,31 +2,37 @@
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
-import type { Caller } from './access.ts';
+import { organizationStatus, role } from './access.ts';
+
+const none = z.object({});
 
 /** An organization with its account; amounts in micro-credits, times Unix ms. */
-export interface OrganizationRecord {
-  organizationId: string;
-  name: string;
-  status: Caller['organizationStatus'];
-  createdAtMs: number;
-  posted: number;
-  reserved: number;
-  windowLimit: number | null;
+const organizationRecord = z.object({
+  organizationId: z.string(),
+  name: z.string(),
+  status: organizationStatus,
+  createdAtMs: z.number(),
+  posted: z.number(),
+  reserved: z.number(),
+  windowLimit: z.number().nullable(),
   /** Null: no window is open. */
-  window: { used: number; startedAtMs: number; resetAtMs: number } | null;
-}
+  window: z.object({ used: z.number(), startedAtMs: z.number(), resetAtMs: z.number() }).nullable(),
+});
+/** See `organizationRecord`. */
+export type OrganizationRecord = z.infer<typeof organizationRecord>;
 
 /** A user. */
-export interface MemberRecord {
-  userId: string;
-  organizationId: string;
-  name: string;
-  role: Caller['role'];
-  createdAtMs: number;
+const memberRecord = z.object({
+  userId: z.string(),
+  organizationId: z.string(),
+  name: z.string(),
+  role: role,
+  createdAtMs: z.number(),
   /** Keys that are not revoked. */
-  keys: number;
-}
+  keys: z.number(),
+});
+/** See `memberRecord`. */
+export type MemberRecord = z.infer<typeof memberRecord>;
 
 interface OrganizationListing {
   status: OrganizationRecord['status'] | undefined;
@@ -34,8 +40,6 @@ interface OrganizationListing {
   beforeId: string | undefined;
   limit: number;
 }
-
-const organizationRow = z.custom<OrganizationRecord>();
 
 const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT o.id AS "organizationId", o.name, o.status, o.created_at AS "createdAtMs", a.posted,
@@ -57,7 +61,7 @@ export async function listOrganizations(
     // Ids are ordered by time.
     ...(beforeId === undefined ? [] : [sql.fragment`o.id < ${beforeId}`]),
   ];
-  const rows = await connection.any(sql.type(organizationRow)`
+  const rows = await connection.any(sql.type(organizationRecord)`
     ${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
     ORDER BY o.id DESC LIMIT ${limit}`);
   return [...rows];
@@ -69,7 +73,7 @@ export async function readOrganization(
   organizationId: string,
 ): Promise<OrganizationRecord> {
   const found = await connection.maybeOne(
-    sql.type(organizationRow)`${select(sql.fragment`o.id = ${organizationId}`)}`,
+    sql.type(organizationRecord)`${select(sql.fragment`o.id = ${organizationId}`)}`,
   );
   if (!found) throw unknownOrganization();
   return found;
@@ -81,7 +85,7 @@ export async function setOrganizationStatus(
   organizationId: string,
   status: OrganizationRecord['status'],
 ): Promise<void> {
-  const { rowCount } = await connection.query(sql.type(z.object({}))`
+  const { rowCount } = await connection.query(sql.type(none)`
     UPDATE organization SET status = ${status} WHERE id = ${organizationId}`);
   if (rowCount === 0) throw unknownOrganization();
 }
@@ -92,7 +96,7 @@ export async function setWindowLimit(
   organizationId: string,
   windowLimitMicro: number | null,
 ): Promise<void> {
-  const { rowCount } = await connection.query(sql.type(z.object({}))`
+  const { rowCount } = await connection.query(sql.type(none)`
     UPDATE account SET window_limit = ${windowLimitMicro} WHERE organization_id = ${organizationId}`);
   if (rowCount === 0) throw unknownOrganization();
 }
@@ -108,7 +112,7 @@ export async function listMembers(
   organizationId: string,
   limit: number,
 ): Promise<MemberRecord[]> {
-  const rows = await connection.any(sql.type(z.custom<MemberRecord>())`${memberSelect}
+  const rows = await connection.any(sql.type(memberRecord)`${memberSelect}
     WHERE m.organization_id = ${organizationId} ORDER BY m.id LIMIT ${limit}`);
   return [...rows];
 }
@@ -118,7 +122,7 @@ export async function readMember(
   connection: CommonQueryMethods,
   memberId: string,
 ): Promise<MemberRecord> {
-  const found = await connection.maybeOne(sql.type(z.custom<MemberRecord>())`${memberSelect}
+  const found = await connection.maybeOne(sql.type(memberRecord)`${memberSelect}
     WHERE m.id = ${memberId}`);
   if (!found) throw new GatewayError('NOT_FOUND', 'No such user.');
   return found;

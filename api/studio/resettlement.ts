@@ -15,7 +15,7 @@ import { ownerOf } from '../../activities/jobs/job-owner.ts';
 import { releaseLostJob } from '../../activities/jobs/lost-jobs.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
-import type { JobPlan } from '../../jobs/job-plan.ts';
+import { planVersion, type JobPlan } from '../../jobs/job-plan.ts';
 import { findCapability } from '../../studio/registry.ts';
 import { studioTaskQueue, workflowIdOf } from '../../jobs/contract.ts';
 import { describeJob } from './job-description.ts';
@@ -46,7 +46,7 @@ interface ResettleDeps {
   inputs: Inputs;
 }
 
-const ownPlan = z.looseObject({ jobId: z.string() });
+const planHead = z.looseObject({ jobId: z.string(), planVersion: z.literal(planVersion) });
 
 /** Verdicts after which nothing can come any more. */
 const final = new Set(['not_sent', 'failed', 'canceled']);
@@ -88,11 +88,15 @@ async function planOfHistory(client: Client, jobId: string): Promise<JobPlan | n
       client.options.loadedDataConverter,
       started?.input?.payloads,
     );
-    // It was written by this API; what is looked at is whether it is this job's.
-    return z.custom<JobPlan>((value) => ownPlan.safeParse(value).data?.jobId === jobId).parse(plan);
+    return isPlanOf(jobId, plan) ? plan : null;
   } catch {
     return null;
   }
+}
+
+/** It was written by this API, and its version stands for its shape. */
+function isPlanOf(jobId: string, plan: unknown): plan is JobPlan {
+  return planHead.safeParse(plan).data?.jobId === jobId;
 }
 
 /** The plan made again from the request; null when it does not come to the price that was reserved. */

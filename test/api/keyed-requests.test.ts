@@ -272,6 +272,7 @@ describe('a batch of reserves', () => {
     );
     const reserve = (id: string, claim?: { key: string; attempt: string }) => ({
       verb: 'reserve',
+      kind: 'chat',
       organizationId,
       id,
       amountMin: 10,
@@ -288,7 +289,7 @@ describe('a batch of reserves', () => {
     ];
     const apply = async (batch: object[]): Promise<string[]> => {
       const rows = await gateway.database.query<{ answers: { verdict: string }[] }>(
-        'SELECT chat_apply($1) AS answers',
+        'SELECT ledger_apply($1) AS answers',
         [JSON.stringify(batch)],
       );
       return rows.flatMap(({ answers }) => answers.map(({ verdict }) => verdict));

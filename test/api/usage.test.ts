@@ -175,8 +175,8 @@ describe('GET /usage', () => {
   it('answers without a single credit, and shows nobody else anything', async () => {
     const poor = await gateway.newCaller({ credits: 0.000001 });
     await gateway.database.query(
-      `SELECT ledger_grant(jsonb_build_object('organizationId', $1::text, 'id', 'back',
-        'amount', -1, 'actor', 'test', 'reason', 'test'))`,
+      `SELECT ledger_apply(jsonb_build_array(jsonb_build_object('verb', 'grant', 'id', 'back',
+        'organizationId', $1::text, 'amount', -1, 'actor', 'test', 'reason', 'test')))`,
       [poor.organizationId],
     );
     const rich = await gateway.newCaller({ credits: 100 });

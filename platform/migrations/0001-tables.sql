@@ -1,0 +1,414 @@
+-- All tables. Ids are text with a prefix that names their kind; times are timestamptz of the database's
+-- clock; amounts are bigint micro-credits (1 credit = 1,000,000). Functions, views and triggers: ../sql/.
+
+-- Who calls ------------------------------------------------------------------------------------
+
+CREATE TABLE organization (
+  id text PRIMARY KEY,
+  name text NOT NULL,
+  status text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
+  -- What its uploads count together (uploads.sql).
+  upload_bytes bigint NOT NULL DEFAULT 0 CHECK (upload_bytes >= 0),
+  created_at timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE TABLE member (
+  id text PRIMARY KEY,
+  organization_id text NOT NULL REFERENCES organization,
+  name text NOT NULL,
+  role text NOT NULL CHECK (role IN ('owner', 'admin', 'member', 'viewer')),
+  created_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX member_of_organization ON member (organization_id, id);
+
+-- `mac` is HMAC-SHA256(pepper, key): the key itself is never stored.
+CREATE TABLE api_key (
+  id text PRIMARY KEY,
+  organization_id text NOT NULL REFERENCES organization,
+  member_id text NOT NULL REFERENCES member,
+  name text NOT NULL,
+  prefix text NOT NULL,
+  mac bytea NOT NULL UNIQUE,
+  scopes text[] NOT NULL,
+  allowed_models text[],
+  created_at timestamptz NOT NULL DEFAULT now(),
+  expires_at timestamptz,
+  revoked_at timestamptz,
+  last_used_at timestamptz,
+  -- The key that took this one's place: a replaced key still works for its overlap, but no longer counts.
+  replaced_by text REFERENCES api_key
+);
+CREATE INDEX api_key_member ON api_key (member_id) WHERE revoked_at IS NULL;
+
+-- Counters of the current minute, shared by all API processes. UNLOGGED: a crash of Postgres may let
+-- one minute count twice, which is cheaper than a disk write per request.
+CREATE UNLOGGED TABLE rate_window (
+  key_id text NOT NULL,
+  bucket text NOT NULL,
+  window_start bigint NOT NULL,
+  hits integer NOT NULL,
+  PRIMARY KEY (key_id, bucket)
+) WITH (fillfactor = 50);
+
+-- Idempotency-Key claims: what a key stands for, claimed before it is made (idempotency.sql).
+CREATE TABLE idempotency_claim (
+  organization_id text NOT NULL REFERENCES organization,
+  idempotency_key text NOT NULL,
+  fingerprint text NOT NULL,
+  job_id text NOT NULL,
+  -- Of the request that holds the claim. A takeover puts its own here: whatever the former holder does
+  -- late names another one, and does nothing.
+  attempt text,
+  -- `held`: nothing was started under the key. `started`: a start was sent, and may arrive at any time.
+  -- `done`: the key stands for what was made.
+  state text NOT NULL DEFAULT 'held' CHECK (state IN ('held', 'started', 'done')),
+  -- A holder that lives renews this; after it, the claim may be taken over.
+  held_until timestamptz NOT NULL DEFAULT now() + interval '10 seconds',
+  -- What is kept of a request that has no job: a chat's answer, whole or as its stream.
+  answer bytea,
+  answer_type text,
+  created_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (organization_id, idempotency_key)
+);
+CREATE INDEX idempotency_claim_age ON idempotency_claim (created_at);
+
+-- Ledger ---------------------------------------------------------------------------------------
+
+CREATE TABLE account (
+  organization_id text PRIMARY KEY REFERENCES organization,
+  posted bigint NOT NULL DEFAULT 0 CHECK (posted >= 0),
+  reserved bigint NOT NULL DEFAULT 0 CHECK (reserved >= 0),
+  window_started_at timestamptz,
+  window_used bigint NOT NULL DEFAULT 0 CHECK (window_used >= 0),
+  window_limit bigint CHECK (window_limit >= 0),
+  sequence bigint NOT NULL DEFAULT 0,
+  CHECK (reserved <= posted)
+) WITH (fillfactor = 50);
+
+-- Of a lease (leases.sql), `amount` is what is held now; what it spent is charged to its chats.
+CREATE TABLE reservation (
+  id text PRIMARY KEY,
+  organization_id text NOT NULL REFERENCES account,
+  kind text NOT NULL CHECK (kind IN ('studio', 'chat', 'lease')),
+  amount bigint NOT NULL CHECK (amount >= 0),
+  charged bigint,
+  state text NOT NULL DEFAULT 'reserved' CHECK (state IN ('reserved', 'charged', 'released')),
+  reason text,
+  window_started_at timestamptz,
+  -- When the sweeper next asks whether a workflow still owns this.
+  expires_at timestamptz NOT NULL,
+  -- When it first found none.
+  owner_missing_at timestamptz,
+  created_at timestamptz NOT NULL,
+  settled_at timestamptz,
+  CHECK ((state = 'reserved') = (settled_at IS NULL)),
+  CHECK ((state = 'charged') = (charged IS NOT NULL)),
+  CHECK (charged BETWEEN 0 AND amount)
+) WITH (fillfactor = 80);
+CREATE INDEX reservation_open ON reservation (expires_at) WHERE state = 'reserved';
+CREATE INDEX reservation_of_organization ON reservation (organization_id, created_at DESC, id DESC);
+CREATE INDEX reservation_open_lease ON reservation (organization_id)
+  WHERE kind = 'lease' AND state = 'reserved';
+
+-- Append-only. One settle key per reservation is shared by charge and release: only one can happen.
+CREATE TABLE ledger_entry (
+  organization_id text NOT NULL REFERENCES account,
+  sequence bigint NOT NULL,
+  idempotency_key text NOT NULL,
+  kind text NOT NULL CHECK (kind IN ('grant', 'reserve', 'charge', 'release')),
+  reservation_id text REFERENCES reservation,
+  posted_change bigint NOT NULL,
+  reserved_change bigint NOT NULL,
+  posted_after bigint NOT NULL,
+  reserved_after bigint NOT NULL,
+  actor text,
+  reason text,
+  created_at timestamptz NOT NULL,
+  PRIMARY KEY (organization_id, sequence),
+  UNIQUE (organization_id, idempotency_key)
+);
+CREATE INDEX ledger_entry_of_reservation ON ledger_entry (reservation_id);
+
+-- Studio jobs ----------------------------------------------------------------------------------
+
+CREATE TABLE job (
+  id text PRIMARY KEY REFERENCES reservation,
+  organization_id text NOT NULL REFERENCES organization,
+  key_id text NOT NULL REFERENCES api_key,
+  type text NOT NULL,
+  model text,
+  provider text NOT NULL,
+  status text NOT NULL DEFAULT 'queued' CHECK (status IN ('queued', 'completed', 'failed', 'canceled')),
+  verifying boolean NOT NULL DEFAULT false,
+  request jsonb NOT NULL,
+  outputs jsonb,
+  error jsonb,
+  request_id text NOT NULL,
+  created_at timestamptz NOT NULL,
+  deadline_at timestamptz NOT NULL,
+  completed_at timestamptz,
+  CHECK ((status = 'queued') = (completed_at IS NULL)),
+  CHECK ((status = 'completed') = (outputs IS NOT NULL)),
+  CHECK ((status IN ('failed', 'canceled')) = (error IS NOT NULL))
+) WITH (fillfactor = 80);
+CREATE INDEX job_of_organization ON job (organization_id, created_at DESC, id DESC);
+CREATE INDEX job_of_key ON job (key_id, created_at DESC, id DESC);
+-- Jobs that were released without the provider's word. Its columns do not change when a job is charged,
+-- so that settling a charged job stays an update within its page.
+CREATE INDEX job_without_verdict ON job (id)
+  WHERE error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST');
+
+-- One row per call of a job, written before the provider is asked: a call whose row says `begun` may
+-- have reached the provider, so it is never sent again. `waiting`: not sent, its provider is paused.
+CREATE TABLE provider_call (
+  job_id text NOT NULL REFERENCES job,
+  call_index integer NOT NULL,
+  route_index integer NOT NULL,
+  provider text NOT NULL,
+  -- The provider's name of the operation, with which a call is found again that is known by its id alone.
+  endpoint text,
+  state text NOT NULL
+    CHECK (state IN ('waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown')),
+  operation jsonb,
+  outputs jsonb,
+  progress jsonb,
+  begun_at timestamptz NOT NULL DEFAULT now(),
+  updated_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (job_id, call_index)
+) WITH (fillfactor = 70);
+
+CREATE TABLE artifact (
+  storage_key text PRIMARY KEY,
+  job_id text NOT NULL REFERENCES job,
+  organization_id text NOT NULL,
+  content_type text NOT NULL,
+  size_bytes bigint NOT NULL CHECK (size_bytes > 0),
+  sha256 text NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX artifact_of_job ON artifact (job_id);
+
+-- Verified webhooks of providers, kept until the workflow has been told.
+CREATE TABLE notification (
+  provider text NOT NULL,
+  job_id text NOT NULL,
+  call_index integer NOT NULL,
+  operation_id text NOT NULL,
+  received_at timestamptz NOT NULL DEFAULT now(),
+  deliveries integer NOT NULL DEFAULT 1,
+  state text NOT NULL DEFAULT 'received' CHECK (state IN ('received', 'delivered', 'late')),
+  PRIMARY KEY (job_id, call_index, operation_id)
+);
+CREATE INDEX notification_waiting ON notification (received_at) WHERE state = 'received';
+
+-- What a provider said of a call after its job had been released: nobody is charged for it any more, but
+-- operators see what it cost them.
+CREATE TABLE late_outcome (
+  job_id text NOT NULL,
+  call_index integer NOT NULL,
+  provider text NOT NULL,
+  operation jsonb NOT NULL,
+  verdict text NOT NULL CHECK (verdict IN ('pending', 'succeeded', 'failed', 'canceled')),
+  found_by text NOT NULL CHECK (found_by IN ('notification', 'follow_up', 'operator')),
+  looks integer NOT NULL DEFAULT 1,
+  found_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  next_look_at timestamptz,
+  PRIMARY KEY (job_id, call_index),
+  FOREIGN KEY (job_id, call_index) REFERENCES provider_call
+);
+
+-- Chats ----------------------------------------------------------------------------------------
+
+-- Who asked for what in a chat with a reservation of its own, and how far it got. Chat runs without a
+-- workflow, so this row is what a crash of the API leaves behind: the sweeper charges the last checkpoint.
+CREATE TABLE chat_request (
+  id text PRIMARY KEY REFERENCES reservation,
+  organization_id text NOT NULL REFERENCES organization,
+  key_id text NOT NULL REFERENCES api_key,
+  model text NOT NULL,
+  provider text NOT NULL,
+  streamed boolean NOT NULL,
+  request_id text NOT NULL,
+  -- Tokens of the last checkpoint until the reservation is settled, then the tokens charged for.
+  input_tokens bigint NOT NULL DEFAULT 0 CHECK (input_tokens >= 0),
+  output_tokens bigint NOT NULL DEFAULT 0 CHECK (output_tokens >= 0),
+  -- Who counted: the provider, or we, from what was relayed. Null while running and when released.
+  counted_by text CHECK (counted_by IN ('provider', 'gateway')),
+  -- The price of what had been delivered at the last checkpoint, in micro-credits.
+  checkpoint_micro bigint NOT NULL DEFAULT 0 CHECK (checkpoint_micro >= 0),
+  checkpoint_at timestamptz,
+  created_at timestamptz NOT NULL
+) WITH (fillfactor = 80);
+CREATE INDEX chat_request_of_organization ON chat_request (organization_id, created_at DESC, id DESC);
+CREATE INDEX chat_request_of_key ON chat_request (key_id, created_at DESC, id DESC);
+
+-- Chats that were paid from a lease: written when they have ended, and every few seconds before.
+-- No foreign keys: rows come in by the thousand per second, with ids that this database gave out for
+-- organizations, keys and leases, none of which is ever deleted.
+CREATE TABLE leased_chat (
+  id text PRIMARY KEY,
+  lease_id text NOT NULL,
+  organization_id text NOT NULL,
+  key_id text NOT NULL,
+  model text NOT NULL,
+  provider text NOT NULL,
+  streamed boolean NOT NULL,
+  request_id text NOT NULL,
+  -- `reserved`: a checkpoint of a chat that runs.
+  state text NOT NULL CHECK (state IN ('reserved', 'charged', 'released')),
+  -- What the chat costs; of one that runs, the price of what had been delivered at the checkpoint.
+  amount bigint NOT NULL CHECK (amount >= 0),
+  reason text,
+  input_tokens bigint NOT NULL CHECK (input_tokens >= 0),
+  output_tokens bigint NOT NULL CHECK (output_tokens >= 0),
+  counted_by text CHECK (counted_by IN ('provider', 'gateway')),
+  created_at timestamptz NOT NULL,
+  CHECK (state <> 'released' OR amount = 0)
+) WITH (fillfactor = 90);
+CREATE INDEX leased_chat_of_organization ON leased_chat (organization_id, created_at DESC, id DESC);
+CREATE INDEX leased_chat_of_key ON leased_chat (key_id, created_at DESC, id DESC);
+CREATE INDEX leased_chat_running ON leased_chat (lease_id) WHERE state = 'reserved';
+
+-- Chats whose callers left before the provider said what they cost, of the last minutes.
+CREATE TABLE abandoned_chat (
+  id text PRIMARY KEY,
+  key_id text NOT NULL REFERENCES api_key,
+  -- Micro-credits that the provider has billed for the input, as far as we can tell, and nobody has paid.
+  lost bigint NOT NULL CHECK (lost >= 0),
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX abandoned_chat_of_key ON abandoned_chat (key_id, created_at);
+
+-- Files of callers -----------------------------------------------------------------------------
+
+-- Files that callers upload to use as inputs. A row is made with the signed URL; `completed_at` says
+-- that the object was seen in the storage, with the size and type that were agreed.
+CREATE TABLE upload (
+  id text PRIMARY KEY,
+  organization_id text NOT NULL REFERENCES organization,
+  key_id text NOT NULL REFERENCES api_key,
+  storage_key text NOT NULL UNIQUE,
+  -- Null until the object is there, when the caller named neither a type nor a file name.
+  content_type text,
+  -- Null until the object is there, when the caller named no size.
+  size_bytes bigint CHECK (size_bytes > 0),
+  -- The most that its URL admits.
+  bytes_max bigint CHECK (bytes_max > 0),
+  -- Null for objects that went to the store directly.
+  sha256 text,
+  filename text,
+  purpose text,
+  created_at timestamptz NOT NULL DEFAULT now(),
+  -- When the signed URL ends.
+  expires_at timestamptz NOT NULL,
+  completed_at timestamptz,
+  -- When a request last named it as an input.
+  used_at timestamptz,
+  -- Until then somebody is sending the file, unless the time is renewed.
+  receiving_until timestamptz,
+  -- What it counts: the bytes that are there, or all that may still come.
+  counted_bytes bigint NOT NULL GENERATED ALWAYS AS (
+    CASE WHEN completed_at IS NULL THEN coalesce(bytes_max, size_bytes, 0) ELSE size_bytes END
+  ) STORED,
+  CHECK (completed_at IS NULL OR (content_type IS NOT NULL AND size_bytes IS NOT NULL))
+);
+CREATE INDEX upload_of_organization ON upload (organization_id, created_at DESC);
+CREATE INDEX upload_incomplete ON upload (expires_at) WHERE completed_at IS NULL;
+CREATE INDEX upload_last_used ON upload (coalesce(used_at, completed_at))
+  WHERE completed_at IS NOT NULL;
+
+-- Copies of foreign inputs, written before the object is stored, so that none is ever forgotten. They go
+-- when their request is refused, or when their job is settled.
+CREATE TABLE input_copy (
+  storage_key text PRIMARY KEY,
+  organization_id text NOT NULL REFERENCES organization,
+  -- There is no such job when the request was refused.
+  job_id text NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX input_copy_by_age ON input_copy (created_at);
+
+-- Webhooks of callers --------------------------------------------------------------------------
+
+-- Made before the job is admitted, so that no accepted job can lack it; a refused job takes it back.
+CREATE TABLE webhook (
+  job_id text PRIMARY KEY,
+  organization_id text NOT NULL REFERENCES organization,
+  url text NOT NULL,
+  state text NOT NULL DEFAULT 'waiting'
+    CHECK (state IN ('waiting', 'delivering', 'delivered', 'gone', 'failed')),
+  attempts integer NOT NULL DEFAULT 0,
+  -- When the next attempt is due, while there is one to come.
+  next_attempt_at timestamptz,
+  -- After this, whoever was delivering is believed to be gone.
+  overdue_at timestamptz,
+  created_at timestamptz NOT NULL DEFAULT now(),
+  updated_at timestamptz NOT NULL DEFAULT now()
+) WITH (fillfactor = 80);
+CREATE INDEX webhook_open ON webhook (created_at) WHERE state IN ('waiting', 'delivering');
+CREATE INDEX webhook_of_organization ON webhook (organization_id, job_id DESC);
+
+-- One row per attempt, written before it is sent: one that never tells its end says `sending`.
+CREATE TABLE webhook_attempt (
+  job_id text NOT NULL REFERENCES webhook ON DELETE CASCADE,
+  number integer NOT NULL,
+  outcome text NOT NULL DEFAULT 'sending'
+    CHECK (outcome IN ('sending', 'delivered', 'gone', 'failed')),
+  status integer,
+  -- Why there is no status.
+  error text,
+  -- The first of what the receiver answered.
+  response text,
+  duration_ms integer,
+  started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (job_id, number)
+) WITH (fillfactor = 80);
+
+-- An organization without a row signs with generation 1; secrets are derived, never stored.
+CREATE TABLE webhook_secret (
+  organization_id text NOT NULL REFERENCES organization,
+  generation integer NOT NULL CHECK (generation > 0),
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  -- Null: the one in use. Later than now: replaced, and still signing beside it.
+  retires_at timestamptz,
+  PRIMARY KEY (organization_id, generation)
+);
+CREATE UNIQUE INDEX webhook_secret_in_use ON webhook_secret (organization_id) WHERE retires_at IS NULL;
+
+-- Operators ------------------------------------------------------------------------------------
+
+-- What operators did. Written in the transaction of the deed itself wherever that is ours.
+CREATE TABLE admin_action (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  action text NOT NULL,
+  actor text NOT NULL,
+  reason text NOT NULL,
+  organization_id text REFERENCES organization,
+  subject text NOT NULL,
+  details jsonb NOT NULL,
+  request_id text NOT NULL,
+  -- A repeated grant is one deed.
+  deed_key text UNIQUE,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX admin_action_of_organization ON admin_action (organization_id, id);
+
+-- While a row is here no new call is sent to that provider; what was sent is still collected.
+CREATE TABLE provider_pause (
+  provider text PRIMARY KEY,
+  actor text NOT NULL,
+  reason text NOT NULL,
+  paused_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- The processes that serve: seen every few seconds, asked to drain by whoever operates.
+CREATE TABLE gateway_process (
+  id text PRIMARY KEY,
+  kind text NOT NULL CHECK (kind IN ('api', 'worker')),
+  host text NOT NULL,
+  pid integer NOT NULL,
+  build_id text,
+  started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  drain_asked_at timestamptz
+);

@@ -1,0 +1,69 @@
+-- The promises of the ledger as queries: what breaks one is a row (docs/guarantees.md).
+
+CREATE VIEW ledger_audit AS
+SELECT 'account differs from the sum of its entries' AS finding, a.organization_id AS subject
+  FROM account a
+  LEFT JOIN (SELECT organization_id, sum(posted_change) AS posted, sum(reserved_change) AS reserved,
+      max(sequence) AS last, count(*) AS entries FROM ledger_entry GROUP BY 1) e USING (organization_id)
+  WHERE (a.posted, a.reserved, a.sequence)
+      IS DISTINCT FROM (coalesce(e.posted, 0), coalesce(e.reserved, 0), coalesce(e.last, 0))
+    OR coalesce(e.last, 0) <> coalesce(e.entries, 0)
+UNION ALL
+SELECT 'reserved credits differ from the open reservations', a.organization_id FROM account a
+  LEFT JOIN (SELECT organization_id, sum(amount) AS open FROM reservation WHERE state = 'reserved'
+    GROUP BY 1) r USING (organization_id)
+  WHERE a.reserved <> coalesce(r.open, 0)
+UNION ALL
+SELECT 'a reservation and its settle entry disagree', r.id FROM reservation r
+  LEFT JOIN ledger_entry s
+    ON s.organization_id = r.organization_id AND s.idempotency_key = 'settle:' || r.id
+  WHERE (r.state = 'reserved') <> (s.sequence IS NULL) OR -s.reserved_change <> r.amount
+    -- What a lease spent is in its chats (chat_lease_audit).
+    OR r.kind <> 'lease' AND ((s.kind = 'charge') <> (r.state = 'charged')
+      OR -s.posted_change <> coalesce(r.charged, 0))
+UNION ALL
+SELECT 'entries do not chain', organization_id || ':' || sequence FROM (
+    SELECT *, lag(posted_after, 1, 0::bigint) OVER chain AS posted_before,
+      lag(reserved_after, 1, 0::bigint) OVER chain AS reserved_before
+    FROM ledger_entry WINDOW chain AS (PARTITION BY organization_id ORDER BY sequence)) e
+  WHERE posted_after <> posted_before + posted_change
+    OR reserved_after <> reserved_before + reserved_change
+    OR posted_after < 0 OR reserved_after < 0 OR reserved_after > posted_after
+UNION ALL
+SELECT 'window use differs from its reservations', a.organization_id FROM account a
+  LEFT JOIN (SELECT organization_id, window_started_at,
+      sum(CASE state WHEN 'reserved' THEN amount ELSE coalesce(charged, 0) END) AS used
+    FROM reservation WHERE kind = 'studio' GROUP BY 1, 2) r
+    ON r.organization_id = a.organization_id AND r.window_started_at = a.window_started_at
+  WHERE a.window_used <> coalesce(r.used, 0)
+UNION ALL
+SELECT 'a job and its reservation disagree', j.id FROM job j JOIN reservation r ON r.id = j.id
+  WHERE (j.status = 'completed') <> (r.state = 'charged')
+    OR (j.status IN ('failed', 'canceled')) <> (r.state = 'released')
+UNION ALL
+SELECT 'a completed job has no artifact', j.id FROM job j
+  WHERE j.status = 'completed' AND jsonb_path_exists(j.outputs, '$[*].artifacts[*]')
+    AND NOT EXISTS (SELECT FROM artifact f WHERE f.job_id = j.id);
+
+-- As ledger_audit, for leases.
+CREATE VIEW chat_lease_audit AS
+SELECT 'a lease and its ledger entries disagree' AS finding, r.id AS subject FROM reservation r
+  LEFT JOIN (SELECT reservation_id, sum(posted_change) AS posted, sum(reserved_change) AS reserved
+    FROM ledger_entry GROUP BY 1) e ON e.reservation_id = r.id
+  LEFT JOIN (SELECT lease_id, sum(amount) AS spent FROM leased_chat
+    WHERE state = 'charged' GROUP BY 1) c ON c.lease_id = r.id
+  WHERE r.kind = 'lease' AND (coalesce(e.posted, 0) <> -coalesce(c.spent, 0)
+    OR coalesce(e.reserved, 0) <> CASE r.state WHEN 'reserved' THEN r.amount ELSE 0 END)
+UNION ALL
+SELECT 'a chat runs on a lease that has ended', c.id FROM leased_chat c
+  JOIN reservation r ON r.id = c.lease_id
+  WHERE c.state = 'reserved' AND r.state <> 'reserved';
+
+CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION '% is append-only', TG_TABLE_NAME;
+END $$;
+CREATE OR REPLACE TRIGGER ledger_entry_append_only BEFORE UPDATE OR DELETE ON ledger_entry
+  FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE OR REPLACE TRIGGER admin_action_append_only BEFORE UPDATE OR DELETE ON admin_action
+  FOR EACH ROW EXECUTE FUNCTION refuse_change();

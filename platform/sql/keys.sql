@@ -1,0 +1,110 @@
+-- API keys that users manage themselves. All is decided under the lock of the user, so that racing requests are
+-- counted one after the other.
+
+CREATE FUNCTION api_key_meta(k api_key) RETURNS jsonb LANGUAGE sql STABLE RETURN
+  jsonb_build_object('keyId', k.id, 'keyPrefix', k.prefix, 'name', k.name,
+    'createdAt', unix_ms(k.created_at), 'expiresAt', unix_ms(k.expires_at),
+    'lastUsedAt', unix_ms(k.last_used_at), 'scopes', to_jsonb(k.scopes),
+    'allowedModels', to_jsonb(k.allowed_models));
+
+-- Which part of a wished key goes beyond the key that makes it; null: none.
+CREATE FUNCTION api_key_excess(maker api_key, wanted api_key) RETURNS text LANGUAGE sql IMMUTABLE RETURN CASE
+  WHEN NOT wanted.scopes <@ maker.scopes THEN 'scopes'
+  WHEN maker.allowed_models IS NOT NULL
+    AND (wanted.allowed_models IS NULL OR NOT wanted.allowed_models <@ maker.allowed_models) THEN 'allowedModels'
+  WHEN maker.expires_at IS NOT NULL
+    AND (wanted.expires_at IS NULL OR wanted.expires_at > maker.expires_at) THEN 'expiresAt'
+END;
+
+-- The key that asks for another; null: it was revoked, or has expired, since it was admitted.
+CREATE FUNCTION api_key_maker(key_id text, of_member text) RETURNS api_key LANGUAGE sql AS $$
+  SELECT k FROM api_key k WHERE id = key_id AND member_id = of_member AND revoked_at IS NULL
+    AND (expires_at IS NULL OR expires_at > clock_timestamp())
+$$;
+
+-- What a key of the user's makes is at most what that key may do; what is not said is taken from it.
+-- {memberId, makerKeyId|null, id, name, prefix, mac (hex), scopes|null, allowedModels|null,
+--  expiresAtMs|null, quota}
+CREATE FUNCTION create_api_key(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE owner member; maker api_key; k api_key;
+BEGIN
+  SELECT * INTO owner FROM member WHERE id = request->>'memberId' FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RETURN '{"verdict": "no_member"}'; END IF;
+  IF request->>'makerKeyId' IS NOT NULL THEN
+    maker := api_key_maker(request->>'makerKeyId', owner.id);
+    IF maker.id IS NULL THEN RETURN '{"verdict": "maker_gone"}'; END IF;
+  END IF;
+  k.id := request->>'id'; k.name := request->>'name';
+  k.organization_id := owner.organization_id; k.member_id := owner.id;
+  k.scopes := coalesce(text_array(request->'scopes'), maker.scopes);
+  k.allowed_models := coalesce(text_array(request->'allowedModels'), maker.allowed_models);
+  k.expires_at := coalesce(timestamp_of_ms((request->>'expiresAtMs')::bigint), maker.expires_at);
+  RETURN insert_api_key(maker, k, request, (SELECT count(*) FROM api_key
+    WHERE member_id = owner.id AND revoked_at IS NULL AND replaced_by IS NULL));
+END $$;
+
+-- A new key in the place of an old one, which works on for the overlap. At most as many keys as the
+-- quota are in their overlap, so that rotations cannot pile up working keys.
+-- {memberId, makerKeyId, keyId, id, prefix, mac (hex), expiresAtMs|null, overlapMs, quota}
+CREATE FUNCTION rotate_api_key(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE maker api_key; old api_key; k api_key; at timestamptz; answer jsonb;
+BEGIN
+  PERFORM FROM member WHERE id = request->>'memberId' FOR NO KEY UPDATE;
+  at := clock_timestamp();
+  maker := api_key_maker(request->>'makerKeyId', request->>'memberId');
+  IF maker.id IS NULL THEN RETURN '{"verdict": "maker_gone"}'; END IF;
+  SELECT * INTO old FROM api_key WHERE id = request->>'keyId' AND member_id = maker.member_id
+    AND revoked_at IS NULL AND (replaced_by IS NULL OR expires_at > at);
+  IF NOT FOUND THEN RETURN '{"verdict": "not_found"}'; END IF;
+  IF old.replaced_by IS NOT NULL THEN RETURN '{"verdict": "already_replaced"}'; END IF;
+  k := old;
+  k.id := request->>'id'; k.last_used_at := NULL;
+  k.expires_at := coalesce(timestamp_of_ms((request->>'expiresAtMs')::bigint), old.expires_at);
+  answer := insert_api_key(maker, k, request, (SELECT count(*) FROM api_key
+    WHERE member_id = maker.member_id AND revoked_at IS NULL AND replaced_by IS NOT NULL AND expires_at > at));
+  IF answer->>'verdict' = 'created' THEN
+    UPDATE api_key SET replaced_by = k.id, expires_at = least(expires_at,
+        at + (request->>'overlapMs')::bigint * interval '1 millisecond')
+      WHERE id = old.id RETURNING * INTO old;
+    answer := answer || jsonb_build_object('oldExpiresAt', unix_ms(old.expires_at));
+  END IF;
+  RETURN answer;
+END $$;
+
+-- Makes the key, unless it goes beyond its maker, or as many as the quota are there (`counted`).
+CREATE FUNCTION insert_api_key(maker api_key, k api_key, request jsonb, counted bigint) RETURNS jsonb
+LANGUAGE plpgsql AS $$
+DECLARE excess text;
+BEGIN
+  k.created_at := date_trunc('milliseconds', clock_timestamp());
+  k.prefix := request->>'prefix'; k.mac := decode(request->>'mac', 'hex');
+  IF k.expires_at <= clock_timestamp() THEN RETURN '{"verdict": "expiry_past"}'; END IF;
+  IF maker.id IS NOT NULL THEN excess := api_key_excess(maker, k); END IF;
+  IF excess IS NOT NULL THEN
+    RETURN jsonb_build_object('verdict', 'exceeds_maker', 'field', excess);
+  ELSIF counted >= (request->>'quota')::integer THEN
+    RETURN '{"verdict": "quota_reached"}';
+  END IF;
+  INSERT INTO api_key SELECT k.*;
+  RETURN jsonb_build_object('verdict', 'created', 'organizationId', k.organization_id,
+    'meta', api_key_meta(k));
+END $$;
+
+CREATE FUNCTION text_array(list jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE RETURN CASE
+  WHEN jsonb_typeof(list) = 'array' THEN ARRAY(SELECT jsonb_array_elements_text(list))
+END;
+
+-- Revokes a key at once. The user's lock is taken first: a create that this very key began is either
+-- done before, and listed, or finds its maker gone. A null member revokes any key (operators).
+CREATE FUNCTION revoke_api_key(key_id text, of_member text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE owner text; organization text;
+BEGIN
+  SELECT member_id INTO owner FROM api_key
+    WHERE id = key_id AND (of_member IS NULL OR member_id = of_member);
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  PERFORM FROM member WHERE id = owner FOR NO KEY UPDATE;
+  UPDATE api_key SET revoked_at = clock_timestamp() WHERE id = key_id AND revoked_at IS NULL
+      AND (replaced_by IS NULL OR expires_at > clock_timestamp())
+    RETURNING organization_id INTO organization;
+  RETURN organization;
+END $$;

@@ -1,0 +1,233 @@
+-- The ledger: every move of money. reserve → charge | release, grants; of chats also raises (chat.sql) and
+-- leases (leases.sql).
+--
+-- ledger_apply takes a batch: one round trip, one commit, an answer per move. Under the locks of the accounts each
+-- move is decided by the function of its verb, in memory; then each table is written once. A function
+-- decide_… is given the account (null: there is none), the reservation of the move's id (null: there is
+-- none) and the move. It answers, and gives back account and reservation as they are from then on, with key and
+-- kind of the entry. Without a key nothing changes: a move is idempotent by its id, and what cannot happen
+-- is answered, never raised, so that its neighbours in the batch are not touched. Nothing is ever clamped.
+
+CREATE FUNCTION ledger_window_end(started timestamptz) RETURNS timestamptz
+  LANGUAGE sql IMMUTABLE RETURN started + interval '6 hours';
+
+CREATE FUNCTION ledger_balance(a account) RETURNS json LANGUAGE sql STABLE RETURN
+  json_build_object('posted', a.posted, 'reserved', a.reserved, 'available', a.posted - a.reserved);
+
+-- {organizationId, id, kind, amount, ttlMs, job?}; of a chat {amountMin, amountMax, claim?, chat} in place of
+-- amount and job: it gets as much of the most as is there, never less than the least.
+CREATE FUNCTION decide_reserve(INOUT a account, INOUT r reservation, move jsonb,
+  OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
+DECLARE
+  at timestamptz := clock_timestamp();
+  available bigint := a.posted - a.reserved;
+  price bigint := coalesce((move->>'amount')::bigint,
+    greatest((move->>'amountMin')::bigint, least((move->>'amountMax')::bigint, available)));
+  studio boolean := move->>'kind' = 'studio';
+BEGIN
+  -- A window opens with the first reservation after the last one ended.
+  IF studio AND (at < ledger_window_end(a.window_started_at)) IS NOT TRUE THEN
+    a.window_started_at := at; a.window_used := 0;
+  END IF;
+  IF a.organization_id IS NULL THEN
+    answer := '{"verdict": "no_account"}';
+  ELSIF move ? 'claim' AND NOT holds_claim(a.organization_id, move->'claim') THEN
+    answer := '{"verdict": "claim_lost"}';
+  ELSIF r.organization_id <> a.organization_id OR r.amount <> price THEN
+    answer := '{"verdict": "mismatch"}';
+  ELSIF r.id IS NOT NULL THEN
+    answer := json_build_object('verdict', 'reserved', 'repeated', true, 'state', r.state,
+      'amount', price, 'createdAt', r.created_at, 'balance', ledger_balance(a));
+  ELSIF available < price THEN
+    answer := json_build_object('verdict', 'insufficient_credits', 'required', price,
+      'balance', ledger_balance(a));
+  ELSIF studio AND a.window_used + price > a.window_limit THEN
+    answer := json_build_object('verdict', 'window_exhausted', 'now', at,
+      'resetAt', ledger_window_end(a.window_started_at), 'balance', ledger_balance(a));
+  ELSE
+    a.reserved := a.reserved + price;
+    IF studio THEN
+      a.window_used := a.window_used + price;
+      r.window_started_at := a.window_started_at;
+    END IF;
+    r.id := move->>'id'; r.organization_id := a.organization_id; r.kind := move->>'kind';
+    r.amount := price; r.state := 'reserved'; r.created_at := at;
+    r.expires_at := at + (move->>'ttlMs')::bigint * interval '1 millisecond';
+    key := 'reserve:' || r.id; kind := 'reserve';
+    answer := json_build_object('verdict', 'reserved', 'repeated', false, 'state', 'reserved',
+      'amount', price, 'createdAt', at, 'balance', ledger_balance(a));
+  END IF;
+END $$;
+
+-- {organizationId, id, to: charged|released, amount?, reason, job?: {status, outputs?, error?, artifacts?}};
+-- of a chat also {inputTokens, outputTokens, countedBy}. Charge and release share one key: one can happen.
+CREATE FUNCTION decide_settle(INOUT a account, INOUT r reservation, move jsonb,
+  OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
+DECLARE
+  charging boolean := move->>'to' = 'charged';
+  cost bigint := CASE WHEN charging THEN (move->>'amount')::bigint ELSE 0 END;
+BEGIN
+  IF (r.organization_id = a.organization_id) IS NOT TRUE THEN
+    answer := '{"verdict": "not_reserved"}';
+  ELSIF r.state <> 'reserved' THEN
+    answer := json_build_object('verdict', 'already_settled', 'state', r.state,
+      'charged', coalesce(r.charged, 0), 'balance', ledger_balance(a));
+  ELSIF cost > r.amount THEN
+    answer := '{"verdict": "above_reservation"}';
+  ELSE
+    a.posted := a.posted - cost; a.reserved := a.reserved - r.amount;
+    -- What was not used goes back to the window it came from, never to a later one.
+    IF a.window_started_at = r.window_started_at THEN
+      a.window_used := a.window_used - (r.amount - cost);
+    END IF;
+    r.state := move->>'to'; r.reason := move->>'reason'; r.settled_at := clock_timestamp();
+    IF charging THEN r.charged := cost; END IF;
+    key := 'settle:' || r.id; kind := CASE WHEN charging THEN 'charge' ELSE 'release' END;
+    answer := json_build_object('verdict', 'settled', 'state', r.state, 'charged', cost,
+      'balance', ledger_balance(a));
+  END IF;
+END $$;
+
+-- {organizationId, id, amount, actor, reason}: adds credits, or takes unreserved ones back.
+CREATE FUNCTION decide_grant(INOUT a account, INOUT r reservation, move jsonb,
+  OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
+DECLARE change bigint := move->>'amount'; granted bigint;
+BEGIN
+  r := NULL;
+  SELECT e.posted_change INTO granted FROM ledger_entry e
+    WHERE e.organization_id = a.organization_id AND e.idempotency_key = 'grant:' || (move->>'id');
+  IF a.organization_id IS NULL THEN
+    answer := '{"verdict": "no_account"}';
+  ELSIF granted IS NOT NULL THEN
+    answer := json_build_object('repeated', true, 'balance', ledger_balance(a),
+      'verdict', CASE WHEN granted = change THEN 'granted' ELSE 'mismatch' END);
+  ELSIF a.posted - a.reserved + change < 0 THEN
+    answer := json_build_object('verdict', 'insufficient_credits', 'required', -change,
+      'balance', ledger_balance(a));
+  ELSE
+    a.posted := a.posted + change;
+    key := 'grant:' || (move->>'id'); kind := 'grant';
+    answer := json_build_object('verdict', 'granted', 'repeated', false, 'balance', ledger_balance(a));
+  END IF;
+END $$;
+
+-- Applies a batch (see above): an answer per move, in the order given. Accounts are locked in the order of
+-- their organizations, so that two batches never wait for each other in a circle; reservations are read
+-- after that. The settings: rows are found by their keys, whatever the planner believes of a table that grows.
+CREATE FUNCTION ledger_apply(moves jsonb) RETURNS json LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+  answers json[] := array_fill(NULL::json, ARRAY[jsonb_array_length(moves)]);
+  accounts account[]; a account; place integer := 0; m record; d record;
+  made reservation[]; changed reservation[]; entries ledger_entry[];
+BEGIN
+  accounts := ARRAY(SELECT l FROM account l
+    WHERE organization_id = ANY (ARRAY(SELECT jsonb_array_elements(moves)->>'organizationId'))
+    ORDER BY organization_id FOR UPDATE);
+  -- Moves of one id are decided one after the other: the second must find what the first has written.
+  IF (SELECT count(*) > count(DISTINCT x->>'id') FROM jsonb_array_elements(moves) AS x) THEN
+    RETURN ledger_apply_singly(moves);
+  END IF;
+  FOR m IN
+    SELECT x.position, x.move, x.move->>'verb' AS verb, x.move->>'organizationId' AS organization, r AS found
+    FROM jsonb_array_elements(moves) WITH ORDINALITY AS x(move, position)
+    LEFT JOIN reservation r ON r.id = x.move->>'id'
+    ORDER BY x.move->>'organizationId', x.move->>'id'
+  LOOP
+    IF a.organization_id IS DISTINCT FROM m.organization THEN
+      a := accounts[place + 1];
+      IF a.organization_id = m.organization THEN place := place + 1; ELSE a := NULL; END IF;
+    END IF;
+    d := CASE m.verb
+      WHEN 'reserve' THEN decide_reserve(a, m.found, m.move)
+      WHEN 'settle' THEN decide_settle(a, m.found, m.move)
+      WHEN 'grant' THEN decide_grant(a, m.found, m.move)
+      WHEN 'raise' THEN decide_raise(a, m.found, m.move)
+      WHEN 'lease' THEN decide_lease(a, m.found, m.move)
+    END;
+    answers[m.position] := d.answer;
+    IF d.key IS NOT NULL THEN
+      entries := entries || ROW(m.organization, a.sequence + 1, d.key, d.kind, (d.r).id,
+        (d.a).posted - a.posted, (d.a).reserved - a.reserved, (d.a).posted, (d.a).reserved,
+        m.move->>'actor', m.move->>'reason', clock_timestamp())::ledger_entry;
+      d.a.sequence := a.sequence + 1;
+      a := d.a;
+      accounts[place] := a;
+      IF (m.found).id IS NOT NULL THEN changed := changed || d.r;
+      ELSIF (d.r).id IS NOT NULL THEN made := made || d.r;
+      END IF;
+    END IF;
+  END LOOP;
+  PERFORM ledger_write(accounts, made, changed, entries);
+  IF moves @? '$[*].job' THEN PERFORM ledger_write_jobs(moves, answers); END IF;
+  IF moves @? '$[*] ? (exists(@.chat) || exists(@.countedBy))' THEN
+    PERFORM ledger_write_chats(moves, answers);
+  END IF;
+  RETURN to_json(answers);
+END $$;
+
+CREATE FUNCTION ledger_apply_singly(moves jsonb) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE answers json[] := array_fill(NULL::json, ARRAY[jsonb_array_length(moves)]); m record;
+BEGIN
+  FOR m IN
+    SELECT x.position, x.move FROM jsonb_array_elements(moves) WITH ORDINALITY AS x(move, position)
+    ORDER BY x.move->>'organizationId', x.move->>'id', x.position
+  LOOP
+    answers[m.position] := ledger_apply(jsonb_build_array(m.move))->0;
+  END LOOP;
+  RETURN to_json(answers);
+END $$;
+
+-- Writes what a batch changed. Entries refer to reservations: those come first.
+CREATE FUNCTION ledger_write(
+  accounts account[], made reservation[], changed reservation[], entries ledger_entry[]
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF entries IS NULL THEN RETURN; END IF;
+  UPDATE account w SET posted = n.posted, reserved = n.reserved, sequence = n.sequence,
+    window_started_at = n.window_started_at, window_used = n.window_used
+    FROM unnest(accounts) AS n
+    WHERE w.organization_id = n.organization_id AND w.sequence <> n.sequence;
+  IF made IS NOT NULL THEN
+    INSERT INTO reservation SELECT * FROM unnest(made);
+  END IF;
+  IF changed IS NOT NULL THEN
+    UPDATE reservation r SET amount = n.amount, state = n.state, reason = n.reason,
+      settled_at = n.settled_at, charged = n.charged FROM unnest(changed) AS n WHERE r.id = n.id;
+  END IF;
+  INSERT INTO ledger_entry SELECT * FROM unnest(entries);
+END $$;
+
+-- Writes the jobs of a batch: rows of those that were reserved, the ends of those that were settled.
+CREATE FUNCTION ledger_write_jobs(moves jsonb, answers json[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF moves @? '$[*] ? (@.verb == "reserve").job' THEN
+    INSERT INTO job (id, organization_id, key_id, type, model, provider, request, request_id,
+        created_at, deadline_at)
+      SELECT m->>'id', m->>'organizationId', j->>'keyId', j->>'type', j->>'model', j->>'provider',
+        j->'request', j->>'requestId', (answer->>'createdAt')::timestamptz,
+        (j->>'deadlineAt')::timestamptz
+      FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer),
+        LATERAL (SELECT m->'job' AS j) AS told
+      WHERE j IS NOT NULL AND answer->>'verdict' = 'reserved' AND answer->>'repeated' = 'false';
+  END IF;
+  IF moves @? '$[*] ? (@.verb == "settle").job' THEN
+    UPDATE job SET status = j->>'status', outputs = nullif(j->'outputs', 'null'),
+        error = nullif(j->'error', 'null'), completed_at = r.settled_at, verifying = false
+      FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
+      JOIN reservation r ON r.id = m->>'id', LATERAL (SELECT m->'job' AS j) AS told
+      WHERE j IS NOT NULL AND answer->>'verdict' = 'settled' AND job.id = r.id;
+    INSERT INTO artifact (storage_key, job_id, organization_id, content_type, size_bytes, sha256)
+      SELECT f.storage_key, m->>'id', m->>'organizationId', f.content_type, f.size_bytes, f.sha256
+      FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer),
+        jsonb_to_recordset(m->'job'->'artifacts') AS f(
+          storage_key text, content_type text, size_bytes bigint, sha256 text)
+      WHERE answer->>'verdict' = 'settled';
+  END IF;
+  PERFORM pg_notify('studio_job', jsonb_build_object('id', m->>'id', 'event',
+      CASE answer->>'verdict' WHEN 'reserved' THEN 'reserved' ELSE 'done' END)::text)
+    FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
+    WHERE m ? 'job' AND (answer->>'verdict' = 'settled'
+      OR answer->>'verdict' = 'reserved' AND answer->>'repeated' = 'false');
+END $$;
