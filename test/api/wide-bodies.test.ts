@@ -14,6 +14,8 @@ import {
   type TestGateway,
 } from '../harness/gateway.ts';
 import { ofCallers, ofOperators } from '../harness/operations.ts';
+import { isWhole } from '../harness/slow.ts';
+import { until } from '../harness/until.ts';
 
 let gateway: TestGateway;
 let api: SpawnedProcess;
@@ -28,7 +30,7 @@ beforeAll(async () => {
   smallest = await gateway.newCaller({ credits: 0, scopes: ['models:read'] });
   prober = new Worker(proberSource, {
     eval: true,
-    workerData: { url: urlOf('/healthz'), shared: probeTimes.buffer },
+    workerData: { url: urlOf('/healthz'), pid: api.child.pid, shared: probeTimes.buffer },
   });
 });
 afterAll(async () => {
@@ -68,17 +70,27 @@ function send(path: string, body: string | Buffer, key = keyOf(path)): Promise<n
   });
 }
 
-/** Asks for the health of the API again and again, in a thread of its own. */
+/**
+ * Asks for the health of the API again and again, in a thread of its own, and tells how long the thread
+ * that answers computed meanwhile: what else this machine does is not in that.
+ */
 const proberSource = `
-  const { workerData: { url, shared } } = require('node:worker_threads');
+  const { workerData: { url, pid, shared } } = require('node:worker_threads');
+  const { readFileSync } = require('node:fs');
   const { get, Agent } = require('node:http');
   const agent = new Agent({ keepAlive: true });
   const times = new Float64Array(shared);
+  const msPerTick = 10;
+  const computedMs = () => {
+    const stat = readFileSync('/proc/' + pid + '/task/' + pid + '/stat', 'latin1');
+    const [user, system] = stat.slice(stat.lastIndexOf(')') + 2).split(' ').slice(11);
+    return (Number(user) + Number(system)) * msPerTick;
+  };
   const probe = () => {
-    const startedAt = performance.now();
-    const tell = () => (times[0] = Math.max(times[0], performance.now() - startedAt));
+    const startedAt = computedMs();
+    const tell = () => (times[0] = Math.max(times[0], computedMs() - startedAt));
     // A probe that is not answered at all is slow, too.
-    const telling = setInterval(tell, 10);
+    const telling = setInterval(tell, 50);
     get(url, { agent }, (answer) => {
       answer.resume().on('end', () => {
         clearInterval(telling);
@@ -91,12 +103,13 @@ const proberSource = `
 let prober: Worker;
 const probeTimes = new Float64Array(new SharedArrayBuffer(8));
 
+/** Of computing, before another is answered: less than half of that is needed here, on a machine half as fast all of it. */
 const probeMsMax = 200;
 
-/** What the API does to others, and not what else this machine does: the best of a few. */
+/** What others wait for at most while this runs; the best of three, for what a collection of garbage costs. */
 async function bestSlowestProbe(run: () => Promise<unknown>): Promise<number> {
   let best = Infinity;
-  for (let times = 0; times < 6 && best > probeMsMax; times += 1) {
+  for (let times = 0; times < 3 && best > probeMsMax; times += 1) {
     probeTimes[0] = 0;
     await run();
     // The one that is under way has met it, too.
@@ -204,17 +217,17 @@ describe('who may not use a route is refused before its body is read', () => {
 
   it('by a key that is over its rate', async () => {
     const hasty = await gateway.newCaller({ credits: 0 });
-    const { limited, until } = await overRate(hasty);
+    const { limited, endsAt } = await overRate(hasty);
     expect(limited).toBe(true);
     // Another minute would let it in.
-    if (Date.now() / 1000 < until - 3) await expectAll(hasty.key, 429);
+    if (Date.now() / 1000 < endsAt - 3) await expectAll(hasty.key, 429);
   });
 
   /** Counts a key's requests of this minute up to its limit. */
   async function overRate({
     keyId,
     key,
-  }: TestCaller): Promise<{ limited: boolean; until: number }> {
+  }: TestCaller): Promise<{ limited: boolean; endsAt: number }> {
     await gateway.database.query(
       `INSERT INTO rate_window (key_id, bucket, window_start, hits)
        VALUES ('${keyId}', 'requests', floor(extract(epoch FROM clock_timestamp()) / 60), 1000000)`,
@@ -224,10 +237,14 @@ describe('who may not use a route is refused before its body is read', () => {
     });
     return {
       limited: answer.status === 429,
-      until: Number(answer.headers.get('x-ratelimit-reset')),
+      endsAt: Number(answer.headers.get('x-ratelimit-reset')),
     };
   }
 });
+
+/** Every route meets some of the bodies, and every body some of the routes; all meet under test:all. */
+const portion = <T>(all: readonly T[], at: number): readonly T[] =>
+  all.filter((_, index) => isWhole || (index + at) % 5 === 0);
 
 describe('beside a hostile body others are answered', () => {
   const refused = [400, 413, 'cut'];
@@ -249,68 +266,57 @@ describe('beside a hostile body others are answered', () => {
     expect(statuses).toEqual([]);
   });
 
-  it.each(wide)(
-    'of 19 MB on chat: %s',
-    async (_what, spell) => {
+  it.each(wide)('of 19 MB on chat: %s', async (_what, spell) => {
+    const slow: unknown[] = [];
+    for (const [place, put] of [placesOfChat[0], placesOfChat.at(-1)].filter((each) => !!each)) {
+      const body = Buffer.from(put(spell(19 * megabyte)));
+      let status: unknown;
+      const slowest = await bestSlowestProbe(async () => {
+        status = await send('/api/v1/chat/completions', body);
+      });
+      // Text is text: it is refused for want of credits.
+      if (![...refused, 402].includes(status as number) || slowest > probeMsMax) {
+        slow.push({ place, status, slowest });
+      }
+    }
+    expect(slow).toEqual([]);
+  });
+
+  it.each(wide)('with as many values as are counted, on chat: %s', async (_what, spell) => {
+    // Some are beyond what a body may hold, and some are at its edge.
+    for (const bytes of [90_000, 500_000]) {
+      const spelled = spell(bytes);
       const slow: unknown[] = [];
-      for (const [place, put] of [placesOfChat[0], placesOfChat.at(-1)].filter((each) => !!each)) {
-        const body = Buffer.from(put(spell(19 * megabyte)));
+      for (const [place, put] of placesOfChat) {
+        const body = Buffer.from(put(spelled));
+        const slowest = await bestSlowestProbe(() => send('/api/v1/chat/completions', body));
+        if (slowest > probeMsMax) slow.push({ place, slowest });
+      }
+      expect(slow).toEqual([]);
+    }
+  });
+
+  const paths = [...posts, ...adminPosts];
+  it.each(paths)('of up to 1 MB on %s', async (path) => {
+    const slow: unknown[] = [];
+    for (const [what, spell] of portion(wide, paths.indexOf(path))) {
+      for (const body of [
+        `{"prompt":${spell(900_000)}}`,
+        `{"payloads":${spell(90_000)},"actor":${spell(90_000)},"scopes":${spell(90_000)},"prompt":"a"}`,
+      ]) {
         let status: unknown;
         const slowest = await bestSlowestProbe(async () => {
-          status = await send('/api/v1/chat/completions', body);
+          status = await send(path, body);
         });
-        // Text is text: it is refused for want of credits.
-        if (![...refused, 402].includes(status as number) || slowest > probeMsMax) {
-          slow.push({ place, status, slowest });
+        // Operators may hand payloads over that say nothing.
+        const taken = status === 200 && path.endsWith('/decode');
+        if (!(taken || refused.includes(status as number)) || slowest > probeMsMax) {
+          slow.push({ what, status, slowest });
         }
       }
-      expect(slow).toEqual([]);
-    },
-    120_000,
-  );
-
-  it.each(wide)(
-    'with as many values as are counted, on chat: %s',
-    async (_what, spell) => {
-      // Some are beyond what a body may hold, and some are at its edge.
-      for (const bytes of [90_000, 500_000]) {
-        const spelled = spell(bytes);
-        const slow: unknown[] = [];
-        for (const [place, put] of placesOfChat) {
-          const body = Buffer.from(put(spelled));
-          const slowest = await bestSlowestProbe(() => send('/api/v1/chat/completions', body));
-          if (slowest > probeMsMax) slow.push({ place, slowest });
-        }
-        expect(slow).toEqual([]);
-      }
-    },
-    120_000,
-  );
-
-  it.each([...posts, ...adminPosts])(
-    'of up to 1 MB on %s',
-    async (path) => {
-      const slow: unknown[] = [];
-      for (const [what, spell] of wide) {
-        for (const body of [
-          `{"prompt":${spell(900_000)}}`,
-          `{"payloads":${spell(90_000)},"actor":${spell(90_000)},"scopes":${spell(90_000)},"prompt":"a"}`,
-        ]) {
-          let status: unknown;
-          const slowest = await bestSlowestProbe(async () => {
-            status = await send(path, body);
-          });
-          // Operators may hand payloads over that say nothing.
-          const taken = status === 200 && path.endsWith('/decode');
-          if (!(taken || refused.includes(status as number)) || slowest > probeMsMax) {
-            slow.push({ what, status, slowest });
-          }
-        }
-      }
-      expect(slow).toEqual([]);
-    },
-    120_000,
-  );
+    }
+    expect(slow).toEqual([]);
+  });
 
   it('and the memory comes back', async () => {
     const { pid = 0 } = api.child;
@@ -329,8 +335,16 @@ describe('beside a hostile body others are answered', () => {
 });
 
 describe('bytes of bodies in flight', () => {
-  /** Sends all of a body but its last byte; `end` sends that, and tells the status. */
-  function hold(key: string, bytes: number): { end: () => void; status: Promise<number | 'cut'> } {
+  interface Held {
+    /** Comes when all of it but the last byte has been taken, or when it was refused. */
+    taken: Promise<unknown>;
+    status: Promise<number | 'cut'>;
+    /** Sends the last byte. */
+    end: () => void;
+  }
+
+  /** Sends all of a body but its last byte. */
+  function hold(key: string, bytes: number): Held {
     const { promise: status, resolve } = Promise.withResolvers<number | 'cut'>();
     const body = Buffer.from(`{"zz":"${'x'.repeat(bytes - 10)}"}`);
     const asked = request(urlOf('/api/v1/chat'), {
@@ -349,12 +363,12 @@ describe('bytes of bodies in flight', () => {
       resolve(late ? 0 : statusCode);
     });
     asked.on('error', () => resolve('cut'));
-    asked.write(body.subarray(0, -1));
-    return { end: () => void asked.end(body.subarray(-1)), status };
+    const written = new Promise((done) => asked.write(body.subarray(0, -1), done));
+    const end = () => void asked.end(body.subarray(-1));
+    return { taken: Promise.race([written, status]), status, end };
   }
   const some = 15 * megabyte;
-  const undecided = (status: Promise<number | 'cut'>): Promise<number | 'cut' | 'open'> =>
-    Promise.race([status, sleep(2500).then(() => 'open' as const)]);
+  const bytesMax = 128 * 1024 * 1024;
 
   it('are bounded per key: 429, and others go on', async () => {
     const [greedy, other] = [
@@ -362,14 +376,10 @@ describe('bytes of bodies in flight', () => {
       await gateway.newCaller({ credits: 0 }),
     ];
     const held = Array.from({ length: 3 }, () => hold(greedy.key, some));
-    expect(await Promise.all(held.map(({ status }) => undecided(status)))).toEqual([
-      'open',
-      'open',
-      'open',
-    ]);
-    const [more, others] = [hold(greedy.key, some), hold(other.key, some)];
-    expect(await undecided(more.status)).toBeOneOf([429, 'cut']);
-    expect(await undecided(others.status)).toBe('open');
+    await Promise.all(held.map(({ taken }) => taken));
+    expect(await hold(greedy.key, some).status).toBeOneOf([429, 'cut']);
+    const others = hold(other.key, some);
+    await others.taken;
     for (const each of [...held, others]) each.end();
     expect(await Promise.all([...held, others].map(({ status }) => status))).toEqual([
       400, 400, 400, 400,
@@ -384,14 +394,12 @@ describe('bytes of bodies in flight', () => {
       Array.from({ length: 4 }, () => gateway.newCaller({ credits: 0 })),
     );
     const held = callers.flatMap(({ key }) => [hold(key, some), hold(key, some), hold(key, some)]);
-    const first = await Promise.all(held.map(({ status }) => undecided(status)));
-    const open = first.filter((status) => status === 'open').length;
-    expect(open * some).toBeLessThanOrEqual(128 * 1024 * 1024);
-    expect(open).toBeGreaterThanOrEqual(6);
-    expect(first.filter((status) => status !== 'open')).toSatisfy((rest: unknown[]) =>
-      rest.every((status) => status === 503 || status === 'cut'),
-    );
-    expect(first).toContain(503);
+    const refusals: unknown[] = [];
+    for (const { status } of held) void status.then((told) => refusals.push(told));
+    await until(() => (held.length - refusals.length) * some <= bytesMax);
+    expect(held.length - refusals.length).toBeGreaterThanOrEqual(6);
+    expect(refusals.filter((status) => status !== 503 && status !== 'cut')).toEqual([]);
+    expect(refusals).toContain(503);
     for (const each of held) each.end();
     await Promise.all(held.map(({ status }) => status));
     expect(await send('/api/v1/chat', '{}')).toBe(400);

@@ -20,8 +20,9 @@ beforeAll(async () => {
     env: {
       CHAT_CHECKPOINT_MS: '200',
       CHAT_RESERVATION_TTL_MS: '1000',
-      CHAT_STALL_TIMEOUT_MS: '700',
-      CHAT_SILENCE_TIMEOUT_MS: '1500',
+      // Longer than a busy machine keeps anybody waiting who does read, or say something.
+      CHAT_STALL_TIMEOUT_MS: '4000',
+      CHAT_SILENCE_TIMEOUT_MS: '6000',
     },
   });
 });
@@ -84,7 +85,7 @@ describe('a caller who leaves', () => {
     const { answer, hangUp } = await open({
       caller,
       model,
-      content: '[[words:500]] [[slow-chunks:20ms]] tell me a lot',
+      content: '[[words:500]] [[slow-chunks:100ms]] tell me a lot',
     });
     await readDeltas(answer, 10);
     hangUp();
@@ -97,8 +98,7 @@ describe('a caller who leaves', () => {
     expect(row.output_tokens).toBeLessThan(60);
     const { input, output } = prices[model];
     expect(row.charged).toBe(row.input_tokens * input + row.output_tokens * output);
-    await sleep(100);
-    expect(await left()).toBe(before + 1);
+    await expect.poll(left).toBe(before + 1);
   });
 
   it('pays nothing before the first token', async () => {
@@ -194,7 +194,7 @@ describe('an upstream', () => {
 
   it('that falls silent is given up', async () => {
     const caller = await newCaller();
-    const { answer } = await open({ caller, content: '[[words:9]] [[slow-chunks:10s]]' });
+    const { answer } = await open({ caller, content: '[[words:9]] [[slow-chunks:60s]]' });
     const text = await textOf(answer);
     expect(text).toContain('"error":"DEADLINE_EXCEEDED"');
     expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
@@ -205,7 +205,7 @@ describe('a reader who does not read', () => {
   it('is dropped, and charged for what left', async () => {
     const caller = await newCaller();
     const readers = await Promise.all(
-      Array.from({ length: 20 }, async () => {
+      Array.from({ length: 8 }, async () => {
         const reader = await open({
           caller,
           content: '[[words:1000;size=20000]]',
@@ -216,7 +216,7 @@ describe('a reader who does not read', () => {
       }),
     );
     const rows = await settledChatsOf(gateway, caller);
-    expect(rows).toHaveLength(20);
+    expect(rows).toHaveLength(8);
     for (const row of rows) {
       expect(row).toMatchObject({ state: 'charged', reason: 'chat left' });
       // 20 MB were on offer, more than any kernel buffers; what the sockets held is all that was paid for.
@@ -242,7 +242,7 @@ describe('a reader who does not read', () => {
 describe('a long chat', () => {
   it('is recorded while it runs, and so kept from the sweeper', async () => {
     const caller = await newCaller();
-    const { answer } = await open({ caller, content: '[[words:60]] [[slow-chunks:40ms]]' });
+    const { answer } = await open({ caller, content: '[[words:150]] [[slow-chunks:40ms]]' });
     const reading = textOf(answer);
     await sleep(1600);
     const [running] = await chatsOf(gateway, caller);
@@ -252,13 +252,17 @@ describe('a long chat', () => {
     expect(await gateway.api.services.chatLedger.sweep(atOnce)).toEqual([]);
     expect(await reading).toContain('[DONE]');
     const row = await settledChatOf(gateway, caller);
-    expect(row).toMatchObject({ output_tokens: 60, counted_by: 'provider' });
+    expect(row).toMatchObject({ output_tokens: 150, counted_by: 'provider' });
   });
 });
 
 describe('an API that is killed', () => {
   it('leaves chats that the sweeper charges by their last checkpoint, or releases', async () => {
-    const { child, port } = await gateway.spawn('api', { API_PORT: '0', API_WORKER: 'false' });
+    const { child, port } = await gateway.spawn('api', {
+      API_PORT: '0',
+      API_WORKER: 'false',
+      CHAT_RESERVATION_TTL_MS: '5000',
+    });
     const base = `http://127.0.0.1:${port}`;
     const started = await newCaller();
     const silent = await newCaller();
@@ -280,9 +284,10 @@ describe('an API that is killed', () => {
     const sweep = () => ledger.sweep(atOnce);
     // Not before its time.
     expect(await sweep()).toEqual([]);
-    await sleep(1200);
-    const swept = (await Promise.all([sweep(), sweep()])).flat();
-    expect(swept).toHaveLength(2);
+    const swept: unknown[] = [];
+    await expect
+      .poll(async () => swept.push(...(await Promise.all([sweep(), sweep()])).flat()))
+      .toBe(2);
 
     const charged = await settledChatOf(gateway, started);
     expect(charged).toMatchObject({ state: 'charged', reason: 'CHAT_LOST', counted_by: 'gateway' });

@@ -153,7 +153,6 @@ describe('Postgres', () => {
       await handle.result();
       await connection.close();
     },
-    200_000,
   );
 
   it.runIf(isWhole)(
@@ -175,70 +174,59 @@ describe('Postgres', () => {
     },
   );
 
-  it.runIf(isWhole)(
-    'is frozen: 503 instead of silence, and nothing piles up',
-    async () => {
-      const running = ask('[[slow:3s]] a job in the ice');
-      await expect
-        .poll(() => stack.query(`SELECT id FROM job WHERE status = 'queued'`))
-        .not.toEqual([]);
-      const rss = residentBytes(stack.pidOf('api'));
-      stack.freeze('postgres', true);
-      const asked = Array.from({ length: 200 }, (_, index) =>
-        once(path, { prompt: `ice ${index}` }),
-      );
-      const answers = await Promise.all(asked).finally(() => stack.freeze('postgres', false));
-      await expect.poll(readiness, { timeout: 5000 }).toBe(200);
-      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]));
-      expect(answers[0]).toMatchObject(away);
-      expect(Math.max(...answers.map(({ tookMs }) => tookMs))).toBeLessThan(40_000);
-      expect(residentBytes(stack.pidOf('api')) - rss).toBeLessThan(150e6);
-      expect((await running).outcome).toBe('completed');
-    },
-    120_000,
-  );
+  it.runIf(isWhole)('is frozen: 503 instead of silence, and nothing piles up', async () => {
+    const running = ask('[[slow:3s]] a job in the ice');
+    await expect
+      .poll(() => stack.query(`SELECT id FROM job WHERE status = 'queued'`))
+      .not.toEqual([]);
+    const rss = residentBytes(stack.pidOf('api'));
+    stack.freeze('postgres', true);
+    const asked = Array.from({ length: 200 }, (_, index) => once(path, { prompt: `ice ${index}` }));
+    const answers = await Promise.all(asked).finally(() => stack.freeze('postgres', false));
+    await expect.poll(readiness, { timeout: 5000 }).toBe(200);
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]));
+    expect(answers[0]).toMatchObject(away);
+    expect(Math.max(...answers.map(({ tookMs }) => tookMs))).toBeLessThan(40_000);
+    expect(residentBytes(stack.pidOf('api')) - rss).toBeLessThan(150e6);
+    expect((await running).outcome).toBe('completed');
+  });
 
-  it.runIf(isWhole && canMount())(
-    'has a full disk: 503 until there is room again',
-    async () => {
-      const mount = join(stack.directory, 'small');
-      mkdirSync(mount);
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', mount]);
-      const tables = ['job', 'ledger_entry', 'reservation', 'idempotency_claim'];
-      const move = async (space: string): Promise<void> => {
-        for (const table of tables)
-          await stack.query(`ALTER TABLE ${table} SET TABLESPACE ${space}`);
-      };
-      const filler = join(mount, 'filler');
+  it.runIf(isWhole && canMount())('has a full disk: 503 until there is room again', async () => {
+    const mount = join(stack.directory, 'small');
+    mkdirSync(mount);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', mount]);
+    const tables = ['job', 'ledger_entry', 'reservation', 'idempotency_claim'];
+    const move = async (space: string): Promise<void> => {
+      for (const table of tables) await stack.query(`ALTER TABLE ${table} SET TABLESPACE ${space}`);
+    };
+    const filler = join(mount, 'filler');
+    try {
+      const place = join(mount, 'place');
+      mkdirSync(place);
+      const { uid, gid } = statSync(join(stack.directory, 'postgres'));
+      chownSync(place, uid, gid);
+      await stack.query(`CREATE TABLESPACE small LOCATION '${place}'`);
+      await move('small');
       try {
-        const place = join(mount, 'place');
-        mkdirSync(place);
-        const { uid, gid } = statSync(join(stack.directory, 'postgres'));
-        chownSync(place, uid, gid);
-        await stack.query(`CREATE TABLESPACE small LOCATION '${place}'`);
-        await move('small');
-        try {
-          writeFileSync(filler, Buffer.alloc(9e6));
-        } catch {
-          // Full.
-        }
-        const noise = Array.from({ length: 60 }, () => ask(`a page of ${noiseOf(1900)}`));
-        await sleep(6000);
-        rmSync(filler);
-        const answers = await Promise.all(noise);
-        expect(answers.filter(({ outcome }) => outcome !== 'completed')).toEqual([]);
-        const statuses = statusesOf(answers);
-        expect(statuses).toContain(503);
-        expect(statuses.filter((status) => ![200, 202, 409, 503].includes(status))).toEqual([]);
-      } finally {
-        rmSync(filler, { force: true });
-        await move('pg_default');
-        await stack.query('DROP TABLESPACE small');
-        execFileSync('umount', [mount]);
+        writeFileSync(filler, Buffer.alloc(9e6));
+      } catch {
+        // Full.
       }
-    },
-    150_000,
-  );
+      const noise = Array.from({ length: 60 }, () => ask(`a page of ${noiseOf(1900)}`));
+      await sleep(6000);
+      rmSync(filler);
+      const answers = await Promise.all(noise);
+      expect(answers.filter(({ outcome }) => outcome !== 'completed')).toEqual([]);
+      const statuses = statusesOf(answers);
+      expect(statuses).toContain(503);
+      expect(statuses.filter((status) => ![200, 202, 409, 503].includes(status))).toEqual([]);
+    } finally {
+      rmSync(filler, { force: true });
+      await move('pg_default');
+      await stack.query('DROP TABLESPACE small');
+      execFileSync('umount', [mount]);
+    }
+  });
 });
 
 describe('Temporal', () => {

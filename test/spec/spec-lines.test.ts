@@ -104,7 +104,6 @@ describe.each(Object.entries(Object.groupBy(lines, ({ section }) => section)))(
     it.each(ofSection.map((one) => [one.quotes.join(' … '), one] as const))(
       '%s',
       async (_quote, one) => outcomes.get(one),
-      180_000,
     );
   },
 );

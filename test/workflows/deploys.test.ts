@@ -95,67 +95,75 @@ describe('a deploy of a changed job body', () => {
     ['AUTO_UPGRADE', `patched('verify-first')`, ['A', 'B']],
     // Where jobs end on the version that they began on, a change needs no guard.
     ['PINNED', 'typeof patched', ['A']],
-  ] as const)('%s: finishes what began before it, each paid once', async (how, guard, builds) => {
-    const deploymentName = `studio-${randomUUID().slice(0, 8)}`;
-    const deploy = async (buildId: string, changes: SourceChange[]): Promise<void> => {
-      const connection = await connect();
-      const workers = await startStudioWorkers({
-        config: {
-          ...gateway.config,
-          WORKER_DEPLOYMENT_NAME: deploymentName,
-          WORKER_BUILD_ID: buildId,
-          WORKER_VERSIONING: how,
-        },
-        connection,
-        services: gateway.api.services,
-        workflowBundle: await bundleChanged(changes),
-      });
-      running.push(workers);
-      // The server knows a version once its workers have polled.
-      await expect
-        .poll(() =>
-          connection.workflowService
-            .setWorkerDeploymentCurrentVersion({
-              namespace,
-              deploymentName,
-              buildId,
-              identity: 'test',
-            })
-            .then(
-              () => 'current',
-              () => 'unknown',
-            ),
-        )
-        .toBe('current');
-      // Until every partition of the queue has heard of it, tasks still go to the version before.
-      await expect
-        .poll(async () => {
-          const { workerDeploymentInfo } =
-            await connection.workflowService.describeWorkerDeployment({
-              namespace,
-              deploymentName,
-            });
-          return workerDeploymentInfo?.routingConfigUpdateState;
-        })
-        .toBe(routingCompleted);
-    };
-    await deploy('A', []);
-    const before = await Promise.all(
-      ['a wall', 'a gate', 'a tower'].map((prompt) => start(`[[no-webhook]] ${prompt}`)),
-    );
-    for (const jobId of before) {
-      await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
-    }
-    await deploy('B', moreSteps(guard));
-    for (const jobId of before) {
-      const [submit] = await gateway.sandbox.submits({ jobId });
-      await gateway.sandbox.resend(submit?.requestId ?? '', { signature: 'good' });
-    }
-    const after = await start('a moat');
-    await expectPaidOnce([...before, after]);
-    for (const jobId of before) expect(await buildsOf(jobId)).toEqual(builds);
-    expect(await buildsOf(after)).toEqual(['B']);
-  });
+  ] as const)(
+    '%s: finishes what began before it, each paid once',
+    async (how, guard, builds) => {
+      const deploymentName = `studio-${randomUUID().slice(0, 8)}`;
+      const deploy = async (buildId: string, changes: SourceChange[]): Promise<void> => {
+        const connection = await connect();
+        const workers = await startStudioWorkers({
+          config: {
+            ...gateway.config,
+            WORKER_DEPLOYMENT_NAME: deploymentName,
+            WORKER_BUILD_ID: buildId,
+            WORKER_VERSIONING: how,
+          },
+          connection,
+          services: gateway.api.services,
+          workflowBundle: await bundleChanged(changes),
+        });
+        running.push(workers);
+        // The server knows a version once its workers have polled.
+        await expect
+          .poll(() =>
+            connection.workflowService
+              .setWorkerDeploymentCurrentVersion({
+                namespace,
+                deploymentName,
+                buildId,
+                identity: 'test',
+              })
+              .then(
+                () => 'current',
+                () => 'unknown',
+              ),
+          )
+          .toBe('current');
+        // Until every partition of the queue has heard of it, tasks still go to the version before.
+        await expect
+          .poll(
+            async () => {
+              const { workerDeploymentInfo } =
+                await connection.workflowService.describeWorkerDeployment({
+                  namespace,
+                  deploymentName,
+                });
+              return workerDeploymentInfo?.routingConfigUpdateState;
+            },
+            // A server that is busy with other tests took more than a minute to tell all of them.
+            { timeout: 180_000 },
+          )
+          .toBe(routingCompleted);
+      };
+      await deploy('A', []);
+      const before = await Promise.all(
+        ['a wall', 'a gate', 'a tower'].map((prompt) => start(`[[no-webhook]] ${prompt}`)),
+      );
+      for (const jobId of before) {
+        await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+      }
+      await deploy('B', moreSteps(guard));
+      for (const jobId of before) {
+        const [submit] = await gateway.sandbox.submits({ jobId });
+        await gateway.sandbox.resend(submit?.requestId ?? '', { signature: 'good' });
+      }
+      const after = await start('a moat');
+      await expectPaidOnce([...before, after]);
+      for (const jobId of before) expect(await buildsOf(jobId)).toEqual(builds);
+      expect(await buildsOf(after)).toEqual(['B']);
+    },
+    600_000,
+  );
 });
 
 describe('a job that is reset', () => {
