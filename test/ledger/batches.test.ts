@@ -101,7 +101,7 @@ const chatMove = fc
     if (verb === 'reserve') {
       return { ...head, kind: 'chat', amountMin: move.amountMin, amountMax: move.amountMax, chat };
     }
-    if (verb === 'raise') return { ...head, amount: move.amount };
+    if (verb === 'raise') return { ...head, amount: 20 + move.amount };
     if (verb === 'settle') {
       const tokens = { inputTokens: 1, outputTokens: 2, countedBy: 'provider' };
       return { ...head, to, amount: move.amount, reason: to, ...tokens };
