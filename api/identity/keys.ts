@@ -9,23 +9,13 @@ import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Scope } from './access.ts';
+import type { keyMeta } from './key-fields.ts';
 import { macOfKey, newApiKey, prefixOfKey } from './key-format.ts';
 
 /** Keys a user may hold (spec §8). */
 const keysPerUserMax = 10;
 
-/** What is shown of a key (spec §2.6) and what it may do; times are Unix ms. */
-interface ApiKeyMeta {
-  keyId: string;
-  keyPrefix: string;
-  name: string;
-  createdAt: number;
-  expiresAt: number | null;
-  lastUsedAt: number | null;
-  scopes: Scope[];
-  /** Null: all models. */
-  allowedModels: string[] | null;
-}
+type ApiKeyMeta = z.infer<typeof keyMeta>;
 
 /** A new key; the only time the key itself is known. */
 export interface NewKey {
