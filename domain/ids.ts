@@ -20,7 +20,12 @@ export function newId(kind: IdKind): string {
   return `${prefixes[kind]}_${randomUUIDv7().replaceAll('-', '')}`;
 }
 
+/** The form of the ids of this kind. */
+export function idForm(kind: IdKind): RegExp {
+  return new RegExp(`^${prefixes[kind]}_[0-9a-f]{32}$`);
+}
+
 /** Tells whether a word has the form of an id of this kind; says nothing about its existence. */
 export function isId(kind: IdKind, word: string): boolean {
-  return new RegExp(`^${prefixes[kind]}_[0-9a-f]{32}$`).test(word);
+  return idForm(kind).test(word);
 }

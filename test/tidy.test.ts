@@ -7,6 +7,7 @@ import { providerDefinitions } from '../activities/providers/registry.ts';
 import { drawn } from '../dev/docs/draw.ts';
 import { errorTable } from '../domain/errors.ts';
 import { capabilities } from '../studio/registry.ts';
+import { ofCallers, ofOperators } from './harness/operations.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], {
@@ -97,6 +98,20 @@ describe('every capability', () => {
   it('has a type and a path of its own', () => {
     expect(new Set(capabilities.map(({ type }) => type)).size).toBe(capabilities.length);
     expect(new Set(capabilities.map(({ path }) => path)).size).toBe(capabilities.length);
+  });
+});
+
+describe('every operation', () => {
+  it('has a test that names its path', () => {
+    const tests = code
+      .filter((file) => file.startsWith('test/'))
+      .map(read)
+      .join('\n');
+    const untested = [...ofCallers, ...ofOperators].filter(({ path }) => {
+      const below = path.replace(/^\/api\/(?:admin\/)?v1/, '').replaceAll(/[:*]\w+/g, '[^/\\s]+');
+      return !new RegExp(`${below.replaceAll('.', '\\.')}(?![\\w/-])`).test(tests);
+    });
+    expect(untested.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
   });
 });
 

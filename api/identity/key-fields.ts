@@ -7,6 +7,10 @@ const nameLengthMax = 64;
 /** 9999-12-31T23:59:59.999Z: later dates have no ISO 8601 form of four digits. */
 const expiryMaxMs = 253_402_300_799_999;
 
+/** Any character but a control character, and one that is seen, as patterns. */
+const printed = '[^\\u0000-\\u001f\\u007f-\\u009f]';
+const seen = '[^\\s\\u0000-\\u001f\\u007f-\\u009f]';
+
 /** Text that is printed and logged: not blank, no control characters. */
 export const plainText = (lengthMax: number) =>
   z
@@ -17,7 +21,7 @@ export const plainText = (lengthMax: number) =>
     .refine((text) => charactersOf(text) <= lengthMax, `must have at most ${lengthMax} characters`)
     .refine((text) => text.trim() !== '', 'must not be blank')
     .refine((text) => !/\p{Cc}/u.test(text), 'must not hold control characters')
-    .meta({ maxLength: lengthMax });
+    .meta({ maxLength: lengthMax, pattern: `^${printed}*${seen}${printed}*$` });
 
 /** Name of a key: 1–64 characters. */
 export const keyName = plainText(nameLengthMax);
@@ -34,3 +38,20 @@ export const keyScopes = z
 
 /** Ids of the models a key may use. */
 export const keyModels = z.array(z.string().min(1).max(200)).min(1).max(200);
+
+/** A time in what is told of keys. */
+export const unixMs = z.int().meta({ description: 'Unix milliseconds.' });
+
+/** What is shown of a key (spec §2.6) and what it may do. */
+export const keyMeta = z
+  .object({
+    keyId: z.string(),
+    keyPrefix: z.string(),
+    name: z.string(),
+    createdAt: unixMs,
+    expiresAt: unixMs.nullable(),
+    lastUsedAt: unixMs.nullable(),
+    scopes: z.array(z.enum(scopes)),
+    allowedModels: z.array(z.string()).nullable().meta({ description: 'Null: all models.' }),
+  })
+  .meta({ id: 'ApiKeyMeta' });

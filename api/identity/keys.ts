@@ -8,25 +8,14 @@ import { assert } from '../../domain/assert.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import { scopes, type Scope } from './access.ts';
+import type { Scope } from './access.ts';
+import { keyMeta } from './key-fields.ts';
 import { macOfKey, newApiKey, prefixOfKey } from './key-format.ts';
 
 /** Keys a user may hold (spec §8). */
 const keysPerUserMax = 10;
 
-/** What is shown of a key (spec §2.6) and what it may do; times are Unix ms. */
-const apiKeyMeta = z.object({
-  keyId: z.string(),
-  keyPrefix: z.string(),
-  name: z.string(),
-  createdAt: z.number(),
-  expiresAt: z.number().nullable(),
-  lastUsedAt: z.number().nullable(),
-  scopes: z.array(z.enum(scopes)),
-  /** Null: all models. */
-  allowedModels: z.array(z.string()).nullable(),
-});
-type ApiKeyMeta = z.infer<typeof apiKeyMeta>;
+type ApiKeyMeta = z.infer<typeof keyMeta>;
 
 /** A new key; the only time the key itself is known. */
 export interface NewKey {
@@ -80,7 +69,7 @@ const verdict = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.literal('created'),
     organizationId: z.string(),
-    meta: apiKeyMeta,
+    meta: keyMeta,
     /** Of a rotation. */
     oldExpiresAt: z.number().optional(),
   }),
@@ -99,7 +88,7 @@ const verdict = z.discriminatedUnion('verdict', [
 type Verdict = z.infer<typeof verdict>;
 
 const answerRow = z.object({ answer: verdict });
-const metaRow = z.object({ meta: apiKeyMeta });
+const metaRow = z.object({ meta: keyMeta });
 const organizationRow = z.object({ organization: z.string().nullable() });
 
 /** Keys over a pool or an open transaction. */

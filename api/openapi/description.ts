@@ -1,6 +1,6 @@
 /** An operation in OpenAPI's words. */
 import { z } from 'zod';
-import { errorTable, type ErrorCode } from '../../domain/errors.ts';
+import { errorTable } from '../../domain/errors.ts';
 import { ownAnswer, type AnswerParts, type Operation } from '../operations/operation.ts';
 
 /** The error object (spec §2.1, design §7). */
@@ -65,29 +65,9 @@ function describeAnswer({ scope, answer }: Operation, told: AnswerParts): Record
   };
 }
 
-/** Codes that follow from what the operation needs and takes. */
-function codesOf({ scope, request, errors }: Operation): Set<ErrorCode> {
-  const hasBody = request.body ?? request.content;
-  const isRepeatable = request.headers && 'Idempotency-Key' in request.headers.shape;
-  return new Set<ErrorCode>([
-    'Unauthorized',
-    ...(scope === 'admin'
-      ? []
-      : (['FORBIDDEN', 'Rate limit exceeded. Please slow down.'] as const)),
-    ...(hasBody || request.query || isRepeatable ? (['INVALID_REQUEST'] as const) : []),
-    ...(hasBody
-      ? (['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'] as const)
-      : []),
-    ...(isRepeatable ? (['IDEMPOTENCY_KEY_REUSED'] as const) : []),
-    ...errors,
-    'Internal server error',
-    'SERVICE_UNAVAILABLE',
-  ]);
-}
-
 /** One answer per status; its description names the codes. */
-function describeErrors(operation: Operation): Record<string, unknown> {
-  const byStatus = Map.groupBy(codesOf(operation), (code) => errorTable[code].status);
+function describeErrors({ errors }: Operation): Record<string, unknown> {
+  const byStatus = Map.groupBy(errors, (code) => errorTable[code].status);
   return Object.fromEntries(
     [...byStatus].map(([status, ofStatus]) => [
       String(status),

@@ -3,8 +3,15 @@ import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { scopes, type Caller } from '../identity/access.ts';
-import { keyExpiry, keyModels, keyName, keyScopes } from '../identity/key-fields.ts';
+import type { Caller } from '../identity/access.ts';
+import {
+  keyExpiry,
+  keyMeta,
+  keyModels,
+  keyName,
+  keyScopes,
+  unixMs,
+} from '../identity/key-fields.ts';
 import { createKeys, pastExpiry, type NewKey } from '../identity/keys.ts';
 import { claimKey, finishClaim } from '../idempotency/claims.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
@@ -18,22 +25,8 @@ const dayMs = 86_400_000;
 /** Time to roll a new key out where the wish does not say. */
 const overlapPresetMs = dayMs;
 const overlapSecondsMax = (30 * dayMs) / 1000;
-const unixMs = z.int().meta({ description: 'Unix milliseconds.' });
 const refusesViewers = 'A viewer may not create keys.';
 
-/** What is shown of a key. */
-export const keyMeta = z
-  .object({
-    keyId: z.string(),
-    keyPrefix: z.string(),
-    name: z.string(),
-    createdAt: unixMs,
-    expiresAt: unixMs.nullable(),
-    lastUsedAt: unixMs.nullable(),
-    scopes: z.array(z.enum(scopes)),
-    allowedModels: z.array(z.string()).nullable().meta({ description: 'Null: all models.' }),
-  })
-  .meta({ id: 'ApiKeyMeta' });
 /** A new key. */
 export const newKey = keyMeta.extend({
   key: z.string().meta({ description: 'Shown this once only.' }),
@@ -153,7 +146,6 @@ export const apiKeys = section('API keys', {
     summary: 'Revoke an API key, at once',
     request: { params },
     answer: z.object({ success: z.literal(true), keyId: z.string() }),
-    answers: { 200: 'It is revoked.' },
     errors: ['NOT_FOUND'],
     async handle({ caller, params: { keyId } }, { keys }) {
       await keys.revoke(keyId, caller.memberId);

@@ -82,7 +82,6 @@ const chatOperation = (told: {
       'CONTENT_POLICY',
       'INSUFFICIENT_CREDITS',
       'TOO_MANY_ABANDONED_CHATS',
-      'REQUEST_IN_PROGRESS',
       'ANSWER_NOT_KEPT',
       'PROVIDER_ERROR',
       'OUTCOME_UNKNOWN',

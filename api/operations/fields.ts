@@ -1,6 +1,6 @@
 /** Parts of requests and answers that several operations share. */
 import { z } from 'zod';
-import { isId, type IdKind } from '../../domain/ids.ts';
+import { idForm, type IdKind } from '../../domain/ids.ts';
 import { plainText } from '../identity/key-fields.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
 
@@ -8,11 +8,11 @@ const nouns: Partial<Record<IdKind, string>> = { key: 'API key', member: 'user' 
 
 /** An id in a path. */
 export const pathId = (kind: IdKind) =>
-  z.string().refine((word) => isId(kind, word), `No such ${nouns[kind] ?? kind}.`);
+  z.string().regex(idForm(kind), `No such ${nouns[kind] ?? kind}.`);
 
 /** An id of this kind in a query. */
 export const idField = (kind: IdKind) =>
-  z.string().refine((word) => isId(kind, word), `must be the id of a ${kind}`);
+  z.string().regex(idForm(kind), `must be the id of a ${kind}`);
 
 /** Who writes and why: part of every write of an operator. */
 export const authority = { actor: plainText(100), reason: plainText(500) };

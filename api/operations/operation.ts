@@ -94,6 +94,7 @@ export interface Operation extends Omit<
   scope: Scope | 'admin' | 'open';
   request: RequestParts;
   answers: Record<number, AnswerParts>;
+  /** All that it can answer. */
   errors: readonly ErrorCode[];
 }
 
@@ -102,18 +103,46 @@ export function section(tag: string, operations: Record<string, Operation>): Ope
   return Object.entries(operations).map(([id, operation]) => ({ ...operation, id, tag }));
 }
 
+const keyed = [
+  'FORBIDDEN',
+  'ORGANIZATION_SUSPENDED',
+  'Rate limit exceeded. Please slow down.',
+] as const;
+const bodied = ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'] as const;
+
+/** Codes that follow from what an operation needs and takes, and its own. */
+function codesOf({
+  scope,
+  request = {},
+  errors = [],
+}: Pick<Definition<RequestParts, unknown>, 'scope' | 'request' | 'errors'>): ErrorCode[] {
+  const hasBody = request.body ?? request.content;
+  const isRepeatable = request.headers && 'Idempotency-Key' in request.headers.shape;
+  const codes = new Set<ErrorCode>([
+    'Unauthorized',
+    ...(scope === undefined ? [] : keyed),
+    ...(hasBody || request.query || request.headers ? (['INVALID_REQUEST'] as const) : []),
+    ...(hasBody ? bodied : []),
+    ...(isRepeatable ? (['IDEMPOTENCY_KEY_REUSED', 'REQUEST_IN_PROGRESS'] as const) : []),
+    ...errors,
+    'Internal server error',
+    'SERVICE_UNAVAILABLE',
+  ]);
+  return [...codes];
+}
+
 /** Declares an operation: `handle` is given exactly what `request` parses. */
 export function defineOperation<Parts extends RequestParts, Answer>(
   definition: Definition<Parts, Answer>,
 ): Operation {
-  const { route, scope = 'admin', request = {}, errors = [], ...rest } = definition;
+  const { route, scope = 'admin', request = {}, ...rest } = definition;
   const { answers = { 200: 'Done.' } } = definition;
   const [method, path] = route.split(' ');
   const told = Object.entries(answers).map(([status, answer]) => [
     status,
     typeof answer === 'string' ? { description: answer } : answer,
   ]);
-  const parts = { request, errors, answers: Object.fromEntries(told) };
+  const parts = { request, errors: codesOf(definition), answers: Object.fromEntries(told) };
   // oxlint-disable-next-line no-unsafe-type-assertion -- `handle` is only ever given what `request` parsed
   return { ...rest, method, path, scope, ...parts } as Operation;
 }

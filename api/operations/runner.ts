@@ -5,7 +5,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Stream } from 'node:stream';
 import Router, { type RouterMiddleware } from '@koa/router';
-import { z } from 'zod';
 import { assert } from '../../domain/assert.ts';
 import { errorTable, GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
@@ -33,7 +32,9 @@ export function createRouter(
   const router = new Router<RequestState>({ sensitive: true });
   for (const operation of operations) {
     const { path, method } = operation;
-    router.register(path, [method], [...gateOf(operation, options), run(operation, options)]);
+    const steps = [...gateOf(operation, options), run(operation, options)];
+    if (options.checkAnswers && operation.scope !== 'open') steps.unshift(checkCodes(operation));
+    router.register(path, [method], steps);
   }
   return router;
 }
@@ -95,10 +96,24 @@ function paramsOf(
   words: Record<string, string>,
   { request, errors }: Operation,
 ): Record<string, unknown> {
-  const parsed = (request.params ?? z.object({})).safeParse(words);
+  if (!request.params) return {};
+  const parsed = request.params.safeParse(words);
   if (parsed.success) return parsed.data;
   const unknown = errors.find((code) => errorTable[code].status === 404);
   throw new GatewayError(unknown ?? 'NOT_FOUND', parsed.error.issues[0]?.message);
+}
+
+/** @throws AssertionError when a refusal is none of those that the operation says it has */
+function checkCodes({ method, path, errors }: Operation): Middleware {
+  return async (_, next) => {
+    try {
+      await next();
+    } catch (error) {
+      const code = error instanceof GatewayError ? error.code : 'Internal server error';
+      assert(errors.includes(code) || code === 'CANCELED', `${method} ${path} tells of ${code}`);
+      throw error;
+    }
+  };
 }
 
 /** @throws AssertionError when an answer is not what the operation says of it */

@@ -62,7 +62,7 @@ export const storageUploadUrl = section('Storage', {
     },
     answer: uploadUrl,
     answers: { 200: 'Where to put the file, and where it is read.' },
-    errors: ['FILE_TOO_LARGE', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED'],
+    errors: ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'],
     async handle({ caller, body: wanted }, { storage, uploads, config }) {
       const type = agreedType(wanted);
       const maxBytes = bytesMaxOf(type?.contentType ?? null);

@@ -77,7 +77,6 @@ const jobs = section('Jobs', {
       'With `wait` the answer is held back until the job is done, at most so many seconds.',
     request: { ...request, query: z.object({ wait: z.coerce.number().min(0).max(60).optional() }) },
     answer: oneJob,
-    answers: { 200: 'The job.' },
     errors: ['JOB_NOT_FOUND'],
     async handle({ ctx, query, ...call }, { reads, admission, view }) {
       const job = await find(call, { reads });
@@ -97,7 +96,6 @@ const jobs = section('Jobs', {
     summary: 'List jobs, newest first',
     request: { query: listing },
     answer: pageOf(jobSchema),
-    answers: { 200: 'A page of jobs.' },
     async handle({ caller, query }, { reads, view }) {
       const rows = await reads.list(caller.organizationId, {
         status: query.status,
@@ -177,7 +175,6 @@ const webhooksOfJobs = section('Webhooks', {
     summary: 'Look at the webhook of a job and the attempts to deliver it',
     request,
     answer: oneOf(webhookSchema),
-    answers: { 200: 'The webhook.' },
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
     async handle(call, { reads, webhooks }) {
       const { webhook } = await findWebhook(call, { reads, webhooks });

@@ -70,7 +70,6 @@ export const usage = section('Usage', {
       hasMore: z.boolean(),
       nextCursor: z.string().nullable(),
     }),
-    answers: { 200: 'A page of records.' },
     async handle({ caller, query: { after, ...wanted } }, { usageReads, uploads }) {
       const { organizationId } = caller;
       const [page, { limit, used }] = await Promise.all([

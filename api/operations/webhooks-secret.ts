@@ -60,7 +60,6 @@ export const webhooksSecret = section('Webhooks', {
     route: 'GET /api/v1/webhooks/secret',
     ...guarded,
     summary: 'The secret that signs your webhooks',
-    answers: { 200: 'The secret in use.' },
     handle: ({ ctx, caller }, { signingSecrets }) =>
       show(ctx, signingSecrets, caller.organizationId),
   }),

@@ -416,7 +416,15 @@ describe('a key that is being revoked', () => {
       const heirs = Array.from({ length: 4 }, (_, index) =>
         create(thief.body.key, { name: `heir ${index}` }),
       );
-      await sleep(100);
+      // In this transaction, which would see the same each time.
+      const waiting = async () => {
+        await gateway.database.query('SELECT pg_stat_clear_snapshot()');
+        return gateway.database.query(
+          `SELECT FROM pg_stat_activity WHERE datname = current_database()
+             AND wait_event_type = 'Lock'`,
+        );
+      };
+      await expect.poll(waiting, { timeout: 10_000 }).toHaveLength(heirs.length);
       const revoked = remove(caller.key, thief.body.keyId).then(() => list(caller.key));
       return [revoked, ...heirs];
     });

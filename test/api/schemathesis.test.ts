@@ -17,12 +17,15 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(() => gateway.close());
 
-describe('the served description', () => {
+describe.each([
+  ['callers', '/api/v1/openapi.json', () => gateway.caller.key],
+  ['operators', '/api/admin/v1/openapi.json', () => gateway.config.ADMIN_API_KEY],
+])('the served description for %s', (_whom, path, keyOf) => {
   it('holds against generated requests: no server error, no answer that it does not describe', async () => {
     const seed = process.env['SEED'] ?? '1';
     const { failed, report } = await runSchemathesis({
-      url: gateway.url,
-      key: gateway.caller.key,
+      url: gateway.url + path,
+      key: keyOf(),
       phases: isWhole ? ['examples', 'coverage', 'fuzzing'] : ['examples', 'fuzzing'],
       examples: Number(process.env['SCHEMATHESIS_EXAMPLES'] ?? (isWhole ? 5 : 1)),
       seed,

@@ -62,7 +62,12 @@ const untold = [
   {
     why: 'what lies in the future; a cursor of this very list; one of two cursors',
     statuses: ['400'],
-    operations: ['createApiKey', 'rotateApiKey', 'getUsage', 'listJobs', 'listModels'],
+    operations: ['createApiKey', 'rotateApiKey', 'createKey', 'getUsage', 'listJobs', 'listModels'],
+  },
+  {
+    why: 'a new organization has no credits',
+    statuses: ['402'],
+    operations: ['takeCreditsBack'],
   },
   {
     why: 'a size and a media type have statuses of their own',
@@ -94,6 +99,7 @@ ${rule([...expected, ...statuses])}`,
 }
 
 interface Wanted {
+  /** Of the description. */
   url: string;
   key: string;
   /** Its ways to make requests; `coverage` makes thousands. */
@@ -113,7 +119,7 @@ export async function runSchemathesis(
     '--config-file',
     config,
     'run',
-    `${wanted.url}/api/v1/openapi.json`,
+    wanted.url,
     '-H',
     `Authorization: Bearer ${wanted.key}`,
     '--checks',

@@ -2,10 +2,11 @@
 import { z } from 'zod';
 import { scopes } from '../../identity/access.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
+import { keyMeta } from '../../identity/key-fields.ts';
 import { createKeys } from '../../identity/keys.ts';
 import { readMember } from '../../identity/organizations.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
-import { keyMeta, newKey, shownOnce, wantedKey } from '../api-keys.ts';
+import { newKey, shownOnce, wantedKey } from '../api-keys.ts';
 import { authority, bareWrite, exampleAuthority, found, listOf, oneOf, pathId } from '../fields.ts';
 import { defineOperation, section } from '../operation.ts';
 
