@@ -88,18 +88,18 @@ describe('the keys of fal', () => {
     const startedAtMs = performance.now();
     const both = [verify(notification()), verify(notification(forger))];
     for (const one of both) await expect(one).rejects.toMatchObject(unavailable);
-    expect(performance.now() - startedAtMs).toBeLessThan(2000);
+    expect(performance.now() - startedAtMs).toBeLessThan(20_000);
     // It is asked again soon: the provider sends it once more.
     answer = publish;
     await expect.poll(() => verify(notification()).catch(() => null)).not.toBeNull();
   });
 
   it('end with their time, also when new ones cannot be had', async () => {
-    const verify = createFalVerifier({ jwksUrl, agent, keysAgeMaxMs: 700 });
+    const verify = createFalVerifier({ jwksUrl, agent, keysAgeMaxMs: 3000 });
     await verify(notification());
     answer = fail;
     await expect(verify(notification())).resolves.toEqual({ operationId: 'r1' });
-    await sleep(800);
+    await sleep(3100);
     // The first look tries; those after it must not find the old keys young again.
     for (let count = 0; count < 3; count += 1) {
       await expect(verify(notification())).rejects.toMatchObject(unavailable);
@@ -107,12 +107,12 @@ describe('the keys of fal', () => {
   });
 
   it('that were withdrawn are not believed after the next fetch', async () => {
-    const verify = createFalVerifier({ jwksUrl, agent, keysAgeMaxMs: 700 });
+    const verify = createFalVerifier({ jwksUrl, agent, keysAgeMaxMs: 3000 });
     await verify(notification());
     const withdrawn = key;
     const next = generateKeyPairSync('ed25519');
     published = next.publicKey.export({ format: 'jwk' });
-    await sleep(800);
+    await sleep(3100);
     await expect(verify(notification(next.privateKey))).resolves.toEqual({ operationId: 'r1' });
     await expect(verify(notification(withdrawn))).rejects.toMatchObject(refused);
   });

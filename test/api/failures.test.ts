@@ -5,7 +5,7 @@ import { startGateway, type TestGateway } from '../harness/gateway.ts';
 
 let gateway: TestGateway;
 beforeAll(async () => {
-  gateway = await startGateway({ env: { OUTCOME_WAIT_MS: '2500', IMAGE_DEADLINE_MS: '20000' } });
+  gateway = await startGateway({ env: { OUTCOME_WAIT_MS: '8000', IMAGE_DEADLINE_MS: '30000' } });
 });
 afterEach(() => gateway.expectSettled());
 afterAll(() => gateway.close());

@@ -67,7 +67,8 @@ describe('an asynchronous job', () => {
     const startedAt = performance.now();
     const answer = await gateway.call(`/api/v1/studio/jobs/${jobId}?wait=30`);
     expect(answer.body.data.status).toBe('completed');
-    expect(performance.now() - startedAt).toBeLessThan(10_000);
+    // And not when the half minute is over.
+    expect(performance.now() - startedAt).toBeLessThan(29_000);
   });
 
   it('streams its states as events until it is done', async () => {

@@ -14,7 +14,7 @@ import {
   type TestGateway,
 } from '../harness/gateway.ts';
 import { ofCallers, ofOperators } from '../harness/operations.ts';
-import { isWhole } from '../harness/slow.ts';
+import { portion } from '../harness/slow.ts';
 import { until } from '../harness/until.ts';
 
 let gateway: TestGateway;
@@ -241,10 +241,6 @@ describe('who may not use a route is refused before its body is read', () => {
     };
   }
 });
-
-/** Every route meets some of the bodies, and every body some of the routes; all meet under test:all. */
-const portion = <T>(all: readonly T[], at: number): readonly T[] =>
-  all.filter((_, index) => isWhole || (index + at) % 5 === 0);
 
 describe('beside a hostile body others are answered', () => {
   const refused = [400, 413, 'cut'];

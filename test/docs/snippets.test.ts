@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse as parseYaml } from 'yaml';
+import { compileCache } from '../../dev/stack/node-service.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
 import { blocksOf, documents, type Block } from './markdown.ts';
@@ -188,7 +189,12 @@ async function runBlock(block: Block, directory: string): Promise<string> {
     {
       cwd: directory,
       timeout: 240_000,
-      env: { PATH: process.env['PATH'], HOME: directory, DATA_DIR: join(directory, '.data') },
+      env: {
+        PATH: process.env['PATH'],
+        HOME: directory,
+        DATA_DIR: join(directory, '.data'),
+        ...compileCache,
+      },
     },
   );
   return stdout;

@@ -319,7 +319,7 @@ function environment(parts: Parts): Record<string, string> {
     RATE_LIMIT_PER_MINUTE: '100000',
     POLL_RATE_LIMIT_PER_MINUTE: '100000',
     FIRST_CHECK_MAX_MS: '1000',
-    OUTCOME_WAIT_MS: '4000',
+    OUTCOME_WAIT_MS: '8000',
     LOG_LEVEL: 'silent',
   };
 }

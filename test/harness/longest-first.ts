@@ -6,21 +6,21 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** The files that took longest, of a run on two cores. */
 const longest = [
-  'api/schemathesis',
   'bench/bench',
+  'api/schemathesis',
+  'api/wide-bodies',
   'docs/snippets',
-  'api/video',
-  'workflows/record',
-  'api/failures',
-  'api/quick-calls',
-  'faults/outages',
-  'stack/local-stack',
-  'api/operators',
   'api/crash',
-  'sandbox/video-endpoints',
   'cli/studio',
-  'workflows/replay',
-  'faults/slice',
+  'faults/outages',
+  'api/visible-steps',
+  'spec/spec-lines',
+  'chat/hardness',
+  'api/failures',
+  'workflows/branches',
+  'api/operators',
+  'workflows/record',
+  'stack/local-stack',
 ];
 
 /** See the file's head. The other files follow as they were found. */

@@ -1,7 +1,19 @@
-/** What only `npm run test:all` runs: measurements, and walks over thousands of cases. */
+/** What only `npm run test:all` runs: measurements, and matrices of thousands of cases. */
 
 /** True under `npm run test:all`, where tests that walk a part of something walk all of it. */
 export const isWhole = process.env['TESTS'] === 'all';
 
 /** Files that `npm test` leaves out. */
-export const slowFiles = ['test/bench/bench.test.ts', 'test/bench/chat-bench.test.ts'];
+export const slowFiles = [
+  'test/bench/bench.test.ts',
+  'test/bench/chat-bench.test.ts',
+  'test/faults/outages.test.ts',
+  'test/faults/slice.test.ts',
+];
+
+/**
+ * Of a matrix, what the row at this place has to do with: a fifth of the columns, others for the next row,
+ * so that every row meets some columns and every column some rows; all of them under `npm run test:all`.
+ */
+export const portion = <T>(columns: readonly T[], row: number): readonly T[] =>
+  columns.filter((_, column) => isWhole || (column + row) % 5 === 0);
