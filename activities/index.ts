@@ -6,7 +6,7 @@ import type { Outbound } from '../platform/outbound.ts';
 import type { JobRecord } from '../studio/job-record.ts';
 import type { Inputs } from './inputs/inputs.ts';
 import { createAssembly, type Assembly } from './calls/assembly.ts';
-import type { CallSlots } from './calls/provider-concurrency.ts';
+import type { ProviderLimiter } from './calls/provider-limiter.ts';
 import { loadDocuments } from './storage/documents.ts';
 import { createJobMoves, type JobMoves } from './jobs/job-moves.ts';
 import type { JobNews } from './jobs/job-news.ts';
@@ -27,7 +27,7 @@ export interface ActivityDeps {
   pool: DatabasePool;
   ledger: Ledger;
   records: CallRecords;
-  slots: CallSlots;
+  slots: ProviderLimiter;
   news: JobNews;
   providers: Map<string, Provider>;
   artifacts: ArtifactStore;

@@ -5,7 +5,7 @@ import { openDatabase, type DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createOutbound, type Outbound } from '../platform/outbound.ts';
 import { openTelemetry, type Telemetry } from '../platform/telemetry.ts';
-import { createCallSlots, type CallSlots } from './calls/provider-concurrency.ts';
+import { createProviderLimiter, type ProviderLimiter } from './calls/provider-limiter.ts';
 import { openChatCatalog } from './chat/chat-models.ts';
 import { createChat, type Chat } from './chat/chat.ts';
 import { createChatLedger, type ChatLedger } from './chat/chat-ledger.ts';
@@ -19,7 +19,7 @@ import { observeProviders } from './providers/observed-providers.ts';
 import { observeArtifacts } from './storage/observed-storage.ts';
 import { observeWebhooks } from './webhooks/observed-webhooks.ts';
 import { createSettlements } from './ledger/settlements.ts';
-import { createCallLooks, type CallLooks } from './calls/status-checks.ts';
+import { createStatusChecks, type StatusChecks } from './calls/status-checks.ts';
 import { createLateOutcomes, type LateOutcomes } from './jobs/late-outcomes.ts';
 import { createNotificationUrls, type NotificationUrls } from './providers/notification-url.ts';
 import type { Provider } from './providers/provider.ts';
@@ -41,9 +41,9 @@ export interface Services {
   chatLedger: ChatLedger;
   chat: Chat;
   records: CallRecords;
-  looks: CallLooks;
+  statusChecks: StatusChecks;
   outcomes: LateOutcomes;
-  slots: CallSlots;
+  slots: ProviderLimiter;
   news: JobNews;
   providers: Map<string, Provider>;
   chatCatalog: ChatCatalog;
@@ -95,16 +95,16 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
   const chatLedger = observeChatLedger(createChatLedger(pool), observers);
   const inputs = createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl });
   const providers = observeProviders(createProviders(config, { outbound, storage }), observers);
-  const looks = createCallLooks({ pool, providers });
+  const statusChecks = createStatusChecks({ pool, providers });
   return {
     pool,
     ledger: observeLedger(createLedger(pool), observers),
     chatLedger,
     chat: createChat({ config, ledger: chatLedger, logger, telemetry }),
     records: createCallRecords(pool),
-    looks,
-    outcomes: createLateOutcomes({ pool, looks, logger }),
-    slots: createCallSlots(providerConcurrency(config)),
+    statusChecks,
+    outcomes: createLateOutcomes({ pool, statusChecks, logger }),
+    slots: createProviderLimiter(providerConcurrency(config)),
     news: createJobNews(),
     providers,
     chatCatalog: await openChatCatalog(config),

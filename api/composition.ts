@@ -5,13 +5,13 @@ import { loadDocuments } from '../activities/storage/documents.ts';
 import { createInbox } from '../activities/inbox/notifications.ts';
 import { createNotificationRelay } from '../activities/inbox/notification-relay.ts';
 import { observeInbox } from '../activities/inbox/observed-inbox.ts';
-import { createJobOversight } from '../activities/jobs/job-oversight.ts';
+import { createJobOverview } from '../activities/jobs/job-overview.ts';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
 import { createJobReads } from '../activities/jobs/job-reads.ts';
 import { createStuckJobs } from '../activities/jobs/stuck-jobs.ts';
-import { createForeseenRefusals } from '../activities/ledger/foreseen-refusals.ts';
+import { createKnownRefusals } from '../activities/ledger/known-refusals.ts';
 import { createLedgerReads } from '../activities/ledger/ledger-reads.ts';
-import { observeForeseen } from '../activities/ledger/observed-ledgers.ts';
+import { observeKnownRefusals } from '../activities/ledger/observed-ledgers.ts';
 import { createUsageReads } from '../activities/ledger/usage-reads.ts';
 import { createProviderPauses } from '../activities/providers/provider-pauses.ts';
 import { publicBaseUrl, type Services } from '../activities/services.ts';
@@ -23,7 +23,7 @@ import { createJobView } from '../studio/job-view.ts';
 import { createClaims } from './idempotency/claims.ts';
 import { createAccess, type RateBucket } from './identity/access.ts';
 import { createKeys } from './identity/keys.ts';
-import { createWordCheck } from './middleware/secret-word.ts';
+import { createWordCheck } from './middleware/shared-secret.ts';
 import type { Documents } from './openapi/document.ts';
 import { createAnswerChat } from './chat/chat-answers.ts';
 import { createAdmission } from './studio/admission.ts';
@@ -57,7 +57,7 @@ export function compose(deps: AppDeps, documents: Documents) {
   const { pool, storage, logger, webhooks, news, outcomes, outbound } = services;
   const { metrics } = services.telemetry;
   const reads = createJobReads(pool, (outputs) => loadDocuments(storage, outputs));
-  const refusals = observeForeseen(createForeseenRefusals(pool), metrics);
+  const refusals = observeKnownRefusals(createKnownRefusals(pool), metrics);
   const admission = createAdmission({ client, news, reads, refusals, config, eager });
   const inbox = observeInbox(createInbox(pool), metrics);
   const claims = createClaims(pool, logger);
@@ -108,16 +108,16 @@ function operatorsServices(
   { config, services, client }: AppDeps,
   reads: ReturnType<typeof createJobReads>,
 ) {
-  const { pool, providers, storage, ledger, looks, inputs } = services;
+  const { pool, providers, storage, ledger, statusChecks, inputs } = services;
   return {
     isOperatorKey: createWordCheck(config.ADMIN_API_KEY),
     isCodecWord: createWordCheck(codecAccessWord(config.ADMIN_API_KEY)),
     payloadCodec: createPayloadCodec(config),
     ledgerReads: createLedgerReads(pool),
-    oversight: createJobOversight(pool),
+    oversight: createJobOverview(pool),
     stuckJobs: createStuckJobs({ pool, client }),
     pauses: createProviderPauses(pool, [...providers.keys()]),
-    resettle: createResettle({ config, client, ledger, looks, inputs, reads }),
+    resettle: createResettle({ config, client, ledger, statusChecks, inputs, reads }),
     audit: ({ results }: { results: boolean }): Promise<AuditReport> =>
       runAudit({
         databaseUrl: config.DATABASE_URL,

@@ -74,7 +74,7 @@ export function registerProcess(options: RegisterOptions): () => Promise<void> {
   };
 }
 
-/** Processes that reported lately; those that died without a word are forgotten after a minute. */
+/** Processes that reported in the last seconds; those that died without a word are forgotten after a minute. */
 export async function listProcesses(pool: DatabasePool): Promise<GatewayProcess[]> {
   const rows = await pool.any(sql.type(gatewayProcess)`
     WITH gone AS (

@@ -15,7 +15,7 @@ import type { CallTask } from '../../jobs/call-task.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
 import { storeResult } from './call-results.ts';
 import { jobSettledBefore } from './failures.ts';
-import type { CallSlots } from './provider-concurrency.ts';
+import type { ProviderLimiter } from './provider-limiter.ts';
 import { storageReference, type Inputs } from '../inputs/inputs.ts';
 import type { BeginVerdict, CallName, CallRecords } from './call-records.ts';
 import type { NotificationUrls } from '../providers/notification-url.ts';
@@ -56,7 +56,7 @@ export interface StoreTask extends AcceptedCall {
 export interface ProviderCallsDeps {
   providers: Map<string, Provider>;
   records: CallRecords;
-  slots: CallSlots;
+  slots: ProviderLimiter;
   artifacts: ArtifactStore;
   inputs: Inputs;
   urls: NotificationUrls;

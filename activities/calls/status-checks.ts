@@ -1,6 +1,6 @@
 /**
  * Looking at a call from outside its workflow: the provider is asked by the recorded operation. Nothing is
- * moved by a look; it is evidence.
+ * moved by a check; it is evidence.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -12,7 +12,7 @@ import {
   type Provider,
 } from '../providers/provider.ts';
 
-/** What a look found. */
+/** What a check found. */
 export type CallVerdict =
   /** Certainly never taken by the provider. */
   | 'not_sent'
@@ -47,32 +47,32 @@ const recorded = z.object({
 type RecordedCall = z.infer<typeof recorded>;
 
 /** Looks at calls. */
-export interface CallLooks {
+export interface StatusChecks {
   /** Evidence on every call of a job that was ever begun. */
-  look: (jobId: string) => Promise<CallFinding[]>;
+  ofJob: (jobId: string) => Promise<CallFinding[]>;
 }
 
-const lookTimeoutMs = 20_000;
+const checkTimeoutMs = 20_000;
 
-/** See `CallLooks`. */
-export function createCallLooks(deps: {
+/** See `StatusChecks`. */
+export function createStatusChecks(deps: {
   pool: DatabasePool;
   providers: Map<string, Provider>;
-}): CallLooks {
+}): StatusChecks {
   return {
-    async look(jobId) {
+    async ofJob(jobId) {
       const calls = await deps.pool.any(sql.type(recorded)`
         SELECT c.call_index AS "callIndex", c.provider, c.state, c.operation, c.endpoint,
           (SELECT n.operation_id FROM notification n
             WHERE n.job_id = c.job_id AND n.call_index = c.call_index
             ORDER BY n.received_at DESC LIMIT 1) AS "notifiedId"
         FROM provider_call c WHERE c.job_id = ${jobId} ORDER BY c.call_index`);
-      return Promise.all(calls.map((call) => lookAt(deps.providers.get(call.provider), call)));
+      return Promise.all(calls.map((call) => checkCall(deps.providers.get(call.provider), call)));
     },
   };
 }
 
-async function lookAt(provider: Provider | undefined, call: RecordedCall): Promise<CallFinding> {
+async function checkCall(provider: Provider | undefined, call: RecordedCall): Promise<CallFinding> {
   const operation = operationOf(provider, call);
   const found = (verdict: CallVerdict, words: string): CallFinding => ({
     callIndex: call.callIndex,
@@ -90,7 +90,7 @@ async function lookAt(provider: Provider | undefined, call: RecordedCall): Promi
   }
   try {
     const checked = await provider.queue.check(operation, {
-      signal: AbortSignal.timeout(lookTimeoutMs),
+      signal: AbortSignal.timeout(checkTimeoutMs),
       expectDone: false,
     });
     if (checked.kind === 'pending') return found('pending', `${call.provider} still works on it`);

@@ -7,13 +7,13 @@
  * running chat may cost, less what ended chats did cost and the ledger has not confirmed yet.
  */
 import { newId } from '../../domain/ids.ts';
-import { countLately, mostLately } from '../../domain/lately.ts';
+import { recentCount, recentMaximum } from '../../domain/recent-demand.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { ChatLedger, ChatReserve, ChatSettle, LeasedChat } from './chat-ledger.ts';
 import type { RunningChat, RunningChats } from './running-chats.ts';
 
 /** Where a chat is noted while it runs, and settled when it has ended. */
-export type ChatPurse = Pick<RunningChats, 'add' | 'settle'>;
+export type ChatFunds = Pick<RunningChats, 'add' | 'settle'>;
 
 /** What leases work with. */
 export interface LeaseParts {
@@ -49,9 +49,9 @@ export class ChatLease {
   readonly #parts: LeaseParts;
   readonly #organizationId: string;
   readonly #running = new Set<Hold>();
-  readonly #demand = countLately();
-  readonly #peak = mostLately();
-  readonly #largest = mostLately();
+  readonly #demand = recentCount();
+  readonly #peak = recentMaximum();
+  readonly #largest = recentMaximum();
   #ended: LeasedChat[] = [];
   #id = newId('lease');
   /** Micro-credits: what the ledger holds for us; the most that runs may cost; what ended did cost. */
@@ -86,7 +86,7 @@ export class ChatLease {
   }
 
   /** Takes the most that a chat may cost; null when there is not that much. */
-  take(reserve: ChatReserve): ChatPurse | null {
+  take(reserve: ChatReserve): ChatFunds | null {
     const nowMs = performance.now();
     const amountMicro = reserve.amountMaxMicro;
     this.#usedAtMs = nowMs;
@@ -101,7 +101,7 @@ export class ChatLease {
       return null;
     }
     if (free * 2 < this.#aheadMicro(nowMs)) this.#wanting = true;
-    return this.#purseOf(reserve);
+    return this.#fundsOf(reserve);
   }
 
   /** Gives back what no running chat needs, and leases nothing for a while. */
@@ -138,7 +138,7 @@ export class ChatLease {
     this.#restsUntilMs = performance.now() + restMs;
   }
 
-  #purseOf(reserve: ChatReserve): ChatPurse {
+  #fundsOf(reserve: ChatReserve): ChatFunds {
     let hold: Hold | null = null;
     return {
       add: (chat) => {

@@ -1,12 +1,12 @@
 /** The leased budgets of this process, one per organization that chats a lot. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ChatLease, type ChatPurse, type LeaseParts } from './chat-lease.ts';
+import { ChatLease, type ChatFunds, type LeaseParts } from './chat-lease.ts';
 import type { ChatReserve } from './chat-ledger.ts';
 
 /** Leased budgets. */
 export interface ChatLeases {
   /** Pays a chat from a lease; null where it must be reserved in the ledger. */
-  take: (reserve: ChatReserve) => ChatPurse | null;
+  take: (reserve: ChatReserve) => ChatFunds | null;
   /** Somebody needs the credits of this organization. */
   recall: (organizationId: string) => void;
   /** Ends when everything is booked and given back, or cannot be for long. */

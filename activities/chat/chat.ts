@@ -127,7 +127,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
         stream,
         upstream,
         usdPerCredit,
-        purse: leased ?? running,
+        funds: leased ?? running,
         certain: input.certain,
         raise: (amountMicro) => ledger.raise({ organizationId, id: reserve.id, amountMicro }),
         abandon: (lostMicro) => abandoned.note({ id: reserve.id, keyId, lostMicro }),

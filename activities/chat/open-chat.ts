@@ -7,7 +7,7 @@ import { billOf, isAbandoned, type Billing, type ChatAccount, type ChatEnd } fro
 import type { ChatProgress } from './chat-ledger.ts';
 import { chatPriceMicro, type TokenUsage } from './chat-price.ts';
 import type { ChatAnswer, StreamReader, StreamStep } from './protocols/protocol.ts';
-import type { ChatPurse } from './chat-lease.ts';
+import type { ChatFunds } from './chat-lease.ts';
 import type { RunningChat } from './running-chats.ts';
 import { createStepReader } from './step-reader.ts';
 import { TextMeter } from './token-count.ts';
@@ -29,7 +29,7 @@ interface Parts {
   stream: boolean;
   upstream: Upstream;
   usdPerCredit: number;
-  purse: ChatPurse;
+  funds: ChatFunds;
   /** Raises the reservation as far as the balance goes; returns what is reserved then. */
   raise: (amountMicro: number) => Promise<number>;
   /** Told when the caller left before the provider said what it counts, and what its bill may be. */
@@ -70,7 +70,7 @@ export class OpenChat implements RunningChat {
   constructor(parts: Parts) {
     this.id = parts.id;
     this.#parts = parts;
-    parts.purse.add(this);
+    parts.funds.add(this);
   }
 
   /** What the chat cost, once it has ended. */
@@ -193,7 +193,7 @@ export class OpenChat implements RunningChat {
   async #end(end: ChatEnd): Promise<void> {
     if (this.#ended) return;
     this.#ended = true;
-    const { id, organizationId, reservedMicro, purse, certain } = this.#parts;
+    const { id, organizationId, reservedMicro, funds, certain } = this.#parts;
     const said = { ...this.#usage };
     const account = { end, delivered: this.#delivered, said, counted: this.#counted() };
     const billing = billOf(account);
@@ -206,7 +206,7 @@ export class OpenChat implements RunningChat {
     this.#alarm(end, billing, { priceMicro, payableMicro });
     const abandoned = isAbandoned(account, this.#parts);
     const reason = abandoned ? 'chat abandoned' : `chat ${end}`;
-    purse.settle(this, { organizationId, id, amountMicro, reason, ...billing });
+    funds.settle(this, { organizationId, id, amountMicro, reason, ...billing });
     if (abandoned) this.#tellAbandoned();
   }
 

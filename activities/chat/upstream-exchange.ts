@@ -21,7 +21,7 @@ export class Cancellation {
 }
 
 /** An exchange to be made. */
-export interface Exchange {
+export interface UpstreamExchange {
   pool: Pool;
   options: Dispatcher.DispatchOptions;
   cancellation: Cancellation;
@@ -49,7 +49,9 @@ const aheadBytesMax = 64 * 1024;
  * Asks, and reads the whole answer.
  * @throws GatewayError when there is none, or it breaks off
  */
-export async function exchangeWhole(exchange: Exchange): Promise<AnswerHead & { text: string }> {
+export async function exchangeWhole(
+  exchange: UpstreamExchange,
+): Promise<AnswerHead & { text: string }> {
   try {
     return await new Promise((resolve, reject) => {
       const chunks: Buffer[] = [];
@@ -75,7 +77,7 @@ export async function exchangeWhole(exchange: Exchange): Promise<AnswerHead & { 
  * @throws GatewayError when there is no answer
  */
 export async function exchangeStream(
-  exchange: Exchange,
+  exchange: UpstreamExchange,
 ): Promise<AnswerHead & { packets: Packets }> {
   try {
     return await new Promise((resolve, reject) => {

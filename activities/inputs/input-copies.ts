@@ -29,7 +29,7 @@ interface CopyingRequest {
 export interface RequestCopies {
   /**
    * Copies a foreign file of at most the bytes that an upload of the medium may have.
-   * @returns the reference of the copy (activities/inputs.ts)
+   * @returns the reference of the copy (activities/inputs/inputs.ts)
    * @throws InputUnreadable; GatewayError SERVICE_UNAVAILABLE when too many are on their way
    */
   keep: (url: string, medium: 'image' | 'video') => Promise<string>;

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import { providerOperation } from '../providers/provider.ts';
-import type { CallFinding, CallLooks } from '../calls/status-checks.ts';
+import type { CallFinding, StatusChecks } from '../calls/status-checks.ts';
 
 const idRow = z.object({ id: z.string() });
 const jobIdRow = z.object({ job_id: z.string() });
@@ -75,13 +75,13 @@ const withoutVerdict = sql.fragment`j.error->>'code' IN ('OUTCOME_UNKNOWN', 'DEA
 /** See `LateOutcomes`. */
 export function createLateOutcomes(deps: {
   pool: DatabasePool;
-  looks: CallLooks;
+  statusChecks: StatusChecks;
   logger: Logger;
 }): LateOutcomes {
   const { pool } = deps;
 
   async function examine(jobId: string, foundBy: FoundBy): Promise<CallFinding[]> {
-    const findings = await deps.looks.look(jobId);
+    const findings = await deps.statusChecks.ofJob(jobId);
     for (const finding of findings) {
       // A job has few calls, and this is rare.
       const late = await record(pool, { jobId, foundBy, finding });

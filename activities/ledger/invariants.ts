@@ -73,7 +73,7 @@ const timeoutMs = 15 * 60_000;
 
 /**
  * Every promise that does not hold now; none while all is well. On a connection of its own, for its
- * snapshot and its patience.
+ * snapshot and its time limit.
  */
 export async function findViolations(databaseUrl: string): Promise<Finding[]> {
   const client = new Client({

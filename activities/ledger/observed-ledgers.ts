@@ -4,7 +4,7 @@ import type { OpenSpan, Tracing } from '../../platform/tracing.ts';
 import type { Metrics } from '../../platform/metrics.ts';
 import type { Telemetry } from '../../platform/telemetry.ts';
 import type { ChatLedger } from '../chat/chat-ledger.ts';
-import type { ForeseenRefusals } from './foreseen-refusals.ts';
+import type { KnownRefusals } from './known-refusals.ts';
 import type { Ledger } from './ledger.ts';
 import type { Settlements } from './settlements.ts';
 
@@ -70,15 +70,15 @@ export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
 }
 
 /** Counts refusals that no reservation was asked for with those of the ledger. */
-export function observeForeseen(
-  refusals: ForeseenRefusals,
+export function observeKnownRefusals(
+  refusals: KnownRefusals,
   metrics: Metrics | null,
-): ForeseenRefusals {
+): KnownRefusals {
   if (!metrics) return refusals;
   return {
     ...refusals,
-    async foresee(organizationId, amountMicro) {
-      const refusal = await refusals.foresee(organizationId, amountMicro);
+    async find(organizationId, amountMicro) {
+      const refusal = await refusals.find(organizationId, amountMicro);
       if (refusal) countReserve(metrics, 'studio', { verdict: refusal.verdict, amountMicro });
       return refusal;
     },

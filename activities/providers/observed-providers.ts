@@ -13,14 +13,14 @@ type Observers = Pick<Telemetry, 'metrics' | 'tracing'>;
 type Verb = 'submit' | 'check' | 'cancel' | 'chat';
 
 /** One exchange, as it is told. */
-interface Exchange {
+interface ProviderExchange {
   provider: string;
   verb: Verb;
 }
 
 /** Runs exchanges; `outcomeOf` gives the word for an answer that is no exception. */
 type Observe = <Answer>(
-  exchange: Exchange,
+  exchange: ProviderExchange,
   run: () => Promise<Answer>,
   outcomeOf: (answer: Answer) => string,
 ) => Promise<Answer>;
@@ -103,14 +103,14 @@ function observeQueue(
 ): ProviderQueue {
   return {
     ...queue,
-    check: (operation, looking) =>
+    check: (operation, options) =>
       observe(
         { provider, verb: 'check' },
-        () => queue.check(operation, looking),
+        () => queue.check(operation, options),
         (checked) => {
           if (checked.kind === 'pending') return 'pending';
           if (checked.kind === 'failed') return checked.failure.kind;
-          const wokenBy = looking.expectDone ? 'notification' : 'timer';
+          const wokenBy = options.expectDone ? 'notification' : 'timer';
           metrics?.providerResults.inc({ provider, woken_by: wokenBy });
           return 'ok';
         },

@@ -41,7 +41,7 @@ export type Submitted =
   | { kind: 'result'; result: ProviderResult }
   | { kind: 'operation'; operation: Operation };
 
-/** One look at a queued operation. */
+/** One check of a queued operation. */
 export type Checked =
   | { kind: 'pending'; progress: Json }
   | { kind: 'result'; result: ProviderResult }
@@ -50,7 +50,7 @@ export type Checked =
 /** The provider's word on a cancel: gone, too late, or to be seen by checking. */
 export type Canceled = 'canceled' | 'already_done' | 'requested';
 
-/** A webhook whose signature holds. It only says: look at this operation. */
+/** A webhook whose signature holds. It only says: check this operation. */
 export interface Notification {
   operationId: string;
 }
@@ -61,8 +61,8 @@ export interface RawNotification {
   body: Buffer;
 }
 
-/** How to look at an operation. */
-export interface Looking {
+/** How to check an operation. */
+export interface CheckOptions {
   signal: AbortSignal;
   /** A notification said that it ended: the result may be asked for at once. */
   expectDone: boolean;
@@ -77,10 +77,10 @@ export interface Provider {
   queue: ProviderQueue | null;
 }
 
-/** The half of a provider that queues work: looks, cancels and webhooks. */
+/** The half of a provider that queues work: checks, cancels and webhooks. */
 export interface ProviderQueue {
   /** @throws ProviderFailure `unreachable` when nothing was learnt */
-  check: (operation: Operation, looking: Looking) => Promise<Checked>;
+  check: (operation: Operation, options: CheckOptions) => Promise<Checked>;
   cancel: (operation: Operation, signal: AbortSignal) => Promise<Canceled>;
   /** The handle of an operation known only by its id, from a notification. */
   adopt: (operation: string, operationId: string) => Operation;
@@ -107,7 +107,7 @@ export type FailureKind =
   | 'failed'
   /** Taken, and ended because it was canceled. */
   | 'canceled'
-  /** A look that told nothing; look again later. */
+  /** A check that told nothing; check again later. */
   | 'unreachable';
 
 interface FailureExtras {

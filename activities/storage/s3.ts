@@ -38,7 +38,7 @@ const exchangeTimeoutMs = 15_000;
 /** A gigabyte on a slow line. */
 const putTimeoutMs = 900_000;
 
-interface Exchange {
+interface S3Exchange {
   method: 'GET' | 'HEAD' | 'PUT' | 'DELETE';
   key: string;
   headers?: Record<string, string>;
@@ -61,7 +61,7 @@ function bucketUrl(options: S3Options, endpoint = options.endpoint): string {
   return `${endpoint.replace(/\/$/, '')}/${options.bucket}/`;
 }
 
-type Ask = (exchange: Exchange) => Promise<Dispatcher.ResponseData>;
+type Ask = (exchange: S3Exchange) => Promise<Dispatcher.ResponseData>;
 
 /** Signed requests to the bucket; only the body of a good answer to a GET is left to read. */
 function createAsk(options: S3Options): Ask {

@@ -117,7 +117,7 @@ export async function claimKey(
   return { state: 'done', subjectId: subject, answer: kept };
 }
 
-/** A claim whose deed is done in the same transaction. */
+/** A claim whose work is done in the same transaction. */
 export async function finishClaim(connection: CommonQueryMethods, name: ClaimName): Promise<void> {
   await connection.query(sql.type(none)`
     UPDATE idempotency_claim SET state = 'done' WHERE ${named(name)}`);

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { countLately } from '../../domain/lately.ts';
+import { recentCount } from '../../domain/recent-demand.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { createBatcher } from '../../platform/batch.ts';
 import type { DatabasePool } from '../../platform/database.ts';
@@ -93,28 +93,28 @@ export function createAccess(pool: DatabasePool, options: AccessOptions): Access
     run: (requests) =>
       pool.oneFirst(sql.type(answers)`SELECT admit_requests(${sql.jsonb(requests)}) AS answers`),
   });
-  const desks = new Map<string, AdmissionDesk>();
+  const admissions = new Map<string, KeyAdmissions>();
 
-  function deskOf(key: string, bucket: RateBucket): AdmissionDesk | null {
+  function admissionsOf(key: string, bucket: RateBucket): KeyAdmissions | null {
     const name = nameOf(key, bucket);
-    const known = desks.get(name);
+    const known = admissions.get(name);
     if (known) return known;
     if (!isApiKey(key)) return null;
-    if (desks.size >= keysMax) desks.clear();
-    const desk = new AdmissionDesk(ask, {
+    if (admissions.size >= keysMax) admissions.clear();
+    const ofKey = new KeyAdmissions(ask, {
       mac: macOfKey(key, pepper),
       bucket,
       limit: limits[bucket],
     });
-    desks.set(name, desk);
-    return desk;
+    admissions.set(name, ofKey);
+    return ofKey;
   }
 
   async function admit(key: string, bucket: RateBucket): Promise<Caller | null> {
-    const desk = deskOf(key, bucket);
-    const caller = desk ? await desk.admit() : null;
+    const ofKey = admissionsOf(key, bucket);
+    const caller = ofKey ? await ofKey.admit() : null;
     // What is no key is not worth remembering.
-    if (!caller) desks.delete(nameOf(key, bucket));
+    if (!caller) admissions.delete(nameOf(key, bucket));
     return caller;
   }
   return {
@@ -125,7 +125,7 @@ export function createAccess(pool: DatabasePool, options: AccessOptions): Access
       // Whether or not this process did it: another one may have, just now.
       return admit(key, bucket);
     },
-    forget: () => desks.clear(),
+    forget: () => admissions.clear(),
   };
 }
 
@@ -144,10 +144,10 @@ function nameOf(key: string, bucket: RateBucket): string {
 type Ask = (request: JsonObject) => Promise<Admission | null>;
 
 /** The admissions of one key in one bucket. */
-class AdmissionDesk {
+class KeyAdmissions {
   readonly #ask: Ask;
   readonly #what: { mac: string; bucket: RateBucket; limit: number };
-  readonly #demand = countLately();
+  readonly #demand = recentCount();
   #answer: Admission | null = null;
   /** Admissions in advance that nobody has used. */
   #left = 0;

@@ -17,8 +17,8 @@ export interface AdminAction {
   /** What was asked for; never a secret. */
   details?: JsonObject;
   requestId: string;
-  /** Names a deed that can be asked for twice but is done once. */
-  deedKey?: string;
+  /** Names an action that can be asked for twice but is done once. */
+  actionKey?: string;
 }
 
 /** An action as it was recorded. */
@@ -36,18 +36,18 @@ const recordedAction = z.object({
 /** See `recordedAction`. */
 export type RecordedAction = z.infer<typeof recordedAction>;
 
-/** Records an action, best in the transaction of the deed itself. */
+/** Records an action, best in the transaction of what was done. */
 export async function recordAction(
   connection: CommonQueryMethods,
   action: AdminAction,
 ): Promise<void> {
   await connection.query(sql.type(none)`
     INSERT INTO admin_action (action, actor, reason, organization_id, subject, details, request_id,
-        deed_key)
+        action_key)
       VALUES (${action.action}, ${action.actor}, ${action.reason}, ${action.organizationId},
         ${action.subject}, ${sql.jsonb(action.details ?? {})}, ${action.requestId},
-        ${action.deedKey ?? null})
-      ON CONFLICT (deed_key) DO NOTHING`);
+        ${action.actionKey ?? null})
+      ON CONFLICT (action_key) DO NOTHING`);
 }
 
 interface ActionListing {

@@ -1,5 +1,5 @@
 /**
- * Starting a job and hearing the ledger's verdict. The workflow itself reserves, so a reservation never
+ * Starting a job and waiting for the ledger's verdict. The workflow itself reserves, so a reservation never
  * exists without an owner; started eagerly, its first task runs in this very process, and the verdict
  * is heard here before any round trip (docs/decisions/0002).
  */
@@ -11,7 +11,7 @@ import {
 } from '@temporalio/client';
 import type { JobNews, JobSubscription } from '../../activities/jobs/job-news.ts';
 import type { JobReads, JobRecord } from '../../activities/jobs/job-reads.ts';
-import type { ForeseenRefusals } from '../../activities/ledger/foreseen-refusals.ts';
+import type { KnownRefusals } from '../../activities/ledger/known-refusals.ts';
 import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
@@ -27,7 +27,7 @@ interface AdmissionDeps {
   client: Client;
   news: JobNews;
   reads: JobReads;
-  refusals: ForeseenRefusals;
+  refusals: KnownRefusals;
   config: Config;
   /** Whether this process works on the Studio queue, so that starts can be eager. */
   eager: boolean;
@@ -73,8 +73,8 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     hold: StartHold,
     leave: () => void,
   ): Promise<JobSubscription> {
-    const foreseen = await deps.refusals.foresee(plan.organizationId, plan.priceMicro);
-    if (foreseen) throwRefusal(foreseen);
+    const known = await deps.refusals.find(plan.organizationId, plan.priceMicro);
+    if (known) throwRefusal(known);
     const news = deps.news.subscribe(plan.jobId);
     try {
       await hold.starting();

@@ -6,11 +6,11 @@
 import type { Client } from '@temporalio/client';
 import { decodeArrayFromPayloads } from '@temporalio/common/lib/internal-non-workflow/index.js';
 import { z } from 'zod';
-import type { OverseenJob } from '../../activities/jobs/job-oversight.ts';
+import type { OverseenJob } from '../../activities/jobs/job-overview.ts';
 import type { JobReads } from '../../activities/jobs/job-reads.ts';
 import type { Inputs } from '../../activities/inputs/inputs.ts';
 import type { Ledger } from '../../activities/ledger/ledger.ts';
-import type { CallFinding, CallLooks } from '../../activities/calls/status-checks.ts';
+import type { CallFinding, StatusChecks } from '../../activities/calls/status-checks.ts';
 import { ownerOf } from '../../activities/jobs/job-owner.ts';
 import { releaseLostJob } from '../../activities/jobs/lost-jobs.ts';
 import { GatewayError } from '../../domain/errors.ts';
@@ -41,7 +41,7 @@ interface ResettleDeps {
   config: Config;
   client: Client;
   ledger: Ledger;
-  looks: CallLooks;
+  statusChecks: StatusChecks;
   reads: JobReads;
   inputs: Inputs;
 }
@@ -57,7 +57,7 @@ export function createResettle(deps: ResettleDeps): Resettle {
     if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
     const owner = await ownerOf(deps.client, job.id);
     if (owner === 'running') throw new GatewayError('JOB_RUNNING');
-    const findings = await deps.looks.look(job.id);
+    const findings = await deps.statusChecks.ofJob(job.id);
     if (findings.every(({ verdict }) => final.has(verdict))) {
       return { decision: await releaseLost(deps.ledger, job), findings };
     }

@@ -377,7 +377,7 @@ CREATE UNIQUE INDEX webhook_secret_in_use ON webhook_secret (organization_id) WH
 
 -- Operators ------------------------------------------------------------------------------------
 
--- What operators did. Written in the transaction of the deed itself wherever that is ours.
+-- What operators did. Written in the transaction of what was done wherever that is ours.
 CREATE TABLE admin_action (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   action text NOT NULL,
@@ -387,8 +387,8 @@ CREATE TABLE admin_action (
   subject text NOT NULL,
   details jsonb NOT NULL,
   request_id text NOT NULL,
-  -- A repeated grant is one deed.
-  deed_key text UNIQUE,
+  -- A repeated grant is done once.
+  action_key text UNIQUE,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX admin_action_of_organization ON admin_action (organization_id, id);

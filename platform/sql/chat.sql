@@ -81,11 +81,11 @@ BEGIN
   END LOOP;
 END $$;
 
--- Notes a chat that was abandoned. Answers how many of its key there were lately, what they lost, and what was
+-- Notes a chat that was abandoned. Answers how many of its key there were in that time, what they lost, and what was
 -- charged for the key's other chats meanwhile (the last 2,000 of each kind). What is older is forgotten.
-CREATE FUNCTION chat_abandon(chat text, key text, lost_micro bigint, lately interval) RETURNS jsonb
+CREATE FUNCTION chat_abandon(chat text, key text, lost_micro bigint, period interval) RETURNS jsonb
 LANGUAGE plpgsql AS $$
-DECLARE since timestamptz := clock_timestamp() - lately; paid bigint; ended bigint; lost bigint;
+DECLARE since timestamptz := clock_timestamp() - period; paid bigint; ended bigint; lost bigint;
 BEGIN
   DELETE FROM abandoned_chat WHERE key_id = key AND created_at < since;
   INSERT INTO abandoned_chat (id, key_id, lost) VALUES (chat, key, lost_micro) ON CONFLICT DO NOTHING;

@@ -1,5 +1,5 @@
 /**
- * One attempt of submit, store or cancel (activities/provider-calls.ts): records in a real Postgres, which can be
+ * One attempt of submit, store or cancel (activities/calls/provider-calls.ts): records in a real Postgres, which can be
  * out of reach, and a provider of the test's own.
  */
 import { once } from 'node:events';
@@ -11,7 +11,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createCallSlots, type CallSlots } from '../../activities/calls/provider-concurrency.ts';
+import {
+  createProviderLimiter,
+  type ProviderLimiter,
+} from '../../activities/calls/provider-limiter.ts';
 import { createInputs } from '../../activities/inputs/inputs.ts';
 import { createCallRecords } from '../../activities/calls/call-records.ts';
 import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
@@ -155,7 +158,7 @@ async function newTask(): Promise<CallTask> {
 
 interface Process {
   calls: ProviderCalls;
-  slots: CallSlots;
+  slots: ProviderLimiter;
   /** What was sent to the provider. */
   sent: Submission[];
 }
@@ -176,7 +179,7 @@ function processWith(answer: () => Promise<Submitted>): Process {
       verify: async () => ({ operationId: 'nobody asks' }),
     },
   };
-  const slots = createCallSlots(new Map([['own', 2]]));
+  const slots = createProviderLimiter(new Map([['own', 2]]));
   const providers = new Map([[provider.name, provider]]);
   return { calls: createProviderCalls({ ...deps, providers, slots }), slots, sent };
 }

@@ -1,4 +1,4 @@
-/** What operators do about jobs that hang and providers that fail: every deed recorded, none paid twice. */
+/** What operators do about jobs that hang and providers that fail: every action recorded, none paid twice. */
 import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';

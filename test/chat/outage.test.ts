@@ -110,11 +110,11 @@ async function withLease() {
   /** A chat that begins and ends now; false where no lease pays it. */
   const chat = (): boolean => {
     const reserve = newReserve();
-    const purse = leases.take(reserve);
-    if (!purse) return false;
+    const funds = leases.take(reserve);
+    if (!funds) return false;
     const running = chatOf(reserve);
-    purse.add(running);
-    purse.settle(running, endOf(reserve));
+    funds.add(running);
+    funds.settle(running, endOf(reserve));
     taken += 1;
     return true;
   };

@@ -9,7 +9,7 @@ import {
   ProviderFailure,
   type Canceled,
   type Checked,
-  type Looking,
+  type CheckOptions,
   type Operation,
   type Provider,
   type Submission,
@@ -36,7 +36,7 @@ const statusAnswer = z.object({
 });
 const operationShape = z.object({ endpoint: z.string(), id: z.string() });
 
-type Exchange = (wanted: FalRequest) => Promise<FalAnswer>;
+type FalExchange = (wanted: FalRequest) => Promise<FalAnswer>;
 
 /** The fal provider. */
 export function createFalProvider(options: FalOptions): Provider {
@@ -46,7 +46,7 @@ export function createFalProvider(options: FalOptions): Provider {
     name: 'fal',
     submit: (submission) => submit(exchange, base, submission),
     queue: {
-      check: (operation, looking) => check(exchange, requestUrl(base, operation), looking),
+      check: (operation, how) => check(exchange, requestUrl(base, operation), how),
       async cancel(operation, signal): Promise<Canceled> {
         const url = `${requestUrl(base, operation)}/cancel`;
         const answer = await asked(exchange({ method: 'PUT', url, signal }));
@@ -66,7 +66,7 @@ function requestUrl(base: string, operation: Operation): string {
 }
 
 async function submit(
-  exchange: Exchange,
+  exchange: FalExchange,
   base: string,
   submission: Submission,
 ): Promise<Submitted> {
@@ -86,9 +86,9 @@ async function submit(
   return { kind: 'operation', operation: { endpoint: operation, id: parsed.data.request_id } };
 }
 
-async function check(exchange: Exchange, url: string, looking: Looking): Promise<Checked> {
-  const { signal } = looking;
-  if (!looking.expectDone) {
+async function check(exchange: FalExchange, url: string, options: CheckOptions): Promise<Checked> {
+  const { signal } = options;
+  if (!options.expectDone) {
     const pending = await status(exchange, url, signal);
     if (pending) return pending;
   }
@@ -98,16 +98,20 @@ async function check(exchange: Exchange, url: string, looking: Looking): Promise
 
 /** Where the work stands; null when it has ended, one way or the other. */
 async function status(
-  exchange: Exchange,
+  exchange: FalExchange,
   url: string,
   signal: AbortSignal,
 ): Promise<Checked | null> {
   const answer = await asked(exchange({ method: 'GET', url: `${url}/status?logs=0`, signal }));
   const parsed = statusAnswer.safeParse(answer.body);
   if (answer.status >= 400 || !parsed.success) {
-    throw new ProviderFailure('unreachable', `the provider answered a look with ${answer.status}`, {
-      retryAfterMs: parseRetryAfter(answer.headers['retry-after']),
-    });
+    throw new ProviderFailure(
+      'unreachable',
+      `the provider answered a check with ${answer.status}`,
+      {
+        retryAfterMs: parseRetryAfter(answer.headers['retry-after']),
+      },
+    );
   }
   if (parsed.data.status === 'COMPLETED') return null;
   return {

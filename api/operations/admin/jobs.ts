@@ -1,7 +1,7 @@
 /** Operators: jobs across organizations: list, look, cancel, and bring to an end what hangs. */
 import { z } from 'zod';
 import { askToCheck, workflowOf } from '../../../activities/jobs/job-owner.ts';
-import type { OverseenJob } from '../../../activities/jobs/job-oversight.ts';
+import type { OverseenJob } from '../../../activities/jobs/job-overview.ts';
 import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
@@ -101,7 +101,7 @@ async function find(
   return { line, job };
 }
 
-const looks = {
+const readings = {
   listJobs: defineOperation({
     route: `GET ${path}`,
     summary: 'List jobs, newest first',
@@ -148,7 +148,7 @@ const looks = {
   }),
 };
 
-const deeds = {
+const actions = {
   cancelJob: defineOperation({
     route: `POST ${path}/:jobId/cancel`,
     summary: 'Cancel a job',
@@ -238,4 +238,4 @@ const deeds = {
 };
 
 /** Everything below /jobs, but for webhooks. */
-export const jobs = section('Jobs', { ...looks, ...deeds });
+export const jobs = section('Jobs', { ...readings, ...actions });

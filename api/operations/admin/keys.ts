@@ -72,8 +72,14 @@ export const keys = section('API keys', {
       await pool.transaction(async (connection) => {
         const made = createKeys(connection, config.KEY_PEPPER);
         const organizationId = await made.revoke(keyId, null);
-        const deed = { ...body, requestId, action: 'key.revoked', organizationId, subject: keyId };
-        await recordAction(connection, deed);
+        const action = {
+          ...body,
+          requestId,
+          action: 'key.revoked',
+          organizationId,
+          subject: keyId,
+        };
+        await recordAction(connection, action);
       });
       return found({ keyId });
     },

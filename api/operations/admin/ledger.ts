@@ -71,7 +71,7 @@ const move = (way: { name: string; summary: string; action: string; sign: 1 | -1
         organizationId,
         subject: organizationId,
         details: { id: wanted.id, credits },
-        deedKey: `grant:${organizationId}:${wanted.id}`,
+        actionKey: `grant:${organizationId}:${wanted.id}`,
       });
       if (moved.repeated) ctx.set('Idempotent-Replayed', 'true');
       const available = creditsFromMicro(moved.balance.available);

@@ -79,11 +79,17 @@ const statusChange = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) 
     answer: oneOf(organization),
     errors: ['NOT_FOUND'],
     async handle({ params: { organizationId }, body, requestId }, { pool }) {
-      const action = to === 'active' ? 'organization.activated' : 'organization.suspended';
+      const wanted = to === 'active' ? 'organization.activated' : 'organization.suspended';
       await pool.transaction(async (connection) => {
         await setOrganizationStatus(connection, organizationId, to);
-        const deed = { ...body, requestId, action, organizationId, subject: organizationId };
-        await recordAction(connection, deed);
+        const action = {
+          ...body,
+          requestId,
+          action: wanted,
+          organizationId,
+          subject: organizationId,
+        };
+        await recordAction(connection, action);
       });
       return found(organizationView(await readOrganization(pool, organizationId)));
     },

@@ -1,6 +1,6 @@
 /** The job that an operator's path names, and what is recorded before something is done to it. */
 import { z } from 'zod';
-import type { OverseenJob } from '../../../activities/jobs/job-oversight.ts';
+import type { OverseenJob } from '../../../activities/jobs/job-overview.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import type { Composition } from '../../composition.ts';
 import { recordAction, type AdminAction } from '../../identity/admin-actions.ts';
@@ -27,9 +27,9 @@ export async function overseenJob(
 export function recordForJob(
   { requestId, body }: Pick<Call<typeof writeToJob>, 'requestId' | 'body'>,
   { pool }: Pick<Composition, 'pool'>,
-  deed: Pick<AdminAction, 'action' | 'details'> & { job: OverseenJob },
+  action: Pick<AdminAction, 'action' | 'details'> & { job: OverseenJob },
 ): Promise<void> {
-  const { job, ...done } = deed;
+  const { job, ...done } = action;
   const { actor, reason } = body;
   const { id: subject, organizationId } = job;
   return recordAction(pool, { ...done, actor, reason, requestId, organizationId, subject });

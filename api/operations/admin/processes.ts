@@ -42,8 +42,8 @@ export const processes = section('Processes', {
         if (!(await askToDrain(connection, id))) {
           throw new GatewayError('NOT_FOUND', 'No such process.');
         }
-        const deed = { ...body, requestId, action: 'process.drain_asked', subject: id };
-        await recordAction(connection, { ...deed, organizationId: null });
+        const action = { ...body, requestId, action: 'process.drain_asked', subject: id };
+        await recordAction(connection, { ...action, organizationId: null });
       });
       return found({ processId: id });
     },

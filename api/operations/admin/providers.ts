@@ -77,8 +77,8 @@ export const providers = section('Providers', {
       const { provider } = await find(pauses, params.provider);
       await pool.transaction(async (connection) => {
         if (!(await pauseProvider(connection, { ...body, provider }))) return;
-        const deed = { ...body, requestId, action: 'provider.paused', subject: provider };
-        await recordAction(connection, { ...deed, organizationId: null });
+        const action = { ...body, requestId, action: 'provider.paused', subject: provider };
+        await recordAction(connection, { ...action, organizationId: null });
       });
       return found(providerView(await find(pauses, provider)));
     },
@@ -94,8 +94,8 @@ export const providers = section('Providers', {
       const { provider } = await find(pauses, params.provider);
       await pool.transaction(async (connection) => {
         if (!(await resumeProvider(connection, provider))) return;
-        const deed = { ...body, requestId, action: 'provider.resumed', subject: provider };
-        await recordAction(connection, { ...deed, organizationId: null });
+        const action = { ...body, requestId, action: 'provider.resumed', subject: provider };
+        await recordAction(connection, { ...action, organizationId: null });
       });
       const waiting = await pauses.waitingJobs(provider);
       void wake({ client, logger }, waiting);

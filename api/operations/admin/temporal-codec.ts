@@ -38,8 +38,8 @@ const exchange = bodySchema(
 );
 type ProtoJson = z.infer<typeof exchange>['payloads'][number];
 
-type Turn = (codec: PayloadCodec, payload: Payload) => Promise<Payload>;
-const turns: Record<string, Turn> = { decode: opened, encode: sealed };
+type Direction = (codec: PayloadCodec, payload: Payload) => Promise<Payload>;
+const directions: Record<string, Direction> = { decode: opened, encode: sealed };
 
 /** How a browser asks before it sends. */
 const preflight = (path: `/${string}`) =>
@@ -70,9 +70,9 @@ export const temporalCodec = [
     handle({ ctx, params: { direction } }, { config, payloadCodec, isOperatorKey }) {
       allowOrigin(ctx, config);
       if (!isOperatorKey(bearerKey(ctx.req))) throw new GatewayError('Unauthorized');
-      const turn = Object.hasOwn(turns, direction) ? turns[direction] : undefined;
-      if (!turn) throw new GatewayError('NOT_FOUND');
-      return answer(ctx, (payload) => turn(payloadCodec, payload));
+      const direct = Object.hasOwn(directions, direction) ? directions[direction] : undefined;
+      if (!direct) throw new GatewayError('NOT_FOUND');
+      return answer(ctx, (payload) => direct(payloadCodec, payload));
     },
   }),
 
@@ -91,10 +91,10 @@ export const temporalCodec = [
 
 async function answer(
   ctx: Call['ctx'],
-  turn: (payload: Payload) => Promise<Payload>,
+  direct: (payload: Payload) => Promise<Payload>,
 ): Promise<z.infer<typeof exchange>> {
   const { payloads } = await parseBody(ctx, exchange, bytesMax);
-  const turned = await Promise.all(payloads.map((payload) => turn(fromProtoJson(payload))));
+  const turned = await Promise.all(payloads.map((payload) => direct(fromProtoJson(payload))));
   ctx.set('Cache-Control', 'no-store');
   return { payloads: turned.map(toProtoJson) };
 }

@@ -47,7 +47,7 @@ interface OversightListing {
 }
 
 /** Reads over a pool. */
-export interface JobOversight {
+export interface JobOverview {
   list: (listing: OversightListing) => Promise<OverseenJob[]>;
   /** Null when there is no such job. */
   find: (jobId: string) => Promise<OverseenJob | null>;
@@ -59,8 +59,8 @@ const columns = sql.fragment`j.id, j.organization_id AS "organizationId", j.key_
   r.state AS "billingState", r.amount AS reserved, r.charged, j.created_at AS "createdAtMs",
   j.deadline_at AS "deadlineAtMs", j.completed_at AS "completedAtMs"`;
 
-/** See `JobOversight`. */
-export function createJobOversight(pool: DatabasePool): JobOversight {
+/** See `JobOverview`. */
+export function createJobOverview(pool: DatabasePool): JobOverview {
   return {
     async list(listing) {
       const where = [

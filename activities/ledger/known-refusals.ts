@@ -9,24 +9,24 @@ import type { DatabasePool } from '../../platform/database.ts';
 import { reserveVerdict, type Refusal } from '../../jobs/ledger-verdicts.ts';
 
 /** See the file's head. */
-export interface ForeseenRefusals {
+export interface KnownRefusals {
   /** Remembers for a minute that the ledger has refused the organization. */
   note: (organizationId: string) => void;
   /**
    * The refusal that a Studio reservation of this price would meet now, for an organization that is
    * remembered; null: the ledger must be asked.
    */
-  foresee: (organizationId: string, amountMicro: number) => Promise<Refusal | null>;
+  find: (organizationId: string, amountMicro: number) => Promise<Refusal | null>;
 }
 
 const rememberedMs = 60_000;
 /** Organizations that are remembered at most; one that is forgotten costs a workflow once more. */
 const organizationsMax = 10_000;
 
-const foreseen = z.object({ answer: reserveVerdict, leased: z.boolean() });
+const known = z.object({ answer: reserveVerdict, leased: z.boolean() });
 
-/** See `ForeseenRefusals`. */
-export function createForeseenRefusals(pool: DatabasePool): ForeseenRefusals {
+/** See `KnownRefusals`. */
+export function createKnownRefusals(pool: DatabasePool): KnownRefusals {
   /** By organization: until when, by `performance.now()`. */
   const refused = new Map<string, number>();
 
@@ -35,7 +35,7 @@ export function createForeseenRefusals(pool: DatabasePool): ForeseenRefusals {
       if (refused.size >= organizationsMax) refused.clear();
       refused.set(organizationId, performance.now() + rememberedMs);
     },
-    async foresee(organizationId, amountMicro) {
+    async find(organizationId, amountMicro) {
       const untilMs = refused.get(organizationId);
       if (untilMs === undefined) return null;
       if (performance.now() >= untilMs) {
@@ -44,7 +44,7 @@ export function createForeseenRefusals(pool: DatabasePool): ForeseenRefusals {
       }
       // The ledger's own decision, on the account as it stands. What is leased to chats can be had back: the
       // ledger asks for it.
-      const row = await pool.maybeOne(sql.type(foreseen)`
+      const row = await pool.maybeOne(sql.type(known)`
         SELECT (decide_reserve(a, NULL, ${sql.jsonb({ kind: 'studio', amount: amountMicro })})).answer,
           EXISTS (SELECT FROM reservation r WHERE r.organization_id = a.organization_id
             AND r.kind = 'lease' AND r.state = 'reserved') AS leased

@@ -1,9 +1,6 @@
-/** What is foreseen of a reservation is what the ledger says of it. */
+/** What is known of a reservation is what the ledger says of it. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import {
-  createForeseenRefusals,
-  type ForeseenRefusals,
-} from '../../activities/ledger/foreseen-refusals.ts';
+import { createKnownRefusals, type KnownRefusals } from '../../activities/ledger/known-refusals.ts';
 import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
 import { createOrganization } from '../../api/identity/accounts.ts';
 import { newId } from '../../domain/ids.ts';
@@ -14,13 +11,13 @@ import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
 let database: TestDatabase;
 let pool: DatabasePool;
 let ledger: Ledger;
-let refusals: ForeseenRefusals;
+let refusals: KnownRefusals;
 beforeAll(async () => {
   database = await createTestDatabase();
   const logger = createLogger('test', 'silent');
   pool = await openDatabase({ url: database.url, poolMax: 4, logger });
   ledger = createLedger(pool);
-  refusals = createForeseenRefusals(pool);
+  refusals = createKnownRefusals(pool);
 });
 afterEach(async () => expect(await ledger.audit()).toEqual([]));
 afterAll(async () => {
@@ -40,40 +37,40 @@ async function organization(amountMicro: number, windowLimitMicro: number | null
 const reserve = (organizationId: string, amountMicro: number) =>
   ledger.reserve({ organizationId, id: newId('job'), kind: 'studio', amountMicro, ttlMs: 60_000 });
 
-describe('a foreseen refusal', () => {
+describe('a known refusal', () => {
   it('is looked for only when the organization was refused', async () => {
     const organizationId = await organization(10);
-    expect(await refusals.foresee(organizationId, 11)).toBeNull();
+    expect(await refusals.find(organizationId, 11)).toBeNull();
     refusals.note(organizationId);
-    expect(await refusals.foresee(organizationId, 11)).toEqual(await reserve(organizationId, 11));
+    expect(await refusals.find(organizationId, 11)).toEqual(await reserve(organizationId, 11));
   });
 
   it('for want of credits ends with a grant', async () => {
     const organizationId = await organization(10);
     refusals.note(organizationId);
-    expect(await refusals.foresee(organizationId, 10)).toBeNull();
+    expect(await refusals.find(organizationId, 10)).toBeNull();
     await reserve(organizationId, 4);
-    expect(await refusals.foresee(organizationId, 7)).toEqual({
+    expect(await refusals.find(organizationId, 7)).toEqual({
       verdict: 'insufficient_credits',
       required: 7,
       balance: { posted: 10, reserved: 4, available: 6 },
     });
     await grant(organizationId, 1, 'more');
-    expect(await refusals.foresee(organizationId, 7)).toBeNull();
+    expect(await refusals.find(organizationId, 7)).toBeNull();
   });
 
   it('by the window says when it ends as the ledger does, and ends with it', async () => {
     const organizationId = await organization(1000, 10);
     refusals.note(organizationId);
     // More than any window allows is refused before one is open.
-    expect(await refusals.foresee(organizationId, 11)).toMatchObject({
+    expect(await refusals.find(organizationId, 11)).toMatchObject({
       verdict: (await reserve(organizationId, 11)).verdict,
     });
     await reserve(organizationId, 8);
-    expect(await refusals.foresee(organizationId, 2)).toBeNull();
-    const foreseen = await refusals.foresee(organizationId, 3);
+    expect(await refusals.find(organizationId, 2)).toBeNull();
+    const known = await refusals.find(organizationId, 3);
     const told = await reserve(organizationId, 3);
-    expect(foreseen).toEqual({ ...told, now: expect.any(String) });
+    expect(known).toEqual({ ...told, now: expect.any(String) });
     expect(told.verdict).toBe('window_exhausted');
     for (const table of ['account', 'reservation']) {
       await database.query(
@@ -82,7 +79,7 @@ describe('a foreseen refusal', () => {
         [organizationId],
       );
     }
-    expect(await refusals.foresee(organizationId, 3)).toBeNull();
+    expect(await refusals.find(organizationId, 3)).toBeNull();
     expect(await reserve(organizationId, 3)).toMatchObject({ verdict: 'reserved' });
   });
 
@@ -91,10 +88,10 @@ describe('a foreseen refusal', () => {
     refusals.note(organizationId);
     const id = newId('job');
     await ledger.reserve({ organizationId, id, kind: 'chat', amountMicro: 8, ttlMs: 60_000 });
-    expect(await refusals.foresee(organizationId, 3)).toMatchObject({
+    expect(await refusals.find(organizationId, 3)).toMatchObject({
       verdict: 'insufficient_credits',
     });
     await database.query(`UPDATE reservation SET kind = 'lease' WHERE id = $1`, [id]);
-    expect(await refusals.foresee(organizationId, 3)).toBeNull();
+    expect(await refusals.find(organizationId, 3)).toBeNull();
   });
 });

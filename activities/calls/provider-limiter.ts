@@ -4,7 +4,7 @@
  */
 
 /** The places of a process. */
-export interface CallSlots {
+export interface ProviderLimiter {
   /** Takes a place that the task queue has granted; call what it returns to leave. */
   enter: (provider: string) => () => void;
   /** Takes a place if one is free, else null. */
@@ -12,7 +12,7 @@ export interface CallSlots {
 }
 
 /** Makes the places: as many at the same time as the task queue of the provider allows. */
-export function createCallSlots(concurrency: ReadonlyMap<string, number>): CallSlots {
+export function createProviderLimiter(concurrency: ReadonlyMap<string, number>): ProviderLimiter {
   const taken = new Map<string, number>();
   const count = (provider: string): number => taken.get(provider) ?? 0;
   function enter(provider: string): () => void {

@@ -3,7 +3,7 @@
 const periodMs = 1000;
 
 /** Merges what is noted over this period and the one before, e.g. by adding or by `Math.max`. */
-export class Lately {
+export class RecentDemand {
   readonly #merge: (a: number, b: number) => number;
   #startedAtMs = 0;
   #now = 0;
@@ -35,11 +35,11 @@ export class Lately {
 }
 
 /** How often: notes are added up. */
-export function countLately(): Lately {
-  return new Lately((a, b) => a + b);
+export function recentCount(): RecentDemand {
+  return new RecentDemand((a, b) => a + b);
 }
 
 /** How much at most. */
-export function mostLately(): Lately {
-  return new Lately((a, b) => (a > b ? a : b));
+export function recentMaximum(): RecentDemand {
+  return new RecentDemand((a, b) => (a > b ? a : b));
 }
