@@ -137,10 +137,12 @@ describe('POST /studio/video/generate', () => {
   });
 
   it('is adopted by its webhook when the submit broke off after it was taken', async () => {
-    const prompt = '[[reset-after-accept]] waves once only';
-    const job = await make('generate', { prompt, durationSeconds: 4 });
+    const job = await make('generate', {
+      prompt: '[[reset-after-accept]] waves once only',
+      durationSeconds: 4,
+    });
     expect(job.status).toBe('completed');
-    expect(await gateway.sandbox.submits({ match: 'waves once only' })).toHaveLength(1);
+    expect(await gateway.sandbox.submits({ jobId: job.jobId })).toHaveLength(1);
   });
 });
 

@@ -18,6 +18,7 @@ import { newId } from '../../domain/ids.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
+import { isWhole } from '../harness/slow.ts';
 
 const logger = createLogger('test', 'silent');
 const ttlMs = 1000;
@@ -180,7 +181,7 @@ describe('a chat with a reservation of its own', () => {
     away = true;
     running.settle(chat, endOf(reserve));
     // Longer than any number of tries that somebody may have thought enough.
-    await sleep(21_000);
+    await sleep(isWhole ? 21_000 : 5000);
     expect(await sweep()).toEqual([]);
     away = false;
     await expect.poll(openLeases).toEqual([]);

@@ -266,8 +266,8 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
     },
     async close() {
       await Promise.all(children.map(endChild));
-      await api.close();
-      await sandbox.stop();
+      // Together: a call that hangs at the sandbox would hold up the workers for a minute.
+      await Promise.all([api.close(), sandbox.stop()]);
       await database.drop();
       await rm(directory, { recursive: true, force: true });
     },
