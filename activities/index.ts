@@ -7,10 +7,9 @@ import type { JobRecord } from '../studio/job-record.ts';
 import type { Inputs } from './inputs/inputs.ts';
 import { createAssembly, type Assembly } from './calls/assembly.ts';
 import type { ProviderLimiter } from './calls/provider-limiter.ts';
-import { loadDocuments } from './storage/documents.ts';
 import { createJobMoves, type JobMoves } from './jobs/job-moves.ts';
 import type { JobNews } from './jobs/job-news.ts';
-import { createJobReads } from './jobs/job-reads.ts';
+import type { JobReads } from './jobs/job-reads.ts';
 import type { CallRecords } from './calls/call-records.ts';
 import type { Ledger } from './ledger/ledger.ts';
 import { createProviderCalls, type ProviderCalls } from './calls/provider-calls.ts';
@@ -26,6 +25,7 @@ import type { Webhooks } from './webhooks/webhooks.ts';
 export interface ActivityDeps {
   pool: DatabasePool;
   ledger: Ledger;
+  reads: JobReads;
   records: CallRecords;
   slots: ProviderLimiter;
   news: JobNews;
@@ -48,14 +48,13 @@ export type Activities = JobMoves & ProviderCalls & Assembly & Deliveries;
 
 /** See `Activities`. */
 export function createActivities(deps: ActivityDeps): Activities {
-  const reads = createJobReads(deps.pool, (outputs) => loadDocuments(deps.storage, outputs));
   return {
     ...createJobMoves(deps),
     ...createProviderCalls(deps),
     ...createAssembly(deps),
     ...createDeliveries({
       ...deps,
-      readJob: reads.read,
+      readJob: deps.reads.read,
       timeoutMs: deps.config.WEBHOOK_TIMEOUT_MS,
       retryDelaysMs: deps.config.WEBHOOK_RETRY_DELAYS_MS,
     }),

@@ -1,4 +1,5 @@
 /** Everything with an effect, opened once per process from its configuration. */
+import type { Client } from '@temporalio/client';
 import type { ChatCatalog } from '../catalog/chat-catalog.ts';
 import type { Config } from '../platform/config.ts';
 import { openDatabase, type DatabasePool } from '../platform/database.ts';
@@ -11,7 +12,11 @@ import { createChat, type Chat } from './chat/chat.ts';
 import { createChatLedger, type ChatLedger } from './chat/chat-ledger.ts';
 import { createInputCopies, type InputCopies } from './inputs/input-copies.ts';
 import { createInputs, type Inputs } from './inputs/inputs.ts';
+import { createNotificationRelay, type NotificationRelay } from './inbox/notification-relay.ts';
+import { createInbox, type Inbox } from './inbox/notifications.ts';
+import { observeInbox } from './inbox/observed-inbox.ts';
 import { createJobNews, type JobNews } from './jobs/job-news.ts';
+import { createJobReads, type JobReads } from './jobs/job-reads.ts';
 import { createCallRecords, type CallRecords } from './calls/call-records.ts';
 import { createLedger, type Ledger } from './ledger/ledger.ts';
 import { observeChatLedger, observeLedger } from './ledger/observed-ledgers.ts';
@@ -28,10 +33,12 @@ import { createRecordings, type Recordings } from './inputs/recordings.ts';
 import { createArtifactStore, type ArtifactStore } from './storage/artifacts.ts';
 import { createInputMeter, type InputMeter } from './inputs/input-meter.ts';
 import type { SignedUrls } from './storage/local-disk.ts';
+import { loadDocuments } from './storage/documents.ts';
 import { openStorage } from './storage/open-storage.ts';
 import type { Storage } from './storage/storage.ts';
 import { createUploads, type Uploads } from './storage/uploads.ts';
 import { createSigningSecrets, type SigningSecrets } from './webhooks/signing-secrets.ts';
+import { createWebhookRelay, type WebhookRelay } from './webhooks/webhook-relay.ts';
 import { createWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 
 /** The open services of a process. */
@@ -41,6 +48,8 @@ export interface Services {
   chatLedger: ChatLedger;
   chat: Chat;
   records: CallRecords;
+  reads: JobReads;
+  inbox: Inbox;
   statusChecks: StatusChecks;
   outcomes: LateOutcomes;
   slots: ProviderLimiter;
@@ -102,6 +111,8 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     chatLedger,
     chat: createChat({ config, ledger: chatLedger, logger, telemetry }),
     records: createCallRecords(pool),
+    reads: createJobReads(pool, (outputs) => loadDocuments(storage, outputs)),
+    inbox: observeInbox(createInbox(pool), metrics),
     statusChecks,
     outcomes: createLateOutcomes({ pool, statusChecks, logger }),
     slots: createProviderLimiter(providerConcurrency(config)),
@@ -125,5 +136,25 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     webhooks: observeWebhooks(createWebhooks(pool), metrics),
     signingSecrets: createSigningSecrets(pool, config.WEBHOOK_SIGNING_SECRET),
     logger,
+  };
+}
+
+/** What tells workflows of what came in. */
+export interface Relays {
+  notificationRelay: NotificationRelay;
+  webhookRelay: WebhookRelay;
+}
+
+/** The relays of a process, once it has a connection to Temporal. */
+export function createRelays(services: Services, client: Client, config: Config): Relays {
+  const { inbox, outcomes, webhooks, logger } = services;
+  return {
+    notificationRelay: createNotificationRelay({ client, inbox, logger, outcomes }),
+    webhookRelay: createWebhookRelay({
+      client,
+      webhooks,
+      logger,
+      taskQueuePrefix: config.TASK_QUEUE_PREFIX,
+    }),
   };
 }

@@ -1,21 +1,15 @@
 /** Everything that operations work with, made once per process; each names the few it uses. */
 import type { Client } from '@temporalio/client';
 import { runAudit, type AuditReport } from '../activities/ledger/audit.ts';
-import { loadDocuments } from '../activities/storage/documents.ts';
-import { createInbox } from '../activities/inbox/notifications.ts';
-import { createNotificationRelay } from '../activities/inbox/notification-relay.ts';
-import { observeInbox } from '../activities/inbox/observed-inbox.ts';
 import { createJobOverview } from '../activities/jobs/job-overview.ts';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
-import { createJobReads } from '../activities/jobs/job-reads.ts';
 import { createStuckJobs } from '../activities/jobs/stuck-jobs.ts';
 import { createKnownRefusals } from '../activities/ledger/known-refusals.ts';
 import { createLedgerReads } from '../activities/ledger/ledger-reads.ts';
 import { observeKnownRefusals } from '../activities/ledger/observed-ledgers.ts';
 import { createUsageReads } from '../activities/ledger/usage-reads.ts';
 import { createProviderPauses } from '../activities/providers/provider-pauses.ts';
-import { publicBaseUrl, type Services } from '../activities/services.ts';
-import { createWebhookRelay } from '../activities/webhooks/webhook-relay.ts';
+import { createRelays, publicBaseUrl, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { codecAccessWord, createPayloadCodec } from '../platform/payload-codec.ts';
 import type { Readiness } from '../platform/readiness.ts';
@@ -54,23 +48,20 @@ export function rateLimitsOf(config: Config): Record<RateBucket, number> {
 /** See the file's head. */
 export function compose(deps: AppDeps, documents: Documents) {
   const { config, services, client, eager } = deps;
-  const { pool, storage, logger, webhooks, news, outcomes, outbound } = services;
+  const { pool, storage, logger, news, reads, outbound } = services;
   const { metrics } = services.telemetry;
-  const reads = createJobReads(pool, (outputs) => loadDocuments(storage, outputs));
   const refusals = observeKnownRefusals(createKnownRefusals(pool), metrics);
   const admission = createAdmission({ client, news, reads, refusals, config, eager });
-  const inbox = observeInbox(createInbox(pool), metrics);
   const claims = createClaims(pool, logger);
   return {
     ...services,
+    ...createRelays(services, client, config),
     config,
     client,
     readiness: deps.readiness,
     documents,
     claims,
-    reads,
     admission,
-    inbox,
     view: createJobView({
       publicBaseUrl: publicBaseUrl(config),
       urlOf: (artifact, ttlMs) => storage.urlOf(artifact.storageKey, ttlMs),
@@ -83,13 +74,6 @@ export function compose(deps: AppDeps, documents: Documents) {
     keys: createKeys(pool, config.KEY_PEPPER),
     cancelJob: createCancelJob({ client, admission }),
     submitJob: createSubmitJob({ config, admission, claims, services }),
-    notificationRelay: createNotificationRelay({ client, inbox, logger, outcomes }),
-    webhookRelay: createWebhookRelay({
-      client,
-      webhooks,
-      logger,
-      taskQueuePrefix: config.TASK_QUEUE_PREFIX,
-    }),
     answerChat: createAnswerChat({
       chat: services.chat,
       catalog: services.chatCatalog,
@@ -99,16 +83,13 @@ export function compose(deps: AppDeps, documents: Documents) {
       keepaliveMs: config.CHAT_KEEPALIVE_MS,
     }),
     usageReads: createUsageReads(pool),
-    ...operatorsServices(deps, reads),
+    ...operatorsServices(deps),
   };
 }
 
 /** What only operators' requests use. */
-function operatorsServices(
-  { config, services, client }: AppDeps,
-  reads: ReturnType<typeof createJobReads>,
-) {
-  const { pool, providers, storage, ledger, statusChecks, inputs } = services;
+function operatorsServices({ config, services, client }: AppDeps) {
+  const { pool, providers, storage, ledger, reads, statusChecks, inputs } = services;
   return {
     isOperatorKey: createWordCheck(config.ADMIN_API_KEY),
     isCodecWord: createWordCheck(codecAccessWord(config.ADMIN_API_KEY)),

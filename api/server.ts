@@ -2,7 +2,6 @@
 import { createServer, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import { createJobReads } from '../activities/jobs/job-reads.ts';
 import { providerDefinitions } from '../activities/providers/registry.ts';
 import { openServices, type Services } from '../activities/services.ts';
 import { assert } from '../domain/assert.ts';
@@ -91,7 +90,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const stopListening = startJobListener({
     databaseUrl: config.DATABASE_URL,
     news: services.news,
-    reads: createJobReads(services.pool),
+    reads: services.reads,
     chat: services.chat,
     logger,
   });

@@ -23,7 +23,7 @@ interface SweeperDeps {
   config: Config;
   services: Services;
   client: Client;
-  relay: NotificationRelay;
+  notificationRelay: NotificationRelay;
   /** Gives a server that lost everything it knew what the start of a job needs. */
   prepareServer: () => Promise<void>;
   /** Told of every pass. */
@@ -106,7 +106,7 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
     await step(report, 'copies', () => services.copies.sweep());
     await step(report, 'claims', () => forgetClaims(services.pool));
     await step(report, 'notifications', async () => {
-      report.redelivered = await deps.relay.redeliver();
+      report.redelivered = await deps.notificationRelay.redeliver();
     });
     await step(report, 'reservations', () => sweepReservations(deps, report));
     await step(report, 'webhooks', async () => {

@@ -1,13 +1,9 @@
 /** The worker process: Studio and provider workers, and the sweeper. */
 import type { Client } from '@temporalio/client';
 import type { AuditSources } from '../activities/ledger/audit.ts';
-import { createInbox } from '../activities/inbox/notifications.ts';
-import { createNotificationRelay } from '../activities/inbox/notification-relay.ts';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
-import { observeInbox } from '../activities/inbox/observed-inbox.ts';
 import { providerDefinitions } from '../activities/providers/registry.ts';
-import { createWebhookRelay } from '../activities/webhooks/webhook-relay.ts';
-import { openServices, type Services } from '../activities/services.ts';
+import { createRelays, openServices, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createStateMetrics, type StateMetrics } from '../platform/metrics.ts';
@@ -19,7 +15,7 @@ import {
   registerSearchAttributes,
 } from '../platform/temporal.ts';
 import { polledQueues, searchAttributes } from '../jobs/contract.ts';
-import { startFollowUp } from './follow-up.ts';
+import { repeat } from './repetition.ts';
 import { startStudioWorkers } from './studio-worker.ts';
 import { startAuditor } from './auditor.ts';
 import { showState } from './state-gauges.ts';
@@ -128,22 +124,10 @@ interface SweeperParts {
 
 /** The sweeper with the relays by which it wakes workflows. */
 function openSweeper(parts: SweeperParts): Sweeper {
-  const { services, client, state } = parts;
-  const relay = createNotificationRelay({
-    client,
-    inbox: observeInbox(createInbox(services.pool), services.telemetry.metrics),
-    logger: services.logger,
-    outcomes: services.outcomes,
-  });
+  const { services, client, config, state } = parts;
   return createSweeper({
     ...parts,
-    relay,
-    webhookRelay: createWebhookRelay({
-      client,
-      webhooks: services.webhooks,
-      logger: services.logger,
-      taskQueuePrefix: parts.config.TASK_QUEUE_PREFIX,
-    }),
+    ...createRelays(services, client, config),
     ...(state && { onPass: (report) => countPass(state, report) }),
   });
 }
@@ -156,7 +140,14 @@ function startSweeping(
   const { outcomes, logger } = services;
   const stops = [
     sweeper.start(),
-    startFollowUp({ outcomes, logger, intervalMs: config.SWEEP_INTERVAL_MS }),
+    repeat(
+      async () => {
+        await outcomes.followUp().catch((error: unknown) => {
+          logger.warn({ error }, 'outcome.follow_up_failed');
+        });
+      },
+      { intervalMs: config.SWEEP_INTERVAL_MS },
+    ),
   ];
   return async () => {
     await Promise.all(stops.map((stop) => stop()));

@@ -33,7 +33,7 @@ function sweeperWith(changed: Partial<Services> = {}, redeliver = () => Promise.
     config: gateway.config,
     services: { ...services, ...changed },
     client,
-    relay: { deliver: () => Promise.resolve(), redeliver },
+    notificationRelay: { deliver: () => Promise.resolve(), redeliver },
     prepareServer: () => Promise.resolve(),
     webhookRelay: {
       redeliver: () => Promise.resolve(),
