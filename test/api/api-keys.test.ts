@@ -427,19 +427,7 @@ describe('a key that is being revoked', () => {
       const heirs = Array.from({ length: 4 }, (_, index) =>
         create(thief.body.key, { name: `heir ${index}` }),
       );
-<<<<<<< HEAD
-      // In this transaction, which would see the same each time.
-      const waiting = async () => {
-        await gateway.database.query('SELECT pg_stat_clear_snapshot()');
-        return gateway.database.query(
-          `SELECT FROM pg_stat_activity WHERE datname = current_database()
-             AND wait_event_type = 'Lock'`,
-        );
-      };
-      await expect.poll(waiting, { timeout: 10_000 }).toHaveLength(heirs.length);
-=======
       await until(async () => (await waitingForLocks()) === heirs.length);
->>>>>>> 31a082877ac39a867d34936d28b1f786a48d42f6
       const revoked = remove(caller.key, thief.body.keyId).then(() => list(caller.key));
       return [revoked, ...heirs];
     });
