@@ -58,7 +58,7 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
         schema: ticketAnswer,
       },
     },
-    errors: [...errors, ...(capability.upload ? (['FILE_TOO_LARGE'] as const) : [])],
+    errors: capability.upload ? [...errors, 'FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'] : errors,
     async handle({ ctx }, { submitJob, view }) {
       const { job, waited } = await submitJob(ctx, capability);
       const data = waited && (await resultOf(job, view));
