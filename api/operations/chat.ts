@@ -84,6 +84,7 @@ const chatOperation = (told: {
       'TOO_MANY_ABANDONED_CHATS',
       'ANSWER_NOT_KEPT',
       'PROVIDER_ERROR',
+      'DEADLINE_EXCEEDED',
       'OUTCOME_UNKNOWN',
     ],
     handle: ({ ctx, body }, { answerChat }) => answerChat(ctx, body, told.presentation),
