@@ -143,6 +143,23 @@ describe('docs/errors.md', () => {
   });
 });
 
+describe('the documents', () => {
+  it('name files that exist', () => {
+    const named = files
+      .filter((file) => file.endsWith('.md') && file !== 'docs/CHANGELOG.md')
+      .flatMap((file) =>
+        Array.from(
+          read(file).matchAll(
+            /`((?:api|activities|workflows|worker|studio|catalog|domain|jobs|platform|dev|deploy|cli|test)\/[\w./-]+\.\w+)`/g,
+          ),
+          ([, path = '']) => ({ file, path }),
+        ),
+      );
+    expect(named.length).toBeGreaterThan(30);
+    expect(named.filter(({ path }) => !existsSync(root + path))).toEqual([]);
+  });
+});
+
 describe('docs/architecture.md', () => {
   it('has the drawing of what the code is now (npm run draw)', () => {
     expect(read('docs/architecture.md')).toBe(drawn());

@@ -21,7 +21,7 @@ export function activityContext(tracing: Tracing | null): ActivityInterceptorsFa
   });
 }
 
-/** The workflow of a job has the job's id; one that belongs to it begins with it (workflows/contract.ts). */
+/** The workflow of a job has the job's id; one that belongs to it begins with it (jobs/contract.ts). */
 function idsOf({ info }: Context): { jobId?: string; workflowId?: string } {
   const workflowId = info.workflowExecution?.workflowId;
   if (workflowId === undefined) return {};
