@@ -207,14 +207,23 @@ describe('docker-compose.yml', () => {
   });
 });
 
-describe('the image', () => {
+describe('the images', () => {
   const dockerfile = read(`${deploy}/Dockerfile`);
-  const copied = [...dockerfile.matchAll(/^COPY (?!--)(.+) \S+$/gm)].flatMap(([, sources = '']) =>
-    sources.split(' '),
-  );
+  const copiedIn = (text: string): string[] => [
+    ...new Set(
+      [...text.matchAll(/^COPY (?!--)(.+) \S+$/gm)].flatMap(([, sources = '']) =>
+        sources.split(' '),
+      ),
+    ),
+  ];
+  const copied = copiedIn(dockerfile);
+  const [gateway = '', sandbox = ''] = dockerfile.split(/^FROM .*\n/m).slice(1);
 
-  it('holds every folder that its programs import, and no other', () => {
-    const folders = new Set(['api', 'worker', 'dev/sandbox']);
+  it.each([
+    ['the gateway', gateway, ['api', 'worker']],
+    ['the sandbox', sandbox, ['dev/sandbox']],
+  ])('hold every folder that their programs import, and no other: %s', (_name, stage, programs) => {
+    const folders = new Set(programs);
     for (const folder of folders) {
       for (const file of readdirSync(root + folder, { recursive: true }).map(String)) {
         if (!file.endsWith('.ts')) continue;
@@ -225,11 +234,11 @@ describe('the image', () => {
         }
       }
     }
-    const held = copied.filter((path) => !path.includes('.'));
+    const held = copiedIn(stage).filter((path) => !path.includes('.'));
     expect(held.toSorted()).toEqual([...folders].toSorted());
   });
 
-  it('is built from what .dockerignore lets through, with variables that exist', () => {
+  it('are built from what .dockerignore lets through, with variables that exist', () => {
     const admitted = read(`${deploy}/Dockerfile.dockerignore`)
       .split('\n')
       .filter((line) => line.startsWith('!'))
@@ -241,12 +250,12 @@ describe('the image', () => {
     expect(env.filter((name) => !known.has(name ?? ''))).toEqual([]);
   });
 
-  it('runs on the Node of the project, and not as root', () => {
-    const { dependencies } = JSON.parse(read('package.json')) as {
+  it('run on the Node of the project, and not as root', () => {
+    const { dependencies } = JSON.parse(read('dev/package.json')) as {
       dependencies: Record<string, string>;
     };
     expect(dockerfile).toContain(`NODE_VERSION=${dependencies['node']}\n`);
-    expect(dockerfile).toMatch(/^USER 1000:1000$/m);
+    expect(dockerfile.match(/^USER 1000:1000$/gm)).toHaveLength(2);
   });
 });
 
