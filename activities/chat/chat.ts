@@ -13,8 +13,8 @@ import { observeUpstreams } from '../providers/observed-providers.ts';
 import { createAbandonedChats } from './abandoned-chats.ts';
 import type { ChatBody } from './chat-body.ts';
 import { createChatLeases } from './chat-leases.ts';
+import { draftCandidates, type CandidatesDraft } from './chat-candidates.ts';
 import type { ChatClaim, ChatLedger, ChatReserve } from './chat-ledger.ts';
-import { affordableOutput, boundsOf, type ChatBounds } from './chat-price.ts';
 import { OpenChat } from './open-chat.ts';
 import { createRunningChats } from './running-chats.ts';
 import { countInput } from './token-count.ts';
@@ -27,7 +27,8 @@ export interface ChatOrder {
   organizationId: string;
   keyId: string;
   requestId: string;
-  model: ChatModel;
+  /** In the order in which they are asked. */
+  models: readonly [ChatModel, ...ChatModel[]];
   body: ChatBody;
   /** Most tokens of an answer; null leaves it to the model and the balance. */
   maxTokens: number | null;
@@ -100,32 +101,21 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
 
   return {
     async open(order) {
-      const { model, body, stream, organizationId, keyId } = order;
+      const { models, body, stream, maxTokens, organizationId, keyId } = order;
       abandoned.admit(keyId);
-      const upstream = upstreams.of(model);
-      const request = upstream.protocol.encode({ model, body, stream });
       const input = countInput(body);
-      const bounds = boundsOf(
-        model,
-        { input, maxTokens: order.maxTokens, answers: body.n ?? 1 },
-        usdPerCredit,
-      );
-      const reserve = reserveOf(order, bounds, config.CHAT_RESERVATION_TTL_MS);
+      const asked = { body, stream, maxTokens, input };
+      const draft = draftCandidates(models, asked, { upstreams, usdPerCredit });
+      const reserve = reserveOf(order, draft, config.CHAT_RESERVATION_TTL_MS);
       // A lease holds the most that its chats may cost: one that may cost more has a reservation to raise.
       const leased = order.claim || !input.certain ? null : leases.take(reserve);
-      const reservedMicro = leased ? bounds.amountMaxMicro : await reserved(reserve);
-      const granted = { bounds, amountMicro: reservedMicro };
-      request[upstream.protocol.boundField(model)] = affordableOutput(model, granted, usdPerCredit);
+      const reservedMicro = leased ? draft.amountMaxMicro : await reserved(reserve);
       return new OpenChat({
         id: reserve.id,
         organizationId,
-        model,
+        candidates: draft.grant(reservedMicro),
         reservedMicro,
-        inputEstimate: Math.min(input.estimate, bounds.inputTokens),
-        inputBound: bounds.inputTokens,
-        request: JSON.stringify(request),
         stream,
-        upstream,
         usdPerCredit,
         funds: leased ?? running,
         certain: input.certain,
@@ -144,13 +134,14 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
   };
 }
 
-function reserveOf(order: ChatOrder, bounds: ChatBounds, ttlMs: number): ChatReserve {
-  const { id, organizationId, keyId, model, stream, requestId, claim } = order;
+function reserveOf(order: ChatOrder, draft: CandidatesDraft, ttlMs: number): ChatReserve {
+  const { id, organizationId, keyId, models, stream, requestId, claim } = order;
+  const [model] = models;
   return {
     organizationId,
     id,
-    amountMinMicro: bounds.amountMinMicro,
-    amountMaxMicro: bounds.amountMaxMicro,
+    amountMinMicro: draft.amountMinMicro,
+    amountMaxMicro: draft.amountMaxMicro,
     ttlMs,
     ...(claim && { claim: { key: claim.key, attempt: claim.attempt } }),
     chat: { keyId, model: model.id, provider: model.provider, streamed: stream, requestId },

@@ -1,7 +1,7 @@
 /** The answers of chats (spec §4.1): claimed, reserved, and given whole or as a stream. */
 import type { Chat } from '../../activities/chat/chat.ts';
 import type { OpenChat } from '../../activities/chat/open-chat.ts';
-import type { ChatCatalog } from '../../catalog/chat-catalog.ts';
+import type { ChatCatalog, ChatModel } from '../../catalog/chat-catalog.ts';
 import { assert } from '../../domain/assert.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
@@ -35,7 +35,6 @@ interface Handled extends Shown {
   hold: Hold;
   /** When its request came, by `performance.now()`. */
   startedAtMs: number;
-  provider: string;
 }
 
 /** What an answer is given with. */
@@ -58,9 +57,11 @@ export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
   async function open(ctx: Context, request: ChatRequest): Promise<Handled | null> {
     const startedAtMs = performance.now();
     const { caller, requestId } = ctx.state;
-    const model = deps.catalog.find(request.model);
-    checkParts(request, model, deps.outbound);
-    authorizeModel(caller, model.id);
+    const models = candidatesOf(request, deps.catalog);
+    for (const model of models) {
+      checkParts(request, model, deps.outbound);
+      authorizeModel(caller, model.id);
+    }
     const hold = await claim(ctx, request, deps.claims);
     if (hold.state === 'done') {
       assert(hold.answer, 'the key of a chat that is done has its answer');
@@ -75,7 +76,7 @@ export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
       organizationId: caller.organizationId,
       keyId: caller.keyId,
       requestId,
-      model,
+      models,
       body: request.body,
       maxTokens: request.maxTokens,
       stream: request.stream,
@@ -88,7 +89,7 @@ export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
     // From now on its reservation stands for the key.
     hold.leave();
     watch(ctx, chat);
-    return { chat, request, requestId, hold, startedAtMs, provider: model.provider };
+    return { chat, request, requestId, hold, startedAtMs };
   }
 
   return async (ctx, request, presentation) => {
@@ -102,6 +103,16 @@ export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
       if (!shown.chat.bill?.creditsConsumed) await shown.hold.giveBack();
     }
   };
+}
+
+/** The models to ask, each once. @throws GatewayError UNKNOWN_MODEL */
+function candidatesOf(
+  { model, fallbacks = [] }: ChatRequest,
+  catalog: Pick<ChatCatalog, 'find'>,
+): [ChatModel, ...ChatModel[]] {
+  const first = catalog.find(model);
+  const others = fallbacks.map((id, index) => catalog.find(id, `models.${index}`));
+  return [first, ...new Set(others.filter((other) => other.id !== first.id))];
 }
 
 function claim(ctx: Context, request: ChatRequest, claims: Claims): ReturnType<Claims['hold']> {
@@ -180,7 +191,7 @@ async function relay(
     if (silent && steps.some(({ written }) => written !== '')) {
       silent = false;
       const seconds = (performance.now() - shown.startedAtMs) / 1000;
-      firstTokenSent.publish({ provider: shown.provider, seconds });
+      firstTokenSent.publish({ provider: shown.chat.served.provider, seconds });
     }
     return wait;
   });

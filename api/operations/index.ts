@@ -13,6 +13,7 @@ import { processes } from './admin/processes.ts';
 import { providers } from './admin/providers.ts';
 import { temporalCodec } from './admin/temporal-codec.ts';
 import { webhooks } from './admin/webhooks.ts';
+import { anthropic } from './anthropic/messages.ts';
 import { apiKeys } from './api-keys.ts';
 import { chat } from './chat.ts';
 import { docs } from './docs.ts';
@@ -20,6 +21,7 @@ import { files } from './files.ts';
 import { health } from './health.ts';
 import { hooks } from './hooks.ts';
 import { models } from './models.ts';
+import { openai } from './openai/index.ts';
 import type { Operation } from './operation.ts';
 import { studioJobs } from './studio-jobs.ts';
 import { studioModels } from './studio-models.ts';
@@ -32,10 +34,12 @@ import { webhooksSecret } from './webhooks-secret.ts';
 /** See the file's head. */
 export const operations: readonly Operation[] = [
   ...chat,
+  ...anthropic,
   ...models,
   ...studio,
   ...studioModels,
   ...studioJobs,
+  ...openai,
   ...webhooksSecret,
   ...storageUploadUrl,
   ...apiKeys,

@@ -3,7 +3,6 @@ import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { JobSubscription } from '../../activities/jobs/job-news.ts';
 import type { JobRecord } from '../../activities/jobs/job-reads.ts';
-import type { KeptRecording } from '../../activities/inputs/recordings.ts';
 import type { Services } from '../../activities/services.ts';
 import type { Uploads } from '../../activities/storage/uploads.ts';
 import type { Config } from '../../platform/config.ts';
@@ -15,7 +14,12 @@ import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 import type { Admission } from './admission.ts';
 import { measurePrices } from './measured-prices.ts';
 import { completePlan, type Planned } from './planner.ts';
-import { readRequest } from './request-reading.ts';
+import {
+  readRequest,
+  type ReadingDeps,
+  type ReadRequest,
+  type ReadRequestOf,
+} from './request-reading.ts';
 import { preferredWaitMs } from './waiting.ts';
 
 interface SubmissionDeps {
@@ -24,7 +28,7 @@ interface SubmissionDeps {
   claims: Claims;
   services: Pick<
     Services,
-    'inputs' | 'copies' | 'meter' | 'recordings' | 'uploads' | 'webhooks' | 'outbound'
+    'inputs' | 'copies' | 'meter' | 'recordings' | 'pictures' | 'uploads' | 'webhooks' | 'outbound'
   >;
 }
 
@@ -41,12 +45,13 @@ interface Started {
 
 /**
  * Makes the job of a Studio request, or finds it, and waits as long as the caller likes; `waited` tells
- * whether he wanted to.
+ * whether he wanted to. `read` reads the request; absent: as the capability describes it.
  * @throws GatewayError what refuses the request
  */
 export type SubmitJob = (
   ctx: Context,
   capability: Capability,
+  read?: ReadRequestOf,
 ) => Promise<{ job: JobRecord; waited: boolean }>;
 
 /** Whether a request certainly started nothing: a refusal that names a job may run all the same. */
@@ -59,11 +64,19 @@ export function createSubmitJob(deps: SubmissionDeps): SubmitJob {
   const awaitEnd = awaitedByFew(deps.admission, deps.config.SYNC_WAITERS_MAX);
   const start = createStart(deps);
 
-  return async (ctx, capability) => {
-    const kept: Promise<KeptRecording>[] = [];
+  return async (ctx, capability, read = readRequest) => {
+    const kept: Kept[] = [];
+    const reading = {
+      ...deps.services,
+      onKeeping(file: Kept): void {
+        // Whoever reads the request hears it.
+        file.catch(() => {});
+        kept.push(file);
+      },
+    };
     let started: Started | undefined;
     try {
-      started = await start(ctx, capability, (recording) => kept.push(recording));
+      started = await start(ctx, capability, () => read(ctx, capability, reading));
     } catch (error) {
       if (startedNothing(error)) discardAll(deps.services.uploads, kept);
       throw error;
@@ -83,20 +96,20 @@ export function createSubmitJob(deps: SubmissionDeps): SubmitJob {
   };
 }
 
+/** A file of a request, on its way into the storage. */
+type Kept = Parameters<ReadingDeps['onKeeping']>[0];
+
 /** Beside the answer, which need not wait for it; what is missed here goes as a file that is not used. */
-function discardAll(
-  uploads: Pick<Uploads, 'discard'>,
-  kept: readonly Promise<KeptRecording>[],
-): void {
+function discardAll(uploads: Pick<Uploads, 'discard'>, kept: readonly Kept[]): void {
   for (const keeping of kept) {
-    keeping.then(({ recording }) => uploads.discard(recording.storageKey)).catch(() => {});
+    keeping.then(({ storageKey }) => uploads.discard(storageKey)).catch(() => {});
   }
 }
 
 type Start = (
   ctx: Context,
   capability: Capability,
-  onKeeping: (recording: Promise<KeptRecording>) => void,
+  read: () => ReadRequest | Promise<ReadRequest>,
 ) => Promise<Started>;
 
 /** The way of a request to its job: read, planned, claimed, admitted. */
@@ -133,18 +146,14 @@ function createStart(deps: SubmissionDeps): Start {
     }
   }
 
-  return async (ctx, capability, onKeeping) => {
+  return async (ctx, capability, read) => {
     const { caller, requestId } = ctx.state;
-    const { request, recording, webhookUrl } = await readRequest(ctx, capability, {
-      recordings: deps.services.recordings,
-      outbound: deps.services.outbound,
-      onKeeping,
-    });
+    const { request, recording, webhookUrl, sameAs = request } = await read();
     const draft = capability.plan(request, recording);
     authorizeModel(caller, draft.model);
     const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
     const ready = await deps.services.inputs.prepare(draft, caller.organizationId);
-    const body = webhookUrl === null ? request : { request, webhookUrl };
+    const body = webhookUrl === null ? sameAs : { request: sameAs, webhookUrl };
     const claimed = await claim(ctx, capability, body);
     const { subjectId: jobId } = claimed;
     const replayed = claimed.state === 'done';
