@@ -42,6 +42,8 @@ export interface CandidatesDraft {
   /** Micro-credits that the dearest needs at least, and may cost at most. */
   amountMinMicro: number;
   amountMaxMicro: number;
+  /** The model that may cost the most. */
+  dearest: { model: ChatModel; bounds: ChatBounds };
   /** Each with an answer as long as this many micro-credits allow. */
   grant: (amountMicro: number) => ChatCandidates;
 }
@@ -58,11 +60,13 @@ export function draftCandidates(
   const draft = (model: ChatModel) => draftOf(model, asked, { upstreams, usdPerCredit });
   const drafts = [draft(first), ...others.map(draft)] as const;
   const [head, ...tail] = drafts;
-  const most = (field: 'amountMinMicro' | 'amountMaxMicro'): number =>
-    Math.max(...drafts.map(({ bounds }) => bounds[field]));
+  const dearest = drafts.reduce((a, b) =>
+    b.bounds.amountMaxMicro > a.bounds.amountMaxMicro ? b : a,
+  );
   return {
-    amountMinMicro: most('amountMinMicro'),
-    amountMaxMicro: most('amountMaxMicro'),
+    amountMinMicro: Math.max(...drafts.map(({ bounds }) => bounds.amountMinMicro)),
+    amountMaxMicro: dearest.bounds.amountMaxMicro,
+    dearest,
     grant: (amountMicro) => [
       head.grant(amountMicro),
       ...tail.map((each) => each.grant(amountMicro)),
@@ -71,6 +75,7 @@ export function draftCandidates(
 }
 
 interface CandidateDraft {
+  model: ChatModel;
   bounds: ChatBounds;
   grant: (amountMicro: number) => ChatCandidate;
 }
@@ -84,6 +89,7 @@ function draftOf(
   const fields = upstream.protocol.encode({ model, body, stream });
   const bounds = boundsOf(model, { input, maxTokens, answers: body.n ?? 1 }, usdPerCredit);
   return {
+    model,
     bounds,
     grant(amountMicro) {
       fields[upstream.protocol.boundField(model)] = affordableOutput(

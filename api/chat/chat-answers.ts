@@ -1,7 +1,7 @@
 /** The answers of chats (spec §4.1): claimed, reserved, and given whole or as a stream. */
-import type { Chat } from '../../activities/chat/chat.ts';
+import type { Chat, ChatEstimate, ChatOrder } from '../../activities/chat/chat.ts';
 import type { OpenChat } from '../../activities/chat/open-chat.ts';
-import type { ChatCatalog, ChatModel } from '../../catalog/chat-catalog.ts';
+import type { ChatCatalog } from '../../catalog/chat-catalog.ts';
 import { assert } from '../../domain/assert.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
@@ -56,12 +56,8 @@ export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
   /** Null when the answer was there already, and has been given. */
   async function open(ctx: Context, request: ChatRequest): Promise<Handled | null> {
     const startedAtMs = performance.now();
-    const { caller, requestId } = ctx.state;
-    const models = candidatesOf(request, deps.catalog);
-    for (const model of models) {
-      checkParts(request, model, deps.outbound);
-      authorizeModel(caller, model.id);
-    }
+    const { requestId } = ctx.state;
+    const models = checkedModels(ctx, request, deps);
     const hold = await claim(ctx, request, deps.claims);
     if (hold.state === 'done') {
       assert(hold.answer, 'the key of a chat that is done has its answer');
@@ -71,18 +67,9 @@ export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
       ctx.body = hold.answer.body;
       return null;
     }
-    const order = {
-      id: hold.subjectId,
-      organizationId: caller.organizationId,
-      keyId: caller.keyId,
-      requestId,
-      models,
-      body: request.body,
-      maxTokens: request.maxTokens,
-      stream: request.stream,
-      claim: hold.name,
-    };
-    const chat = await deps.chat.open(order).catch(async (error: unknown) => {
+    const order = orderOf(ctx, request, models);
+    const held = { ...order, id: hold.subjectId, claim: hold.name };
+    const chat = await deps.chat.open(held).catch(async (error: unknown) => {
       await hold.giveBack();
       throw error;
     });
@@ -105,14 +92,52 @@ export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
   };
 }
 
-/** The models to ask, each once. @throws GatewayError UNKNOWN_MODEL */
-function candidatesOf(
-  { model, fallbacks = [] }: ChatRequest,
-  catalog: Pick<ChatCatalog, 'find'>,
-): [ChatModel, ...ChatModel[]] {
+/** What a chat would reserve. @throws GatewayError what refuses the chat before it reserves */
+export type EstimateChat = (ctx: Context, request: ChatRequest) => Promise<ChatEstimate>;
+
+/** See `EstimateChat`. */
+export function createEstimateChat(
+  deps: Pick<ChatAnswersDeps, 'chat' | 'catalog' | 'outbound'>,
+): EstimateChat {
+  return async (ctx, request) => {
+    const models = checkedModels(ctx, request, deps);
+    return deps.chat.estimate(orderOf(ctx, request, models));
+  };
+}
+
+type Candidates = ChatOrder['models'];
+
+/** The models to ask, each once, of a request that this key may make. @throws GatewayError */
+function checkedModels(
+  ctx: Context,
+  request: ChatRequest,
+  { catalog, outbound }: Pick<ChatAnswersDeps, 'catalog' | 'outbound'>,
+): Candidates {
+  const { model, fallbacks = [] } = request;
   const first = catalog.find(model);
   const others = fallbacks.map((id, index) => catalog.find(id, `models.${index}`));
-  return [first, ...new Set(others.filter((other) => other.id !== first.id))];
+  const models = [first, ...new Set(others.filter(({ id }) => id !== first.id))] as const;
+  for (const each of models) {
+    checkParts(request, each, outbound);
+    authorizeModel(ctx.state.caller, each.id);
+  }
+  return models;
+}
+
+/** What is asked for, without an id that anything stands under. */
+function orderOf(ctx: Context, request: ChatRequest, models: Candidates): ChatOrder {
+  const { caller, requestId } = ctx.state;
+  return {
+    id: '',
+    organizationId: caller.organizationId,
+    keyId: caller.keyId,
+    requestId,
+    models,
+    body: request.body,
+    maxTokens: request.maxTokens,
+    stream: request.stream,
+    claim: null,
+  };
 }
 
 function claim(ctx: Context, request: ChatRequest, claims: Claims): ReturnType<Claims['hold']> {

@@ -23,6 +23,7 @@ import { hooks } from './hooks.ts';
 import { models } from './models.ts';
 import { openai } from './openai/index.ts';
 import type { Operation } from './operation.ts';
+import { pricing } from './pricing.ts';
 import { studioJobs } from './studio-jobs.ts';
 import { studioModels } from './studio-models.ts';
 import { studio } from './studio.ts';
@@ -38,6 +39,7 @@ export const operations: readonly Operation[] = [
   ...models,
   ...studio,
   ...studioModels,
+  ...pricing,
   ...studioJobs,
   ...openai,
   ...webhooksSecret,

@@ -73,7 +73,7 @@ interface Definition<Parts extends RequestParts, Answer> {
   errorShape?: ErrorShape;
   /** Whether the key may come as `x-api-key` too, as Anthropic's clients send it. */
   takesXApiKey?: true;
-  /** In the description, which has no open operations. */
+  /** In the description; an open operation without a name is in none. */
   summary?: string;
   description?: string;
   request?: Parts;
@@ -124,8 +124,8 @@ function codesOf({
   const hasBody = request.body ?? request.content;
   const isRepeatable = request.headers && 'Idempotency-Key' in request.headers.shape;
   const codes = new Set<ErrorCode>([
-    'Unauthorized',
-    ...(scope === undefined ? [] : keyed),
+    ...(scope === 'open' ? [] : (['Unauthorized'] as const)),
+    ...(scope === undefined || scope === 'open' ? [] : keyed),
     ...(hasBody || request.query || request.headers ? (['INVALID_REQUEST'] as const) : []),
     ...(hasBody ? bodied : []),
     ...(isRepeatable ? (['IDEMPOTENCY_KEY_REUSED', 'REQUEST_IN_PROGRESS'] as const) : []),

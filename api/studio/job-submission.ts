@@ -9,17 +9,12 @@ import type { Config } from '../../platform/config.ts';
 import type { Capability } from '../../studio/capability.ts';
 import type { Context } from '../context.ts';
 import { unkeyedHold, type Claims, type Hold } from '../idempotency/claims.ts';
-import { authorizeModel } from '../middleware/authenticate.ts';
 import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 import type { Admission } from './admission.ts';
 import { measurePrices } from './measured-prices.ts';
 import { completePlan, type Planned } from './planner.ts';
-import {
-  readRequest,
-  type ReadingDeps,
-  type ReadRequest,
-  type ReadRequestOf,
-} from './request-reading.ts';
+import { draftRequest, type DraftingDeps } from './request-draft.ts';
+import { readRequest, type ReadingDeps, type ReadRequestOf } from './request-reading.ts';
 import { preferredWaitMs } from './waiting.ts';
 
 interface SubmissionDeps {
@@ -65,25 +60,18 @@ export function createSubmitJob(deps: SubmissionDeps): SubmitJob {
   const start = createStart(deps);
 
   return async (ctx, capability, read = readRequest) => {
-    const kept: Kept[] = [];
-    const reading = {
-      ...deps.services,
-      onKeeping(file: Kept): void {
-        // Whoever reads the request hears it.
-        file.catch(() => {});
-        kept.push(file);
-      },
-    };
+    const kept: KeptFile[] = [];
+    const reading = { ...deps.services, read, onKeeping: keeperOf(kept) };
     let started: Started | undefined;
     try {
-      started = await start(ctx, capability, () => read(ctx, capability, reading));
+      started = await start(ctx, capability, reading);
     } catch (error) {
-      if (startedNothing(error)) discardAll(deps.services.uploads, kept);
+      if (startedNothing(error)) discardFiles(deps.services.uploads, kept);
       throw error;
     }
     const { jobId, replayed, news, waitMs } = started;
     // The job has what came with the first request.
-    if (replayed) discardAll(deps.services.uploads, kept);
+    if (replayed) discardFiles(deps.services.uploads, kept);
     const { organizationId } = ctx.state.caller;
     const job = await awaitEnd({ organizationId, jobId, news }, waitMs);
     if (!job) {
@@ -97,20 +85,24 @@ export function createSubmitJob(deps: SubmissionDeps): SubmitJob {
 }
 
 /** A file of a request, on its way into the storage. */
-type Kept = Parameters<ReadingDeps['onKeeping']>[0];
+export type KeptFile = Parameters<ReadingDeps['onKeeping']>[0];
+
+/** Takes note of files; whoever reads the request hears how that ends. */
+export function keeperOf(kept: KeptFile[]): ReadingDeps['onKeeping'] {
+  return (file) => {
+    file.catch(() => {});
+    kept.push(file);
+  };
+}
 
 /** Beside the answer, which need not wait for it; what is missed here goes as a file that is not used. */
-function discardAll(uploads: Pick<Uploads, 'discard'>, kept: readonly Kept[]): void {
+export function discardFiles(uploads: Pick<Uploads, 'discard'>, kept: readonly KeptFile[]): void {
   for (const keeping of kept) {
     keeping.then(({ storageKey }) => uploads.discard(storageKey)).catch(() => {});
   }
 }
 
-type Start = (
-  ctx: Context,
-  capability: Capability,
-  read: () => ReadRequest | Promise<ReadRequest>,
-) => Promise<Started>;
+type Start = (ctx: Context, capability: Capability, reading: DraftingDeps) => Promise<Started>;
 
 /** The way of a request to its job: read, planned, claimed, admitted. */
 function createStart(deps: SubmissionDeps): Start {
@@ -146,19 +138,16 @@ function createStart(deps: SubmissionDeps): Start {
     }
   }
 
-  return async (ctx, capability, read) => {
+  return async (ctx, capability, reading) => {
     const { caller, requestId } = ctx.state;
-    const { request, recording, webhookUrl, sameAs = request } = await read();
-    const draft = capability.plan(request, recording);
-    authorizeModel(caller, draft.model);
+    const { request, sameAs, webhookUrl, draft } = await draftRequest(ctx, capability, reading);
     const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
-    const ready = await deps.services.inputs.prepare(draft, caller.organizationId);
     const body = webhookUrl === null ? sameAs : { request: sameAs, webhookUrl };
     const claimed = await claim(ctx, capability, body);
     const { subjectId: jobId } = claimed;
     const replayed = claimed.state === 'done';
     if (replayed) ctx.set('Idempotent-Replayed', 'true');
-    const candidate = { requestId, caller, capability, request, draft: ready, webhookUrl };
+    const candidate = { requestId, caller, capability, request, draft, webhookUrl };
     const news = replayed ? null : await admit({ ...candidate, hold: claimed });
     return { jobId, replayed, news, waitMs };
   };

@@ -20,7 +20,7 @@ export interface ReadRequest {
   sameAs?: JsonObject;
 }
 
-/** What reads a request, and what it keeps of it. */
+/** What a request is read with. */
 export interface ReadingDeps {
   recordings: Recordings;
   pictures: Pictures;
