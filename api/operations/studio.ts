@@ -38,6 +38,9 @@ const headers = idempotencyHeader.extend({
   }),
 });
 
+const jobHeader = z.object({
+  'X-Job-Id': z.string().meta({ description: 'The job of the request.' }),
+});
 const ticketAnswer = oneOf(ticketSchema).extend({ credits: creditsSchema });
 
 /** One operation per capability. */
@@ -54,13 +57,14 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
       200: done,
       202: {
         description: 'Accepted; the credits are reserved. Poll `statusUrl`.',
-        headers: z.object({ Location: z.url(), 'Retry-After': z.int() }),
+        headers: jobHeader.extend({ Location: z.url(), 'Retry-After': z.int() }),
         schema: ticketAnswer,
       },
     },
     errors: capability.upload ? [...errors, 'FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'] : errors,
     async handle({ ctx }, { submitJob, view }) {
       const { job, waited } = await submitJob(ctx, capability);
+      ctx.set('X-Job-Id', job.id);
       const data = waited && (await resultOf(job, view));
       if (!data) return showTicket(ctx, job, view);
       const credits = view.credits(job);
@@ -97,7 +101,7 @@ function withWebhook(request: z.ZodType): z.ZodType {
 }
 
 function doneAnswer({ envelope, data }: Capability): AnswerParts {
-  const replayed = z.object({ 'Idempotent-Replayed': z.literal('true').optional() });
+  const replayed = jobHeader.extend({ 'Idempotent-Replayed': z.literal('true').optional() });
   if (envelope === 'bare') {
     const credits = z.number().meta({ description: 'As in the `credits` of other answers.' });
     return {
