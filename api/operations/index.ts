@@ -19,6 +19,7 @@ import { docs } from './docs.ts';
 import { files } from './files.ts';
 import { health } from './health.ts';
 import { hooks } from './hooks.ts';
+import { mcp } from './mcp.ts';
 import { models } from './models.ts';
 import type { Operation } from './operation.ts';
 import { studioJobs } from './studio-jobs.ts';
@@ -55,5 +56,6 @@ export const operations: readonly Operation[] = [
   files,
   uploads,
   hooks,
+  mcp,
   ...temporalCodec,
 ];
