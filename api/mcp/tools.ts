@@ -1,7 +1,7 @@
 /** The tools: each Studio capability, and the operations that look after its jobs, by their own schemas. */
 import { ToolSchema, type Tool } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
-import { capabilities } from '../../studio/registry.ts';
+import { capabilities, findCapability } from '../../studio/registry.ts';
 import type { Caller, Scope } from '../identity/access.ts';
 import type { Operation } from '../operations/operation.ts';
 import { studioJobs } from '../operations/studio-jobs.ts';
@@ -86,7 +86,30 @@ function toolOf(operation: Operation): OfferedTool {
 const textOf = (value: unknown): string =>
   typeof value === 'string' ? value : JSON.stringify(value);
 
-const tools: readonly OfferedTool[] = [...making, ...looking];
+/** The price of a capability's request: one tool for all, as each would double the list. */
+const estimate: OfferedTool = {
+  tool: {
+    name: 'estimate',
+    title: 'What a request would cost',
+    description:
+      'Credits that a tool which makes a job would reserve, and what they are made of. Nothing is started.',
+    inputSchema: inputSchema(
+      z.strictObject({
+        tool: z.enum(capabilities.map(({ type }) => type)),
+        arguments: z.looseObject({}).meta({ description: 'As for that tool.' }),
+      }),
+    ),
+    annotations: { readOnlyHint: true },
+  },
+  scope: 'studio:read',
+  call: ({ tool, arguments: given = {} }) => ({
+    method: 'POST',
+    path: `/api/v1${findCapability(String(tool))?.path ?? '/studio/nothing'}/estimate`,
+    body: given,
+  }),
+};
+
+const tools: readonly OfferedTool[] = [...making, estimate, ...looking];
 
 /** The tools that a key may use. */
 export const toolsFor = ({ scopes }: Caller): Tool[] =>

@@ -22,6 +22,7 @@ import { hooks } from './hooks.ts';
 import { mcp } from './mcp.ts';
 import { models } from './models.ts';
 import type { Operation } from './operation.ts';
+import { pricing } from './pricing.ts';
 import { studioJobs } from './studio-jobs.ts';
 import { studioModels } from './studio-models.ts';
 import { studio } from './studio.ts';
@@ -36,6 +37,7 @@ export const operations: readonly Operation[] = [
   ...models,
   ...studio,
   ...studioModels,
+  ...pricing,
   ...studioJobs,
   ...webhooksSecret,
   ...storageUploadUrl,

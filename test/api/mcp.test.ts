@@ -55,7 +55,14 @@ async function call(
 describe('the tools', () => {
   it('are the capabilities by their own schemas, and what looks after jobs', async () => {
     const { tools } = await (await connect()).listTools();
-    const others = ['getJob', 'listJobs', 'cancelJob', 'listStudioModels', 'listStudioVoices'];
+    const others = [
+      'estimate',
+      'getJob',
+      'listJobs',
+      'cancelJob',
+      'listStudioModels',
+      'listStudioVoices',
+    ];
     expect(tools.map(({ name }) => name).toSorted()).toEqual(
       [...capabilities.map(({ type }) => type), ...others].toSorted(),
     );
@@ -132,6 +139,19 @@ describe('a picture', () => {
     const second = await ask();
     expect(second.structuredContent.jobId).toBe(first.structuredContent.jobId);
     expect(await gateway.sandbox.submits({ match: 'one tree' })).toHaveLength(1);
+  });
+});
+
+describe('an estimate', () => {
+  it('is what the tool would reserve, and starts nothing', async () => {
+    const caller = await gateway.newCaller({ credits: 1 });
+    const client = await connect(caller.key);
+    const given = { tool: 'imageGenerate', arguments: { prompt: 'a tree', numImages: 2 } };
+    const { structuredContent } = await call(client, 'estimate', given);
+    expect(structuredContent).toMatchObject({ data: { credits: 7.8 } });
+    const wrong = await call(client, 'estimate', { tool: 'paint', arguments: {} });
+    expect([wrong.isError, wrong.text]).toEqual([true, expect.stringMatching(/^NOT_FOUND/)]);
+    expect((await client.listResources()).resources).toEqual([]);
   });
 });
 
