@@ -31,6 +31,9 @@ export type Job<C extends Capability = Capability> = Omit<Schemas['JobOutput'], 
   result: Result<C> | null;
 };
 
+/** A price before the call, in credits. */
+export type Estimate = Schemas['StudioEstimate'];
+
 /** Of one call. */
 export interface CallOptions {
   /** Ends the waiting of this program; a job that was accepted goes on (see `cancel`). */

@@ -3,6 +3,7 @@ import createClient, { type Client } from 'openapi-fetch';
 import type {
   Capability,
   CallOptions,
+  Estimate,
   Input,
   Job,
   JobTicket,
@@ -82,6 +83,16 @@ export class StudioGateway {
     const jobId = response.headers.get('x-job-id');
     if (jobId === null) throw new StudioError('JOB_LOST', 'The answer names no job.');
     return { jobId };
+  }
+
+  /** What `submit` would reserve, and what that is made of; nothing is started. */
+  async estimate<C extends Capability>(
+    capability: C,
+    input: Input<C>,
+    { signal }: { signal?: AbortSignal } = {},
+  ): Promise<Estimate> {
+    const response = await this.#post(`/api/v1/studio/${capability}/estimate`, input, { signal });
+    return (await jsonOf<{ data: Estimate }>(response)).data;
   }
 
   /** Waits for the end of a job and returns it completed. Thrown: as `run`. */

@@ -48,6 +48,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/chat/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Price of a chat
+         * @description Takes the same body and answers what the chat would reserve: all of its input, and the longest answer. Nothing is sent, reserved or charged. A chat is charged for the tokens used.
+         *
+         *     Scope: `chat`.
+         */
+        post: operations["chatEstimate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/chat/completions/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Price of a chat
+         * @description Takes the same body and answers what the chat would reserve: all of its input, and the longest answer. Nothing is sent, reserved or charged. A chat is charged for the tokens used.
+         *
+         *     Scope: `chat`.
+         */
+        post: operations["chatCompletionsEstimate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/models": {
         parameters: {
             query?: never;
@@ -110,6 +154,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/studio/image/generate/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Price of: Draw images from a prompt
+         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         *
+         *     Scope: `studio:image`.
+         */
+        post: operations["imageGenerateEstimate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/studio/image/edit": {
         parameters: {
             query?: never;
@@ -124,6 +190,28 @@ export interface paths {
          * @description Scope: `studio:image`.
          */
         post: operations["imageEdit"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/studio/image/edit/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Price of: Redraw pictures by a prompt
+         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         *
+         *     Scope: `studio:image`.
+         */
+        post: operations["imageEditEstimate"];
         delete?: never;
         options?: never;
         head?: never;
@@ -150,6 +238,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/studio/image/upscale/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Price of: Enlarge a picture
+         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         *
+         *     Scope: `studio:image`.
+         */
+        post: operations["imageUpscaleEstimate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/studio/image/remove-background": {
         parameters: {
             query?: never;
@@ -164,6 +274,28 @@ export interface paths {
          * @description Scope: `studio:image`.
          */
         post: operations["imageRemoveBackground"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/studio/image/remove-background/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Price of: Make the background of a picture transparent
+         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         *
+         *     Scope: `studio:image`.
+         */
+        post: operations["imageRemoveBackgroundEstimate"];
         delete?: never;
         options?: never;
         head?: never;
@@ -190,6 +322,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/studio/image/batch/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Price of: Enlarge or cut out several pictures, each settled on its own
+         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         *
+         *     Scope: `studio:image`.
+         */
+        post: operations["imageBatchEstimate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/studio/video/generate": {
         parameters: {
             query?: never;
@@ -204,6 +358,28 @@ export interface paths {
          * @description Scope: `studio:video`.
          */
         post: operations["videoGenerate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/studio/video/generate/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Price of: Make a film from a prompt, a picture or references
+         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         *
+         *     Scope: `studio:video`.
+         */
+        post: operations["videoGenerateEstimate"];
         delete?: never;
         options?: never;
         head?: never;
@@ -230,6 +406,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/studio/video/upscale/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Price of: Enlarge a video
+         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         *
+         *     Scope: `studio:video`.
+         */
+        post: operations["videoUpscaleEstimate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/studio/video/remove-background": {
         parameters: {
             query?: never;
@@ -244,6 +442,28 @@ export interface paths {
          * @description Scope: `studio:video`.
          */
         post: operations["videoRemoveBackground"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/studio/video/remove-background/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Price of: Remove the background of a video
+         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         *
+         *     Scope: `studio:video`.
+         */
+        post: operations["videoRemoveBackgroundEstimate"];
         delete?: never;
         options?: never;
         head?: never;
@@ -270,6 +490,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/studio/voiceover/generate/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Price of: Speak a text
+         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         *
+         *     Scope: `studio:audio`.
+         */
+        post: operations["voiceoverGenerateEstimate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/studio/dialogue/generate": {
         parameters: {
             query?: never;
@@ -284,6 +526,28 @@ export interface paths {
          * @description Scope: `studio:audio`.
          */
         post: operations["dialogueGenerate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/studio/dialogue/generate/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Price of: Speak a dialogue in several voices
+         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         *
+         *     Scope: `studio:audio`.
+         */
+        post: operations["dialogueGenerateEstimate"];
         delete?: never;
         options?: never;
         head?: never;
@@ -310,6 +574,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/studio/music/plan/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Price of: Write a composition plan for a song
+         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         *
+         *     Scope: `studio:audio`.
+         */
+        post: operations["musicPlanEstimate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/studio/music/generate": {
         parameters: {
             query?: never;
@@ -324,6 +610,28 @@ export interface paths {
          * @description Scope: `studio:audio`.
          */
         post: operations["musicGenerate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/studio/music/generate/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Price of: Make a song from a prompt or a composition plan
+         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         *
+         *     Scope: `studio:audio`.
+         */
+        post: operations["musicGenerateEstimate"];
         delete?: never;
         options?: never;
         head?: never;
@@ -350,6 +658,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/studio/sfx/generate/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Price of: Make a sound effect
+         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         *
+         *     Scope: `studio:audio`.
+         */
+        post: operations["sfxGenerateEstimate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/studio/audio/transcribe": {
         parameters: {
             query?: never;
@@ -364,6 +694,28 @@ export interface paths {
          * @description Scope: `studio:audio`.
          */
         post: operations["audioTranscribe"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/studio/audio/transcribe/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Price of: Transcribe a recording, with the time of each word
+         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         *
+         *     Scope: `studio:audio`.
+         */
+        post: operations["audioTranscribeEstimate"];
         delete?: never;
         options?: never;
         head?: never;
@@ -404,6 +756,28 @@ export interface paths {
          * @description Scope: `studio:read`.
          */
         get: operations["listStudioVoices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/pricing": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What everything costs, in credits
+         * @description JSON, or a page for people where `Accept` prefers text/html.
+         *
+         *     No key needed.
+         */
+        get: operations["getPricing"];
         put?: never;
         post?: never;
         delete?: never;
@@ -785,7 +1159,7 @@ export interface components {
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "Rate limit exceeded. Please slow down." | "TOO_MANY_ABANDONED_CHATS" | "WINDOW_EXHAUSTED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "TOO_MANY_ABANDONED_CHATS" | "WINDOW_EXHAUSTED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -817,6 +1191,20 @@ export interface components {
             }[];
         } & {
             [key: string]: unknown;
+        };
+        ChatEstimate: {
+            model: string;
+            /** @description What the chat would reserve now. */
+            credits: number;
+            /** @description With less than this it is refused. */
+            least: number;
+            /** @description What it reserves where balance and budget have it: the sum of `items`. */
+            most: number;
+            items: {
+                unit: string;
+                quantity: number;
+                credits: number;
+            }[];
         };
         /** @description One entry, in OpenAI’s and in Anthropic’s shape at once. */
         Model: {
@@ -857,6 +1245,19 @@ export interface components {
             /** Format: date-time */
             deadlineAt: string;
         };
+        StudioEstimate: {
+            type: string;
+            model: string | null;
+            /** @description What the request reserves, the most it costs. */
+            credits: number;
+            items: {
+                unit: string;
+                quantity: number;
+                creditsPerUnit: number;
+                credits: number;
+                note?: string;
+            }[];
+        };
         /** @description The values a model takes; bounds are inclusive. */
         ParameterRule: {
             readonly oneOf?: (string | number | boolean)[];
@@ -872,6 +1273,32 @@ export interface components {
                 ratioMax: number;
             };
             default?: string | number | boolean;
+        };
+        /** @description A part of a price; the price is the sum of its parts. The first row counts whose `when` the request has, defaults applied, and whose `pixelsMax` holds the pixels; a part without such a row adds nothing. `chargedAs`: what a value that leaves the choice to the model costs as much as. */
+        PriceRule: {
+            /** @enum {string} */
+            unit: "image" | "second" | "character" | "request";
+            /** @description How many units: the number of the field `of` rounded up, the characters of its text or the items of its list; of `input` the seconds begun. `default` where that says nothing. */
+            quantity: {
+                of: string | null;
+                default: number | null;
+            };
+            /** @description Pixels of the size in the field `of`, or of the `input` with its edges times `edgesTimes` (a number, or the field that says it). A unit costs so many times its row as they hold `each`, at least once; with `each` null they only choose the row. */
+            pixels: {
+                of: string;
+                edgesTimes: number | string;
+                each: number | null;
+                /** @enum {string} */
+                rounding: "up" | "none";
+            } | null;
+            rows: {
+                when: {
+                    [key: string]: string | number | boolean;
+                };
+                pixelsMax?: number;
+                credits: number;
+                chargedAs?: string;
+            }[];
         };
         Webhook: {
             jobId: string;
@@ -998,7 +1425,7 @@ export interface components {
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "Rate limit exceeded. Please slow down." | "TOO_MANY_ABANDONED_CHATS" | "WINDOW_EXHAUSTED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "TOO_MANY_ABANDONED_CHATS" | "WINDOW_EXHAUSTED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1296,6 +1723,16 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        ChatEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["ChatEstimate"];
+        };
+        ChatCompletionsEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["ChatEstimate"];
+        };
         ListModelsAnswer: {
             /** @constant */
             object: "list";
@@ -1376,6 +1813,11 @@ export interface components {
                 aspectRatio: string | null;
             };
         };
+        ImageGenerateEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["StudioEstimate"];
+        };
         ImageEditRequest: {
             prompt: string;
             imageUrls: (string)[];
@@ -1415,6 +1857,11 @@ export interface components {
                 prompt: string;
                 aspectRatio: string | null;
             };
+        };
+        ImageEditEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["StudioEstimate"];
         };
         ImageUpscaleRequest: {
             imageUrl: string;
@@ -1459,6 +1906,11 @@ export interface components {
             expiresAt: string;
             service: string;
             scaleFactor: number;
+        };
+        ImageUpscaleEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["StudioEstimate"];
         };
         ImageRemoveBackgroundRequest: {
             imageUrl: string;
@@ -1505,6 +1957,11 @@ export interface components {
             expiresAt: string;
             operatingResolution: string;
         };
+        ImageRemoveBackgroundEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["StudioEstimate"];
+        };
         ImageBatchRequest: {
             /** @enum {string} */
             operation: "remove-background" | "upscale";
@@ -1545,6 +2002,11 @@ export interface components {
                     message: string;
                 };
             })[];
+        };
+        ImageBatchEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["StudioEstimate"];
         };
         VideoGenerateRequest: {
             prompt: string;
@@ -1590,6 +2052,11 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        VideoGenerateEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["StudioEstimate"];
+        };
         VideoUpscaleRequest: {
             videoUrl: string;
             async?: boolean;
@@ -1620,6 +2087,11 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        VideoUpscaleEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["StudioEstimate"];
+        };
         VideoRemoveBackgroundRequest: {
             videoUrl: string;
             async?: boolean;
@@ -1649,6 +2121,11 @@ export interface components {
             metadata: {
                 [key: string]: unknown;
             };
+        };
+        VideoRemoveBackgroundEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["StudioEstimate"];
         };
         VoiceoverGenerateRequest: {
             text: string;
@@ -1691,6 +2168,11 @@ export interface components {
                 stability: number;
                 similarityBoost: number;
             };
+        };
+        VoiceoverGenerateEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["StudioEstimate"];
         };
         DialogueGenerateRequest: {
             inputs: {
@@ -1743,6 +2225,11 @@ export interface components {
                 chunks: number;
             };
         };
+        DialogueGenerateEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["StudioEstimate"];
+        };
         MusicPlanRequest: {
             prompt: string;
             music_length_ms?: number;
@@ -1758,6 +2245,11 @@ export interface components {
              * @description https URL that is told when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
+        };
+        MusicPlanEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["StudioEstimate"];
         };
         MusicGenerateRequest: {
             prompt?: string;
@@ -1811,6 +2303,11 @@ export interface components {
             };
             lyrics?: string | null;
         };
+        MusicGenerateEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["StudioEstimate"];
+        };
         SfxGenerateRequest: {
             prompt: string;
             /** @description The model chooses when it is absent. */
@@ -1840,6 +2337,11 @@ export interface components {
             prompt: string;
             durationSeconds: number;
             model: string;
+        };
+        SfxGenerateEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["StudioEstimate"];
         };
         AudioTranscribeRequest: {
             /** @description Of an uploaded file. */
@@ -1884,6 +2386,11 @@ export interface components {
              */
             transcriptUrl: string;
         };
+        AudioTranscribeEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["StudioEstimate"];
+        };
         ListStudioModelsAnswer: {
             /** @constant */
             success: true;
@@ -1898,8 +2405,26 @@ export interface components {
                     id: string;
                     displayName: string;
                     servedBy: string;
+                    /** @description The fields of a request that ask for it. */
+                    selectedBy: {
+                        [key: string]: string;
+                    };
                     parameters: {
                         [key: string]: components["schemas"]["ParameterRule"];
+                    };
+                    price: components["schemas"]["PriceRule"][];
+                    example: {
+                        request: {
+                            [key: string]: unknown;
+                        };
+                        /** @description What its input is taken to be, where the price depends on it. */
+                        input: {
+                            width: number;
+                            height: number;
+                            durationSeconds: number;
+                        } | null;
+                        credits: number;
+                        notes: string[];
                     };
                 }[];
                 /** @description JSON Schema of the body. */
@@ -1915,6 +2440,40 @@ export interface components {
                 name: string;
                 gender: string;
                 default: boolean;
+            }[];
+        };
+        GetPricingAnswer: {
+            usdPerCredit: number;
+            studio: {
+                endpoint: string;
+                model: string;
+                displayName: string;
+                price: components["schemas"]["PriceRule"][];
+                example: {
+                    request: {
+                        [key: string]: unknown;
+                    };
+                    /** @description What its input is taken to be, where the price depends on it. */
+                    input: {
+                        width: number;
+                        height: number;
+                        durationSeconds: number;
+                    } | null;
+                    credits: number;
+                    notes: string[];
+                };
+            }[];
+            /** @description Credits per million tokens; `longInput` is for all of a longer request. */
+            chat: {
+                model: string;
+                name: string;
+                input: number;
+                output: number;
+                longInput?: {
+                    inputTokensAbove: number;
+                    input: number;
+                    output: number;
+                };
             }[];
         };
         GetJobAnswer: {
@@ -2147,6 +2706,78 @@ export interface operations {
             };
         };
     };
+    chatEstimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "gpt-5-mini",
+                 *       "messages": [
+                 *         {
+                 *           "role": "user",
+                 *           "content": "What lights a harbour?"
+                 *         }
+                 *       ],
+                 *       "max_tokens": 100
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChatRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatEstimateAnswer"];
+                };
+            };
+        };
+    };
+    chatCompletionsEstimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "gpt-5-mini",
+                 *       "messages": [
+                 *         {
+                 *           "role": "user",
+                 *           "content": "What lights a harbour?"
+                 *         }
+                 *       ],
+                 *       "max_tokens": 100
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChatCompletionsRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatCompletionsEstimateAnswer"];
+                };
+            };
+        };
+    };
     listModels: {
         parameters: {
             query?: {
@@ -2210,7 +2841,7 @@ export interface operations {
                 /**
                  * @example {
                  *       "prompt": "a lighthouse at dawn",
-                 *       "aspectRatio": "16:9"
+                 *       "numImages": 2
                  *     }
                  */
                 "application/json": components["schemas"]["ImageGenerateRequest"];
@@ -2238,6 +2869,36 @@ export interface operations {
                         data: components["schemas"]["JobTicket"];
                         credits: components["schemas"]["Credits"];
                     };
+                };
+            };
+        };
+    };
+    imageGenerateEstimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "prompt": "a lighthouse at dawn",
+                 *       "numImages": 2
+                 *     }
+                 */
+                "application/json": components["schemas"]["ImageGenerateRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageGenerateEstimateAnswer"];
                 };
             };
         };
@@ -2293,6 +2954,38 @@ export interface operations {
             };
         };
     };
+    imageEditEstimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "prompt": "add a red hat",
+                 *       "imageUrls": [
+                 *         "https://example.com/portrait.png"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["ImageEditRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageEditEstimateAnswer"];
+                };
+            };
+        };
+    };
     imageUpscale: {
         parameters: {
             query?: never;
@@ -2342,6 +3035,36 @@ export interface operations {
             };
         };
     };
+    imageUpscaleEstimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "imageUrl": "https://example.com/small.png",
+                 *       "scaleFactor": 4
+                 *     }
+                 */
+                "application/json": components["schemas"]["ImageUpscaleRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageUpscaleEstimateAnswer"];
+                };
+            };
+        };
+    };
     imageRemoveBackground: {
         parameters: {
             query?: never;
@@ -2386,6 +3109,35 @@ export interface operations {
                         data: components["schemas"]["JobTicket"];
                         credits: components["schemas"]["Credits"];
                     };
+                };
+            };
+        };
+    };
+    imageRemoveBackgroundEstimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "imageUrl": "https://example.com/portrait.png"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ImageRemoveBackgroundRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageRemoveBackgroundEstimateAnswer"];
                 };
             };
         };
@@ -2442,6 +3194,39 @@ export interface operations {
             };
         };
     };
+    imageBatchEstimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "operation": "remove-background",
+                 *       "imageUrls": [
+                 *         "https://example.com/1.png",
+                 *         "https://example.com/2.png"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["ImageBatchRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageBatchEstimateAnswer"];
+                };
+            };
+        };
+    };
     videoGenerate: {
         parameters: {
             query?: never;
@@ -2460,7 +3245,7 @@ export interface operations {
                  * @example {
                  *       "prompt": "waves at night",
                  *       "model": "seedance-2.0",
-                 *       "durationSeconds": 5
+                 *       "durationSeconds": 6
                  *     }
                  */
                 "application/json": components["schemas"]["VideoGenerateRequest"];
@@ -2488,6 +3273,37 @@ export interface operations {
                         data: components["schemas"]["JobTicket"];
                         credits: components["schemas"]["Credits"];
                     };
+                };
+            };
+        };
+    };
+    videoGenerateEstimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "prompt": "waves at night",
+                 *       "model": "seedance-2.0",
+                 *       "durationSeconds": 6
+                 *     }
+                 */
+                "application/json": components["schemas"]["VideoGenerateRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VideoGenerateEstimateAnswer"];
                 };
             };
         };
@@ -2540,6 +3356,35 @@ export interface operations {
             };
         };
     };
+    videoUpscaleEstimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "videoUrl": "https://example.com/film.mp4"
+                 *     }
+                 */
+                "application/json": components["schemas"]["VideoUpscaleRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VideoUpscaleEstimateAnswer"];
+                };
+            };
+        };
+    };
     videoRemoveBackground: {
         parameters: {
             query?: never;
@@ -2584,6 +3429,35 @@ export interface operations {
                         data: components["schemas"]["JobTicket"];
                         credits: components["schemas"]["Credits"];
                     };
+                };
+            };
+        };
+    };
+    videoRemoveBackgroundEstimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "videoUrl": "https://example.com/film.mp4"
+                 *     }
+                 */
+                "application/json": components["schemas"]["VideoRemoveBackgroundRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VideoRemoveBackgroundEstimateAnswer"];
                 };
             };
         };
@@ -2634,6 +3508,37 @@ export interface operations {
                         data: components["schemas"]["JobTicket"];
                         credits: components["schemas"]["Credits"];
                     };
+                };
+            };
+        };
+    };
+    voiceoverGenerateEstimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "text": "Welcome to the harbour.",
+                 *       "title": "Welcome",
+                 *       "voice": "rachel"
+                 *     }
+                 */
+                "application/json": components["schemas"]["VoiceoverGenerateRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VoiceoverGenerateEstimateAnswer"];
                 };
             };
         };
@@ -2696,6 +3601,45 @@ export interface operations {
             };
         };
     };
+    dialogueGenerateEstimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "title": "At the harbour",
+                 *       "inputs": [
+                 *         {
+                 *           "voiceId": "rachel",
+                 *           "text": "Is the boat in yet?"
+                 *         },
+                 *         {
+                 *           "voiceId": "george",
+                 *           "text": "Since this morning."
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["DialogueGenerateRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DialogueGenerateEstimateAnswer"];
+                };
+            };
+        };
+    };
     musicPlan: {
         parameters: {
             query?: never;
@@ -2741,6 +3685,36 @@ export interface operations {
                         data: components["schemas"]["JobTicket"];
                         credits: components["schemas"]["Credits"];
                     };
+                };
+            };
+        };
+    };
+    musicPlanEstimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "prompt": "a calm song about the sea",
+                 *       "music_length_ms": 30000
+                 *     }
+                 */
+                "application/json": components["schemas"]["MusicPlanRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MusicPlanEstimateAnswer"];
                 };
             };
         };
@@ -2794,6 +3768,36 @@ export interface operations {
             };
         };
     };
+    musicGenerateEstimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "prompt": "a calm song about the sea",
+                 *       "durationSeconds": 20
+                 *     }
+                 */
+                "application/json": components["schemas"]["MusicGenerateRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MusicGenerateEstimateAnswer"];
+                };
+            };
+        };
+    };
     sfxGenerate: {
         parameters: {
             query?: never;
@@ -2839,6 +3843,36 @@ export interface operations {
                         data: components["schemas"]["JobTicket"];
                         credits: components["schemas"]["Credits"];
                     };
+                };
+            };
+        };
+    };
+    sfxGenerateEstimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "prompt": "waves against a quay",
+                 *       "durationSeconds": 5
+                 *     }
+                 */
+                "application/json": components["schemas"]["SfxGenerateRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SfxGenerateEstimateAnswer"];
                 };
             };
         };
@@ -2906,6 +3940,50 @@ export interface operations {
             };
         };
     };
+    audioTranscribeEstimate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "audioUrl": "https://example.com/interview.mp3",
+                 *       "language": "en"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AudioTranscribeRequest"];
+                "multipart/form-data": {
+                    /**
+                     * Format: binary
+                     * @description At most 4718592 bytes. Texts of the form are fields of the JSON body.
+                     */
+                    file: string;
+                    /**
+                     * Format: uri
+                     * @description https URL that is told when the job has ended: docs/webhooks.md.
+                     */
+                    webhookUrl?: string;
+                } & {
+                    [key: string]: unknown;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AudioTranscribeEstimateAnswer"];
+                };
+            };
+        };
+    };
     listStudioModels: {
         parameters: {
             query?: never;
@@ -2915,7 +3993,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Every endpoint, its models and their limits. */
+            /** @description Every endpoint, its models, their limits and their prices. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2942,6 +4020,26 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ListStudioVoicesAnswer"];
+                };
+            };
+        };
+    };
+    getPricing: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The price list. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GetPricingAnswer"];
                 };
             };
         };

@@ -1,4 +1,5 @@
 /** The API's description as the clients' types are made from: successes only, bodies by name. */
+import { isDeepStrictEqual } from 'node:util';
 import { assert } from '../../domain/assert.ts';
 import { createDocuments } from '../../api/openapi/document.ts';
 import { operations } from '../../api/operations/index.ts';
@@ -71,8 +72,14 @@ const nameOf = ({ operationId }: Operation): string =>
 
 function nameBodies(operation: Operation, { components }: Description): void {
   const name = nameOf(operation);
+  const request = operation.requestBody?.content['application/json'];
+  // An estimate takes the body of what it is an estimate of.
+  const same = `${name.replace(/Estimate$/, '')}Request`;
+  if (request && isDeepStrictEqual(request.schema, components.schemas[same])) {
+    request.schema = reference(same);
+  }
   const bodies = {
-    [`${name}Request`]: operation.requestBody?.content['application/json'],
+    [`${name}Request`]: request,
     [`${name}Answer`]: operation.responses[200]?.content?.['application/json'],
   };
   for (const [title, body] of Object.entries(bodies)) {

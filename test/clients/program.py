@@ -49,6 +49,7 @@ class LostAnswers(httpx.HTTPTransport):
 with StudioGateway(api_key, base_url) as client:
     image = client.run("image/generate", {"prompt": "a lighthouse", "webhookUrl": webhook_url})
     report["image"] = image["images"][0]["url"]
+    report["estimate"] = client.estimate("image/generate", {"prompt": "a tree"})["credits"]
     report["plan"] = client.run("music/plan", {"prompt": "a song", "music_length_ms": 20_000})
     film = client.submit("video/generate", {"prompt": "[[slow:1s]] waves"})
     report["film"] = [job["status"] for job in client.events(film)]

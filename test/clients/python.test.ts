@@ -56,6 +56,7 @@ const testWith = (title: string, body: () => Promise<void> | void) =>
 describe('a program with the Python client', () => {
   testWith('runs jobs to their results', async () => {
     expect((await download(report['image'])).length).toBeGreaterThan(1000);
+    expect(report['estimate']).toBe(3.9);
     expect(report['plan'].sections.length).toBeGreaterThan(0);
     expect(report['text']).toMatch(/\w/);
   });

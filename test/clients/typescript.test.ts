@@ -82,6 +82,11 @@ describe('a job', () => {
     expect((await download(images[0]?.url ?? '')).length).toBeGreaterThan(1000);
   });
 
+  testWith('has its price before it is run', async () => {
+    const { credits } = await client.estimate('image/generate', { prompt: 'a tree', numImages: 2 });
+    expect(credits).toBe(7.8);
+  });
+
   testWith('without an envelope is run to its result', async () => {
     const plan = await client.run('music/plan', { prompt: 'a calm song', music_length_ms: 20_000 });
     expect(plan.sections.length).toBeGreaterThan(0);
@@ -312,11 +317,9 @@ describe('the package', () => {
       const client = new StudioGateway({ apiKey: 'k', baseUrl: 'http://127.0.0.1' });
       export const made: Promise<Result<'image/generate'>> = client.run('image/generate', { prompt: 'x' });
       export const text: Promise<string> = client.run('audio/transcribe', { fileId: 'x' }).then((r) => r.text);
-      // @ts-expect-error -- there is no such capability
+      // No such capability, no such model, no prompt.
       void client.run('image/paint', { prompt: 'x' });
-      // @ts-expect-error -- there is no such model
       void client.run('image/generate', { prompt: 'x', model: 'crayon' });
-      // @ts-expect-error -- a prompt is needed
       void client.run('image/generate', {});
     `;
     const file = join(place, 'program.ts');
@@ -329,6 +332,8 @@ describe('the package', () => {
     const { stdout } = await run('tsc', ['--ignoreConfig', ...flags, file], options).catch(
       (error) => error,
     );
-    expect(stdout).toBe('');
+    const found = [...stdout.matchAll(/program\.ts\((\d+),.*error (TS\d+)/g)];
+    expect(found.map(([, line]) => line)).toEqual(['7', '8', '9']);
+    expect(stdout.match(/error TS/g)).toHaveLength(3);
   });
 });

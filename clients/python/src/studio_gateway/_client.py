@@ -17,7 +17,7 @@ import httpx
 from ._errors import StudioError, body_of, error_of
 from ._retries import headers_of, wait_before_retry
 from ._runs import Runs
-from .schemas import Capability, ChatAnswer, UploadUrl, JobOutput
+from .schemas import Capability, ChatAnswer, JobOutput, StudioEstimate, UploadUrl
 
 #: The service holds a poll this long.
 POLL_SECONDS = 20
@@ -86,6 +86,12 @@ class StudioGateway(Runs):
         )
         # A repeat of a request whose job is done is answered with its result: only the header names it.
         return answer.headers["x-job-id"]
+
+    def estimate(self, capability: Capability | str, input: Mapping[str, Any]) -> StudioEstimate:
+        """What ``submit`` would reserve, and what that is made of; nothing is started."""
+        answer = self._send("POST", f"/api/v1/studio/{capability}/estimate", json=input)
+        estimate: StudioEstimate = answer.json()["data"]
+        return estimate
 
     def wait(self, job_id: str, *, timeout: float | None = None) -> JobOutput:
         """Waits for the end of a job and returns it completed; a job that failed or was canceled is raised.

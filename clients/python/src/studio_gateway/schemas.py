@@ -20,7 +20,7 @@ class CompositionPlan(TypedDict):
 
 
 class Error(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'Rate limit exceeded. Please slow down.', 'TOO_MANY_ABANDONED_CHATS', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'TOO_MANY_ABANDONED_CHATS', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
@@ -69,6 +69,20 @@ class Error1(TypedDict):
     details: NotRequired[list[Detail]]
 
 
+class Item(TypedDict):
+    unit: str
+    quantity: int
+    credits: float
+
+
+class ChatEstimate(TypedDict):
+    model: str
+    credits: float
+    least: float
+    most: float
+    items: list[Item]
+
+
 class Model(TypedDict):
     id: str
     object: Literal['model']
@@ -101,6 +115,21 @@ class JobTicket(TypedDict):
     deadlineAt: str
 
 
+class Item1(TypedDict):
+    unit: str
+    quantity: int
+    creditsPerUnit: float
+    credits: float
+    note: NotRequired[str]
+
+
+class StudioEstimate(TypedDict):
+    type: str
+    model: str | None
+    credits: float
+    items: list[Item1]
+
+
 class Size(TypedDict):
     multipleOf: int
     edgeMax: int
@@ -117,6 +146,32 @@ class ParameterRule(TypedDict):
     charactersMax: NotRequired[int]
     size: NotRequired[Size]
     default: NotRequired[str | float | bool]
+
+
+class Quantity(TypedDict):
+    of: str | None
+    default: float | None
+
+
+class Pixels(TypedDict):
+    of: str
+    edgesTimes: float | str
+    each: float | None
+    rounding: Literal['up', 'none']
+
+
+class Row(TypedDict):
+    when: dict[str, str | float | bool]
+    pixelsMax: NotRequired[float]
+    credits: float
+    chargedAs: NotRequired[str]
+
+
+class PriceRule(TypedDict):
+    unit: Literal['image', 'second', 'character', 'request']
+    quantity: Quantity
+    pixels: Pixels | None
+    rows: list[Row]
 
 
 class WebhookDelivery(TypedDict):
@@ -181,7 +236,7 @@ class CompositionPlanOutput(TypedDict):
 
 
 class Error2(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'Rate limit exceeded. Please slow down.', 'TOO_MANY_ABANDONED_CHATS', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'TOO_MANY_ABANDONED_CHATS', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
@@ -496,6 +551,16 @@ class ChatCompletionsAnswer(TypedDict):
     creditsConsumed: float
 
 
+class ChatEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: ChatEstimate
+
+
+class ChatCompletionsEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: ChatEstimate
+
+
 class Cost(TypedDict):
     input: float
     output: float
@@ -567,6 +632,11 @@ class ImageGenerateResult(TypedDict):
     metadata: Metadata
 
 
+class ImageGenerateEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
 ImageEditRequest = TypedDict(
     'ImageEditRequest',
     {
@@ -589,6 +659,11 @@ class ImageEditResult(TypedDict):
     model: str
     images: list[Image]
     metadata: Metadata
+
+
+class ImageEditEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
 
 
 ImageUpscaleRequest = TypedDict(
@@ -620,6 +695,11 @@ class ImageUpscaleResult(TypedDict):
     scaleFactor: int
 
 
+class ImageUpscaleEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
 ImageRemoveBackgroundRequest = TypedDict(
     'ImageRemoveBackgroundRequest',
     {
@@ -645,6 +725,11 @@ class ImageRemoveBackgroundResult(TypedDict):
     storagePath: str | None
     expiresAt: str
     operatingResolution: str
+
+
+class ImageRemoveBackgroundEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
 
 
 ImageBatchRequest = TypedDict(
@@ -685,6 +770,11 @@ class ImageBatchResult(TypedDict):
     results: list[Results | Results1]
 
 
+class ImageBatchEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
 VideoGenerateRequest = TypedDict(
     'VideoGenerateRequest',
     {
@@ -717,6 +807,11 @@ class VideoGenerateResult(TypedDict):
     metadata: dict[str, Any]
 
 
+class VideoGenerateEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
 VideoUpscaleRequest = TypedDict(
     'VideoUpscaleRequest',
     {
@@ -740,6 +835,11 @@ class VideoUpscaleResult(TypedDict):
     metadata: dict[str, Any]
 
 
+class VideoUpscaleEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
 VideoRemoveBackgroundRequest = TypedDict(
     'VideoRemoveBackgroundRequest',
     {
@@ -761,6 +861,11 @@ class VideoRemoveBackgroundResult(TypedDict):
     hasAudio: bool | None
     model: str
     metadata: dict[str, Any]
+
+
+class VideoRemoveBackgroundEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
 
 
 VoiceoverGenerateRequest = TypedDict(
@@ -791,6 +896,11 @@ class VoiceoverGenerateResult(TypedDict):
     model: str
     textLength: int
     metadata: Metadata2
+
+
+class VoiceoverGenerateEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
 
 
 class Input(TypedDict):
@@ -836,12 +946,22 @@ class DialogueGenerateResult(TypedDict):
     metadata: Metadata3
 
 
+class DialogueGenerateEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
 class MusicPlanRequest(TypedDict):
     prompt: str
     music_length_ms: NotRequired[int]
     source_composition_plan: NotRequired[CompositionPlan]
     model_id: NotRequired[Literal['music_v1']]
     webhookUrl: NotRequired[str]
+
+
+class MusicPlanEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
 
 
 MusicGenerateRequest = TypedDict(
@@ -878,6 +998,11 @@ class MusicGenerateResult(TypedDict):
     lyrics: NotRequired[str | None]
 
 
+class MusicGenerateEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
 SfxGenerateRequest = TypedDict(
     'SfxGenerateRequest',
     {
@@ -898,6 +1023,11 @@ class SfxGenerateResult(TypedDict):
     prompt: str
     durationSeconds: float
     model: str
+
+
+class SfxGenerateEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
 
 
 AudioTranscribeRequest = TypedDict(
@@ -931,11 +1061,32 @@ class AudioTranscribeResult(TypedDict):
     transcriptUrl: str
 
 
+class AudioTranscribeEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
+class Input1(TypedDict):
+    width: int
+    height: int
+    durationSeconds: float
+
+
+class Example(TypedDict):
+    request: dict[str, Any]
+    input: Input1 | None
+    credits: float
+    notes: list[str]
+
+
 class Model2(TypedDict):
     id: str
     displayName: str
     servedBy: str
+    selectedBy: dict[str, str]
     parameters: dict[str, ParameterRule]
+    price: list[PriceRule]
+    example: Example
 
 
 class Datum(TypedDict):
@@ -962,6 +1113,41 @@ class Datum1(TypedDict):
 class ListStudioVoicesAnswer(TypedDict):
     success: Literal[True]
     data: list[Datum1]
+
+
+class Example1(TypedDict):
+    request: dict[str, Any]
+    input: Input1 | None
+    credits: float
+    notes: list[str]
+
+
+class StudioItem(TypedDict):
+    endpoint: str
+    model: str
+    displayName: str
+    price: list[PriceRule]
+    example: Example1
+
+
+class LongInput(TypedDict):
+    inputTokensAbove: int
+    input: float
+    output: float
+
+
+class ChatItem(TypedDict):
+    model: str
+    name: str
+    input: float
+    output: float
+    longInput: NotRequired[LongInput]
+
+
+class GetPricingAnswer(TypedDict):
+    usdPerCredit: float
+    studio: list[StudioItem]
+    chat: list[ChatItem]
 
 
 class GetJobAnswer(TypedDict):
