@@ -6,7 +6,7 @@ import { GatewayError } from '../domain/errors.ts';
 import { createNearest } from './nearest.ts';
 
 /** Maker's name → our id. */
-const vendorNames: Readonly<Record<string, string>> = {
+export const vendorNames: Readonly<Record<string, string>> = {
   // GPT Image 1 was shut down; its maker names 1.5 as the replacement.
   'gpt-image-1': 'alpha-image',
   'gpt-image-1.5': 'alpha-image',
