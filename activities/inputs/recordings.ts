@@ -7,7 +7,7 @@ import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { ALL_FORMATS, CustomSource, FilePathSource, Input, type Source } from 'mediabunny';
-import { GatewayError } from '../../domain/errors.ts';
+import { fieldError } from '../../domain/errors.ts';
 import type { Recording, RecordingSource } from '../../studio/capability.ts';
 import type { Inputs } from './inputs.ts';
 import { writeSpoolFile } from '../storage/spool.ts';
@@ -70,9 +70,7 @@ export function createRecordings(deps: RecordingsDeps): Recordings {
       try {
         const file = await spool(stream, path);
         if (stream.truncated) {
-          throw new GatewayError('FILE_TOO_LARGE', `${field}: the file is too large`, {
-            details: [{ path: field, message: 'is too large' }],
-          });
+          throw fieldError('FILE_TOO_LARGE', field, 'the file is too large');
         }
         const { extension, durationSeconds } = await measure(new FilePathSource(path), field);
         const storageKey = await uploads.keep({ organizationId, keyId, extension, path, ...file });
@@ -142,8 +140,5 @@ async function measure(
   } finally {
     input.dispose();
   }
-  const message = 'is no recording that can be read';
-  throw new GatewayError('INVALID_REQUEST', `${field}: ${message}`, {
-    details: [{ path: field, message }],
-  });
+  throw fieldError('INVALID_REQUEST', field, 'is no recording that can be read');
 }
