@@ -10,7 +10,7 @@ import { loadPayloadSettings, loadTemporalConfig } from '../../platform/config.t
 import { createLogger } from '../../platform/logger.ts';
 import { dataConverterOf, sealedEncoding } from '../../platform/payload-codec.ts';
 import { connectTemporal } from '../../platform/temporal.ts';
-import { loadWorkflowBundle } from '../bundle.ts';
+import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import {
   bundleWithRecorder,
   explain,
