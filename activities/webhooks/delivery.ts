@@ -21,7 +21,8 @@ export type DeliveryOutcome =
   | { kind: 'delivered' | 'gone' | 'given_up' | 'over' }
   | { kind: 'retry'; waitMs: number };
 
-interface DeliveryDeps {
+/** What deliveries are made with. */
+export interface DeliveryDeps {
   webhooks: Webhooks;
   signingSecrets: SigningSecrets;
   outbound: Outbound;
