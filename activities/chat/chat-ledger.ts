@@ -210,6 +210,5 @@ async function sweep(
     WHERE state = 'reserved' AND kind IN ('chat', 'lease') AND expires_at < now()
       AND (owner_missing_at + ${grace} IS DISTINCT FROM expires_at
         OR expires_at < now() - ${outage})`);
-  return pool.any(sql.type(sweptChat)`SELECT id, state, charged FROM chat_sweep(${sweepCountMax})
-    UNION ALL SELECT id, state, charged FROM chat_lease_sweep(${sweepCountMax})`);
+  return pool.any(sql.type(sweptChat)`SELECT id, state, charged FROM chat_sweep(${sweepCountMax})`);
 }
