@@ -67,7 +67,7 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
         timeoutMs: fetchTimeoutMs,
         signal: options.signal,
       };
-      return (await deps.outbound.fetch(output.url, limits)).body;
+      return await deps.outbound.fetch(output.url, limits);
     } catch (error) {
       throw failureOfSource(error);
     }

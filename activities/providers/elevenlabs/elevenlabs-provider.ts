@@ -30,7 +30,6 @@ interface ElevenlabsOptions {
 
 /** All audio is asked for in one format, so that parts of a dialogue can be joined. */
 const audioQuery = '?output_format=mp3_44100_128';
-const audioType = 'audio/mpeg';
 /** Plans are small; one that is not does not belong into a workflow's history. */
 const planBytesMax = 48 * 1024;
 const transcriptBytesMax = 16 * 1024 * 1024;
@@ -139,12 +138,12 @@ async function formOf(
 }
 
 function readAudio(answer: ProviderAnswer): Promise<ProviderResult> {
-  return Promise.resolve({ outputs: [audioOf(answer.body)], data: null });
+  return Promise.resolve({ outputs: [{ kind: 'stream', stream: answer.body }], data: null });
 }
 
 async function readSong(answer: ProviderAnswer): Promise<ProviderResult> {
   const { audio, title, lyrics } = await readDetailedSong(answer);
-  return { outputs: [audioOf(audio)], data: { title, lyrics } };
+  return { outputs: [{ kind: 'stream', stream: audio }], data: { title, lyrics } };
 }
 
 const planShape = z.object({
@@ -175,14 +174,10 @@ async function readTranscript(answer: ProviderAnswer): Promise<ProviderResult> {
   const { language, durationSeconds } = transcript;
   const stream = Readable.from([Buffer.from(JSON.stringify(transcript))], { objectMode: false });
   return {
-    outputs: [{ kind: 'stream', stream, contentType: 'application/json' }],
+    outputs: [{ kind: 'stream', stream }],
     data: { language, durationSeconds },
     seconds: durationSeconds,
   };
-}
-
-function audioOf(stream: Readable): ProviderResult['outputs'][number] {
-  return { kind: 'stream', stream, contentType: audioType };
 }
 
 /** An answer that breaks off was paid for and cannot be had again. */

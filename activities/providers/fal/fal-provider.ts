@@ -130,7 +130,7 @@ async function asked(answer: Promise<FalAnswer>): Promise<FalAnswer> {
   }
 }
 
-const file = z.object({ url: z.string().min(1), content_type: z.string().nullish() });
+const file = z.object({ url: z.string().min(1) });
 /** Where fal's models put their files. */
 const resultAnswer = z.object({
   images: z.array(file).nullish(),
@@ -143,9 +143,7 @@ function outputsOf(body: unknown): Checked {
   const { images, image, video } = resultAnswer.safeParse(body).data ?? {};
   const outputs = [images ?? [], image ?? [], video ?? []]
     .flat()
-    .map(({ url, content_type: type }): ProviderOutput => {
-      return { kind: 'url', url, contentType: type ?? null };
-    });
+    .map(({ url }): ProviderOutput => ({ kind: 'url', url }));
   if (outputs.length > 0) return { kind: 'result', result: { outputs, data: null } };
   const message = 'the provider answered without a usable output';
   return { kind: 'failed', failure: new ProviderFailure('failed', message) };
