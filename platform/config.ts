@@ -6,8 +6,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { ChatUpstreamError, readChatUpstreams, type ChatUpstream } from './chat-upstreams.ts';
 import { apiVariables } from './config/api.ts';
+import { ConfigError, readChatUpstreams, type ChatUpstream } from './config/chat-upstreams.ts';
 import { chatVariables } from './config/chat.ts';
 import { moneyVariables } from './config/money.ts';
 import { providerVariables } from './config/providers.ts';
@@ -72,10 +72,7 @@ export interface KnownProviders {
   chat: readonly string[];
 }
 
-/** A configuration that cannot be used; its message is one line naming the variable. */
-export class ConfigError extends Error {
-  override readonly name = 'ConfigError';
-}
+export { ConfigError };
 
 /**
  * Reads the configuration from an environment; empty variables count as absent. The providers are
@@ -94,7 +91,7 @@ export function loadConfig(
       ...parsed.data,
       PAYLOAD_ENCRYPTION: seals(parsed.data),
       PROVIDER_VARIABLES: pick(present, Object.keys(known.variables)),
-      CHAT_UPSTREAMS: chatUpstreams(present, known.chat),
+      CHAT_UPSTREAMS: readChatUpstreams(present, known.chat),
     };
   }
   const faults = new Map<string, string>();
@@ -115,20 +112,6 @@ function pick(
   return Object.fromEntries(
     names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])),
   );
-}
-
-function chatUpstreams(
-  env: Record<string, string | undefined>,
-  names: readonly string[],
-): Config['CHAT_UPSTREAMS'] {
-  try {
-    return readChatUpstreams(env, names);
-  } catch (error) {
-    if (error instanceof ChatUpstreamError) {
-      throw new ConfigError(`configuration: ${error.message}`, { cause: error });
-    }
-    throw error;
-  }
 }
 
 const temporalSchema = z.object(temporalVariables);

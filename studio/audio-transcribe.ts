@@ -41,6 +41,8 @@ const transcript = z.object({
   durationSeconds: z.number(),
   words: z.array(word),
 });
+/** What was said, and when. Long: it is stored as a document, never carried. */
+export type Transcript = z.infer<typeof transcript>;
 
 /** Writes down what is said in a recording. */
 export const audioTranscribe = defineCapability({

@@ -1,12 +1,8 @@
 /** Models as GET /studio/models tells them: the very rules that requests are checked by. */
-import type { ParameterRules } from '../catalog/model-parameters.ts';
+import type { CatalogRow, ParameterRules } from '../catalog/model-parameters.ts';
 
 /** A model, or service, that a request may name. */
-export interface PublishedModel {
-  id: string;
-  displayName: string;
-  /** The upstream model behind the public id. */
-  servedBy: string;
+export interface PublishedModel extends Omit<CatalogRow, 'typicalSeconds'> {
   parameters: ParameterRules;
 }
 
@@ -15,10 +11,8 @@ export function publishModels<Row extends Omit<PublishedModel, 'parameters'>>(
   rows: readonly Row[],
   parametersOf: (row: Row) => ParameterRules,
 ): PublishedModel[] {
-  return rows.map((row) => ({
-    id: row.id,
-    displayName: row.displayName,
-    servedBy: row.servedBy,
-    parameters: parametersOf(row),
-  }));
+  return rows.map((row) => {
+    const { id, displayName, servedBy } = row;
+    return { id, displayName, servedBy, parameters: parametersOf(row) };
+  });
 }

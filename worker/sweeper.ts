@@ -6,7 +6,7 @@ import type { Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
-import { releaseLostJob } from '../activities/jobs/lost-jobs.ts';
+import { releaseLostJob } from '../activities/jobs/job-moves.ts';
 import type { NotificationRelay } from '../activities/inbox/notification-relay.ts';
 import type { WebhookRelay } from '../activities/webhooks/webhook-relay.ts';
 import type { Services } from '../activities/services.ts';

@@ -4,11 +4,11 @@
  * sweeper: the order of a chat's life is `open`, then `answer` or `events`, then its end settles it.
  */
 import type { ChatModel } from '../../catalog/chat-model.ts';
-import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Telemetry } from '../../platform/telemetry.ts';
+import { throwRefusal } from '../ledger/refusals.ts';
 import { observeUpstreams } from '../providers/observed-providers.ts';
 import { createAbandonedChats } from './abandoned-chats.ts';
 import type { ChatBody } from './chat-body.ts';
@@ -91,7 +91,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
   /** Micro-credits that the ledger reserved for this chat alone. */
   async function reserved(reserve: ChatReserve): Promise<number> {
     const verdict = await ledger.reserve(reserve);
-    if (verdict.verdict === 'insufficient_credits') throw insufficient(verdict);
+    if (verdict.verdict === 'insufficient_credits') throwRefusal(verdict);
     if (verdict.verdict === 'claim_lost') {
       throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
     }
@@ -155,17 +155,4 @@ function reserveOf(order: ChatOrder, bounds: ChatBounds, ttlMs: number): ChatRes
     ...(claim && { claim: { key: claim.key, attempt: claim.attempt } }),
     chat: { keyId, model: model.id, provider: model.provider, streamed: stream, requestId },
   };
-}
-
-function insufficient(verdict: {
-  required: number;
-  balance: { available: number; reserved: number };
-}): GatewayError {
-  return new GatewayError('INSUFFICIENT_CREDITS', undefined, {
-    body: {
-      required: creditsFromMicro(verdict.required),
-      available: creditsFromMicro(verdict.balance.available),
-      reserved: creditsFromMicro(verdict.balance.reserved),
-    },
-  });
 }

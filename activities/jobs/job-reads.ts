@@ -1,12 +1,9 @@
 /** Reads of jobs: what polls, lists and answers are made from. Phases are derived, never written. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
-import { errorTable } from '../../domain/errors.ts';
-import { keysOf } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
-import { callOutputs } from '../../jobs/call-outputs.ts';
+import { jobRow, type Documents, type JobRecord } from '../../jobs/job-record.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
-import type { Documents, JobRecord } from '../../studio/job-record.ts';
 
 const idRow = z.object({ id: z.string() });
 
@@ -32,28 +29,6 @@ export interface JobReads {
   ended: (jobIds: readonly string[]) => Promise<string[]>;
 }
 
-const row: z.ZodType<JobRecord> = z.object({
-  id: z.string(),
-  type: z.string(),
-  model: z.string().nullable(),
-  status: z.enum(['queued', 'completed', 'failed', 'canceled']),
-  verifying: z.boolean(),
-  request: z.record(z.string(), z.json()),
-  outputs: z.array(callOutputs).nullable(),
-  error: z.object({ code: z.enum(keysOf(errorTable)), message: z.string() }).nullable(),
-  request_id: z.string(),
-  created_at: z.number(),
-  deadline_at: z.number(),
-  completed_at: z.number().nullable(),
-  started_at: z.number().nullable(),
-  call_states: z.array(z.string()).nullable(),
-  progress: z.json(),
-  billing_state: z.enum(['reserved', 'charged', 'released']),
-  reserved: z.number(),
-  charged: z.number().nullable(),
-  available: z.number(),
-});
-
 const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT j.id, j.type, j.model, j.status, j.verifying, j.request, j.outputs, j.error, j.request_id,
     j.created_at, j.deadline_at, j.completed_at, c.started_at, c.call_states, c.progress,
@@ -74,7 +49,7 @@ export function createJobReads(
   return {
     async read(organizationId, jobId) {
       const job = await pool.maybeOne(
-        sql.type(row)`${select(
+        sql.type(jobRow)`${select(
           sql.fragment`j.organization_id = ${organizationId} AND j.id = ${jobId}`,
         )}`,
       );
@@ -85,7 +60,7 @@ export function createJobReads(
         [sql.fragment`j.organization_id = ${organizationId}`, ...conditions(listing)],
         sql.fragment` AND `,
       );
-      const rows = await pool.any(sql.type(row)`${select(sql.fragment`${where}`)}
+      const rows = await pool.any(sql.type(jobRow)`${select(sql.fragment`${where}`)}
         ORDER BY j.created_at DESC, j.id DESC LIMIT ${listing.limit}`);
       return [...rows];
     },

@@ -2,7 +2,7 @@
 import { buffer } from 'node:stream/consumers';
 import type { Json } from '../../domain/json.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
-import type { Documents } from '../../studio/job-record.ts';
+import type { Documents } from '../../jobs/job-record.ts';
 import type { Storage } from './storage.ts';
 
 /** Loads the JSON artifacts of a job; one that is gone is left out. */

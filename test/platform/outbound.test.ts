@@ -340,7 +340,7 @@ describe('result URLs of a provider', () => {
     const artifacts = createArtifactStore({ storage, outbound });
     const before = canary.seen();
     const storing = artifacts.store(
-      { kind: 'url', url: spelled(url), contentType: null },
+      { kind: 'url', url: spelled(url) },
       {
         output: { medium: 'image', format: null },
         place: {
