@@ -5,6 +5,12 @@ import { openDatabase } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createOutbound } from '../platform/outbound.ts';
 import { openTelemetry } from '../platform/telemetry.ts';
+import {
+  connectTemporal,
+  createTemporalClient,
+  registerSearchAttributes,
+} from '../platform/temporal.ts';
+import { searchAttributes } from '../jobs/contract.ts';
 import { createProviderLimiter } from './calls/provider-limiter.ts';
 import { openChatCatalog } from './chat/chat-models.ts';
 import { createChat } from './chat/chat.ts';
@@ -106,6 +112,31 @@ export async function openServices(config: Config, logger: Logger) {
 
 /** The open services of a process. */
 export type Services = Awaited<ReturnType<typeof openServices>>;
+
+/**
+ * Opens what every process of the gateway works with: the services, and a connection to a Temporal server that
+ * has what the start of a job needs; waits for the server.
+ */
+export async function openProcess(config: Config, logger: Logger) {
+  const services = await openServices(config, logger);
+  const connection = await connectTemporal(config, logger);
+  const namespace = config.TEMPORAL_NAMESPACE;
+  /** Again for a server that lost everything it knew. */
+  const prepareServer = (): Promise<void> =>
+    registerSearchAttributes(connection, namespace, Object.values(searchAttributes));
+  await prepareServer();
+  return {
+    services,
+    connection,
+    client: createTemporalClient(connection, config, services.telemetry.tracing),
+    prepareServer,
+    async close() {
+      await services.pool.end();
+      await services.telemetry.close();
+      await connection.close();
+    },
+  };
+}
 
 /** What tells workflows of what came in, once a process has a connection to Temporal. */
 export function createRelays(services: Services, client: Client, config: Config) {
