@@ -18,15 +18,13 @@ import { createChatLedger } from './chat/chat-ledger.ts';
 import { createInputCopies } from './inputs/input-copies.ts';
 import { createInputs } from './inputs/inputs.ts';
 import { createNotificationRelay } from './inbox/notification-relay.ts';
-import { createInbox } from './inbox/notifications.ts';
-import { observeInbox } from './inbox/observed-inbox.ts';
+import { createInbox, observeInbox } from './inbox/notifications.ts';
 import { createJobNews } from './jobs/job-news.ts';
 import { createJobReads } from './jobs/job-reads.ts';
 import { createCallRecords } from './calls/call-records.ts';
 import { createLedger } from './ledger/ledger.ts';
 import { observeChatLedger, observeLedger } from './ledger/observed-ledgers.ts';
 import { observeProviders } from './providers/observed-providers.ts';
-import { observeArtifacts } from './storage/observed-storage.ts';
 import { observeWebhooks } from './webhooks/observed-webhooks.ts';
 import { createSettlements } from './ledger/settlements.ts';
 import { createStatusChecks } from './calls/status-checks.ts';
@@ -34,9 +32,8 @@ import { createLateOutcomes } from './jobs/late-outcomes.ts';
 import { createNotificationUrls } from './providers/notification-url.ts';
 import { createProviders, providerConcurrency } from './providers/registry.ts';
 import { createRecordings } from './inputs/recordings.ts';
-import { createArtifactStore } from './storage/artifacts.ts';
+import { createArtifactStore, observeArtifacts } from './storage/artifacts.ts';
 import { createInputMeter } from './inputs/input-meter.ts';
-import { loadDocuments } from './storage/documents.ts';
 import { openStorage } from './storage/open-storage.ts';
 import { createUploads } from './storage/uploads.ts';
 import { createSigningSecrets } from './webhooks/signing-secrets.ts';
@@ -81,7 +78,7 @@ export async function openServices(config: Config, logger: Logger) {
     chatLedger,
     chat: createChat({ config, ledger: chatLedger, logger, telemetry }),
     records: createCallRecords(pool),
-    reads: createJobReads(pool, (outputs) => loadDocuments(storage, outputs)),
+    reads: createJobReads(pool, storage),
     inbox: observeInbox(createInbox(pool), metrics),
     statusChecks,
     outcomes: createLateOutcomes({ pool, statusChecks, logger }),

@@ -9,7 +9,7 @@ import { assert } from '../domain/assert.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
-import { databaseChecks, jobChecks } from '../platform/process-readiness.ts';
+import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
 import { createApp } from './app.ts';
 import { startJobListener } from './job-listener.ts';

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
 import { editModels } from '../catalog/image-models.ts';
-import { defineCapability } from './capability.ts';
+import { defineCapability, publishModels } from './capability.ts';
 import { pictureInputs, planImageCalls, refuseTransparentJpeg } from './image-calls.ts';
 import {
   imageCount,
@@ -15,7 +15,6 @@ import {
 } from './image-fields.ts';
 import { imagesData, presentImages } from './image-presentation.ts';
 import { refuseUnsupported } from './model-parameters.ts';
-import { publishModels } from './published-models.ts';
 
 const request = z.strictObject({
   prompt: promptText,

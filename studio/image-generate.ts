@@ -4,7 +4,7 @@ import { findModel } from '../catalog/image-model.ts';
 import { imageModels } from '../catalog/image-models.ts';
 import { imageSizes } from '../catalog/image-sizes.ts';
 import { keysOf } from '../domain/json.ts';
-import { defineCapability } from './capability.ts';
+import { defineCapability, publishModels } from './capability.ts';
 import { pictureInputs, planImageCalls, refuseTransparentJpeg } from './image-calls.ts';
 import {
   imageCount,
@@ -17,7 +17,6 @@ import {
 } from './image-fields.ts';
 import { imagesData, presentImages } from './image-presentation.ts';
 import { refuseUnsupported } from './model-parameters.ts';
-import { publishModels } from './published-models.ts';
 
 const edge = z.int().min(16).max(3840).multipleOf(16);
 const customSize = z.strictObject({ width: edge, height: edge });

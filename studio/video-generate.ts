@@ -12,6 +12,7 @@ import { assert } from '../domain/assert.ts';
 import type { Json } from '../domain/json.ts';
 import {
   defineCapability,
+  publishModels,
   type DraftCall,
   type DraftVariant,
   type FinishedJob,
@@ -20,7 +21,6 @@ import { pictureInputs } from './image-calls.ts';
 import { mediaUrl, modelId, seedNumber } from './image-fields.ts';
 import { refuseTogether, refuseUnsupported } from './model-parameters.ts';
 import { providerInput } from './provider-input.ts';
-import { publishModels } from './published-models.ts';
 import { presentVideo, videoData } from './video-presentation.ts';
 
 const request = z.strictObject({

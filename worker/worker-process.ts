@@ -8,7 +8,7 @@ import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createStateMetrics, type StateMetrics } from '../platform/metrics.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
-import { databaseChecks, jobChecks } from '../platform/process-readiness.ts';
+import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
 import { repeat } from './repetition.ts';
 import { startStudioWorkers } from './studio-worker.ts';

@@ -1,9 +1,12 @@
 /** Reads of jobs: what polls, lists and answers are made from. Phases are derived, never written. */
+import { buffer } from 'node:stream/consumers';
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
+import type { Json } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import { jobRow, type Documents, type JobRecord } from '../../jobs/job-record.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
+import type { Storage } from '../storage/storage.ts';
 
 const idRow = z.object({ id: z.string() });
 
@@ -41,11 +44,8 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
       FROM provider_call WHERE job_id = j.id) c ON true
   WHERE ${where}`;
 
-/** See `JobReads`; `load` reads the documents of a single job. */
-export function createJobReads(
-  pool: DatabasePool,
-  load?: (outputs: CallOutputs[]) => Promise<Documents>,
-): JobReads {
+/** See `JobReads`; from the storage come the documents of a single job. */
+export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open'>): JobReads {
   return {
     async read(organizationId, jobId) {
       const job = await pool.maybeOne(
@@ -53,7 +53,8 @@ export function createJobReads(
           sql.fragment`j.organization_id = ${organizationId} AND j.id = ${jobId}`,
         )}`,
       );
-      return job?.outputs && load ? { ...job, documents: await load(job.outputs) } : job;
+      if (!job?.outputs || !storage) return job;
+      return { ...job, documents: await loadDocuments(storage, job.outputs) };
     },
     async list(organizationId, listing) {
       const where = sql.join(
@@ -90,4 +91,22 @@ function conditions(listing: JobListing): FragmentSqlToken[] {
         AND b.organization_id = j.organization_id)`);
   }
   return found;
+}
+
+/** JSON artifacts: results too long for a row or a workflow's history. One that is gone is left out. */
+async function loadDocuments(
+  storage: Pick<Storage, 'open'>,
+  outputs: CallOutputs[],
+): Promise<Documents> {
+  const keys = outputs
+    .flatMap((output) => output.artifacts)
+    .filter((artifact) => artifact.contentType === 'application/json')
+    .map((artifact) => artifact.storageKey);
+  const loaded = await Promise.all(
+    keys.map(async (key): Promise<[string, Json][]> => {
+      const object = await storage.open(key);
+      return object ? [[key, JSON.parse((await buffer(object.stream)).toString('utf8'))]] : [];
+    }),
+  );
+  return new Map(loaded.flat());
 }

@@ -8,6 +8,7 @@ import { Readable } from 'node:stream';
 import pRetry from 'p-retry';
 import sharp from 'sharp';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
+import type { Tracing } from '../../platform/tracing.ts';
 import type { OutputSpec, StoredArtifact } from '../../jobs/job-plan.ts';
 import { ProviderFailure, type ProviderOutput } from '../providers/provider.ts';
 import { pixelsMax, probeMedia } from './probe.ts';
@@ -209,4 +210,18 @@ function failureOfSource(error: unknown): ProviderFailure {
   return new ProviderFailure('unreachable', 'the output of the provider broke off', {
     cause: error,
   });
+}
+
+/** Traces the store: the way from a provider's bytes to a kept object. */
+export function observeArtifacts(artifacts: ArtifactStore, tracing: Tracing | null): ArtifactStore {
+  if (!tracing) return artifacts;
+  return {
+    ...artifacts,
+    store: (output, options) =>
+      tracing.inSpan({ name: 'storage.store', kind: 'client' }, async (span) => {
+        const stored = await artifacts.store(output, options);
+        span.set({ 'artifact.type': stored.contentType, 'artifact.bytes': stored.sizeBytes });
+        return stored;
+      }),
+  };
 }
