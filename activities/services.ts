@@ -47,7 +47,7 @@ export function publicBaseUrl(config: Config): string {
 }
 
 /** Opens the services; nothing is asked of a server before it is needed. */
-export async function openServices(config: Config, logger: Logger) {
+async function openServices(config: Config, logger: Logger) {
   const telemetry = await openTelemetry(config);
   const { metrics, tracing } = telemetry;
   const pool = await openDatabase({
