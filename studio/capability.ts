@@ -3,7 +3,6 @@
  * the workflow, the ledger and the storage know capabilities only through this interface.
  */
 import type { z } from 'zod';
-import type { CatalogRow, ParameterRules } from '../catalog/model-parameters.ts';
 import type { Json, JsonObject } from '../domain/json.ts';
 import type {
   CallOutputs,
@@ -14,6 +13,7 @@ import type {
   OutputVariant,
   StoredArtifact,
 } from '../jobs/job-plan.ts';
+import type { PublishedModel } from './published-models.ts';
 
 /** A route before the API adds the task queue of its provider. */
 export interface DraftRoute {
@@ -76,6 +76,8 @@ export interface DraftCall {
   unitPriceUsd: number | MeasuredPrice;
   /** Seconds it takes as a rule, where a provider queues it; unknown when absent. */
   typicalSeconds?: number;
+  /** What is to be said of the price before it is paid. */
+  priceNote?: string | undefined;
   /** Cheaper ones that may come instead of the output that was asked for. */
   variants?: DraftVariant[];
   /** Without this call's result the others are worth nothing. */
@@ -123,11 +125,6 @@ export type Recording =
   /** Read by the provider; its length is known when it is done. */
   | { kind: 'url'; url: string };
 
-/** A model, or service, that a request may name. */
-export interface PublishedModel extends Omit<CatalogRow, 'typicalSeconds'> {
-  parameters: ParameterRules;
-}
-
 /** One Studio endpoint; `Request` is the parsed body. */
 interface Definition<Request> {
   /** Temporal workflow type; also the job's `type`. */
@@ -170,15 +167,4 @@ export type Capability = Definition<JsonObject>;
 export function defineCapability<Request>(definition: Definition<Request>): Capability {
   // oxlint-disable-next-line no-unsafe-type-assertion -- `plan` is only ever given what `request` parsed
   return definition as unknown as Capability;
-}
-
-/** The rows of a table, each with the parameters of one kind of request. */
-export function publishModels<Row extends Omit<PublishedModel, 'parameters'>>(
-  rows: readonly Row[],
-  parametersOf: (row: Row) => ParameterRules,
-): PublishedModel[] {
-  return rows.map((row) => {
-    const { id, displayName, servedBy } = row;
-    return { id, displayName, servedBy, parameters: parametersOf(row) };
-  });
 }

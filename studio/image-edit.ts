@@ -2,7 +2,8 @@
 import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
 import { editModels } from '../catalog/image-models.ts';
-import { defineCapability, publishModels } from './capability.ts';
+import { imagePriceRules } from '../catalog/price-rules.ts';
+import { defineCapability } from './capability.ts';
 import { pictureInputs, planImageCalls, refuseTransparentJpeg } from './image-calls.ts';
 import {
   imageCount,
@@ -15,6 +16,7 @@ import {
 } from './image-fields.ts';
 import { imagesData, presentImages } from './image-presentation.ts';
 import { refuseUnsupported } from './model-parameters.ts';
+import { publishModels } from './published-models.ts';
 
 const request = z.strictObject({
   prompt: promptText,
@@ -39,7 +41,10 @@ export const imageEdit = defineCapability({
   request,
   example: { prompt: 'add a red hat', imageUrls: ['https://example.com/portrait.png'] },
   data: imagesData,
-  models: publishModels(editModels, (model) => model.edit ?? {}),
+  models: publishModels(editModels, {
+    parameters: (model) => model.edit ?? {},
+    price: (model) => imagePriceRules(model.price, model.edit ?? {}),
+  }),
   plan(body) {
     const model = findModel(editModels, body.model);
     const parameters = model.edit ?? {};

@@ -3,8 +3,9 @@ import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
 import { imageModels } from '../catalog/image-models.ts';
 import { imageSizes } from '../catalog/image-sizes.ts';
+import { imagePriceRules } from '../catalog/price-rules.ts';
 import { keysOf } from '../domain/json.ts';
-import { defineCapability, publishModels } from './capability.ts';
+import { defineCapability } from './capability.ts';
 import { pictureInputs, planImageCalls, refuseTransparentJpeg } from './image-calls.ts';
 import {
   imageCount,
@@ -17,6 +18,7 @@ import {
 } from './image-fields.ts';
 import { imagesData, presentImages } from './image-presentation.ts';
 import { refuseUnsupported } from './model-parameters.ts';
+import { publishModels } from './published-models.ts';
 
 const edge = z.int().min(16).max(3840).multipleOf(16);
 const customSize = z.strictObject({ width: edge, height: edge });
@@ -56,9 +58,12 @@ export const imageGenerate = defineCapability({
   medium: 'image',
   summary: 'Draw images from a prompt',
   request,
-  example: { prompt: 'a lighthouse at dawn', aspectRatio: '16:9' },
+  example: { prompt: 'a lighthouse at dawn', numImages: 2 },
   data: imagesData,
-  models: publishModels(imageModels, (model) => model.generate),
+  models: publishModels(imageModels, {
+    parameters: (model) => model.generate,
+    price: (model) => imagePriceRules(model.price, model.generate),
+  }),
   plan(body) {
     const model = findModel(imageModels, body.model);
     const { id, generate: parameters } = model;

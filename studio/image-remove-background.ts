@@ -2,11 +2,13 @@
 import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
 import { backgroundRemovers } from '../catalog/image-tools.ts';
-import { defineCapability, publishModels } from './capability.ts';
+import { removalPriceRules } from '../catalog/price-rules.ts';
+import { defineCapability } from './capability.ts';
 import { mediaUrl, modelId } from './image-fields.ts';
 import { refuseUnsupported } from './model-parameters.ts';
 import { planRemoval } from './picture-tools.ts';
 import { isPersisted, showPicture, shownPictureData } from './stored-picture.ts';
+import { publishModels } from './published-models.ts';
 
 const request = z.strictObject({
   imageUrl: mediaUrl,
@@ -31,7 +33,10 @@ export const imageRemoveBackground = defineCapability({
   request,
   example: { imageUrl: 'https://example.com/portrait.png' },
   data: shownPictureData.extend({ operatingResolution: z.string() }),
-  models: publishModels(backgroundRemovers, (model) => model.parameters),
+  models: publishModels(backgroundRemovers, {
+    parameters: (model) => model.parameters,
+    price: (model) => removalPriceRules(model),
+  }),
   plan(body) {
     const model = findModel(backgroundRemovers, body.model);
     refuseUnsupported(model, body);

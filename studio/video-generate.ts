@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
 import { defaultsFor } from '../catalog/model-parameters.ts';
+import { filmPriceRules } from '../catalog/price-rules.ts';
 import {
   videoModels,
   type FilmPrice,
@@ -12,7 +13,6 @@ import { assert } from '../domain/assert.ts';
 import type { Json } from '../domain/json.ts';
 import {
   defineCapability,
-  publishModels,
   type DraftCall,
   type DraftVariant,
   type FinishedJob,
@@ -22,6 +22,7 @@ import { mediaUrl, modelId, seedNumber } from './image-fields.ts';
 import { refuseTogether, refuseUnsupported } from './model-parameters.ts';
 import { providerInput } from './provider-input.ts';
 import { presentVideo, videoData } from './video-presentation.ts';
+import { publishModels } from './published-models.ts';
 
 const request = z.strictObject({
   prompt: z.string().min(1).max(5000),
@@ -48,9 +49,12 @@ export const videoGenerate = defineCapability({
   medium: 'video',
   summary: 'Make a film from a prompt, a picture or references',
   request,
-  example: { prompt: 'waves at night', model: 'seedance-2.0', durationSeconds: 5 },
+  example: { prompt: 'waves at night', model: 'seedance-2.0', durationSeconds: 6 },
   data: videoData,
-  models: publishModels(videoModels, (model) => model.parameters),
+  models: publishModels(videoModels, {
+    parameters: (model) => model.parameters,
+    price: filmPriceRules,
+  }),
   plan(body) {
     const model = findModel(videoModels, body.model);
     const { id, parameters, decidedByImage = [] } = model;
