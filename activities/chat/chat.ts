@@ -109,16 +109,6 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
     return { upstream, request, input, bounds };
   }
 
-  /** Micro-credits that the ledger reserved for this chat alone. */
-  async function reserved(reserve: ChatReserve): Promise<number> {
-    const verdict = await ledger.reserve(reserve);
-    if (verdict.verdict === 'insufficient_credits') throwRefusal(verdict);
-    if (verdict.verdict === 'claim_lost') {
-      throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
-    }
-    return verdict.amount;
-  }
-
   return {
     async open(order) {
       const { model, stream, organizationId, keyId } = order;
@@ -127,7 +117,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
       const reserve = reserveOf(order, bounds, config.CHAT_RESERVATION_TTL_MS);
       // A lease holds the most that its chats may cost: one that may cost more has a reservation to raise.
       const leased = order.claim || !input.certain ? null : leases.take(reserve);
-      const reservedMicro = leased ? bounds.amountMaxMicro : await reserved(reserve);
+      const reservedMicro = leased ? bounds.amountMaxMicro : await reservedAlone(ledger, reserve);
       const granted = { bounds, amountMicro: reservedMicro };
       request[upstream.protocol.boundField(model)] = affordableOutput(model, granted, usdPerCredit);
       return new OpenChat({
@@ -166,6 +156,16 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
     },
     close: upstreams.close,
   };
+}
+
+/** Micro-credits that the ledger reserved for this chat alone. */
+async function reservedAlone(ledger: ChatLedger, reserve: ChatReserve): Promise<number> {
+  const verdict = await ledger.reserve(reserve);
+  if (verdict.verdict === 'insufficient_credits') throwRefusal(verdict);
+  if (verdict.verdict === 'claim_lost') {
+    throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
+  }
+  return verdict.amount;
 }
 
 function reserveOf(order: ChatOrder, bounds: ChatBounds, ttlMs: number): ChatReserve {
