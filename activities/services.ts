@@ -31,6 +31,7 @@ import { createStatusChecks } from './calls/status-checks.ts';
 import { createLateOutcomes } from './jobs/late-outcomes.ts';
 import { createNotificationUrls } from './providers/notification-url.ts';
 import { createProviders, providerConcurrency } from './providers/registry.ts';
+import { createPictures } from './inputs/pictures.ts';
 import { createRecordings } from './inputs/recordings.ts';
 import { createArtifactStore, observeArtifacts } from './storage/artifacts.ts';
 import { createInputMeter } from './inputs/input-meter.ts';
@@ -96,6 +97,7 @@ async function openServices(config: Config, logger: Logger) {
     artifacts: observeArtifacts(createArtifactStore({ storage, outbound }), tracing),
     meter: createInputMeter({ storage }),
     recordings: createRecordings({ storage, uploads, inputs }),
+    pictures: createPictures({ storage, uploads }),
     urls: createNotificationUrls({
       publicBaseUrl: ownUrl,
       secret: config.WEBHOOK_SECRET,

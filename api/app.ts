@@ -10,6 +10,7 @@ import { errorAnswers } from './middleware/error-answers.ts';
 import { observedRequests } from './middleware/observed-requests.ts';
 import { requestLog } from './middleware/request-log.ts';
 import { securityHeaders } from './middleware/security-headers.ts';
+import { shortPaths } from './middleware/short-paths.ts';
 import { createDocuments } from './openapi/document.ts';
 import { operations } from './operations/index.ts';
 import { createRouter } from './operations/runner.ts';
@@ -26,6 +27,7 @@ export function createApp(deps: AppDeps): Handler {
     polls: authenticate(access, { bucket: 'polls', limit: limits.polls }),
   };
   const app = new Koa<RequestState>();
+  app.use(shortPaths);
   app.use(requestLog(logger));
   app.use(securityHeaders);
   for (const observed of observedRequests(telemetry)) app.use(observed);

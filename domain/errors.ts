@@ -178,11 +178,11 @@ export interface ErrorDetail {
 }
 
 interface GatewayErrorExtras {
-  details?: ErrorDetail[];
+  details?: ErrorDetail[] | undefined;
   /** Further fields of the HTTP body, e.g. `resetAt`. */
-  body?: Record<string, unknown>;
+  body?: Record<string, unknown> | undefined;
   /** Seconds for the `Retry-After` header. */
-  retryAfterSeconds?: number;
+  retryAfterSeconds?: number | undefined;
   cause?: unknown;
 }
 

@@ -59,11 +59,16 @@ export interface ChatSettle {
   inputTokens: number;
   outputTokens: number;
   countedBy: 'provider' | 'gateway' | null;
+  served: ServedBy;
 }
+
+/** Which model answers a chat, and who serves it; of several, the one that was asked last. */
+export type ServedBy = { model: string; provider: string };
 
 /** How far a running chat has got. */
 export interface ChatProgress {
   id: string;
+  served: ServedBy;
   inputTokens: number;
   outputTokens: number;
   /** Micro-credits of what was delivered. */

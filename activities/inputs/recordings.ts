@@ -3,7 +3,6 @@
  * came with a request that is refused is to be discarded (`Uploads.discard`). Only containers are read here, never sound, so memory stays flat.
  */
 import { rm } from 'node:fs/promises';
-import type { Readable } from 'node:stream';
 import { FilePathSource, type Source } from 'mediabunny';
 import { fieldError } from '../../domain/errors.ts';
 import type { Recording, RecordingSource } from '../../studio/capability.ts';
@@ -12,6 +11,7 @@ import { readContainer, storedSource } from '../storage/media-container.ts';
 import { writeSpoolFile } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { UploadOwner, Uploads } from '../storage/uploads.ts';
+import { fileTooLarge, type UploadedFile } from './pictures.ts';
 
 interface RecordingsDeps {
   storage: Storage;
@@ -41,12 +41,6 @@ export interface Recordings {
   find: (wanted: RecordingSource, organizationId: string) => Promise<Recording>;
 }
 
-/** A file on its way in; `truncated` tells at its end that it had more bytes than it may have. */
-export interface UploadedFile {
-  field: string;
-  stream: Readable & { truncated: boolean };
-}
-
 /** Containers that are kept, by their MIME type; another one that can be read is kept as `bin`. */
 const extensions: Readonly<Record<string, string>> = {
   'audio/mpeg': 'mp3',
@@ -68,9 +62,7 @@ export function createRecordings(deps: RecordingsDeps): Recordings {
       const path = await storage.spoolPath();
       try {
         const file = await writeSpoolFile(path, stream);
-        if (stream.truncated) {
-          throw fieldError('FILE_TOO_LARGE', field, 'the file is too large');
-        }
+        if (stream.truncated) throw fileTooLarge(field);
         const { extension, durationSeconds } = await measure(new FilePathSource(path), field);
         const storageKey = await uploads.keep({ organizationId, keyId, extension, path, ...file });
         const fileId = `file_${file.sha256.slice(0, 32)}`;
