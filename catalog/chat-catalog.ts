@@ -145,14 +145,3 @@ function unknownModel(id: string, { field, retired, near }: Miss): GatewayError 
     details: [{ path: field, message: all }],
   });
 }
-
-const committed = createChatCatalog(chatModels);
-
-/**
- * Finds a committed model, without the operator's changes; a process that has a configuration uses
- * the `find` of its own catalog.
- * @throws GatewayError UNKNOWN_MODEL listing the nearest ids
- */
-export function findChatModel(id: string): ChatModel {
-  return committed.find(id);
-}

@@ -210,3 +210,17 @@ export class GatewayError extends Error {
     return errorTable[this.code].retryable;
   }
 }
+
+/** The refusal of one field of a request: where it stands, and what is allowed. */
+export function fieldError(code: ErrorCode, path: string, message: string): GatewayError {
+  return new GatewayError(code, `${path}: ${message}`, { details: [{ path, message }] });
+}
+
+/** The refusal of several fields for one reason. */
+export function fieldsError(
+  code: ErrorCode,
+  paths: readonly string[],
+  message: string,
+): GatewayError {
+  return new GatewayError(code, message, { details: paths.map((path) => ({ path, message })) });
+}
