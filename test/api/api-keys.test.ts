@@ -145,7 +145,7 @@ describe('creating a key', () => {
     ['a scope that does not exist', { name: 'n', scopes: ['everything'] }, 'scopes.0'],
     ['a scope twice', { name: 'n', scopes: ['chat', 'chat'] }, 'scopes'],
     ['no model at all', { name: 'n', allowedModels: [] }, 'allowedModels'],
-    ['an unknown field', { name: 'n', admin: true }, '(body)'],
+    ['an unknown field', { name: 'n', admin: true }, 'admin'],
   ])('refuses %s', async (_what, body, field) => {
     const answer = await create(gateway.caller.key, body);
     expectRefusal(answer, 400, 'INVALID_REQUEST');

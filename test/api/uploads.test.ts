@@ -152,7 +152,7 @@ describe('POST /storage/upload-url', () => {
     [{ size: '12' }, 400, 'size'],
     [{ filename: '' }, 400, 'filename'],
     [{ purpose: 'Not A Word' }, 400, 'purpose'],
-    [{ key: 'org_1/x.png' }, 400, '(body)'],
+    [{ key: 'org_1/x.png' }, 400, 'key'],
   ])('refuses %j with %i', async (body, status, path) => {
     const answer = await gateway.call('/api/v1/storage/upload-url', { method: 'POST', body });
     expect(answer).toMatchObject({ status, body: { details: [{ path }] } });

@@ -50,6 +50,9 @@ export async function failureOfAnswer(answer: ElevenlabsAnswer): Promise<Provide
   if ([400, 413, 422].includes(status)) {
     return new ProviderFailure('rejected', `the provider did not accept the input${where(body)}`);
   }
+  // In its own words: the call has ended, and as it answers with the result, nothing follows.
+  if (code !== null) return new ProviderFailure('failed', `the provider failed (${status})`);
+  // An error page of something in between: the provider may still have done, and charged, the work.
   return new ProviderFailure('unknown', `the provider answered the call with ${status}`);
 }
 

@@ -25,7 +25,19 @@ export function failureOfSubmit(answer: Answer): ProviderFailure {
   if ([429, 503].includes(answer.status)) {
     return new ProviderFailure('not_accepted', message, { retryAfterMs });
   }
+  // In fal's own words: the request failed, nothing follows, and no 5xx of theirs is charged.
+  if (errorTypeOf(answer)) {
+    return new ProviderFailure('failed', `the provider failed (${answer.status})`);
+  }
+  // An error page of something in between: the queue may have the request all the same.
   return new ProviderFailure('unknown', `the provider answered the submit with ${answer.status}`);
+}
+
+/** What fal calls the failure; null where the answer is not fal's own. */
+function errorTypeOf({ headers, body }: Answer): string | null {
+  const header = headers['x-fal-error-type'];
+  if (typeof header === 'string') return header;
+  return platformError.safeParse(body).data?.error_type ?? null;
 }
 
 function rejection(answer: Answer): ProviderFailure {
@@ -54,9 +66,7 @@ export function failureOfResult(answer: Answer): Checked {
   }
   if ([400, 413, 422].includes(answer.status))
     return { kind: 'failed', failure: rejection(answer) };
-  const verdict =
-    answer.headers['x-fal-error-type'] ?? (platform.success && platform.data.error_type);
-  if (verdict || modelError.safeParse(answer.body).success) {
+  if (errorTypeOf(answer) || modelError.safeParse(answer.body).success) {
     return {
       kind: 'failed',
       failure: new ProviderFailure('failed', `the provider failed (${answer.status})`),

@@ -34,5 +34,8 @@ export function failureOfAnswer({ status, headers, body }: Answer): ProviderFail
       retryAfterMs: parseRetryAfter(headers['retry-after']),
     });
   }
+  // In its own words: the call has ended, and as it answers with the result, nothing follows.
+  if (error) return new ProviderFailure('failed', `the provider failed (${status})`);
+  // An error page of something in between: the provider may still have done, and charged, the work.
   return new ProviderFailure('unknown', `the provider answered the call with ${status}`);
 }
