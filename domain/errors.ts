@@ -205,3 +205,9 @@ export class GatewayError extends Error {
     return errorTable[this.code].retryable;
   }
 }
+
+/** A refusal of fields: the first of them is its message. */
+export function refusedFields(code: ErrorCode, details: ErrorDetail[]): GatewayError {
+  const [first] = details;
+  return new GatewayError(code, first && `${first.path}: ${first.message}`, { details });
+}

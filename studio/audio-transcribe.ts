@@ -1,10 +1,10 @@
 /** POST /studio/audio/transcribe (spec §4.10, design §7): speech to text with word timestamps. */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
-import { GatewayError } from '../domain/errors.ts';
+import { GatewayError, refusedFields } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
 import { asyncFlag } from './audio-fields.ts';
-import { defineCapability, type FinishedJob, type Recording } from './capability.ts';
+import { defineCapability, urlsEnd, type FinishedJob, type Recording } from './capability.ts';
 
 const model = audioModels.transcription;
 const { limits } = model;
@@ -56,6 +56,7 @@ export const audioTranscribe = defineCapability({
     model: z.string(),
     source: z.enum(['file', 'url']),
     transcriptUrl: z.url().meta({ description: 'The transcript as a JSON file.' }),
+    expiresAt: urlsEnd,
   }),
   upload: { field: 'file', bytesMax: uploadBytesMax },
   recording(body) {
@@ -110,9 +111,7 @@ function secondsOf(recording: Recording, body: TranscribeRequest): number {
   if (seconds < min || seconds > max) {
     const path = body.fileId === undefined ? 'audioUrl' : 'fileId';
     const message = `must last ${min} to ${max} seconds`;
-    throw new GatewayError('INVALID_REQUEST', `${path}: ${message}`, {
-      details: [{ path, message }],
-    });
+    throw refusedFields('INVALID_REQUEST', [{ path, message }]);
   }
   return Math.ceil(seconds);
 }
@@ -140,5 +139,6 @@ function presentTranscript(job: FinishedJob): Record<string, unknown> {
     model: job.model,
     source: job.request['audioUrl'] === undefined ? 'file' : 'url',
     transcriptUrl: document ? job.urlOf(document) : null,
+    expiresAt: job.urlsEndAt,
   };
 }

@@ -4,7 +4,7 @@ import { audioModels } from '../catalog/audio-models.ts';
 import { findModel, imagePriceUsd } from '../catalog/image-model.ts';
 import { imageModels } from '../catalog/image-models.ts';
 import { assert } from '../domain/assert.ts';
-import { GatewayError } from '../domain/errors.ts';
+import { GatewayError, refusedFields } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
 import { asyncFlag, numberOf, textOf } from './audio-fields.ts';
 import { presentRecording, recordingData, recordingOf } from './audio-presentation.ts';
@@ -117,9 +117,7 @@ function refuseConflicts(body: MusicRequest): void {
   const plan = body.composition_plan;
   if (!plan && body.prompt === undefined) {
     const message = 'is required unless a composition_plan is given';
-    throw new GatewayError('INVALID_REQUEST', `prompt: ${message}`, {
-      details: [{ path: 'prompt', message }],
-    });
+    throw refusedFields('INVALID_REQUEST', [{ path: 'prompt', message }]);
   }
   if (plan && body.force_instrumental) {
     throw conflict('force_instrumental works with a prompt only: leave the lines of the plan out', [

@@ -1,7 +1,7 @@
 /** How one finished picture of a tool is shown, kept or short-lived (`persistToStorage`). */
 import { z } from 'zod';
 import type { JsonObject } from '../domain/json.ts';
-import type { FinishedJob } from './capability.ts';
+import { urlsEnd, type FinishedJob } from './capability.ts';
 import type { StoredArtifact } from '../jobs/job-plan.ts';
 
 /** A picture of a tool, described; `service` and `model` say what made it. */
@@ -14,7 +14,7 @@ export const shownPictureData = z.object({
   model: z.string().nullable(),
   persisted: z.boolean(),
   storagePath: z.string().nullable(),
-  expiresAt: z.iso.datetime(),
+  expiresAt: urlsEnd,
 });
 
 /** Where a result can be read, until when, and where it is stored if it is kept. */
@@ -38,6 +38,6 @@ export function showPicture(job: FinishedJob, artifact: StoredArtifact): ShownPi
     url: job.urlsHaveEnded ? null : job.urlOf(artifact),
     persisted,
     storagePath: persisted ? artifact.storageKey : null,
-    expiresAt: new Date(job.urlsEndAtMs).toISOString(),
+    expiresAt: job.urlsEndAt,
   };
 }

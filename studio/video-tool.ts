@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { VideoTool } from '../catalog/video-models.ts';
 import { assert } from '../domain/assert.ts';
-import { GatewayError } from '../domain/errors.ts';
+import { refusedFields, type GatewayError } from '../domain/errors.ts';
 import {
   defineCapability,
   type Capability,
@@ -106,7 +106,5 @@ function toolOutput(tool: VideoTool, facts: InputFacts): MeasuredOutput {
 }
 
 function beyond(message: string): GatewayError {
-  return new GatewayError('INVALID_REQUEST', `videoUrl: the video ${message}`, {
-    details: [{ path: 'videoUrl', message: `the video ${message}` }],
-  });
+  return refusedFields('INVALID_REQUEST', [{ path: 'videoUrl', message: `the video ${message}` }]);
 }

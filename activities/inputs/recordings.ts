@@ -7,7 +7,7 @@ import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { ALL_FORMATS, CustomSource, FilePathSource, Input, type Source } from 'mediabunny';
-import { GatewayError } from '../../domain/errors.ts';
+import { GatewayError, refusedFields } from '../../domain/errors.ts';
 import type { Recording, RecordingSource } from '../../studio/capability.ts';
 import type { Inputs } from './inputs.ts';
 import { writeSpoolFile } from '../storage/spool.ts';
@@ -143,7 +143,5 @@ async function measure(
     input.dispose();
   }
   const message = 'is no recording that can be read';
-  throw new GatewayError('INVALID_REQUEST', `${field}: ${message}`, {
-    details: [{ path: field, message }],
-  });
+  throw refusedFields('INVALID_REQUEST', [{ path: field, message }]);
 }

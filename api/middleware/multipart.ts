@@ -1,6 +1,6 @@
 /** multipart/form-data: a few short texts and one file, which is streamed to where it is kept. */
 import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busboy';
-import { GatewayError } from '../../domain/errors.ts';
+import { GatewayError, refusedFields } from '../../domain/errors.ts';
 import type { Context } from '../context.ts';
 
 /** What a form may hold. */
@@ -31,9 +31,7 @@ const limits = {
 const overheadBytesMax = 128 * 1024;
 
 function refuse(path: string, message: string): GatewayError {
-  return new GatewayError('INVALID_REQUEST', `${path}: ${message}`, {
-    details: [{ path, message }],
-  });
+  return refusedFields('INVALID_REQUEST', [{ path, message }]);
 }
 
 /**

@@ -48,7 +48,8 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
     route: `POST /api/v1${capability.path}`,
     scope: capability.scope,
     summary: capability.summary,
-    request: { headers, content: contentOf(capability) },
+    // None: a misspelled wish must not be paid for as if it had not been there.
+    request: { headers, query: z.strictObject({}), content: contentOf(capability) },
     answer: z.unknown(),
     answers: {
       200: done,
@@ -101,7 +102,8 @@ function doneAnswer({ envelope, data }: Capability): AnswerParts {
   if (envelope === 'bare') {
     const credits = z.number().meta({ description: 'As in the `credits` of other answers.' });
     return {
-      description: 'Done, and charged; without the common envelope.',
+      description:
+        'Done, and charged; without the common envelope. As a job (202) the same is its `result`.',
       headers: replayed.extend({
         'X-Credits-Used': credits,
         'X-Credits-Cost': credits,

@@ -16,6 +16,7 @@ import type { Admission } from './admission.ts';
 import { measurePrices } from './measured-prices.ts';
 import { completePlan, type Planned } from './planner.ts';
 import { readRequest } from './request-reading.ts';
+import { withoutItems } from './refused-items.ts';
 import { preferredWaitMs } from './waiting.ts';
 
 interface SubmissionDeps {
@@ -143,7 +144,11 @@ function createStart(deps: SubmissionDeps): Start {
     const draft = capability.plan(request, recording);
     authorizeModel(caller, draft.model);
     const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
-    const ready = await deps.services.inputs.prepare(draft, caller.organizationId);
+    const { inputs } = deps.services;
+    const { organizationId } = caller;
+    const ready = await inputs
+      .prepare(draft, organizationId)
+      .catch((error: unknown) => inputs.prepare(withoutItems(draft, error), organizationId));
     const body = webhookUrl === null ? request : { request, webhookUrl };
     const claimed = await claim(ctx, capability, body);
     const { subjectId: jobId } = claimed;

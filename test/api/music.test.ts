@@ -109,6 +109,7 @@ describe('POST /studio/music/generate', () => {
     const { data, credits } = answer.body;
     expect(data).toEqual({
       url: expect.stringMatching(/^http/),
+      expiresAt: expect.any(String),
       storagePath: expect.stringMatching(/\.mp3$/),
       format: 'mp3',
       duration: expect.any(Number),
@@ -136,6 +137,7 @@ describe('POST /studio/music/generate', () => {
     });
     expect(answer.body.data).toEqual({
       url: expect.any(String),
+      expiresAt: expect.any(String),
       storagePath: expect.any(String),
       format: 'mp3',
       duration: expect.any(Number),

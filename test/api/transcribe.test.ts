@@ -85,6 +85,7 @@ describe('a recording that comes with the request', () => {
       model: 'scribe_v2',
       source: 'file',
       transcriptUrl: expect.stringMatching(/\.json\?/),
+      expiresAt: expect.any(String),
     });
     expect(data.words.length).toBeGreaterThan(20);
     let at = 0;

@@ -122,7 +122,11 @@ describe('POST /storage/upload-url', () => {
       storagePath: key,
       maxBytes: 1234,
       expiresAt: expect.any(String),
+      publicUrlExpiresAt: expect.any(String),
     });
+    const { publicUrlExpiresAt } = body as unknown as { publicUrlExpiresAt: string };
+    const expires = new URL(body.publicUrl).searchParams.get('expires');
+    expect(Math.abs(Date.parse(publicUrlExpiresAt) / 1000 - Number(expires))).toBeLessThan(2);
     // What is left of ten minutes: counted from before the request it could be more.
     const lifeMs = Date.parse(body.expiresAt) - Date.now();
     expect(lifeMs).toBeGreaterThan(590_000);
