@@ -5,6 +5,7 @@ import { compose, rateLimitsOf, type AppDeps } from './composition.ts';
 import type { RequestState } from './context.ts';
 import { authenticate } from './middleware/authenticate.ts';
 import { limitBodyBytes } from './middleware/body-bytes.ts';
+import { allowOrigins } from './middleware/cors.ts';
 import { errorAnswers } from './middleware/error-answers.ts';
 import { observedRequests } from './middleware/observed-requests.ts';
 import { requestLog } from './middleware/request-log.ts';
@@ -28,6 +29,7 @@ export function createApp(deps: AppDeps): Handler {
   app.use(requestLog(logger));
   app.use(securityHeaders);
   for (const observed of observedRequests(telemetry)) app.use(observed);
+  app.use(allowOrigins(config.CORS_ORIGINS));
   app.use(errorAnswers(logger));
   app.use(
     limitBodyBytes({

@@ -108,6 +108,11 @@ export const errorTable = {
     retryable: false,
     message: 'The organization does not have enough credits.',
   },
+  WINDOW_LIMIT_EXCEEDED: {
+    status: 402,
+    retryable: false,
+    message: 'The request costs more than the organization may use in a whole six-hour window.',
+  },
   'Rate limit exceeded. Please slow down.': {
     status: 429,
     retryable: true,

@@ -5,6 +5,7 @@ import { GatewayError, refusedFields } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
 import { asyncFlag } from './audio-fields.ts';
 import { defineCapability, urlsEnd, type FinishedJob, type Recording } from './capability.ts';
+import { publishAudioModel } from './published-models.ts';
 
 const model = audioModels.transcription;
 const { limits } = model;
@@ -58,6 +59,7 @@ export const audioTranscribe = defineCapability({
     transcriptUrl: z.url().meta({ description: 'The transcript as a JSON file.' }),
     expiresAt: urlsEnd,
   }),
+  models: [publishAudioModel(model, { of: 'input', default: limits.unmeasuredSeconds.max })],
   upload: { field: 'file', bytesMax: uploadBytesMax },
   recording(body) {
     const { fileId, audioUrl } = body;
@@ -84,6 +86,10 @@ export const audioTranscribe = defineCapability({
         meter: 'second',
         quantity: secondsOf(recording, body),
         unitPriceUsd: model.usd,
+        priceNote:
+          recording.kind === 'url'
+            ? 'the length of a recording elsewhere is known when it is done: this much is reserved, and its own seconds are charged'
+            : undefined,
         routes: [
           {
             provider: model.provider,

@@ -14,7 +14,7 @@ import { createAbandonedChats } from './abandoned-chats.ts';
 import type { ChatBody } from './chat-body.ts';
 import { createChatLeases } from './chat-leases.ts';
 import type { ChatClaim, ChatLedger, ChatReserve } from './chat-ledger.ts';
-import { affordableOutput, boundsOf, type ChatBounds } from './chat-price.ts';
+import { affordableOutput, boundsOf, chatPriceMicro, type ChatBounds } from './chat-price.ts';
 import { OpenChat } from './open-chat.ts';
 import { createRunningChats } from './running-chats.ts';
 import { countInput } from './token-count.ts';
@@ -36,6 +36,16 @@ export interface ChatOrder {
   claim: ChatClaim | null;
 }
 
+/** What an order would reserve. */
+export interface ChatEstimate {
+  /** Micro-credits: now; at least; and at most, where the balance has that much. */
+  reserveMicro: number;
+  leastMicro: number;
+  mostMicro: number;
+  /** Tokens that the most is made of, and their micro-credits. */
+  parts: { unit: 'input token' | 'output token'; tokens: number; amountMicro: number }[];
+}
+
 /** Opens chats. */
 export interface Chat {
   /**
@@ -44,6 +54,8 @@ export interface Chat {
    * SERVICE_UNAVAILABLE, and REQUEST_IN_PROGRESS when another request has taken its Idempotency-Key over
    */
   open: (order: ChatOrder) => Promise<OpenChat>;
+  /** What the order would reserve now. @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE */
+  estimate: (order: ChatOrder) => Promise<ChatEstimate>;
   /** Gives back the credits that are leased for this organization, but for what runs. */
   recall: (organizationId: string) => void;
   /** Ends once every chat of this process is settled. */
@@ -88,6 +100,15 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
   const drains = { underWay: 0 };
   const usdPerCredit = config.USD_PER_CREDIT;
 
+  /** The upstream's request, what it counts and what that may cost. */
+  function measured({ model, body, stream, maxTokens }: ChatOrder) {
+    const upstream = upstreams.of(model);
+    const request = upstream.protocol.encode({ model, body, stream });
+    const input = countInput(body);
+    const bounds = boundsOf(model, { input, maxTokens, answers: body.n ?? 1 }, usdPerCredit);
+    return { upstream, request, input, bounds };
+  }
+
   /** Micro-credits that the ledger reserved for this chat alone. */
   async function reserved(reserve: ChatReserve): Promise<number> {
     const verdict = await ledger.reserve(reserve);
@@ -100,16 +121,9 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
 
   return {
     async open(order) {
-      const { model, body, stream, organizationId, keyId } = order;
+      const { model, stream, organizationId, keyId } = order;
       abandoned.admit(keyId);
-      const upstream = upstreams.of(model);
-      const request = upstream.protocol.encode({ model, body, stream });
-      const input = countInput(body);
-      const bounds = boundsOf(
-        model,
-        { input, maxTokens: order.maxTokens, answers: body.n ?? 1 },
-        usdPerCredit,
-      );
+      const { upstream, request, input, bounds } = measured(order);
       const reserve = reserveOf(order, bounds, config.CHAT_RESERVATION_TTL_MS);
       // A lease holds the most that its chats may cost: one that may cost more has a reservation to raise.
       const leased = order.claim || !input.certain ? null : leases.take(reserve);
@@ -135,6 +149,16 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
         logger,
       });
     },
+    async estimate(order) {
+      const { bounds } = measured(order);
+      const reserve = reserveOf(order, bounds, config.CHAT_RESERVATION_TTL_MS);
+      return {
+        reserveMicro: await ledger.price(reserve),
+        leastMicro: bounds.amountMinMicro,
+        mostMicro: bounds.amountMaxMicro,
+        parts: partsOf(order.model, bounds, usdPerCredit),
+      };
+    },
     recall: leases.recall,
     async drained() {
       await running.drained();
@@ -155,6 +179,21 @@ function reserveOf(order: ChatOrder, bounds: ChatBounds, ttlMs: number): ChatRes
     ...(claim && { claim: { key: claim.key, attempt: claim.attempt } }),
     chat: { keyId, model: model.id, provider: model.provider, streamed: stream, requestId },
   };
+}
+
+function partsOf(
+  model: ChatModel,
+  bounds: ChatBounds,
+  usdPerCredit: number,
+): ChatEstimate['parts'] {
+  const { inputTokens, amountMaxMicro } = bounds;
+  const outputTokens = bounds.outputTokensMax * bounds.answers;
+  const inputMicro = chatPriceMicro(model, { inputTokens, outputTokens: 0 }, usdPerCredit);
+  return [
+    { unit: 'input token', tokens: inputTokens, amountMicro: inputMicro },
+    // Both are rounded up together, once.
+    { unit: 'output token', tokens: outputTokens, amountMicro: amountMaxMicro - inputMicro },
+  ];
 }
 
 function insufficient(verdict: {

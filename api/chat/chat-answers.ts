@@ -1,10 +1,11 @@
 /** The answers of chats (spec §4.1): claimed, reserved, and given whole or as a stream. */
-import type { Chat } from '../../activities/chat/chat.ts';
+import type { Chat, ChatEstimate, ChatOrder } from '../../activities/chat/chat.ts';
 import type { OpenChat } from '../../activities/chat/open-chat.ts';
-import type { ChatCatalog } from '../../catalog/chat-catalog.ts';
+import type { ChatCatalog, ChatModel } from '../../catalog/chat-catalog.ts';
 import { assert } from '../../domain/assert.ts';
-import { GatewayError } from '../../domain/errors.ts';
+import { GatewayError, refusedFields } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
+import { got } from '../../domain/request-words.ts';
 import { firstTokenSent } from '../../platform/observations.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import type { Presentation, Shown } from './chat-presentation.ts';
@@ -57,10 +58,8 @@ export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
   /** Null when the answer was there already, and has been given. */
   async function open(ctx: Context, request: ChatRequest): Promise<Handled | null> {
     const startedAtMs = performance.now();
-    const { caller, requestId } = ctx.state;
-    const model = deps.catalog.find(request.model);
-    checkParts(request, model, deps.outbound);
-    authorizeModel(caller, model.id);
+    const { requestId } = ctx.state;
+    const model = checkedModel(ctx, request, deps);
     const hold = await claim(ctx, request, deps.claims);
     if (hold.state === 'done') {
       assert(hold.answer, 'the key of a chat that is done has its answer');
@@ -70,18 +69,9 @@ export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
       ctx.body = hold.answer.body;
       return null;
     }
-    const order = {
-      id: hold.subjectId,
-      organizationId: caller.organizationId,
-      keyId: caller.keyId,
-      requestId,
-      model,
-      body: request.body,
-      maxTokens: request.maxTokens,
-      stream: request.stream,
-      claim: hold.name,
-    };
-    const chat = await deps.chat.open(order).catch(async (error: unknown) => {
+    const order = orderOf(ctx, request, model);
+    const held = { ...order, id: hold.subjectId, claim: hold.name };
+    const chat = await deps.chat.open(held).catch(async (error: unknown) => {
       await hold.giveBack();
       throw error;
     });
@@ -101,6 +91,55 @@ export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
       // A key is free again exactly when nothing was charged under it.
       if (!shown.chat.bill?.creditsConsumed) await shown.hold.giveBack();
     }
+  };
+}
+
+/** What a chat would reserve. @throws GatewayError what refuses the chat before it reserves */
+export type EstimateChat = (ctx: Context, request: ChatRequest) => Promise<ChatEstimate>;
+
+/** See `EstimateChat`. */
+export function createEstimateChat(
+  deps: Pick<ChatAnswersDeps, 'chat' | 'catalog' | 'outbound'>,
+): EstimateChat {
+  return async (ctx, request) => {
+    const model = checkedModel(ctx, request, deps);
+    return deps.chat.estimate(orderOf(ctx, request, model));
+  };
+}
+
+/** The model of a request that this key may make. @throws GatewayError */
+function checkedModel(
+  ctx: Context,
+  request: ChatRequest,
+  deps: Pick<ChatAnswersDeps, 'catalog' | 'outbound'>,
+): ChatModel {
+  const model = deps.catalog.find(request.model);
+  checkParts(request, model, deps.outbound);
+  authorizeModel(ctx.state.caller, model.id);
+  refuseTooManyTokens(request, model);
+  return model;
+}
+
+/** An answer that ends early for a bound that nobody set would be a riddle. */
+function refuseTooManyTokens({ maxTokens }: ChatRequest, { id, limit }: ChatModel): void {
+  if (maxTokens === null || maxTokens <= limit.output) return;
+  const message = `must be at most ${limit.output} with ${id}${got(maxTokens)}`;
+  throw refusedFields('INVALID_REQUEST', [{ path: 'max_tokens', message }]);
+}
+
+/** What is asked for, without an id that anything stands under. */
+function orderOf(ctx: Context, request: ChatRequest, model: ChatModel): ChatOrder {
+  const { caller, requestId } = ctx.state;
+  return {
+    id: '',
+    organizationId: caller.organizationId,
+    keyId: caller.keyId,
+    requestId,
+    model,
+    body: request.body,
+    maxTokens: request.maxTokens,
+    stream: request.stream,
+    claim: null,
   };
 }
 

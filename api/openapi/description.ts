@@ -21,14 +21,21 @@ const rateHeaders = z.object({
   'X-Request-Id': z.string(),
 });
 
+/** What is said of operations that no scope opens. */
+const unscoped = new Map<Operation['scope'], string>([
+  ['admin', ''],
+  ['open', 'No key needed.'],
+]);
+
 /** The operation as the document has it. */
 export function describeOperation(operation: Operation): Record<string, unknown> {
   const { id, tag, summary, scope, request, answers } = operation;
-  const needed = scope === 'admin' ? '' : `Scope: \`${scope}\`.`;
+  const needed = unscoped.get(scope) ?? `Scope: \`${scope}\`.`;
   return {
     operationId: id,
     tags: [tag],
     summary,
+    ...(scope === 'open' && { security: [] }),
     description: [operation.description, needed].filter(Boolean).join('\n\n'),
     requestParams: {
       ...(request.params && { path: request.params }),
@@ -58,7 +65,8 @@ function describeAnswer({ scope, answer }: Operation, told: AnswerParts): Record
   const { description, type = 'application/json', schema = answer, event, headers } = told;
   return {
     description,
-    headers: scope === 'admin' ? headers : rateHeaders.extend(headers?.shape ?? {}),
+    headers:
+      scope === 'admin' || scope === 'open' ? headers : rateHeaders.extend(headers?.shape ?? {}),
     ...(schema !== ownAnswer && {
       content: { [type]: { schema }, ...(event && { 'text/event-stream': { schema: event } }) },
     }),

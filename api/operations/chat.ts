@@ -1,5 +1,6 @@
 /** POST /api/v1/chat and /api/v1/chat/completions (spec §4.1). */
 import { z } from 'zod';
+import { creditsFromMicro } from '../../domain/credits.ts';
 import { chatRequest, completionsRequest, type ChatRequest } from '../chat/chat-schema.ts';
 import {
   completionsPresentation,
@@ -8,6 +9,7 @@ import {
 } from '../chat/chat-presentation.ts';
 import type { BodySchema } from '../middleware/body-schema.ts';
 import { idempotencyHeader } from '../middleware/idempotency-key.ts';
+import { found, oneOf } from './fields.ts';
 import { defineOperation, ownAnswer, section, type AnswerParts } from './operation.ts';
 
 const tokenUsage = z
@@ -90,6 +92,45 @@ const chatOperation = (told: {
     handle: ({ ctx, body }, { answerChat }) => answerChat(ctx, body, told.presentation),
   });
 
+const chatEstimate = z
+  .object({
+    model: z.string(),
+    credits: z.number().meta({ description: 'What the chat would reserve now.' }),
+    least: z.number().meta({ description: 'With less than this it is refused.' }),
+    most: z.number().meta({
+      description: 'What it reserves where balance and budget have it: the sum of `items`.',
+    }),
+    items: z.array(z.object({ unit: z.string(), quantity: z.int(), credits: z.number() })),
+  })
+  .meta({ id: 'ChatEstimate' });
+
+const estimateOperation = (told: { path: `/${string}`; body: BodySchema<ChatRequest> }) =>
+  defineOperation({
+    route: `POST ${told.path}/estimate`,
+    scope: 'chat',
+    summary: 'Price of a chat',
+    description:
+      'Takes the same body and answers what the chat would reserve: all of its input, and the longest answer. ' +
+      'Nothing is sent, reserved or charged. A chat is charged for the tokens used.',
+    request: { body: told.body, bodyBytesMax, example },
+    answer: oneOf(chatEstimate),
+    errors: ['UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL'],
+    async handle({ ctx, body }, { estimateChat }) {
+      const { reserveMicro, leastMicro, mostMicro, parts } = await estimateChat(ctx, body);
+      return found({
+        model: body.model,
+        credits: creditsFromMicro(reserveMicro),
+        least: creditsFromMicro(leastMicro),
+        most: creditsFromMicro(mostMicro),
+        items: parts.map(({ unit, tokens, amountMicro }) => ({
+          unit,
+          quantity: tokens,
+          credits: creditsFromMicro(amountMicro),
+        })),
+      });
+    },
+  });
+
 /** Both paths. */
 export const chat = section('Chat', {
   chat: chatOperation({
@@ -108,5 +149,10 @@ export const chat = section('Chat', {
     body: completionsRequest,
     answer: completionAnswer,
     presentation: completionsPresentation,
+  }),
+  chatEstimate: estimateOperation({ path: '/api/v1/chat', body: chatRequest }),
+  chatCompletionsEstimate: estimateOperation({
+    path: '/api/v1/chat/completions',
+    body: completionsRequest,
   }),
 });

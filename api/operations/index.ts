@@ -21,6 +21,7 @@ import { health } from './health.ts';
 import { hooks } from './hooks.ts';
 import { models } from './models.ts';
 import type { Operation } from './operation.ts';
+import { pricing } from './pricing.ts';
 import { studioJobs } from './studio-jobs.ts';
 import { studioModels } from './studio-models.ts';
 import { studio } from './studio.ts';
@@ -35,6 +36,7 @@ export const operations: readonly Operation[] = [
   ...models,
   ...studio,
   ...studioModels,
+  ...pricing,
   ...studioJobs,
   ...webhooksSecret,
   ...storageUploadUrl,

@@ -68,7 +68,7 @@ interface Definition<Parts extends RequestParts, Answer> {
   refusesViewers?: string;
   /** Which requests of the key it is counted among; `requests` where absent. */
   bucket?: RateBucket;
-  /** In the description, which has no open operations. */
+  /** In the description; an open operation without a name is in none. */
   summary?: string;
   description?: string;
   request?: Parts;
@@ -119,8 +119,8 @@ function codesOf({
   const hasBody = request.body ?? request.content;
   const isRepeatable = request.headers && 'Idempotency-Key' in request.headers.shape;
   const codes = new Set<ErrorCode>([
-    'Unauthorized',
-    ...(scope === undefined ? [] : keyed),
+    ...(scope === 'open' ? [] : (['Unauthorized'] as const)),
+    ...(scope === undefined || scope === 'open' ? [] : keyed),
     ...(hasBody || request.query || request.headers ? (['INVALID_REQUEST'] as const) : []),
     ...(hasBody ? bodied : []),
     ...(isRepeatable ? (['IDEMPOTENCY_KEY_REUSED', 'REQUEST_IN_PROGRESS'] as const) : []),

@@ -9,6 +9,7 @@ import { creditsSchema, ticketSchema, type JobView } from '../../studio/job-view
 import { capabilities } from '../../studio/registry.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
 import { idempotencyHeader } from '../middleware/idempotency-key.ts';
+import { estimateSchema } from '../studio/price-view.ts';
 import { webhookFields } from '../studio/webhook-url.ts';
 import { found, oneOf } from './fields.ts';
 import { defineOperation, section, type AnswerParts, type Operation } from './operation.ts';
@@ -23,12 +24,23 @@ const errors: readonly ErrorCode[] = [
   'CONTENT_POLICY',
   'INSUFFICIENT_CREDITS',
   'CANCELED',
+  'WINDOW_LIMIT_EXCEEDED',
   'WINDOW_EXHAUSTED',
   'PROVIDER_ERROR',
   'STORAGE_ERROR',
   'DEADLINE_EXCEEDED',
   'OUTCOME_UNKNOWN',
   'JOB_LOST',
+];
+
+/** How an estimate can be refused: as the request, before it reserves. */
+const estimateErrors: readonly ErrorCode[] = [
+  'UNKNOWN_MODEL',
+  'UNSUPPORTED_PARAMETER',
+  'CONFLICTING_FIELDS',
+  'INVALID_INPUT_URL',
+  'FILE_TOO_LARGE',
+  'STORAGE_QUOTA_EXCEEDED',
 ];
 
 const headers = idempotencyHeader.extend({
@@ -75,7 +87,22 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
       return data;
     },
   });
-  return section(`Studio: ${capability.medium}`, { [capability.type]: operation });
+  const estimate = defineOperation({
+    route: `POST /api/v1${capability.path}/estimate`,
+    scope: capability.scope,
+    summary: `Price of: ${capability.summary}`,
+    description:
+      'Takes the same body and answers what the request would reserve, and what that is made of. Nothing is ' +
+      'started, reserved or charged; an input whose size or length decides the price is measured.',
+    request: { content: contentOf(capability) },
+    answer: oneOf(estimateSchema),
+    errors: estimateErrors.filter((code) => operation.errors.includes(code)),
+    handle: async ({ ctx }, { estimateRequest }) => found(await estimateRequest(ctx, capability)),
+  });
+  return section(`Studio: ${capability.medium}`, {
+    [capability.type]: operation,
+    [`${capability.type}Estimate`]: estimate,
+  });
 });
 
 function contentOf(capability: Capability) {

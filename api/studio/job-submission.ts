@@ -10,13 +10,11 @@ import type { Config } from '../../platform/config.ts';
 import type { Capability } from '../../studio/capability.ts';
 import type { Context } from '../context.ts';
 import { unkeyedHold, type Claims, type Hold } from '../idempotency/claims.ts';
-import { authorizeModel } from '../middleware/authenticate.ts';
 import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 import type { Admission } from './admission.ts';
 import { measurePrices } from './measured-prices.ts';
 import { completePlan, type Planned } from './planner.ts';
-import { readRequest } from './request-reading.ts';
-import { withoutItems } from './refused-items.ts';
+import { draftRequest } from './request-draft.ts';
 import { preferredWaitMs } from './waiting.ts';
 
 interface SubmissionDeps {
@@ -66,12 +64,12 @@ export function createSubmitJob(deps: SubmissionDeps): SubmitJob {
     try {
       started = await start(ctx, capability, (recording) => kept.push(recording));
     } catch (error) {
-      if (startedNothing(error)) discardAll(deps.services.uploads, kept);
+      if (startedNothing(error)) discardRecordings(deps.services.uploads, kept);
       throw error;
     }
     const { jobId, replayed, news, waitMs } = started;
     // The job has what came with the first request.
-    if (replayed) discardAll(deps.services.uploads, kept);
+    if (replayed) discardRecordings(deps.services.uploads, kept);
     const { organizationId } = ctx.state.caller;
     const job = await awaitEnd({ organizationId, jobId, news }, waitMs);
     if (!job) {
@@ -85,7 +83,7 @@ export function createSubmitJob(deps: SubmissionDeps): SubmitJob {
 }
 
 /** Beside the answer, which need not wait for it; what is missed here goes as a file that is not used. */
-function discardAll(
+export function discardRecordings(
   uploads: Pick<Uploads, 'discard'>,
   kept: readonly Promise<KeptRecording>[],
 ): void {
@@ -136,25 +134,15 @@ function createStart(deps: SubmissionDeps): Start {
 
   return async (ctx, capability, onKeeping) => {
     const { caller, requestId } = ctx.state;
-    const { request, recording, webhookUrl } = await readRequest(ctx, capability, {
-      recordings: deps.services.recordings,
-      outbound: deps.services.outbound,
-      onKeeping,
-    });
-    const draft = capability.plan(request, recording);
-    authorizeModel(caller, draft.model);
+    const reading = { ...deps.services, onKeeping };
+    const { request, webhookUrl, draft } = await draftRequest(ctx, capability, reading);
     const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
-    const { inputs } = deps.services;
-    const { organizationId } = caller;
-    const ready = await inputs
-      .prepare(draft, organizationId)
-      .catch((error: unknown) => inputs.prepare(withoutItems(draft, error), organizationId));
     const body = webhookUrl === null ? request : { request, webhookUrl };
     const claimed = await claim(ctx, capability, body);
     const { subjectId: jobId } = claimed;
     const replayed = claimed.state === 'done';
     if (replayed) ctx.set('Idempotent-Replayed', 'true');
-    const candidate = { requestId, caller, capability, request, draft: ready, webhookUrl };
+    const candidate = { requestId, caller, capability, request, draft, webhookUrl };
     const news = replayed ? null : await admit({ ...candidate, hold: claimed });
     return { jobId, replayed, news, waitMs };
   };

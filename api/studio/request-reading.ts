@@ -17,7 +17,8 @@ export interface ReadRequest {
   webhookUrl: string | null;
 }
 
-interface ReadingDeps {
+/** What a request is read with. */
+export interface ReadingDeps {
   recordings: Recordings;
   outbound: Outbound;
   /** Takes note of what is kept for the request, as soon as it is on its way. */

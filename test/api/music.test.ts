@@ -98,7 +98,7 @@ describe('POST /studio/music/plan', () => {
   it('is released when the provider fails', async () => {
     const answer = await plan({ prompt: '[[fail:500]] a song' });
     expect(answer.status).toBe(500);
-    expect(answer.body.error).toBe('OUTCOME_UNKNOWN');
+    expect(answer.body.error).toBe('PROVIDER_ERROR');
   });
 });
 

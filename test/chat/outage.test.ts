@@ -44,6 +44,7 @@ beforeAll(async () => {
       away ? Promise.reject(new Error('Postgres is away')) : ask(...asked);
   reached = {
     reserve: through(chatLedger.reserve),
+    price: through(chatLedger.price),
     settle: through(chatLedger.settle),
     raise: through(chatLedger.raise),
     abandon: through(chatLedger.abandon),

@@ -28,6 +28,10 @@ const walk = (operation: Operation): Walked => ({
 
 /** What operators do. */
 export const ofOperators = operations.filter(({ scope }) => scope === 'admin').map(walk);
+/** What callers do, and needs no key. */
+export const ofEverybody = operations
+  .filter(({ scope, id }) => scope === 'open' && id !== undefined)
+  .map(walk);
 /** What callers do, behind a key. */
 export const ofCallers = operations
   .filter(({ scope }) => scope !== 'admin' && scope !== 'open')

@@ -1,5 +1,6 @@
 /** What the lines of the specification are checked with: real requests, each by a caller of its own. */
 import { expect } from 'vitest';
+import { newId } from '../../domain/ids.ts';
 import { capabilities } from '../../studio/registry.ts';
 import type { Answer, TestCaller, TestGateway } from '../harness/gateway.ts';
 
@@ -239,7 +240,11 @@ export const needsCredits = ofEach(async (bench, request) => {
 
 /** The six-hour window ends what the balance could pay: 429. */
 export const needsWindow = ofEach(async (bench, request) => {
-  const caller = await bench.gateway.newCaller({ credits: 10_000, windowCredits: 0.000_001 });
+  const caller = await bench.gateway.newCaller({ credits: 10_000, windowCredits: 1000 });
+  const { ledger } = bench.gateway.api.services;
+  const whole = { kind: 'studio', amountMicro: 1_000_000_000, ttlMs: 60_000 } as const;
+  const { organizationId } = caller;
+  await ledger.reserve({ organizationId, id: newId('job'), ...whole });
   const { status, headers, body } = await send(bench, request, caller);
   expect({ path: request.path, status, body }).toMatchObject({
     path: request.path,

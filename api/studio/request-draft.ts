@@ -1,0 +1,34 @@
+/** A Studio request as a draft of its plan: read, planned, allowed to this key, its inputs checked. Nothing is started. */
+import type { Inputs } from '../../activities/inputs/inputs.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import type { Capability, DraftPlan } from '../../studio/capability.ts';
+import type { Context } from '../context.ts';
+import { authorizeModel } from '../middleware/authenticate.ts';
+import { withoutItems } from './refused-items.ts';
+import { readRequest, type ReadingDeps } from './request-reading.ts';
+
+/** See the file's head. */
+export interface DraftedRequest {
+  request: JsonObject;
+  /** Whom to tell of the job's end; null: nobody. */
+  webhookUrl: string | null;
+  /** Prices that depend on an input are not measured yet. */
+  draft: DraftPlan;
+}
+
+/** @throws GatewayError what refuses the request before anything is reserved */
+export async function draftRequest(
+  ctx: Context,
+  capability: Capability,
+  deps: ReadingDeps & { inputs: Inputs },
+): Promise<DraftedRequest> {
+  const { caller } = ctx.state;
+  const { request, recording, webhookUrl } = await readRequest(ctx, capability, deps);
+  const planned = capability.plan(request, recording);
+  authorizeModel(caller, planned.model);
+  const prepare = (plan: DraftPlan) => deps.inputs.prepare(plan, caller.organizationId);
+  const draft = await prepare(planned).catch((error: unknown) =>
+    prepare(withoutItems(planned, error)),
+  );
+  return { request, webhookUrl, draft };
+}
