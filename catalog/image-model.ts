@@ -1,5 +1,6 @@
 /** The shape of a row of the image model table, and look-ups over it. */
-import { GatewayError } from '../domain/errors.ts';
+import { fieldError } from '../domain/errors.ts';
+import { notOneOf } from '../domain/request-words.ts';
 import type { FieldMap } from './field-map.ts';
 import type { CatalogRow, ParameterRules } from './model-parameters.ts';
 
@@ -50,10 +51,8 @@ export function findModel<Row extends { id: string }>(
 ): Row {
   const found = rows.find((row) => row.id === id);
   if (found) return found;
-  const known = rows.map((row) => row.id).join(', ');
-  throw new GatewayError('UNKNOWN_MODEL', `${field} "${id}" does not exist here`, {
-    details: [{ path: field, message: `one of: ${known}` }],
-  });
+  const known = rows.map((row) => row.id);
+  throw fieldError('UNKNOWN_MODEL', field, notOneOf(known, id));
 }
 
 /** USD of one image of this request; `pixels` is its size where the request decides it. */

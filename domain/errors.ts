@@ -211,9 +211,15 @@ export class GatewayError extends Error {
   }
 }
 
+/** A refusal of fields: the first of them is its message. */
+export function refusedFields(code: ErrorCode, details: ErrorDetail[]): GatewayError {
+  const [first] = details;
+  return new GatewayError(code, first && `${first.path}: ${first.message}`, { details });
+}
+
 /** The refusal of one field of a request: where it stands, and what is allowed. */
 export function fieldError(code: ErrorCode, path: string, message: string): GatewayError {
-  return new GatewayError(code, `${path}: ${message}`, { details: [{ path, message }] });
+  return refusedFields(code, [{ path, message }]);
 }
 
 /** The refusal of several fields for one reason. */

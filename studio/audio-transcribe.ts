@@ -4,7 +4,7 @@ import { audioModels } from '../catalog/audio-models.ts';
 import { fieldError, fieldsError } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
 import { asyncFlag } from './audio-fields.ts';
-import { defineCapability, type FinishedJob, type Recording } from './capability.ts';
+import { defineCapability, urlsEnd, type FinishedJob, type Recording } from './capability.ts';
 import { publishAudioModel } from './published-models.ts';
 
 const model = audioModels.transcription;
@@ -59,6 +59,7 @@ export const audioTranscribe = defineCapability({
     model: z.string(),
     source: z.enum(['file', 'url']),
     transcriptUrl: z.url().meta({ description: 'The transcript as a JSON file.' }),
+    expiresAt: urlsEnd,
   }),
   models: [publishAudioModel(model, { of: 'input', default: limits.unmeasuredSeconds.max })],
   upload: { field: 'file', bytesMax: uploadBytesMax },
@@ -141,5 +142,6 @@ function presentTranscript(job: FinishedJob): Record<string, unknown> {
     model: job.model,
     source: job.request['audioUrl'] === undefined ? 'file' : 'url',
     transcriptUrl: document ? job.urlOf(document) : null,
+    expiresAt: job.urlsEndAt,
   };
 }

@@ -22,8 +22,6 @@ const picture = { medium: 'image', format: 'png' } as const;
 interface UpscaleOptions {
   fields: Fields;
   source: PictureInput;
-  /** A picture that cannot be measured fails alone, at the price of the largest. */
-  lenient?: boolean;
   /** Index of the first planned call. */
   firstCall?: number;
 }
@@ -46,10 +44,7 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
         input: source,
         usdOf: (facts) => upscaleUsd(service, { facts, source, wanted, enlargement }),
         outputOf: (facts) => enlarged(service, facts, enlargement),
-        ...(options.lenient && { usdOfUnknown: usdOfPixels(service, upscaledPixelsMax) }),
       },
-      // Of a picture that could not be measured; of one that was, what was found.
-      variants: smallerUsd(service, upscaledPixelsMax),
       routes: service.routes.map((route) => ({
         provider: route.provider,
         operation: route.operation,

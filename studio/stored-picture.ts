@@ -1,7 +1,7 @@
 /** How one finished picture of a tool is shown, kept or short-lived (`persistToStorage`). */
 import { z } from 'zod';
 import type { JsonObject } from '../domain/json.ts';
-import type { FinishedJob } from './capability.ts';
+import { urlsEnd, type FinishedJob } from './capability.ts';
 
 /** A picture of a tool, described; `service` and `model` say what made it. */
 export const shownPictureData = z.object({
@@ -13,7 +13,7 @@ export const shownPictureData = z.object({
   model: z.string().nullable(),
   persisted: z.boolean(),
   storagePath: z.string().nullable(),
-  expiresAt: z.iso.datetime(),
+  expiresAt: urlsEnd,
 });
 
 /** Whether a tool's result is to be kept. */
@@ -39,6 +39,6 @@ export function showPicture(job: FinishedJob) {
     model: job.model,
     persisted,
     storagePath: persisted ? artifact.storageKey : null,
-    expiresAt: new Date(job.urlsEndAtMs).toISOString(),
+    expiresAt: job.urlsEndAt,
   };
 }

@@ -11,6 +11,7 @@ import {
 } from '../catalog/video-models.ts';
 import { assert } from '../domain/assert.ts';
 import type { Json } from '../domain/json.ts';
+import { aspectRatioOf } from './aspect-ratio.ts';
 import {
   defineCapability,
   type DraftCall,
@@ -131,10 +132,11 @@ function cheaperFilms({ usdPerSecond }: VideoModel, asked: FilmPrice): DraftVari
 function presentGenerated(job: FinishedJob): Record<string, unknown> {
   const model = findModel(videoModels, job.model ?? '');
   const fields = { ...job.request, ...defaultsFor(model.parameters, job.request) };
+  const [film] = job.outputs.at(-1)?.artifacts ?? [];
   return presentVideo(job, {
     prompt: fields['prompt'] ?? null,
     durationSeconds: fields['durationSeconds'] ?? null,
-    aspectRatio: fields['aspectRatio'] ?? null,
+    aspectRatio: fields['aspectRatio'] ?? (film ? aspectRatioOf(film) : null),
     resolution: fields['resolution'] ?? null,
     generateAudio: fields['generateAudio'] ?? null,
     seed: fields['seed'] ?? null,

@@ -49,7 +49,7 @@ export interface CallRecords {
   touched: (call: CallName) => Promise<void>;
   /** The provider certainly did not take the call: it may be sent again. */
   refused: (call: CallName) => Promise<void>;
-  /** It was sent, and what came of it is not known: it is never sent again. */
+  /** It was sent, and brought nothing that is known: it is never sent again. */
   unknown: (call: CallName) => Promise<void>;
   accepted: (call: CallName & { operation: Operation }) => Promise<void>;
   answered: (call: CallName & { outputs: CallOutputs }) => Promise<void>;

@@ -21,6 +21,7 @@ import type { NotificationUrls } from '../providers/notification-url.ts';
 import {
   ProviderFailure,
   type Canceled,
+  type FailureKind,
   type Operation,
   type Provider,
   type ProviderQueue,
@@ -191,6 +192,9 @@ async function keepResult(
   }
 }
 
+/** Failures after which a call is never sent again, whoever repeats the attempt. */
+const mayHaveBeenTaken: ReadonlySet<FailureKind> = new Set(['unknown', 'failed']);
+
 async function send(deps: ProviderCallsDeps, task: CallTask): Promise<Submitted> {
   const provider = providerOf(deps, task);
   try {
@@ -204,8 +208,8 @@ async function send(deps: ProviderCallsDeps, task: CallTask): Promise<Submitted>
     });
   } catch (error) {
     // Left as begun, the call could never be sent again, and who waits for its record waits in vain.
-    const isRefused = error instanceof ProviderFailure && error.kind !== 'unknown';
-    await afterSend(deps, task, isRefused ? deps.records.refused : deps.records.unknown);
+    const wasTaken = !(error instanceof ProviderFailure) || mayHaveBeenTaken.has(error.kind);
+    await afterSend(deps, task, wasTaken ? deps.records.unknown : deps.records.refused);
     throw error;
   }
 }

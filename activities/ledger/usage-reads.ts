@@ -4,7 +4,7 @@
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
-import { GatewayError } from '../../domain/errors.ts';
+import { fieldError } from '../../domain/errors.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 
 /** One job or chat as the caller's record; amounts in micro-credits, times as named. */
@@ -164,9 +164,7 @@ function parseCursor(cursor: string): { micros: string; id: string } {
   const [, micros, id] = cursorForm.exec(text) ?? [];
   if (micros === undefined || id === undefined) {
     const message = 'is not a cursor of this list';
-    throw new GatewayError('INVALID_REQUEST', `cursor: ${message}`, {
-      details: [{ path: 'cursor', message }],
-    });
+    throw fieldError('INVALID_REQUEST', 'cursor', message);
   }
   return { micros, id };
 }

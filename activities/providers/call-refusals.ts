@@ -6,10 +6,20 @@ import { parseRetryAfter } from './retry-after.ts';
 
 const errorBytesMax = 64 * 1024;
 
-/** A call that was answered with an error status; `fields` of the input that were refused, where they are told. */
+/** What a provider's own words say beside the status. */
+interface OwnWords {
+  /** Of the input, those that were refused. */
+  fields?: readonly string[];
+  /** How long to stay away from a busy provider that does not say so itself. */
+  busyWaitMs?: number;
+  /** The words are an error of the provider's own kind, not a page of something in between. */
+  areOwn: boolean;
+}
+
+/** A call that was answered with an error status. */
 export function failureOfStatus(
   { status, headers }: Pick<ProviderAnswer, 'status' | 'headers'>,
-  { fields = [], busyWaitMs }: { fields?: readonly string[]; busyWaitMs?: number } = {},
+  { fields = [], busyWaitMs, areOwn }: OwnWords,
 ): ProviderFailure {
   if ([400, 413, 415, 422].includes(status)) {
     const where = fields.length > 0 ? ` (${fields.join(', ')})` : '';
@@ -23,6 +33,9 @@ export function failureOfStatus(
     const retryAfterMs = parseRetryAfter(headers['retry-after']) ?? busyWaitMs;
     return new ProviderFailure('not_accepted', message, { retryAfterMs });
   }
+  // The call has ended, nothing follows, and no provider of ours charges what it failed itself.
+  if (areOwn) return new ProviderFailure('failed', `the provider failed (${status})`);
+  // An error page of something in between: the provider may have the call all the same.
   return new ProviderFailure('unknown', `the provider answered the call with ${status}`);
 }
 

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { ContentPart } from '../../activities/chat/chat-body.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
+import { got } from '../../domain/request-words.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { ChatRequest } from './chat-schema.ts';
 
@@ -79,7 +80,8 @@ function checkPart(part: ContentPart, { path, model, outbound }: Check): void {
 }
 
 function checkImageUrl(url: string, path: string, outbound: Outbound): void {
-  const refuse = (message: string): GatewayError => fieldError('INVALID_INPUT_URL', path, message);
+  const refuse = (message: string): GatewayError =>
+    fieldError('INVALID_INPUT_URL', path, message + got(url));
   if (url.startsWith('data:')) {
     if (imageData.test(url.slice(0, 64))) return;
     throw refuse('data URIs must be base64 of a PNG, JPEG, WebP or GIF');

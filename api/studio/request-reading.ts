@@ -83,6 +83,8 @@ async function readForm(
   const webhookUrl = parseWebhookUrl(given, outbound);
   const told = { ...fields, ...(later !== undefined && { async: spelledFlag(later) }) };
   if (!file) {
+    // What it lacks is told before what it has too much.
+    capability.recording?.(told);
     const request = parseWith(capability.request, told);
     const recording = await findRecording(ctx, capability, { request, recordings });
     return { request, recording, webhookUrl };

@@ -51,7 +51,7 @@ function refuseForeign(body: ChatBody): void {
   }
 }
 
-/** See the file's head. @throws GatewayError UNSUPPORTED_PARAMETER */
+/** See the file's head. @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_REQUEST */
 export function encodeAnthropic({ model, body, stream }: ChatCall): Record<string, unknown> {
   refuseForeign(body);
   const system = body.messages.filter(({ role }) => role === 'system').map(textOnly);
@@ -87,6 +87,10 @@ function turnsOf(messages: readonly ChatMessage[]): Turn[] {
     const last = turns.at(-1);
     if (last?.role === role) last.content.push(...content);
     else turns.push({ role, content });
+  }
+  if (turns.length === 0) {
+    const message = 'must hold a message of the user: this model does not answer to system alone';
+    throw fieldError('INVALID_REQUEST', 'messages', message);
   }
   return turns;
 }

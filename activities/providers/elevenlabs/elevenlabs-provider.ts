@@ -113,7 +113,11 @@ async function failureOfAnswer(answer: ProviderAnswer): Promise<ProviderFailure>
     return new ProviderFailure('refused', `the provider refused the call (${status})`);
   }
   const { fields } = refusedFields(body);
-  return failureOfStatus(answer, { fields, ...(status === 429 && { busyWaitMs }) });
+  return failureOfStatus(answer, {
+    fields,
+    areOwn: code !== '',
+    ...(status === 429 && { busyWaitMs }),
+  });
 }
 
 const formTexts = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()]));

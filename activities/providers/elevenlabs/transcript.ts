@@ -17,6 +17,15 @@ const answer = z.object({
   ),
 });
 
+/** `en` of `eng`: what was recognized is told as what was asked for is. */
+function shortCode(code: string): string {
+  try {
+    return Intl.getCanonicalLocales(code)[0] ?? code;
+  } catch {
+    return code;
+  }
+}
+
 /** The transcript of an answer; null when it is none. */
 export function transcriptOf(body: unknown): Transcript | null {
   const parsed = answer.safeParse(body);
@@ -32,7 +41,7 @@ export function transcriptOf(body: unknown): Transcript | null {
   });
   return {
     text: parsed.data.text,
-    language: parsed.data.language_code,
+    language: shortCode(parsed.data.language_code),
     durationSeconds: parsed.data.audio_duration_secs ?? atSeconds,
     words,
   };

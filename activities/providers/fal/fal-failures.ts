@@ -16,9 +16,16 @@ const platformError = z.object({ detail: z.string(), error_type: z.string().null
 /** A submit that was answered with an error status. */
 export function failureOfSubmit(answer: FalAnswer): ProviderFailure {
   const { types, fields } = refusedFields(answer.body);
-  const failure = failureOfStatus(answer, { fields });
+  const failure = failureOfStatus(answer, { fields, areOwn: errorTypeOf(answer) !== null });
   const isPolicy = failure.kind === 'rejected' && types.includes('content_policy_violation');
   return isPolicy ? againstPolicy() : failure;
+}
+
+/** What fal calls the failure; null where the answer is not fal's own. */
+function errorTypeOf({ headers, body }: FalAnswer): string | null {
+  const header = headers['x-fal-error-type'];
+  if (typeof header === 'string') return header;
+  return platformError.safeParse(body).data?.error_type ?? null;
 }
 
 /** A result fetch that was answered with an error status. */
@@ -33,8 +40,7 @@ export function failureOfResult(answer: FalAnswer): Checked {
   if ([400, 413, 422].includes(answer.status)) {
     return { kind: 'failed', failure: failureOfSubmit(answer) };
   }
-  const verdict = answer.headers['x-fal-error-type'] ?? platform?.error_type;
-  if (verdict || refusedFields(answer.body).isListed) {
+  if (errorTypeOf(answer) || refusedFields(answer.body).isListed) {
     return {
       kind: 'failed',
       failure: new ProviderFailure('failed', `the provider failed (${answer.status})`),

@@ -76,5 +76,8 @@ export function createOpenaiProvider(options: OpenaiOptions): Provider {
 async function failureOfAnswer(answer: ProviderAnswer): Promise<ProviderFailure> {
   const error = errorBody.safeParse(await readErrorBody(answer)).data?.error;
   if (error?.code && policyCodes.has(error.code)) return againstPolicy();
-  return failureOfStatus(answer, { fields: error?.param ? [error.param] : [] });
+  return failureOfStatus(answer, {
+    fields: error?.param ? [error.param] : [],
+    areOwn: error !== undefined,
+  });
 }
