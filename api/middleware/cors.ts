@@ -8,6 +8,7 @@ import type Koa from 'koa';
 /** Headers of answers that a page may read beside the few that it always may. */
 export const exposedHeaders: readonly string[] = [
   'X-Request-Id',
+  'X-Job-Id',
   'X-RateLimit-Limit',
   'X-RateLimit-Remaining',
   'X-RateLimit-Reset',

@@ -20,6 +20,7 @@ import { docs } from './docs.ts';
 import { files } from './files.ts';
 import { health } from './health.ts';
 import { hooks } from './hooks.ts';
+import { mcp } from './mcp.ts';
 import { models } from './models.ts';
 import { openai } from './openai/index.ts';
 import type { Operation } from './operation.ts';
@@ -61,5 +62,6 @@ export const operations: readonly Operation[] = [
   files,
   uploads,
   hooks,
+  mcp,
   ...temporalCodec,
 ];

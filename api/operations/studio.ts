@@ -54,7 +54,10 @@ export const studioHeaders = idempotencyHeader.extend({
   }),
 });
 
-const replayed = z.object({ 'Idempotent-Replayed': z.literal('true').optional() });
+const jobHeader = z.object({
+  'X-Job-Id': z.string().meta({ description: 'The job of the request.' }),
+});
+const replayed = jobHeader.extend({ 'Idempotent-Replayed': z.literal('true').optional() });
 const credit = z.number().meta({ description: 'As in the `credits` of other answers.' });
 /** Headers of an answer that has no place for them in its body. */
 export const bareHeaders = replayed.extend({
@@ -79,13 +82,14 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
       200: done,
       202: {
         description: 'Accepted; the credits are reserved. Poll `statusUrl`.',
-        headers: z.object({ Location: z.url(), 'Retry-After': z.int() }),
+        headers: jobHeader.extend({ Location: z.url(), 'Retry-After': z.int() }),
         schema: ticketAnswer,
       },
     },
     errors: capability.upload ? [...studioErrors, ...fileErrors] : studioErrors,
     async handle({ ctx }, { submitJob, view }) {
       const { job, waited } = await submitJob(ctx, capability);
+      ctx.set('X-Job-Id', job.id);
       const data = waited && (await resultOf(job, view));
       if (!data) return showTicket(ctx, job, view);
       const credits = view.credits(job);

@@ -43,6 +43,7 @@ export async function finishedJob(
   { submitJob, view }: Pick<Composition, 'submitJob' | 'view'>,
 ): Promise<JobRecord> {
   const { job } = await inTheirWords(() => submitJob(ctx, capability, read));
+  ctx.set('X-Job-Id', job.id);
   refuseFailed(job);
   tellCredits(ctx, view.credits(job));
   if (job.status !== 'completed') {
