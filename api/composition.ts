@@ -8,6 +8,7 @@ import { createKnownRefusals } from '../activities/ledger/known-refusals.ts';
 import { createLedgerReads } from '../activities/ledger/ledger-reads.ts';
 import { observeKnownRefusals } from '../activities/ledger/observed-ledgers.ts';
 import { createUsageReads } from '../activities/ledger/usage-reads.ts';
+import { createSumUsage } from '../activities/ledger/usage-summary.ts';
 import { createProviderPauses } from '../activities/providers/provider-pauses.ts';
 import { createRelays, publicBaseUrl, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
@@ -83,6 +84,7 @@ export function compose(deps: AppDeps, documents: Documents) {
       keepaliveMs: config.CHAT_KEEPALIVE_MS,
     }),
     usageReads: createUsageReads(pool),
+    sumUsage: createSumUsage(pool),
     ...operatorsServices(deps),
   };
 }

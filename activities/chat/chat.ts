@@ -32,6 +32,8 @@ export interface ChatOrder {
   /** Most tokens of an answer; null leaves it to the model and the balance. */
   maxTokens: number | null;
   stream: boolean;
+  /** The caller's own pairs; null where there are none. */
+  metadata: Record<string, string> | null;
   /** Its Idempotency-Key: reserved only while the claim names it, and by itself, not from a lease. */
   claim: ChatClaim | null;
 }
@@ -145,7 +147,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
 }
 
 function reserveOf(order: ChatOrder, bounds: ChatBounds, ttlMs: number): ChatReserve {
-  const { id, organizationId, keyId, model, stream, requestId, claim } = order;
+  const { id, organizationId, keyId, model, stream, requestId, metadata, claim } = order;
   return {
     organizationId,
     id,
@@ -153,7 +155,14 @@ function reserveOf(order: ChatOrder, bounds: ChatBounds, ttlMs: number): ChatRes
     amountMaxMicro: bounds.amountMaxMicro,
     ttlMs,
     ...(claim && { claim: { key: claim.key, attempt: claim.attempt } }),
-    chat: { keyId, model: model.id, provider: model.provider, streamed: stream, requestId },
+    chat: {
+      keyId,
+      model: model.id,
+      provider: model.provider,
+      streamed: stream,
+      requestId,
+      ...(metadata && { metadata }),
+    },
   };
 }
 

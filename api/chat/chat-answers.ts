@@ -79,6 +79,7 @@ export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
       body: request.body,
       maxTokens: request.maxTokens,
       stream: request.stream,
+      metadata: request.metadata,
       claim: hold.name,
     };
     const chat = await deps.chat.open(order).catch(async (error: unknown) => {

@@ -26,6 +26,7 @@ import { studioModels } from './studio-models.ts';
 import { studio } from './studio.ts';
 import { storageUploadUrl } from './storage-upload-url.ts';
 import { uploads } from './uploads.ts';
+import { usageSummary } from './usage-summary.ts';
 import { usage } from './usage.ts';
 import { webhooksSecret } from './webhooks-secret.ts';
 
@@ -40,6 +41,7 @@ export const operations: readonly Operation[] = [
   ...storageUploadUrl,
   ...apiKeys,
   ...usage,
+  ...usageSummary,
   ...organizations,
   ...keys,
   ...ledger,

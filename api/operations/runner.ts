@@ -12,6 +12,7 @@ import type { Context, RequestState } from '../context.ts';
 import type { RateBucket } from '../identity/access.ts';
 import { authorize, bearerKey, refuseViewer } from '../middleware/authenticate.ts';
 import { parseBody, parseWith } from '../middleware/body.ts';
+import { foldMetadata } from '../middleware/metadata.ts';
 import { ownAnswer, type Operation, type RequestParts } from './operation.ts';
 
 type Middleware = RouterMiddleware<RequestState>;
@@ -69,7 +70,7 @@ function run(operation: Operation, { services, checkAnswers }: RunnerOptions): M
       caller: ctx.state.caller,
       requestId: ctx.state.requestId,
       // A bare object: the parsed query has no prototype.
-      query: request.query && parseWith(request.query, { ...ctx.query }),
+      query: request.query && parseWith(request.query, foldMetadata({ ...ctx.query })),
       body: await bodyOf(ctx, request),
       params: paramsOf(ctx.params, operation),
     };

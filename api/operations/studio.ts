@@ -9,6 +9,7 @@ import { creditsSchema, ticketSchema, type JobView } from '../../studio/job-view
 import { capabilities } from '../../studio/registry.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
 import { idempotencyHeader } from '../middleware/idempotency-key.ts';
+import { metadataFields } from '../middleware/metadata.ts';
 import { webhookFields } from '../studio/webhook-url.ts';
 import { found, oneOf } from './fields.ts';
 import { defineOperation, section, type AnswerParts, type Operation } from './operation.ts';
@@ -37,6 +38,9 @@ const headers = idempotencyHeader.extend({
     example: 'wait=10',
   }),
 });
+
+/** Fields of every request that are no capability's own. */
+const commonFields = { ...webhookFields, ...metadataFields };
 
 const ticketAnswer = oneOf(ticketSchema).extend({ credits: creditsSchema });
 
@@ -79,21 +83,25 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
 
 function contentOf(capability: Capability) {
   const { example, upload } = capability;
-  const json = { schema: withWebhook(capability.request), example };
+  const json = { schema: withCommonFields(capability.request), example };
   if (!upload) return { 'application/json': json };
   const file = z.string().meta({
     format: 'binary',
     description: `At most ${upload.bytesMax} bytes. Texts of the form are fields of the JSON body.`,
   });
-  const form = z.looseObject({ [upload.field]: file, ...webhookFields });
+  const form = z.looseObject({
+    [upload.field]: file,
+    ...webhookFields,
+    metadata: z.string().optional().meta({ description: '`metadata` of the JSON body, as JSON.' }),
+  });
   return { 'application/json': json, 'multipart/form-data': { schema: form } };
 }
 
-/** A request as it is sent: with the field that is no capability's own. */
-function withWebhook(request: z.ZodType): z.ZodType {
+/** A request as it is sent. */
+function withCommonFields(request: z.ZodType): z.ZodType {
   const sent = request instanceof z.ZodPipe ? request.in : request;
   assert(sent instanceof z.ZodObject, 'a request is an object');
-  return sent.safeExtend(webhookFields);
+  return sent.safeExtend(commonFields);
 }
 
 function doneAnswer({ envelope, data }: Capability): AnswerParts {

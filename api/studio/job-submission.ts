@@ -135,7 +135,7 @@ function createStart(deps: SubmissionDeps): Start {
 
   return async (ctx, capability, onKeeping) => {
     const { caller, requestId } = ctx.state;
-    const { request, recording, webhookUrl } = await readRequest(ctx, capability, {
+    const { request, recording, webhookUrl, metadata } = await readRequest(ctx, capability, {
       recordings: deps.services.recordings,
       outbound: deps.services.outbound,
       onKeeping,
@@ -144,13 +144,14 @@ function createStart(deps: SubmissionDeps): Start {
     authorizeModel(caller, draft.model);
     const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
     const ready = await deps.services.inputs.prepare(draft, caller.organizationId);
-    const body = webhookUrl === null ? request : { request, webhookUrl };
+    const beside = { ...(webhookUrl !== null && { webhookUrl }), ...(metadata && { metadata }) };
+    const body = Object.keys(beside).length === 0 ? request : { request, ...beside };
     const claimed = await claim(ctx, capability, body);
     const { subjectId: jobId } = claimed;
     const replayed = claimed.state === 'done';
     if (replayed) ctx.set('Idempotent-Replayed', 'true');
-    const candidate = { requestId, caller, capability, request, draft: ready, webhookUrl };
-    const news = replayed ? null : await admit({ ...candidate, hold: claimed });
+    const wanted = { requestId, caller, capability, request, metadata, draft: ready, webhookUrl };
+    const news = replayed ? null : await admit({ ...wanted, hold: claimed });
     return { jobId, replayed, news, waitMs };
   };
 }

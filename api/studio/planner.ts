@@ -23,6 +23,7 @@ export interface Planned {
   capability: Capability;
   request: JsonObject;
   draft: DraftPlan;
+  metadata: Record<string, string> | null;
   /** Whether somebody is to be told of the end. */
   tells: boolean;
 }
@@ -57,6 +58,7 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     type: planned.capability.type,
     model: planned.draft.model,
     priceMicro: calls.reduce((sum, call) => sum + call.quantity * call.unitPriceMicro, 0),
+    ...(planned.metadata && { metadata: planned.metadata }),
     request: planned.request,
     calls,
     assembly: planned.draft.assembly ?? null,

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { z } from 'zod';
 import { CliError } from '../api-client.ts';
-import { given, numeric, several } from '../fields.ts';
+import { given, numeric, several, tagged } from '../fields.ts';
 import { table } from '../output.ts';
 import { sessionOf, type Session } from '../session.ts';
 
@@ -50,6 +50,7 @@ interface ChatOptions {
   image?: string[];
   maxTokens?: number;
   temperature?: number;
+  tag?: Record<string, string>;
   stream: boolean;
 }
 
@@ -76,6 +77,7 @@ export function chatCommand(): Command {
     .option('--image <url>', 'an image to look at (repeatable)', several)
     .option('--max-tokens <n>', 'longest answer', numeric)
     .option('--temperature <n>', 'how freely it answers', numeric)
+    .option('--tag <name=value>', 'a pair of metadata (repeatable)', tagged)
     .option('--no-stream', 'print the answer when it is complete')
     .action(async (words: string[], options: ChatOptions, command: Command) => {
       const session = sessionOf(command);
@@ -102,6 +104,7 @@ function requestOf(prompt: string, options: ChatOptions): Record<string, unknown
     ],
     max_tokens: options.maxTokens,
     temperature: options.temperature,
+    metadata: options.tag,
   });
 }
 

@@ -1,6 +1,6 @@
 /** `studio image`, `video`, `tts`, `music`, `sfx`: one table of the Studio endpoints. */
 import { Command } from 'commander';
-import { assignment, given, numeric, several } from '../fields.ts';
+import { assignment, given, numeric, several, tagged } from '../fields.ts';
 import { submitJob } from '../jobs.ts';
 import { sessionOf } from '../session.ts';
 
@@ -133,6 +133,7 @@ interface StudioOptions extends Record<string, unknown> {
   wait?: boolean;
   async?: boolean;
   set?: Record<string, unknown>;
+  tag?: Record<string, string>;
 }
 
 /** The commands of the table. */
@@ -145,6 +146,7 @@ function commandOf(kind: Kind): Command {
     .description(kind.help)
     .argument(`<${kind.textField}...>`)
     .option('-o, --out <path>', 'save the media: a file name, or a directory')
+    .option('--tag <name=value>', 'a pair of metadata (repeatable)', tagged)
     .option('--set <field=value>', 'any other field of the request (repeatable)', assignment);
   if (kind.waits) command.option('--async', 'only say which job it is');
   else command.option('-w, --wait', 'wait until it is done');
@@ -163,7 +165,7 @@ function commandOf(kind: Kind): Command {
       body: {
         ...kind.preset?.(text),
         [kind.textField]: text,
-        ...given(fields),
+        ...given({ ...fields, metadata: options.tag }),
         ...options.set,
       },
       wait: kind.waits ? !options.async : options.wait === true,

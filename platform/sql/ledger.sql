@@ -204,9 +204,9 @@ CREATE FUNCTION ledger_write_jobs(moves jsonb, answers json[]) RETURNS void LANG
 BEGIN
   IF moves @? '$[*] ? (@.verb == "reserve").job' THEN
     INSERT INTO job (id, organization_id, key_id, type, model, provider, request, request_id,
-        created_at, deadline_at)
+        metadata, created_at, deadline_at)
       SELECT m->>'id', m->>'organizationId', j->>'keyId', j->>'type', j->>'model', j->>'provider',
-        j->'request', j->>'requestId', (answer->>'createdAt')::timestamptz,
+        j->'request', j->>'requestId', j->'metadata', (answer->>'createdAt')::timestamptz,
         (j->>'deadlineAt')::timestamptz
       FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer),
         LATERAL (SELECT m->'job' AS j) AS told
