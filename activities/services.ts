@@ -34,6 +34,7 @@ import { createArtifactStore, type ArtifactStore } from './storage/artifacts.ts'
 import { createInputMeter, type InputMeter } from './inputs/input-meter.ts';
 import type { SignedUrls } from './storage/local-disk.ts';
 import { loadDocuments } from './storage/documents.ts';
+import { createKeptFiles, type KeptFiles } from './storage/kept-files.ts';
 import { openStorage } from './storage/open-storage.ts';
 import type { Storage } from './storage/storage.ts';
 import { createUploads, type Uploads } from './storage/uploads.ts';
@@ -60,6 +61,7 @@ export interface Services {
   /** Null when the store serves its URLs itself. */
   signedUrls: SignedUrls | null;
   uploads: Uploads;
+  keptFiles: KeptFiles;
   inputs: Inputs;
   copies: InputCopies;
   outbound: Outbound;
@@ -122,6 +124,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     storage,
     signedUrls,
     uploads,
+    keptFiles: createKeptFiles({ pool, storage }),
     inputs,
     copies: createInputCopies({ pool, storage, outbound }),
     outbound,

@@ -15,7 +15,8 @@ export type { JobRecord };
 
 /** Which jobs to list; newest first. */
 export interface JobListing extends RecordFilter {
-  status: 'queued' | 'in_progress' | 'completed' | 'failed' | 'canceled' | undefined;
+  /** `open`: queued or in progress. */
+  status: 'open' | 'queued' | 'in_progress' | 'completed' | 'failed' | 'canceled' | undefined;
   type: string | undefined;
   /** Only jobs before this one. */
   beforeId: string | undefined;
@@ -27,6 +28,8 @@ export interface JobReads {
   /** Null when this organization has no such job. */
   read: (organizationId: string, jobId: string) => Promise<JobRecord | null>;
   list: (organizationId: string, listing: JobListing) => Promise<JobRecord[]>;
+  /** Those of these jobs that the organization has. */
+  some: (organizationId: string, jobIds: readonly string[]) => Promise<readonly JobRecord[]>;
   /** Which of these jobs have ended. */
   ended: (jobIds: readonly string[]) => Promise<string[]>;
 }
@@ -91,6 +94,11 @@ export function createJobReads(
         ORDER BY x.created_at DESC, x.id DESC LIMIT ${listing.limit}`);
       return [...rows];
     },
+    some: (organizationId, jobIds) =>
+      pool.any(
+        sql.type(row)`${select(sql.fragment`x.organization_id = ${organizationId}
+          AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
+      ),
     async ended(jobIds) {
       const ids = await pool.anyFirst(sql.type(idRow)`
         SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'queued'`);
@@ -114,8 +122,9 @@ function conditions({ status, type, beforeId }: JobListing): FragmentSqlToken[] 
 function statusConditions(status: NonNullable<JobListing['status']>): FragmentSqlToken[] {
   const begun = sql.fragment`EXISTS (SELECT FROM provider_call p
     WHERE p.job_id = x.id AND p.state <> 'waiting')`;
-  if (status === 'queued' || status === 'in_progress') {
+  if (status === 'open' || status === 'queued' || status === 'in_progress') {
     const open = sql.fragment`x.status = 'queued' AND r.state = 'reserved'`;
+    if (status === 'open') return [open];
     return [open, status === 'queued' ? sql.fragment`NOT ${begun}` : begun];
   }
   const ended = sql.fragment`x.status = ${status}`;

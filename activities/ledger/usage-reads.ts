@@ -4,8 +4,8 @@
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
-import { GatewayError } from '../../domain/errors.ts';
 import type { DatabasePool } from '../../platform/database.ts';
+import { parseTimeCursor, timeCursorOf } from '../jobs/time-cursor.ts';
 import { usageRecords, type UsageFilter } from './usage-records.ts';
 
 /** One job or chat as the caller's record; amounts in micro-credits, times as named. */
@@ -95,7 +95,10 @@ export function createUsageReads(pool: DatabasePool): UsageReads {
           window: found.window,
         },
         records,
-        nextCursor: last && found.records.length > listing.limit ? cursorOf(last) : null,
+        nextCursor:
+          last && found.records.length > listing.limit
+            ? timeCursorOf({ micros: last.createdAtMicros, id: last.id })
+            : null,
       };
     },
   };
@@ -106,7 +109,7 @@ function pageOf(organizationId: string, listing: UsageListing): FragmentSqlToken
   const { cursor, limit } = listing;
   const bounds: FragmentSqlToken[] = [];
   if (cursor !== undefined) {
-    const { micros, id } = parseCursor(cursor);
+    const { micros, id } = parseTimeCursor(cursor);
     bounds.push(sql.fragment`(x.created_at, x.id) <
       (timestamptz 'epoch' + ${micros}::bigint * interval '1 microsecond', ${id})`);
   }
@@ -121,22 +124,4 @@ function pageOf(organizationId: string, listing: UsageListing): FragmentSqlToken
       (extract(epoch FROM created_at) * 1000000)::bigint AS "createdAtMicros"
     FROM (${sql.join(newest, sql.fragment` UNION ALL `)}) AS records
     ORDER BY created_at DESC, id DESC LIMIT ${limit + 1}`;
-}
-
-const cursorForm = /^(\d{1,16})\.(\w{1,100})$/;
-
-function cursorOf(record: UsageRecord): string {
-  return Buffer.from(`${record.createdAtMicros}.${record.id}`).toString('base64url');
-}
-
-function parseCursor(cursor: string): { micros: string; id: string } {
-  const text = Buffer.from(cursor, 'base64url').toString('latin1');
-  const [, micros, id] = cursorForm.exec(text) ?? [];
-  if (micros === undefined || id === undefined) {
-    const message = 'is not a cursor of this list';
-    throw new GatewayError('INVALID_REQUEST', `cursor: ${message}`, {
-      details: [{ path: 'cursor', message }],
-    });
-  }
-  return { micros, id };
 }

@@ -16,7 +16,8 @@ const nameRule = 'is 1–64 of A–Z a–z 0–9 _ . - and begins with a letter 
 const value = z
   .string()
   .max(valueLengthMax)
-  .regex(/^\P{Cc}*$/u, 'must not hold control characters');
+  // Spelled out: what is made from the description reads it, too.
+  .regex(new RegExp('^[^\\u0000-\\u001f\\u007f-\\u009f]*$'), 'must not hold control characters');
 
 /** The field, as it is sent. */
 export const metadata = recordOf(value, { nameMax: 64, countMax: pairsMax, nameForm, nameRule });

@@ -21,6 +21,8 @@ import { health } from './health.ts';
 import { hooks } from './hooks.ts';
 import { models } from './models.ts';
 import type { Operation } from './operation.ts';
+import { storageFiles } from './storage-files.ts';
+import { studioJobEvents } from './studio-job-events.ts';
 import { studioJobs } from './studio-jobs.ts';
 import { studioModels } from './studio-models.ts';
 import { studio } from './studio.ts';
@@ -28,6 +30,7 @@ import { storageUploadUrl } from './storage-upload-url.ts';
 import { uploads } from './uploads.ts';
 import { usageSummary } from './usage-summary.ts';
 import { usage } from './usage.ts';
+import { webhookDeliveries } from './webhook-deliveries.ts';
 import { webhooksSecret } from './webhooks-secret.ts';
 
 /** See the file's head. */
@@ -36,9 +39,12 @@ export const operations: readonly Operation[] = [
   ...models,
   ...studio,
   ...studioModels,
+  ...studioJobEvents,
   ...studioJobs,
+  ...webhookDeliveries,
   ...webhooksSecret,
   ...storageUploadUrl,
+  ...storageFiles,
   ...apiKeys,
   ...usage,
   ...usageSummary,

@@ -12,6 +12,7 @@ import type { Context, RequestState } from '../context.ts';
 import type { RateBucket } from '../identity/access.ts';
 import { authorize, bearerKey, refuseViewer } from '../middleware/authenticate.ts';
 import { parseBody, parseWith } from '../middleware/body.ts';
+import { gzipAnswers } from '../middleware/gzip-answers.ts';
 import { foldMetadata } from '../middleware/metadata.ts';
 import { ownAnswer, type Operation, type RequestParts } from './operation.ts';
 
@@ -35,6 +36,8 @@ export function createRouter(
     const { path, method } = operation;
     const steps = [...gateOf(operation, options), run(operation, options)];
     if (options.checkAnswers && operation.scope !== 'open') steps.unshift(checkCodes(operation));
+    // A chat's first token is not waited with, and its answer is relayed as it is.
+    if (operation.scope !== 'chat') steps.unshift(gzipAnswers);
     router.register(path, [method], steps);
   }
   return router;

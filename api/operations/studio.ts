@@ -23,6 +23,7 @@ const errors: readonly ErrorCode[] = [
   'PROVIDER_REJECTED_INPUT',
   'CONTENT_POLICY',
   'INSUFFICIENT_CREDITS',
+  'MEDIA_DELETED',
   'CANCELED',
   'WINDOW_EXHAUSTED',
   'PROVIDER_ERROR',
@@ -129,6 +130,9 @@ function doneAnswer({ envelope, data }: Capability): AnswerParts {
 function resultOf(job: JobRecord, view: JobView): ReturnType<JobView['result']> {
   if (job.error) {
     throw new GatewayError(job.error.code, job.error.message, { body: { jobId: job.id } });
+  }
+  if (job.media_deleted_at !== null) {
+    throw new GatewayError('MEDIA_DELETED', undefined, { body: { jobId: job.id } });
   }
   return view.result(job);
 }

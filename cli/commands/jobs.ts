@@ -1,6 +1,7 @@
 /** `studio jobs ls|get|watch|cancel`, and what webhooks.ts adds. */
 import { Command } from 'commander';
 import { z } from 'zod';
+import { cellsOf, listIn, oneAnswer } from '../columns.ts';
 import { numeric, shortTime, tagged, tagQuery } from '../fields.ts';
 import { jobResource, showJob, watchJob } from '../jobs.ts';
 import { table } from '../output.ts';
@@ -13,6 +14,17 @@ const jobList = z.looseObject({
   nextCursor: z.string().nullable(),
 });
 const oneJob = z.looseObject({ data: jobResource });
+
+const step = {
+  step: 'name',
+  call: 'call',
+  state: 'state',
+  attempts: 'attempts',
+  started: 'startedAt',
+  ended: 'endedAt',
+  provider: 'provider',
+  request: 'providerRequestId',
+};
 
 interface ListOptions {
   status?: string;
@@ -78,6 +90,17 @@ export function jobsCommand(): Command {
         .api()
         .send(`${pathOf(jobId)}/cancel`, oneJob, { method: 'POST' });
       await showJob(session.output, { job: body.data, raw });
+    });
+  jobs
+    .command('timeline')
+    .argument('<jobId>')
+    .description('show the steps of a job with their times')
+    .action(async (jobId: string, _options: object, command: Command) => {
+      const session = sessionOf(command);
+      const { body, raw } = await session.api().send(`${pathOf(jobId)}/timeline`, oneAnswer);
+      session.output.show(raw, () =>
+        table(listIn(body.data, 'steps').map((each) => cellsOf(each, step))),
+      );
     });
   addWebhookCommands(jobs);
   return jobs;

@@ -30,3 +30,7 @@ CREATE INDEX artifact_of_organization ON artifact (organization_id, created_at D
 
 -- Of a file that its owner deleted nothing is counted; the row goes when nothing can come any more.
 ALTER TABLE upload ADD COLUMN deleted_at timestamptz;
+
+-- When the provider took a call, when its outputs were there, and how often it was sent: the steps of a job.
+ALTER TABLE provider_call ADD COLUMN accepted_at timestamptz, ADD COLUMN answered_at timestamptz,
+  ADD COLUMN attempts integer NOT NULL DEFAULT 1;

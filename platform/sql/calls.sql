@@ -25,7 +25,8 @@ BEGIN
     RETURN jsonb_build_object('verdict', 'settled');
   END IF;
   IF c.state IN ('refused', 'waiting') THEN
-    UPDATE provider_call SET state = begun, route_index = (move->>'routeIndex')::integer,
+    UPDATE provider_call SET state = begun,
+      attempts = attempts + CASE c.state WHEN 'refused' THEN 1 ELSE 0 END, route_index = (move->>'routeIndex')::integer,
       provider = move->>'provider', endpoint = move->>'endpoint', updated_at = clock_timestamp(),
       begun_at = CASE WHEN c.state = 'waiting' AND NOT paused THEN clock_timestamp()
         ELSE c.begun_at END
@@ -48,7 +49,9 @@ BEGIN
   UPDATE provider_call SET state = coalesce(move->>'state', state),
     operation = coalesce(nullif(move->'operation', 'null'), operation),
     outputs = coalesce(nullif(move->'outputs', 'null'), outputs),
-    progress = coalesce(nullif(move->'progress', 'null'), progress), updated_at = clock_timestamp()
+    progress = coalesce(nullif(move->'progress', 'null'), progress), updated_at = clock_timestamp(),
+    accepted_at = CASE move->>'state' WHEN 'accepted' THEN clock_timestamp() ELSE accepted_at END,
+    answered_at = CASE move->>'state' WHEN 'answered' THEN clock_timestamp() ELSE answered_at END
     WHERE job_id = move->>'jobId' AND call_index = (move->>'callIndex')::integer
       AND CASE move->>'state'
         WHEN 'refused' THEN state = 'begun'

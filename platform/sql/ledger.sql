@@ -225,7 +225,8 @@ BEGIN
           storage_key text, content_type text, size_bytes bigint, sha256 text)
       WHERE answer->>'verdict' = 'settled';
   END IF;
-  PERFORM pg_notify('studio_job', jsonb_build_object('id', m->>'id', 'event',
+  PERFORM pg_notify('studio_job', jsonb_build_object('id', m->>'id',
+      'organizationId', m->>'organizationId', 'event',
       CASE answer->>'verdict' WHEN 'reserved' THEN 'reserved' ELSE 'done' END)::text)
     FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
     WHERE m ? 'job' AND (answer->>'verdict' = 'settled'

@@ -162,6 +162,12 @@ describe('studio keys and usage', () => {
     const tree = (JSON.parse(painted.stdout) as { data: { jobId: string } }).data.jobId;
     const tagged = await mine('jobs --tag team=x --model nano-banana');
     expect(tagged.stdout.match(/job_\w+/g)).toEqual([tree]);
+    expect((await mine(`jobs timeline ${tree}`)).stdout).toMatch(/^submit +0 +done +1 /m);
+    const listed = await mine('files list --kind artifact');
+    expect(listed.stdout).toContain(tree);
+    expect((await mine(`files delete ${tree}`)).stdout).toBe(`deleted ${tree}\n`);
+    expect((await mine('files')).stdout).not.toContain(tree);
+    expect(await mine(`files delete file_${'0'.repeat(32)}`)).toMatchObject({ status: 1 });
     expect((await mine('jobs ls --tag team=y')).stdout).toBe('(none)\n');
     expect((await mine('jobs --tag team')).status).toBe(2);
     const sums = await mine('usage --by model,metadata.team');
