@@ -29,6 +29,7 @@ import { createLateOutcomes, type LateOutcomes } from './jobs/late-outcomes.ts';
 import { createNotificationUrls, type NotificationUrls } from './providers/notification-url.ts';
 import type { Provider } from './providers/provider.ts';
 import { createProviders, providerConcurrency } from './providers/registry.ts';
+import { createPictures, type Pictures } from './inputs/pictures.ts';
 import { createRecordings, type Recordings } from './inputs/recordings.ts';
 import { createArtifactStore, type ArtifactStore } from './storage/artifacts.ts';
 import { createInputMeter, type InputMeter } from './inputs/input-meter.ts';
@@ -68,6 +69,7 @@ export interface Services {
   artifacts: ArtifactStore;
   meter: InputMeter;
   recordings: Recordings;
+  pictures: Pictures;
   urls: NotificationUrls;
   telemetry: Telemetry;
   webhooks: Webhooks;
@@ -131,6 +133,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     artifacts: observeArtifacts(createArtifactStore({ storage, outbound }), tracing),
     meter: createInputMeter({ storage }),
     recordings: createRecordings({ storage, uploads, inputs }),
+    pictures: createPictures({ storage, uploads }),
     urls: createNotificationUrls({
       publicBaseUrl: ownUrl,
       secret: config.WEBHOOK_SECRET,

@@ -21,11 +21,13 @@ import { createAccess, type RateBucket } from './identity/access.ts';
 import { createKeys } from './identity/keys.ts';
 import { createWordCheck } from './middleware/shared-secret.ts';
 import type { Documents } from './openapi/document.ts';
-import { createAnswerChat } from './chat/chat-answers.ts';
+import { createAnswerChat, createEstimateChat } from './chat/chat-answers.ts';
 import { createAdmission } from './studio/admission.ts';
 import { createCancelJob } from './studio/cancellation.ts';
 import { createJobFeed } from './studio/job-feed.ts';
 import { createSubmitJob } from './studio/job-submission.ts';
+import { createEstimateRequest } from './studio/estimates.ts';
+import { createPriceList } from './studio/price-list.ts';
 import { createResettle } from './studio/resettlement.ts';
 
 /** What the API is made from. */
@@ -87,6 +89,13 @@ export function compose(deps: AppDeps, documents: Documents) {
       claims,
       stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
       keepaliveMs: config.CHAT_KEEPALIVE_MS,
+    }),
+    estimateRequest: createEstimateRequest({ config, services }),
+    prices: createPriceList(config),
+    estimateChat: createEstimateChat({
+      chat: services.chat,
+      catalog: services.chatCatalog,
+      outbound,
     }),
     usageReads: createUsageReads(pool),
     sumUsage: createSumUsage(pool),

@@ -113,6 +113,11 @@ export const errorTable = {
     retryable: false,
     message: 'The organization does not have enough credits.',
   },
+  WINDOW_LIMIT_EXCEEDED: {
+    status: 402,
+    retryable: false,
+    message: 'The request costs more than the organization may use in a whole six-hour window.',
+  },
   'Rate limit exceeded. Please slow down.': {
     status: 429,
     retryable: true,
@@ -178,11 +183,11 @@ export interface ErrorDetail {
 }
 
 interface GatewayErrorExtras {
-  details?: ErrorDetail[];
+  details?: ErrorDetail[] | undefined;
   /** Further fields of the HTTP body, e.g. `resetAt`. */
-  body?: Record<string, unknown>;
+  body?: Record<string, unknown> | undefined;
   /** Seconds for the `Retry-After` header. */
-  retryAfterSeconds?: number;
+  retryAfterSeconds?: number | undefined;
   cause?: unknown;
 }
 

@@ -28,7 +28,17 @@ export const reserveVerdict = z.discriminatedUnion('verdict', [
   }),
   insufficientCredits,
   z.object({
+    /** More than a whole window allows: no waiting helps. */
+    verdict: z.literal('window_limit_exceeded'),
+    required: z.number(),
+    limit: z.number(),
+    balance,
+  }),
+  z.object({
     verdict: z.literal('window_exhausted'),
+    required: z.number(),
+    limit: z.number(),
+    used: z.number(),
     resetAt: z.string(),
     now: z.string(),
     balance,

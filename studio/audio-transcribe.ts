@@ -5,6 +5,7 @@ import { GatewayError } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
 import { asyncFlag } from './audio-fields.ts';
 import { defineCapability, type FinishedJob, type Recording } from './capability.ts';
+import { publishAudioModel } from './published-models.ts';
 
 const model = audioModels.transcription;
 const { limits } = model;
@@ -57,6 +58,7 @@ export const audioTranscribe = defineCapability({
     source: z.enum(['file', 'url']),
     transcriptUrl: z.url().meta({ description: 'The transcript as a JSON file.' }),
   }),
+  models: [publishAudioModel(model, { of: 'input', default: limits.unmeasuredSeconds.max })],
   upload: { field: 'file', bytesMax: uploadBytesMax },
   recording(body) {
     const { fileId, audioUrl } = body;
@@ -83,6 +85,10 @@ export const audioTranscribe = defineCapability({
         meter: 'second',
         quantity: secondsOf(recording, body),
         unitPriceUsd: model.usd,
+        priceNote:
+          recording.kind === 'url'
+            ? 'the length of a recording elsewhere is known when it is done: this much is reserved, and its own seconds are charged'
+            : undefined,
         routes: [
           {
             provider: model.provider,

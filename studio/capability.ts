@@ -76,6 +76,8 @@ export interface DraftCall {
   unitPriceUsd: number | MeasuredPrice;
   /** Seconds it takes as a rule, where a provider queues it; unknown when absent. */
   typicalSeconds?: number;
+  /** What is to be said of the price before it is paid. */
+  priceNote?: string | undefined;
   /** Cheaper ones that may come instead of the output that was asked for. */
   variants?: DraftVariant[];
   /** Without this call's result the others are worth nothing. */

@@ -8,6 +8,7 @@ import { asyncFlag, fitsIntoPlan, presetNumberOf, textOf, voiceName } from './au
 import { presentRecording, recordingData, recordingOf } from './audio-presentation.ts';
 import { defineCapability, type DraftCall } from './capability.ts';
 import { chunksOf, type SpokenLine } from './dialogue-chunks.ts';
+import { publishAudioModel } from './published-models.ts';
 
 const model = audioModels.dialogue;
 const { limits } = model;
@@ -61,6 +62,7 @@ export const dialogueGenerate = defineCapability({
       chunks: z.int().meta({ description: 'Requests to the provider that the dialogue took.' }),
     }),
   }),
+  models: [publishAudioModel(model, { of: 'inputs.text', default: null })],
   plan(body) {
     const calls = chunksOf(body.inputs.map(spokenLine)).map((lines) => callOf(lines, body));
     return {

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
 import { backgroundRemovers, upscalers } from '../catalog/image-tools.ts';
+import { removalPriceRules, upscalePriceRules } from '../catalog/price-rules.ts';
 import { assert } from '../domain/assert.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { defineCapability, type DraftPlan, type FinishedJob } from './capability.ts';
@@ -10,7 +11,9 @@ import { mediaUrl, mediaUrls, scaleChoice } from './image-fields.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
 import { refuseUnsupported } from './model-parameters.ts';
 import { planRemoval, planUpscale } from './picture-tools.ts';
+import { publishModels } from './published-models.ts';
 
+const everyUrl = { of: 'imageUrls', default: null };
 const upscaleOnly = ['scaleFactor', 'service'] as const;
 
 const fields = z.strictObject({
@@ -55,6 +58,19 @@ export const imageBatch = defineCapability({
     imageUrls: ['https://example.com/1.png', 'https://example.com/2.png'],
   },
   data: batchData,
+  models: [
+    ...publishModels(upscalers, {
+      parameters: ({ parameters: { scaleFactor = {} } }) => ({ scaleFactor }),
+      price: (service) => upscalePriceRules(service, everyUrl),
+    }).map((model) => ({
+      ...model,
+      selectedBy: { operation: 'upscale', service: model.id },
+    })),
+    ...publishModels(backgroundRemovers.slice(0, 1), {
+      parameters: () => ({}),
+      price: (model) => removalPriceRules(model, everyUrl),
+    }).map((model) => ({ ...model, selectedBy: { operation: 'remove-background' } })),
+  ],
   plan: (body) => (body.operation === 'upscale' ? planUpscales(body) : planRemovals(body)),
   present: presentBatch,
 });

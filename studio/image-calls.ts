@@ -7,6 +7,7 @@ import {
 } from '../catalog/image-model.ts';
 import { imageSizes, type ImageSizeName } from '../catalog/image-sizes.ts';
 import { defaultsFor, type ParameterRules } from '../catalog/model-parameters.ts';
+import { imagePriceRules } from '../catalog/price-rules.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
 import type { DraftCall, PlanInput } from './capability.ts';
@@ -46,6 +47,7 @@ export function planImageCalls(
   const size = sizeOf(fields);
   const pixels = size ? size.width * size.height : 0;
   const unitPriceUsd = imagePriceUsd(model.price, fields, pixels);
+  const priceNote = chargedAs(model, rules, fields);
   const output: OutputSpec = {
     medium: 'image',
     format: body.outputFormat ?? null,
@@ -60,6 +62,7 @@ export function planImageCalls(
     calls.push({
       quantity,
       unitPriceUsd,
+      priceNote,
       typicalSeconds: model.typicalSeconds,
       variants: smallerImagesUsd(model.price, unitPriceUsd, pixels),
       required: false,
@@ -72,6 +75,18 @@ export function planImageCalls(
     });
   }
   return calls;
+}
+
+/** What a value that leaves the choice to the model is charged as. */
+function chargedAs(model: ImageModel, rules: ParameterRules, fields: Fields): string | undefined {
+  const rows = imagePriceRules(model.price, rules).flatMap((rule) => rule.rows);
+  for (const { when, chargedAs: alike } of rows) {
+    const [[field, value] = []] = Object.entries(when);
+    if (alike !== undefined && field !== undefined && fields[field] === value) {
+      return `${field} "${String(value)}" leaves the choice to the model: it is charged as "${alike}"`;
+    }
+  }
+  return undefined;
 }
 
 function fieldsOf(rules: ParameterRules, body: ImageRequest): Fields {

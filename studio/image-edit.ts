@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
 import { editModels } from '../catalog/image-models.ts';
+import { imagePriceRules } from '../catalog/price-rules.ts';
 import { defineCapability } from './capability.ts';
 import { pictureInputs, planImageCalls, refuseTransparentJpeg } from './image-calls.ts';
 import {
@@ -40,7 +41,10 @@ export const imageEdit = defineCapability({
   request,
   example: { prompt: 'add a red hat', imageUrls: ['https://example.com/portrait.png'] },
   data: imagesData,
-  models: publishModels(editModels, (model) => model.edit ?? {}),
+  models: publishModels(editModels, {
+    parameters: (model) => model.edit ?? {},
+    price: (model) => imagePriceRules(model.price, model.edit ?? {}),
+  }),
   plan(body) {
     const model = findModel(editModels, body.model);
     const parameters = model.edit ?? {};

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
 import { imageModels } from '../catalog/image-models.ts';
 import { imageSizes } from '../catalog/image-sizes.ts';
+import { imagePriceRules } from '../catalog/price-rules.ts';
 import { keysOf } from '../domain/json.ts';
 import { defineCapability } from './capability.ts';
 import { pictureInputs, planImageCalls, refuseTransparentJpeg } from './image-calls.ts';
@@ -57,9 +58,12 @@ export const imageGenerate = defineCapability({
   medium: 'image',
   summary: 'Draw images from a prompt',
   request,
-  example: { prompt: 'a lighthouse at dawn', aspectRatio: '16:9' },
+  example: { prompt: 'a lighthouse at dawn', numImages: 2 },
   data: imagesData,
-  models: publishModels(imageModels, (model) => model.generate),
+  models: publishModels(imageModels, {
+    parameters: (model) => model.generate,
+    price: (model) => imagePriceRules(model.price, model.generate),
+  }),
   plan(body) {
     const model = findModel(imageModels, body.model);
     const { id, generate: parameters } = model;

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
 import { backgroundRemovers } from '../catalog/image-tools.ts';
+import { removalPriceRules } from '../catalog/price-rules.ts';
 import { defineCapability, type FinishedJob } from './capability.ts';
 import { mediaUrl, modelId } from './image-fields.ts';
 import { refuseUnsupported } from './model-parameters.ts';
@@ -32,7 +33,10 @@ export const imageRemoveBackground = defineCapability({
   request,
   example: { imageUrl: 'https://example.com/portrait.png' },
   data: shownPictureData.extend({ operatingResolution: z.string() }),
-  models: publishModels(backgroundRemovers, (model) => model.parameters),
+  models: publishModels(backgroundRemovers, {
+    parameters: (model) => model.parameters,
+    price: (model) => removalPriceRules(model),
+  }),
   plan(body) {
     const model = findModel(backgroundRemovers, body.model);
     refuseUnsupported(model, body);

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
 import { upscalers } from '../catalog/image-tools.ts';
 import { defaultsFor } from '../catalog/model-parameters.ts';
+import { upscalePriceRules } from '../catalog/price-rules.ts';
 import { defineCapability, type FinishedJob } from './capability.ts';
 import { mediaUrl, modelId, scaleChoice } from './image-fields.ts';
 import { refuseUnsupported } from './model-parameters.ts';
@@ -30,7 +31,11 @@ export const imageUpscale = defineCapability({
   request,
   example: { imageUrl: 'https://example.com/small.png', scaleFactor: 4 },
   data: shownPictureData.extend({ service: z.string(), scaleFactor: z.int() }),
-  models: publishModels(upscalers, (service) => service.parameters),
+  models: publishModels(upscalers, {
+    field: 'service',
+    parameters: (service) => service.parameters,
+    price: (service) => upscalePriceRules(service),
+  }),
   plan(body) {
     const service = findModel(upscalers, body.service, 'service');
     const { id, parameters } = service;

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { findModel, imagePriceUsd } from '../catalog/image-model.ts';
 import { imageModels } from '../catalog/image-models.ts';
+import { audioPriceRules, coverPriceRules } from '../catalog/price-rules.ts';
 import { assert } from '../domain/assert.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
@@ -16,6 +17,7 @@ import {
   refuseOtherMusicModel,
   type CompositionPlan,
 } from './music-fields.ts';
+import { publishAudioModel } from './published-models.ts';
 
 const model = audioModels.music;
 const { limits } = model;
@@ -78,6 +80,26 @@ export const musicGenerate = defineCapability({
       .meta({ description: 'Why there is no cover; it was not charged.' }),
     lyrics: z.string().nullable().optional(),
   }),
+  models: [
+    {
+      ...publishAudioModel(model),
+      parameters: {
+        durationSeconds: {
+          min: limits.durationSeconds.min,
+          max: limits.durationSeconds.max,
+          default: limits.durationSeconds.preset,
+        },
+        mode: { oneOf: ['full', 'audio-only'], default: 'full' },
+      },
+      price: [
+        ...audioPriceRules(model, {
+          of: 'durationSeconds',
+          default: limits.durationSeconds.preset,
+        }),
+        ...coverPriceRules(findModel(imageModels, 'nano-banana').price),
+      ],
+    },
+  ],
   plan(body) {
     refuseOtherMusicModel(body.model_id);
     refuseConflicts(body);

@@ -4,6 +4,7 @@ import { audioModels } from '../catalog/audio-models.ts';
 import { numberOf, textOf } from './audio-fields.ts';
 import { defineCapability } from './capability.ts';
 import { compositionPlan, musicModelId, refuseOtherMusicModel } from './music-fields.ts';
+import { publishAudioModel } from './published-models.ts';
 
 const model = audioModels.musicPlan;
 const { limits } = model;
@@ -26,6 +27,7 @@ export const musicPlan = defineCapability({
   request,
   example: { prompt: 'a calm song about the sea', music_length_ms: 30_000 },
   data: compositionPlan,
+  models: [publishAudioModel(model)],
   plan(body) {
     refuseOtherMusicModel(body.model_id);
     return {

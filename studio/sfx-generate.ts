@@ -4,6 +4,7 @@ import { audioModels } from '../catalog/audio-models.ts';
 import { asyncFlag, numberOf, presetNumberOf, textOf } from './audio-fields.ts';
 import { presentRecording, recordingData, recordingOf } from './audio-presentation.ts';
 import { defineCapability } from './capability.ts';
+import { publishAudioModel } from './published-models.ts';
 
 const model = audioModels.soundEffect;
 const { limits } = model;
@@ -33,6 +34,9 @@ export const sfxGenerate = defineCapability({
     durationSeconds: z.number(),
     model: z.string(),
   }),
+  models: [
+    publishAudioModel(model, { of: 'durationSeconds', default: limits.durationSeconds.max }),
+  ],
   plan: (body) => ({
     model: model.id,
     async: body.async ?? false,
@@ -50,6 +54,10 @@ export const sfxGenerate = defineCapability({
         // A length that the model chooses is paid for when it is known.
         quantity: Math.ceil(body.durationSeconds ?? limits.durationSeconds.max),
         unitPriceUsd: model.usd,
+        priceNote:
+          body.durationSeconds === undefined
+            ? 'without durationSeconds the model chooses the length: the longest is reserved, and the seconds made are charged'
+            : undefined,
         routes: [
           {
             provider: model.provider,

@@ -1,5 +1,6 @@
 /** What the tools that work on a finished video share: one call, priced by the input's seconds. */
 import { z } from 'zod';
+import { videoToolPriceRules } from '../catalog/price-rules.ts';
 import type { VideoTool } from '../catalog/video-models.ts';
 import { assert } from '../domain/assert.ts';
 import { GatewayError } from '../domain/errors.ts';
@@ -11,6 +12,7 @@ import {
 } from './capability.ts';
 import { mediaUrl } from './image-fields.ts';
 import { providerInput } from './provider-input.ts';
+import { publishModels } from './published-models.ts';
 import { presentVideo, videoData } from './video-presentation.ts';
 
 interface VideoToolNames {
@@ -26,7 +28,7 @@ export function defineVideoTool(
   { type, path, summary }: VideoToolNames,
   tool: VideoTool,
 ): Capability {
-  const { id, displayName, servedBy, route } = tool;
+  const { id, route } = tool;
   return defineCapability({
     type,
     path,
@@ -36,7 +38,10 @@ export function defineVideoTool(
     request,
     example: { videoUrl: 'https://example.com/film.mp4' },
     data: videoData,
-    models: [{ id, displayName, servedBy, parameters: {} }],
+    models: publishModels([tool], {
+      parameters: () => ({}),
+      price: videoToolPriceRules,
+    }).map((model) => ({ ...model, selectedBy: {} })),
     plan(body) {
       const source = { field: 'videoUrl', url: body.videoUrl, medium: 'video' } as const;
       return {

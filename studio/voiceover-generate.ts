@@ -7,6 +7,7 @@ import { charactersOf } from '../domain/characters.ts';
 import { asyncFlag, presetNumberOf, textOf, voiceName } from './audio-fields.ts';
 import { presentRecording, recordingData, recordingOf } from './audio-presentation.ts';
 import { defineCapability } from './capability.ts';
+import { publishAudioModel } from './published-models.ts';
 
 const model = audioModels.voiceover;
 const { limits } = model;
@@ -37,6 +38,7 @@ export const voiceoverGenerate = defineCapability({
     textLength: z.int(),
     metadata: z.object({ stability: z.number(), similarityBoost: z.number() }),
   }),
+  models: [publishAudioModel(model, { of: 'text', default: null })],
   plan(body) {
     const voice = findVoice(body.voice);
     assert(voice, 'the schema admits only voices of the list');

@@ -68,11 +68,16 @@ export interface ChatSettle {
   inputTokens: number;
   outputTokens: number;
   countedBy: 'provider' | 'gateway' | null;
+  served: ServedBy;
 }
+
+/** Which model answers a chat, and who serves it; of several, the one that was asked last. */
+export type ServedBy = { model: string; provider: string };
 
 /** How far a running chat has got. */
 export interface ChatProgress {
   id: string;
+  served: ServedBy;
   inputTokens: number;
   outputTokens: number;
   /** Micro-credits of what was delivered. */
@@ -122,6 +127,10 @@ export type SweptChat = z.infer<typeof sweptChat>;
 /** Moves and reads. */
 export interface ChatLedger {
   reserve: (reserve: ChatReserve) => Promise<ChatReserveVerdict>;
+  /** Micro-credits that such a reservation would take, or lack, now; nothing is moved. */
+  price: (
+    reserve: Pick<ChatReserve, 'organizationId' | 'amountMinMicro' | 'amountMaxMicro'>,
+  ) => Promise<number>;
   settle: (settle: ChatSettle) => Promise<SettleVerdict>;
   /**
    * Raises the open reservation of a chat to this many micro-credits, or as far as the balance goes.
@@ -156,6 +165,7 @@ const abandonedCount = z.object({
 });
 type AbandonedCount = z.infer<typeof abandonedCount>;
 const abandonedRow = z.object({ count: abandonedCount });
+const priceRow = z.object({ price: z.number() });
 const none = z.object({});
 const sweepCountMax = 100;
 
@@ -178,6 +188,12 @@ export function createChatLedger(pool: DatabasePool): ChatLedger {
           chatReserveVerdict,
         ),
       ),
+    price: ({ organizationId, amountMinMicro: amountMin, amountMaxMicro: amountMax }) =>
+      pool.oneFirst(sql.type(priceRow)`
+        SELECT coalesce(answer->>'amount', answer->>'required')::bigint AS price
+        FROM account a, LATERAL (SELECT (decide_reserve(a, NULL,
+          ${sql.jsonb({ kind: 'chat', amountMin, amountMax })})).answer) AS decided
+        WHERE organization_id = ${organizationId}`),
     async settle({ amountMicro, ...rest }) {
       assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a charge is whole');
       return move({ verb: 'settle', amount: amountMicro, ...rest }, settleVerdict);

@@ -13,8 +13,9 @@ import { observeUpstreams } from '../providers/observed-providers.ts';
 import { createAbandonedChats } from './abandoned-chats.ts';
 import type { ChatBody } from './chat-body.ts';
 import { createChatLeases } from './chat-leases.ts';
+import { draftCandidates, type CandidatesDraft } from './chat-candidates.ts';
 import type { ChatClaim, ChatLedger, ChatReserve } from './chat-ledger.ts';
-import { affordableOutput, boundsOf, type ChatBounds } from './chat-price.ts';
+import { chatPriceMicro, type ChatBounds } from './chat-price.ts';
 import { OpenChat } from './open-chat.ts';
 import { createRunningChats } from './running-chats.ts';
 import { countInput } from './token-count.ts';
@@ -27,7 +28,8 @@ export interface ChatOrder {
   organizationId: string;
   keyId: string;
   requestId: string;
-  model: ChatModel;
+  /** In the order in which they are asked. */
+  models: readonly [ChatModel, ...ChatModel[]];
   body: ChatBody;
   /** Most tokens of an answer; null leaves it to the model and the balance. */
   maxTokens: number | null;
@@ -38,6 +40,16 @@ export interface ChatOrder {
   claim: ChatClaim | null;
 }
 
+/** What an order would reserve. */
+export interface ChatEstimate {
+  /** Micro-credits: now; at least; and at most, where the balance has that much. */
+  reserveMicro: number;
+  leastMicro: number;
+  mostMicro: number;
+  /** Tokens that the most is made of, of the dearest model, and their micro-credits. */
+  parts: { unit: 'input token' | 'output token'; tokens: number; amountMicro: number }[];
+}
+
 /** Opens chats. */
 export interface Chat {
   /**
@@ -46,6 +58,8 @@ export interface Chat {
    * SERVICE_UNAVAILABLE, and REQUEST_IN_PROGRESS when another request has taken its Idempotency-Key over
    */
   open: (order: ChatOrder) => Promise<OpenChat>;
+  /** What the order would reserve now. @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE */
+  estimate: (order: ChatOrder) => Promise<ChatEstimate>;
   /** Gives back the credits that are leased for this organization, but for what runs. */
   recall: (organizationId: string) => void;
   /** Ends once every chat of this process is settled. */
@@ -90,6 +104,13 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
   const drains = { underWay: 0 };
   const usdPerCredit = config.USD_PER_CREDIT;
 
+  /** The upstreams' requests, what they count and what that may cost. */
+  function measured({ models, body, stream, maxTokens }: ChatOrder) {
+    const input = countInput(body);
+    const asked = { body, stream, maxTokens, input };
+    return { input, draft: draftCandidates(models, asked, { upstreams, usdPerCredit }) };
+  }
+
   /** Micro-credits that the ledger reserved for this chat alone. */
   async function reserved(reserve: ChatReserve): Promise<number> {
     const verdict = await ledger.reserve(reserve);
@@ -102,32 +123,19 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
 
   return {
     async open(order) {
-      const { model, body, stream, organizationId, keyId } = order;
+      const { stream, organizationId, keyId } = order;
       abandoned.admit(keyId);
-      const upstream = upstreams.of(model);
-      const request = upstream.protocol.encode({ model, body, stream });
-      const input = countInput(body);
-      const bounds = boundsOf(
-        model,
-        { input, maxTokens: order.maxTokens, answers: body.n ?? 1 },
-        usdPerCredit,
-      );
-      const reserve = reserveOf(order, bounds, config.CHAT_RESERVATION_TTL_MS);
+      const { input, draft } = measured(order);
+      const reserve = reserveOf(order, draft, config.CHAT_RESERVATION_TTL_MS);
       // A lease holds the most that its chats may cost: one that may cost more has a reservation to raise.
       const leased = order.claim || !input.certain ? null : leases.take(reserve);
-      const reservedMicro = leased ? bounds.amountMaxMicro : await reserved(reserve);
-      const granted = { bounds, amountMicro: reservedMicro };
-      request[upstream.protocol.boundField(model)] = affordableOutput(model, granted, usdPerCredit);
+      const reservedMicro = leased ? draft.amountMaxMicro : await reserved(reserve);
       return new OpenChat({
         id: reserve.id,
         organizationId,
-        model,
+        candidates: draft.grant(reservedMicro),
         reservedMicro,
-        inputEstimate: Math.min(input.estimate, bounds.inputTokens),
-        inputBound: bounds.inputTokens,
-        request: JSON.stringify(request),
         stream,
-        upstream,
         usdPerCredit,
         funds: leased ?? running,
         certain: input.certain,
@@ -136,6 +144,17 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
         drains,
         logger,
       });
+    },
+    async estimate(order) {
+      const { draft } = measured(order);
+      const { model, bounds } = draft.dearest;
+      const reserve = reserveOf(order, draft, config.CHAT_RESERVATION_TTL_MS);
+      return {
+        reserveMicro: await ledger.price(reserve),
+        leastMicro: draft.amountMinMicro,
+        mostMicro: draft.amountMaxMicro,
+        parts: partsOf(model, bounds, usdPerCredit),
+      };
     },
     recall: leases.recall,
     async drained() {
@@ -146,13 +165,14 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
   };
 }
 
-function reserveOf(order: ChatOrder, bounds: ChatBounds, ttlMs: number): ChatReserve {
-  const { id, organizationId, keyId, model, stream, requestId, metadata, claim } = order;
+function reserveOf(order: ChatOrder, draft: CandidatesDraft, ttlMs: number): ChatReserve {
+  const { id, organizationId, keyId, models, stream, requestId, metadata, claim } = order;
+  const [model] = models;
   return {
     organizationId,
     id,
-    amountMinMicro: bounds.amountMinMicro,
-    amountMaxMicro: bounds.amountMaxMicro,
+    amountMinMicro: draft.amountMinMicro,
+    amountMaxMicro: draft.amountMaxMicro,
     ttlMs,
     ...(claim && { claim: { key: claim.key, attempt: claim.attempt } }),
     chat: {
@@ -164,6 +184,21 @@ function reserveOf(order: ChatOrder, bounds: ChatBounds, ttlMs: number): ChatRes
       ...(metadata && { metadata }),
     },
   };
+}
+
+function partsOf(
+  model: ChatModel,
+  bounds: ChatBounds,
+  usdPerCredit: number,
+): ChatEstimate['parts'] {
+  const { inputTokens, amountMaxMicro } = bounds;
+  const outputTokens = bounds.outputTokensMax * bounds.answers;
+  const inputMicro = chatPriceMicro(model, { inputTokens, outputTokens: 0 }, usdPerCredit);
+  return [
+    { unit: 'input token', tokens: inputTokens, amountMicro: inputMicro },
+    // Both are rounded up together, once.
+    { unit: 'output token', tokens: outputTokens, amountMicro: amountMaxMicro - inputMicro },
+  ];
 }
 
 function insufficient(verdict: {

@@ -1,5 +1,5 @@
 /** The spool: files on their way into the storage. What a crash leaves there is swept at the next start. */
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -35,6 +35,28 @@ export async function writeSpoolFile(
   } finally {
     await closed;
   }
+}
+
+/**
+ * Writes a new file, and measures it on its way.
+ * @returns its size and the hash of its bytes, in hex.
+ */
+export async function spoolFile(
+  stream: Readable,
+  path: string,
+): Promise<{ sizeBytes: number; sha256: string }> {
+  const hash = createHash('sha256');
+  let sizeBytes = 0;
+  async function* watched(): AsyncGenerator<Buffer> {
+    const chunks: AsyncIterable<Buffer> = stream;
+    for await (const chunk of chunks) {
+      hash.update(chunk);
+      sizeBytes += chunk.length;
+      yield chunk;
+    }
+  }
+  await writeSpoolFile(path, watched);
+  return { sizeBytes, sha256: hash.digest('hex') };
 }
 
 async function sweep(path: string): Promise<void> {

@@ -1,17 +1,8 @@
 /** An operation in OpenAPI's words. */
 import { z } from 'zod';
 import { errorTable } from '../../domain/errors.ts';
+import { errorSchemas } from '../middleware/error-shapes.ts';
 import { ownAnswer, type AnswerParts, type Operation } from '../operations/operation.ts';
-
-/** The error object (spec §2.1, design §7). */
-const errorSchema = z
-  .looseObject({
-    error: z.string(),
-    message: z.string().optional(),
-    requestId: z.string().optional(),
-    details: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
-  })
-  .meta({ id: 'Error', description: 'Machine-readable code, detail for people, fields at fault.' });
 
 /** Headers of every answer behind a key (spec §8). */
 const rateHeaders = z.object({
@@ -21,14 +12,21 @@ const rateHeaders = z.object({
   'X-Request-Id': z.string(),
 });
 
+/** What is said of operations that no scope opens. */
+const unscoped = new Map<Operation['scope'], string>([
+  ['admin', ''],
+  ['open', 'No key needed.'],
+]);
+
 /** The operation as the document has it. */
 export function describeOperation(operation: Operation): Record<string, unknown> {
   const { id, tag, summary, scope, request, answers } = operation;
-  const needed = scope === 'admin' ? '' : `Scope: \`${scope}\`.`;
+  const needed = unscoped.get(scope) ?? `Scope: \`${scope}\`.`;
   return {
     operationId: id,
     tags: [tag],
     summary,
+    ...(scope === 'open' && { security: [] }),
     description: [operation.description, needed].filter(Boolean).join('\n\n'),
     requestParams: {
       ...(request.params && { path: request.params }),
@@ -58,7 +56,8 @@ function describeAnswer({ scope, answer }: Operation, told: AnswerParts): Record
   const { description, type = 'application/json', schema = answer, event, headers } = told;
   return {
     description,
-    headers: scope === 'admin' ? headers : rateHeaders.extend(headers?.shape ?? {}),
+    headers:
+      scope === 'admin' || scope === 'open' ? headers : rateHeaders.extend(headers?.shape ?? {}),
     ...(schema !== ownAnswer && {
       content: { [type]: { schema }, ...(event && { 'text/event-stream': { schema: event } }) },
     }),
@@ -66,7 +65,7 @@ function describeAnswer({ scope, answer }: Operation, told: AnswerParts): Record
 }
 
 /** One answer per status; its description names the codes. */
-function describeErrors({ errors }: Operation): Record<string, unknown> {
+function describeErrors({ errors, errorShape = 'service' }: Operation): Record<string, unknown> {
   const byStatus = Map.groupBy(errors, (code) => errorTable[code].status);
   return Object.fromEntries(
     [...byStatus].map(([status, ofStatus]) => [
@@ -78,7 +77,7 @@ function describeErrors({ errors }: Operation): Record<string, unknown> {
         ...(ofStatus.some((code) => errorTable[code].retryable) && {
           headers: z.object({ 'Retry-After': z.int().optional() }),
         }),
-        content: { 'application/json': { schema: errorSchema } },
+        content: { 'application/json': { schema: errorSchemas[errorShape] } },
       },
     ]),
   );

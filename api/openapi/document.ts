@@ -18,14 +18,14 @@ export interface Documents {
   callers: () => OpenApiDocument;
   /** What operators do, behind the admin key. */
   operators: () => OpenApiDocument;
-  /** llms.txt: what a language model needs to call the API (llmstxt.org). */
-  summary: () => string;
+  /** llms.txt: what a language model needs to call the API (llmstxt.org); `prices` are lines of a list. */
+  summary: (prices: readonly string[]) => string;
 }
 
 /** Documents of these operations, for an API that is reached at `baseUrl`. */
 export function createDocuments(baseUrl: string, operations: readonly Operation[]): Documents {
   const ofOperators = operations.filter(({ scope }) => scope === 'admin');
-  const ofCallers = operations.filter(({ scope }) => scope !== 'admin' && scope !== 'open');
+  const ofCallers = operations.filter(({ scope, id }) => scope !== 'admin' && id !== undefined);
   return {
     callers: once(() =>
       buildDocument(ofCallers, {
@@ -47,7 +47,7 @@ export function createDocuments(baseUrl: string, operations: readonly Operation[
         webhooks: {},
       }),
     ),
-    summary: () => summaryOf(baseUrl, ofCallers),
+    summary: (prices) => summaryOf(baseUrl, ofCallers, prices),
   };
 }
 
@@ -98,7 +98,11 @@ function once<Value>(make: () => Value): () => Value {
   return () => (made ??= make());
 }
 
-function summaryOf(baseUrl: string, operations: readonly Operation[]): string {
+function summaryOf(
+  baseUrl: string,
+  operations: readonly Operation[],
+  prices: readonly string[],
+): string {
   const lines = operations.map(
     (operation) => `- ${operation.method} ${describedPath(operation)}: ${operation.summary}`,
   );
@@ -114,6 +118,13 @@ function summaryOf(baseUrl: string, operations: readonly Operation[]): string {
     '## Operations',
     '',
     ...lines,
+    '',
+    '## Prices of the Studio models, in credits',
+    '',
+    'A path plus `/estimate` takes the same body and answers what it would cost, without starting or charging anything.',
+    `Everything, and how to count it: ${baseUrl}/api/v1/pricing`,
+    '',
+    ...prices,
     '',
   ].join('\n');
 }

@@ -1,5 +1,6 @@
 /** POST /api/v1/chat and /api/v1/chat/completions (spec §4.1). */
 import { z } from 'zod';
+import { creditsFromMicro } from '../../domain/credits.ts';
 import { chatRequest, completionsRequest, type ChatRequest } from '../chat/chat-schema.ts';
 import {
   completionsPresentation,
@@ -8,11 +9,16 @@ import {
 } from '../chat/chat-presentation.ts';
 import type { BodySchema } from '../middleware/body-schema.ts';
 import { idempotencyHeader } from '../middleware/idempotency-key.ts';
+import { found, oneOf } from './fields.ts';
 import { defineOperation, ownAnswer, section, type AnswerParts } from './operation.ts';
 
 const tokenUsage = z
   .object({ inputTokens: z.int(), outputTokens: z.int(), totalTokens: z.int() })
   .meta({ id: 'TokenUsage' });
+const tried = z
+  .array(z.object({ model: z.string(), error: z.string() }))
+  .optional()
+  .meta({ description: 'Models of `models` that failed before the one that answered, and why.' });
 const chatAnswer = z.object({
   id: z.string(),
   model: z.string(),
@@ -20,6 +26,7 @@ const chatAnswer = z.object({
   finishReason: z.string().nullable(),
   usage: tokenUsage,
   creditsConsumed: z.number(),
+  tried,
 });
 /** OpenAI's envelope with the service's own fields beside them. */
 const completionAnswer = z.looseObject({
@@ -42,6 +49,7 @@ const completionAnswer = z.looseObject({
   }),
   content: z.string(),
   creditsConsumed: z.number(),
+  tried,
 });
 
 const answered = (schema: z.ZodType): AnswerParts => ({
@@ -50,7 +58,24 @@ const answered = (schema: z.ZodType): AnswerParts => ({
   event: z.object({ event: z.string().optional(), data: z.string() }),
 });
 /** Pictures travel inside the request. */
-const bodyBytesMax = 20 * 1024 * 1024;
+export const chatBodyBytesMax = 20 * 1024 * 1024;
+
+/** How a chat can be refused or fail. */
+export const chatErrors = [
+  'UNKNOWN_MODEL',
+  'UNSUPPORTED_PARAMETER',
+  'CONFLICTING_FIELDS',
+  'INVALID_INPUT_URL',
+  'PROVIDER_REJECTED_INPUT',
+  'CONTENT_POLICY',
+  'INSUFFICIENT_CREDITS',
+  'TOO_MANY_ABANDONED_CHATS',
+  'ANSWER_NOT_KEPT',
+  'PROVIDER_ERROR',
+  'DEADLINE_EXCEEDED',
+  'OUTCOME_UNKNOWN',
+] as const;
+
 const example = {
   model: 'gpt-5-mini',
   messages: [{ role: 'user', content: 'What lights a harbour?' }],
@@ -64,30 +89,63 @@ const chatOperation = (told: {
   body: BodySchema<ChatRequest>;
   answer: z.ZodType;
   presentation: Presentation;
+  errorShape?: 'openai';
 }) =>
   defineOperation({
     route: `POST ${told.path}`,
     scope: 'chat',
+    ...(told.errorShape && { errorShape: told.errorShape }),
     summary: told.summary,
     description: told.description,
-    request: { headers: idempotencyHeader, body: told.body, bodyBytesMax, example },
+    request: {
+      headers: idempotencyHeader,
+      body: told.body,
+      bodyBytesMax: chatBodyBytesMax,
+      example,
+    },
     answer: ownAnswer,
     answers: { 200: answered(told.answer) },
-    errors: [
-      'UNKNOWN_MODEL',
-      'UNSUPPORTED_PARAMETER',
-      'CONFLICTING_FIELDS',
-      'INVALID_INPUT_URL',
-      'PROVIDER_REJECTED_INPUT',
-      'CONTENT_POLICY',
-      'INSUFFICIENT_CREDITS',
-      'TOO_MANY_ABANDONED_CHATS',
-      'ANSWER_NOT_KEPT',
-      'PROVIDER_ERROR',
-      'DEADLINE_EXCEEDED',
-      'OUTCOME_UNKNOWN',
-    ],
+    errors: chatErrors,
     handle: ({ ctx, body }, { answerChat }) => answerChat(ctx, body, told.presentation),
+  });
+
+const chatEstimate = z
+  .object({
+    model: z.string(),
+    credits: z.number().meta({ description: 'What the chat would reserve now.' }),
+    least: z.number().meta({ description: 'With less than this it is refused.' }),
+    most: z.number().meta({
+      description: 'What it reserves where balance and budget have it: the sum of `items`.',
+    }),
+    items: z.array(z.object({ unit: z.string(), quantity: z.int(), credits: z.number() })),
+  })
+  .meta({ id: 'ChatEstimate' });
+
+const estimateOperation = (told: { path: `/${string}`; body: BodySchema<ChatRequest> }) =>
+  defineOperation({
+    route: `POST ${told.path}/estimate`,
+    scope: 'chat',
+    summary: 'Price of a chat',
+    description:
+      'Takes the same body and answers what the chat would reserve: all of its input, and the longest answer. ' +
+      'Nothing is sent, reserved or charged. A chat is charged for the tokens used.',
+    request: { body: told.body, bodyBytesMax: chatBodyBytesMax, example },
+    answer: oneOf(chatEstimate),
+    errors: ['UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL'],
+    async handle({ ctx, body }, { estimateChat }) {
+      const { reserveMicro, leastMicro, mostMicro, parts } = await estimateChat(ctx, body);
+      return found({
+        model: body.model,
+        credits: creditsFromMicro(reserveMicro),
+        least: creditsFromMicro(leastMicro),
+        most: creditsFromMicro(mostMicro),
+        items: parts.map(({ unit, tokens, amountMicro }) => ({
+          unit,
+          quantity: tokens,
+          credits: creditsFromMicro(amountMicro),
+        })),
+      });
+    },
   });
 
 /** Both paths. */
@@ -108,5 +166,11 @@ export const chat = section('Chat', {
     body: completionsRequest,
     answer: completionAnswer,
     presentation: completionsPresentation,
+    errorShape: 'openai',
+  }),
+  chatEstimate: estimateOperation({ path: '/api/v1/chat', body: chatRequest }),
+  chatCompletionsEstimate: estimateOperation({
+    path: '/api/v1/chat/completions',
+    body: completionsRequest,
   }),
 });

@@ -4,8 +4,10 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
+import type { Composition } from '../composition.ts';
 import type { Documents } from '../openapi/document.ts';
 import { defineOperation, ownAnswer } from './operation.ts';
+import { priceLines } from './pricing.ts';
 
 const assets: Record<string, string> = {
   'swagger-ui.css': 'text/css',
@@ -41,14 +43,18 @@ const startScript = `SwaggerUIBundle({
   defaultModelsExpandDepth: 0,
 });`;
 
-const text = (path: `/${string}`, type: string, contentOf: (documents: Documents) => string) =>
+const text = (
+  path: `/${string}`,
+  type: string,
+  contentOf: (documents: Documents, services: Composition) => string,
+) =>
   defineOperation({
     route: `GET ${path}`,
     scope: 'open',
     answer: ownAnswer,
-    handle({ ctx }, { documents }) {
+    handle({ ctx }, services) {
       ctx.type = type;
-      ctx.body = contentOf(documents);
+      ctx.body = contentOf(services.documents, services);
     },
   });
 
@@ -56,7 +62,7 @@ const text = (path: `/${string}`, type: string, contentOf: (documents: Documents
 export const docs = [
   text('/api/v1/openapi.json', 'application/json', (documents) => documents.callers().json),
   text('/api/v1/openapi.yaml', 'application/yaml', (documents) => documents.callers().yaml),
-  text('/llms.txt', 'text/plain', (documents) => documents.summary()),
+  text('/llms.txt', 'text/plain', (documents, { prices }) => documents.summary(priceLines(prices))),
   text('/docs', 'text/html', () => page),
   text('/docs/start.js', 'text/javascript', () => startScript),
 

@@ -13,14 +13,18 @@ import { processes } from './admin/processes.ts';
 import { providers } from './admin/providers.ts';
 import { temporalCodec } from './admin/temporal-codec.ts';
 import { webhooks } from './admin/webhooks.ts';
+import { anthropic } from './anthropic/messages.ts';
 import { apiKeys } from './api-keys.ts';
 import { chat } from './chat.ts';
 import { docs } from './docs.ts';
 import { files } from './files.ts';
 import { health } from './health.ts';
 import { hooks } from './hooks.ts';
+import { mcp } from './mcp.ts';
 import { models } from './models.ts';
+import { openai } from './openai/index.ts';
 import type { Operation } from './operation.ts';
+import { pricing } from './pricing.ts';
 import { storageFiles } from './storage-files.ts';
 import { studioJobEvents } from './studio-job-events.ts';
 import { studioJobs } from './studio-jobs.ts';
@@ -36,12 +40,15 @@ import { webhooksSecret } from './webhooks-secret.ts';
 /** See the file's head. */
 export const operations: readonly Operation[] = [
   ...chat,
+  ...anthropic,
   ...models,
   ...studio,
   ...studioModels,
+  ...pricing,
   ...studioJobEvents,
   ...studioJobs,
   ...webhookDeliveries,
+  ...openai,
   ...webhooksSecret,
   ...storageUploadUrl,
   ...storageFiles,
@@ -63,5 +70,6 @@ export const operations: readonly Operation[] = [
   files,
   uploads,
   hooks,
+  mcp,
   ...temporalCodec,
 ];

@@ -4,8 +4,9 @@
  */
 import { z } from 'zod';
 import { defaultVoiceName, voices } from '../../catalog/voices.ts';
-import type { Capability } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
+import type { PricedCapability } from '../studio/price-list.ts';
+import { priceExampleSchema, priceRuleSchema } from '../studio/price-view.ts';
 import { found, listOf } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
 
@@ -42,7 +43,12 @@ const capabilitySchema = z.object({
         id: z.string(),
         displayName: z.string(),
         servedBy: z.string(),
+        selectedBy: z
+          .record(z.string(), z.string())
+          .meta({ description: 'The fields of a request that ask for it.' }),
         parameters: z.record(z.string(), rule),
+        price: z.array(priceRuleSchema),
+        example: priceExampleSchema,
       }),
     )
     .readonly(),
@@ -50,9 +56,17 @@ const capabilitySchema = z.object({
 });
 const voice = z.object({ name: z.string(), gender: z.string(), default: z.boolean() });
 
+// Schemas are constants: each is described once.
+const requests = new Map(
+  capabilities.map(({ type, request }) => [
+    type,
+    z.toJSONSchema(request, { io: 'input', unrepresentable: 'any' }),
+  ]),
+);
+
 /** A kind of request: its fields as JSON Schema, and the limits of each model it may name. */
-function publish(capability: Capability): z.infer<typeof capabilitySchema> {
-  const { type, path, medium, scope, request, models = [] } = capability;
+function publish({ capability, models }: PricedCapability): z.infer<typeof capabilitySchema> {
+  const { type, path, medium, scope } = capability;
   return {
     type,
     endpoint: `POST /api/v1${path}`,
@@ -60,12 +74,9 @@ function publish(capability: Capability): z.infer<typeof capabilitySchema> {
     scope,
     defaultModel: models[0]?.id ?? null,
     models,
-    request: z.toJSONSchema(request, { io: 'input', unrepresentable: 'any' }),
+    request: requests.get(type) ?? {},
   };
 }
-
-// The tables are constants: the answer is made once.
-const published = capabilities.map(publish);
 
 /** Models and voices. */
 export const studioModels = section('Studio: what there is', {
@@ -75,8 +86,8 @@ export const studioModels = section('Studio: what there is', {
     summary: 'List what every Studio endpoint takes',
     description: 'Made from the very tables that requests are checked by.',
     answer: listOf(capabilitySchema),
-    answers: { 200: 'Every endpoint, its models and their limits.' },
-    handle: () => found(published),
+    answers: { 200: 'Every endpoint, its models, their limits and their prices.' },
+    handle: (_, { prices }) => found(prices.map(publish)),
   }),
 
   listStudioVoices: defineOperation({

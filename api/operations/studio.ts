@@ -3,6 +3,7 @@ import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { JobRecord } from '../../activities/jobs/job-reads.ts';
 import { assert } from '../../domain/assert.ts';
+import type { CreditsBlock } from '../../domain/credits.ts';
 import { GatewayError, type ErrorCode } from '../../domain/errors.ts';
 import type { Capability } from '../../studio/capability.ts';
 import { creditsSchema, ticketSchema, type JobView } from '../../studio/job-view.ts';
@@ -10,12 +11,13 @@ import { capabilities } from '../../studio/registry.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
 import { idempotencyHeader } from '../middleware/idempotency-key.ts';
 import { metadataFields } from '../middleware/metadata.ts';
+import { estimateSchema } from '../studio/price-view.ts';
 import { webhookFields } from '../studio/webhook-url.ts';
 import { found, oneOf } from './fields.ts';
 import { defineOperation, section, type AnswerParts, type Operation } from './operation.ts';
 
 /** How a Studio request can be refused or fail (spec §7, design §4, §5). */
-const errors: readonly ErrorCode[] = [
+export const studioErrors: readonly ErrorCode[] = [
   'UNKNOWN_MODEL',
   'UNSUPPORTED_PARAMETER',
   'CONFLICTING_FIELDS',
@@ -25,6 +27,7 @@ const errors: readonly ErrorCode[] = [
   'INSUFFICIENT_CREDITS',
   'MEDIA_DELETED',
   'CANCELED',
+  'WINDOW_LIMIT_EXCEEDED',
   'WINDOW_EXHAUSTED',
   'PROVIDER_ERROR',
   'STORAGE_ERROR',
@@ -33,7 +36,20 @@ const errors: readonly ErrorCode[] = [
   'JOB_LOST',
 ];
 
-const headers = idempotencyHeader.extend({
+/** How a request with a file can be refused beside that. */
+export const fileErrors = ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'] as const;
+
+/** How an estimate can be refused: as the request, before it reserves. */
+const estimateErrors: readonly ErrorCode[] = [
+  'UNKNOWN_MODEL',
+  'UNSUPPORTED_PARAMETER',
+  'CONFLICTING_FIELDS',
+  'INVALID_INPUT_URL',
+  ...fileErrors,
+];
+
+/** Headers of a request that waits for its job. */
+export const studioHeaders = idempotencyHeader.extend({
   Prefer: z.string().optional().meta({
     description: '`wait=n` lowers the synchronous wait to n seconds.',
     example: 'wait=10',
@@ -42,6 +58,17 @@ const headers = idempotencyHeader.extend({
 
 /** Fields of every request that are no capability's own. */
 const commonFields = { ...webhookFields, ...metadataFields };
+const jobHeader = z.object({
+  'X-Job-Id': z.string().meta({ description: 'The job of the request.' }),
+});
+const replayed = jobHeader.extend({ 'Idempotent-Replayed': z.literal('true').optional() });
+const credit = z.number().meta({ description: 'As in the `credits` of other answers.' });
+/** Headers of an answer that has no place for them in its body. */
+export const bareHeaders = replayed.extend({
+  'X-Credits-Used': credit,
+  'X-Credits-Cost': credit,
+  'X-Credits-Remaining': credit,
+});
 
 const ticketAnswer = oneOf(ticketSchema).extend({ credits: creditsSchema });
 
@@ -53,33 +80,45 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
     route: `POST /api/v1${capability.path}`,
     scope: capability.scope,
     summary: capability.summary,
-    request: { headers, content: contentOf(capability) },
+    request: { headers: studioHeaders, content: contentOf(capability) },
     answer: z.unknown(),
     answers: {
       200: done,
       202: {
         description: 'Accepted; the credits are reserved. Poll `statusUrl`.',
-        headers: z.object({ Location: z.url(), 'Retry-After': z.int() }),
+        headers: jobHeader.extend({ Location: z.url(), 'Retry-After': z.int() }),
         schema: ticketAnswer,
       },
     },
-    errors: capability.upload ? [...errors, 'FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'] : errors,
+    errors: capability.upload ? [...studioErrors, ...fileErrors] : studioErrors,
     async handle({ ctx }, { submitJob, view }) {
       const { job, waited } = await submitJob(ctx, capability);
+      ctx.set('X-Job-Id', job.id);
       const data = waited && (await resultOf(job, view));
       if (!data) return showTicket(ctx, job, view);
       const credits = view.credits(job);
       ctx.status = 200;
       if (capability.envelope !== 'bare') return { ...found(data), credits };
-      ctx.set({
-        'X-Credits-Used': String(credits.used),
-        'X-Credits-Cost': String(credits.cost),
-        'X-Credits-Remaining': String(credits.remaining),
-      });
+      tellCredits(ctx, credits);
       return data;
     },
   });
-  return section(`Studio: ${capability.medium}`, { [capability.type]: operation });
+  const estimate = defineOperation({
+    route: `POST /api/v1${capability.path}/estimate`,
+    scope: capability.scope,
+    summary: `Price of: ${capability.summary}`,
+    description:
+      'Takes the same body and answers what the request would reserve, and what that is made of. Nothing is ' +
+      'started, reserved or charged; an input whose size or length decides the price is measured.',
+    request: { content: contentOf(capability) },
+    answer: oneOf(estimateSchema),
+    errors: estimateErrors.filter((code) => operation.errors.includes(code)),
+    handle: async ({ ctx }, { estimateRequest }) => found(await estimateRequest(ctx, capability)),
+  });
+  return section(`Studio: ${capability.medium}`, {
+    [capability.type]: operation,
+    [`${capability.type}Estimate`]: estimate,
+  });
 });
 
 function contentOf(capability: Capability) {
@@ -105,17 +144,20 @@ function withCommonFields(request: z.ZodType): z.ZodType {
   return sent.safeExtend(commonFields);
 }
 
+/** Sets them. */
+export function tellCredits(ctx: ParameterizedContext, credits: CreditsBlock): void {
+  ctx.set({
+    'X-Credits-Used': String(credits.used),
+    'X-Credits-Cost': String(credits.cost),
+    'X-Credits-Remaining': String(credits.remaining),
+  });
+}
+
 function doneAnswer({ envelope, data }: Capability): AnswerParts {
-  const replayed = z.object({ 'Idempotent-Replayed': z.literal('true').optional() });
   if (envelope === 'bare') {
-    const credits = z.number().meta({ description: 'As in the `credits` of other answers.' });
     return {
       description: 'Done, and charged; without the common envelope.',
-      headers: replayed.extend({
-        'X-Credits-Used': credits,
-        'X-Credits-Cost': credits,
-        'X-Credits-Remaining': credits,
-      }),
+      headers: bareHeaders,
       schema: data,
     };
   }
@@ -128,13 +170,16 @@ function doneAnswer({ envelope, data }: Capability): AnswerParts {
 
 /** The result; null while there is none. @throws GatewayError the job's own failure */
 function resultOf(job: JobRecord, view: JobView): ReturnType<JobView['result']> {
-  if (job.error) {
-    throw new GatewayError(job.error.code, job.error.message, { body: { jobId: job.id } });
-  }
+  refuseFailed(job);
   if (job.media_deleted_at !== null) {
     throw new GatewayError('MEDIA_DELETED', undefined, { body: { jobId: job.id } });
   }
   return view.result(job);
+}
+
+/** @throws GatewayError the job's own failure */
+export function refuseFailed({ id, error }: JobRecord): void {
+  if (error) throw new GatewayError(error.code, error.message, { body: { jobId: id } });
 }
 
 /** 202 with where to look (design §4). */

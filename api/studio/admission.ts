@@ -49,7 +49,7 @@ export interface Admission {
   /**
    * Starts the workflow and returns once the credits are reserved, with the news of the job
    * since before its start; whoever gets them ends the subscription.
-   * @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
+   * @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_LIMIT_EXCEEDED, WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
    */
   admit: (plan: JobPlan, hold: StartHold) => Promise<JobSubscription>;
   /** Waits until the job ends, at most `waitMs`; returns its row then, or null when it has none. */

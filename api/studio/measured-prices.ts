@@ -46,7 +46,10 @@ export async function measurePrices(
       return { ...call, quantity, output, variants, unitPriceUsd: price.usdOf(facts) };
     } catch (error) {
       if (!(error instanceof InputUnreadable)) throw error;
-      if (price.usdOfUnknown !== undefined) return { ...call, unitPriceUsd: price.usdOfUnknown };
+      if (price.usdOfUnknown !== undefined) {
+        const priceNote = `${price.input.field} cannot be measured: the price of the largest`;
+        return { ...call, priceNote, unitPriceUsd: price.usdOfUnknown };
+      }
       const { field: path } = price.input;
       throw new GatewayError('INVALID_INPUT_URL', `${path}: ${error.message}`, {
         details: [{ path, message: error.message }],

@@ -28,15 +28,32 @@ export interface Planned {
   tells: boolean;
 }
 
+/** Calls whose inputs are measured, with the price of a unit of each, and of all: what is reserved. Micro-credits. */
+export function priceCalls(
+  { USD_PER_CREDIT }: Pick<Config, 'USD_PER_CREDIT'>,
+  drafts: readonly DraftCall[],
+): { priceMicro: number; calls: { call: DraftCall; unitPriceMicro: number }[] } {
+  const calls = drafts.map((call) => ({
+    call,
+    unitPriceMicro: microFromCredits(usdOf(call) / USD_PER_CREDIT),
+  }));
+  const priceMicro = calls.reduce(
+    (sum, { call, unitPriceMicro }) => sum + call.quantity * unitPriceMicro,
+    0,
+  );
+  return { priceMicro, calls };
+}
+
 /** Completes a draft. */
 export function completePlan(config: Config, planned: Planned): JobPlan {
   const deadlineMs = deadlineOf(config, planned.capability.medium);
   const microOf = (usd: number): number => microFromCredits(usd / config.USD_PER_CREDIT);
-  const calls = planned.draft.calls.map((call, index): PlannedCall => ({
+  const priced = priceCalls(config, planned.draft.calls);
+  const calls = priced.calls.map(({ call, unitPriceMicro }, index): PlannedCall => ({
     index,
     meter: call.meter ?? 'artifact',
     quantity: call.quantity,
-    unitPriceMicro: microOf(usdOf(call)),
+    unitPriceMicro,
     output: outputOf(call, microOf),
     required: call.required,
     firstCheckMs: Math.min(firstCheckOf(call, deadlineMs), config.FIRST_CHECK_MAX_MS),
@@ -57,7 +74,7 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     requestId: planned.requestId,
     type: planned.capability.type,
     model: planned.draft.model,
-    priceMicro: calls.reduce((sum, call) => sum + call.quantity * call.unitPriceMicro, 0),
+    priceMicro: priced.priceMicro,
     ...(planned.metadata && { metadata: planned.metadata }),
     request: planned.request,
     calls,

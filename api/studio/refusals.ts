@@ -3,7 +3,7 @@ import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
 
-/** @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_EXHAUSTED */
+/** @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_LIMIT_EXCEEDED, WINDOW_EXHAUSTED */
 export function throwRefusal(verdict: Refusal): never {
   switch (verdict.verdict) {
     case 'insufficient_credits':
@@ -14,11 +14,24 @@ export function throwRefusal(verdict: Refusal): never {
           reserved: creditsFromMicro(verdict.balance.reserved),
         },
       });
+    case 'window_limit_exceeded':
+      throw new GatewayError('WINDOW_LIMIT_EXCEEDED', undefined, {
+        body: {
+          required: creditsFromMicro(verdict.required),
+          limit: creditsFromMicro(verdict.limit),
+        },
+      });
     case 'window_exhausted': {
       const resetAtMs = Date.parse(verdict.resetAt);
       const waitSeconds = Math.max(1, Math.ceil((resetAtMs - Date.parse(verdict.now)) / 1000));
       throw new GatewayError('WINDOW_EXHAUSTED', undefined, {
-        body: { resetAt: new Date(resetAtMs).toISOString() },
+        body: {
+          required: creditsFromMicro(verdict.required),
+          limit: creditsFromMicro(verdict.limit),
+          used: creditsFromMicro(verdict.used),
+          remaining: creditsFromMicro(Math.max(0, verdict.limit - verdict.used)),
+          resetAt: new Date(resetAtMs).toISOString(),
+        },
         retryAfterSeconds: waitSeconds,
       });
     }

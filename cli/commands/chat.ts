@@ -3,6 +3,8 @@ import { Command } from 'commander';
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { z } from 'zod';
 import { CliError } from '../api-client.ts';
+import { cellOf, cellsOf, fields, listAnswer, listIn, type Columns } from '../columns.ts';
+import { showEstimate } from '../estimates.ts';
 import { given, numeric, several, tagged } from '../fields.ts';
 import { table } from '../output.ts';
 import { sessionOf, type Session } from '../session.ts';
@@ -21,10 +23,15 @@ const modelList = z.looseObject({
 /** `studio models`. */
 export function modelsCommand(): Command {
   return new Command('models')
-    .description('list the chat models with their prices')
+    .description('list the chat models, or those of the Studio, with their prices')
     .argument('[words...]', 'only models with these words in id or name')
-    .action(async (words: string[], _options: object, command: Command) => {
+    .option('--studio', 'the models of images, film and sound')
+    .action(async (words: string[], { studio }: { studio?: boolean }, command: Command) => {
       const session = sessionOf(command);
+      if (studio) {
+        await showStudioModels(session, words);
+        return;
+      }
       const { body, raw } = await session.api().send('/api/v1/models', modelList);
       const wanted = body.models.filter(({ id, name }) =>
         words.every((word) => `${id} ${name}`.toLowerCase().includes(word.toLowerCase())),
@@ -44,6 +51,28 @@ export function modelsCommand(): Command {
     });
 }
 
+const studioColumns: Columns = {
+  id: 'id',
+  model: 'displayName',
+  'credits for an example': 'example.credits',
+  example: (model) => JSON.stringify(fields.safeParse(model['example']).data?.['request'] ?? {}),
+};
+
+async function showStudioModels(session: Session, words: readonly string[]): Promise<void> {
+  const { body, raw } = await session.api().send('/api/v1/studio/models', listAnswer);
+  session.output.show(raw, () =>
+    table(
+      body.data.flatMap((kind) =>
+        listIn(kind, 'models')
+          .map((model) => ({ type: cellOf(kind, 'type'), ...cellsOf(model, studioColumns) }))
+          .filter((row) =>
+            words.every((word) => JSON.stringify(row).toLowerCase().includes(word.toLowerCase())),
+          ),
+      ),
+    ),
+  );
+}
+
 interface ChatOptions {
   model: string;
   system?: string;
@@ -52,6 +81,7 @@ interface ChatOptions {
   temperature?: number;
   tag?: Record<string, string>;
   stream: boolean;
+  estimate?: boolean;
 }
 
 const usage = z.looseObject({ inputTokens: z.number(), outputTokens: z.number() });
@@ -79,10 +109,12 @@ export function chatCommand(): Command {
     .option('--temperature <n>', 'how freely it answers', numeric)
     .option('--tag <name=value>', 'a pair of metadata (repeatable)', tagged)
     .option('--no-stream', 'print the answer when it is complete')
+    .option('--estimate', 'only say what it would cost')
     .action(async (words: string[], options: ChatOptions, command: Command) => {
       const session = sessionOf(command);
       const body = requestOf(words.join(' '), options);
-      if (options.stream && !session.output.json) await streamAnswer(session, body);
+      if (options.estimate) await showEstimate(session, '/chat', { body });
+      else if (options.stream && !session.output.json) await streamAnswer(session, body);
       else {
         const { body: answer, raw } = await session
           .api()

@@ -1,5 +1,6 @@
 /** `studio image`, `video`, `tts`, `music`, `sfx`: one table of the Studio endpoints. */
 import { Command } from 'commander';
+import { showEstimate } from '../estimates.ts';
 import { assignment, given, numeric, several, tagged } from '../fields.ts';
 import { submitJob } from '../jobs.ts';
 import { sessionOf } from '../session.ts';
@@ -132,6 +133,7 @@ interface StudioOptions extends Record<string, unknown> {
   out?: string;
   wait?: boolean;
   async?: boolean;
+  estimate?: boolean;
   set?: Record<string, unknown>;
   tag?: Record<string, string>;
 }
@@ -147,7 +149,8 @@ function commandOf(kind: Kind): Command {
     .argument(`<${kind.textField}...>`)
     .option('-o, --out <path>', 'save the media: a file name, or a directory')
     .option('--tag <name=value>', 'a pair of metadata (repeatable)', tagged)
-    .option('--set <field=value>', 'any other field of the request (repeatable)', assignment);
+    .option('--set <field=value>', 'any other field of the request (repeatable)', assignment)
+    .option('--estimate', 'only say what it would cost');
   if (kind.waits) command.option('--async', 'only say which job it is');
   else command.option('-w, --wait', 'wait until it is done');
   const named = kind.fields.map((field) => {
@@ -160,14 +163,20 @@ function commandOf(kind: Kind): Command {
   return command.action(async (words: string[], options: StudioOptions, self: Command) => {
     const text = words.join(' ');
     const fields = Object.fromEntries(named.map(({ name, field }) => [field, options[name]]));
-    const succeeded = await submitJob(sessionOf(self), {
+    const session = sessionOf(self);
+    const body = {
+      ...kind.preset?.(text),
+      [kind.textField]: text,
+      ...given({ ...fields, metadata: options.tag }),
+      ...options.set,
+    };
+    if (options.estimate) {
+      await showEstimate(session, `/studio${kind.path}`, { body });
+      return;
+    }
+    const succeeded = await submitJob(session, {
       path: kind.path,
-      body: {
-        ...kind.preset?.(text),
-        [kind.textField]: text,
-        ...given({ ...fields, metadata: options.tag }),
-        ...options.set,
-      },
+      body,
       wait: kind.waits ? !options.async : options.wait === true,
       out: options.out,
     });

@@ -3,12 +3,14 @@ import { openAsBlob } from 'node:fs';
 import { basename } from 'node:path';
 import { Command } from 'commander';
 import { CliError } from '../api-client.ts';
+import { showEstimate } from '../estimates.ts';
 import { given } from '../fields.ts';
 import { submitJob } from '../jobs.ts';
 import { sessionOf } from '../session.ts';
 
 interface TranscribeOptions {
   language?: string;
+  estimate?: boolean;
 }
 
 const path = '/audio/transcribe';
@@ -19,14 +21,20 @@ export function transcribeCommand(): Command {
     .description('write down what is said')
     .argument('<source>', 'a file (up to 4.5 MB), a URL, or the id of an upload')
     .option('-l, --language <code>', 'language that is spoken')
-    .action(async (source: string, { language }: TranscribeOptions, command: Command) => {
+    .option('--estimate', 'only say what it would cost')
+    .action(async (source: string, { language, estimate }: TranscribeOptions, command: Command) => {
       const fields = given({ language });
       const submission = /^https?:/.test(source)
         ? { body: { audioUrl: source, ...fields } }
         : /^file_[0-9a-f]{32}$/.test(source)
           ? { body: { fileId: source, ...fields } }
           : { form: await formOf(source, fields) };
-      const succeeded = await submitJob(sessionOf(command), { path, ...submission, wait: true });
+      const session = sessionOf(command);
+      if (estimate) {
+        await showEstimate(session, `/studio${path}`, submission);
+        return;
+      }
+      const succeeded = await submitJob(session, { path, ...submission, wait: true });
       if (!succeeded) process.exitCode = 1;
     });
 }

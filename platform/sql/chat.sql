@@ -30,27 +30,31 @@ BEGIN
   END IF;
   IF moves @? '$[*].countedBy' THEN
     UPDATE chat_request SET input_tokens = (m->>'inputTokens')::bigint,
-        output_tokens = (m->>'outputTokens')::bigint, counted_by = m->>'countedBy'
+        output_tokens = (m->>'outputTokens')::bigint, counted_by = m->>'countedBy',
+        -- Of several models, the one that was asked last.
+        model = coalesce(m#>>'{served,model}', model),
+        provider = coalesce(m#>>'{served,provider}', provider)
       FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
       WHERE answer->>'verdict' = 'settled' AND id = m->>'id';
   END IF;
 END $$;
 
--- [{id, inputTokens, outputTokens, amount}]: records how far running chats have got and keeps the
+-- [{id, inputTokens, outputTokens, amount, served: {model, provider}}]: records how far running chats have got and keeps the
 -- sweeper away. A reservation that is being settled right now is locked, and needs no checkpoint.
 CREATE FUNCTION chat_checkpoint(progress jsonb, ttl interval) RETURNS void LANGUAGE sql AS $$
   WITH running AS (
-    SELECT r.id, p."inputTokens", p."outputTokens", p.amount
+    SELECT r.id, p."inputTokens", p."outputTokens", p.amount, p.served
       FROM reservation r
-      JOIN jsonb_to_recordset(progress)
-        AS p(id text, "inputTokens" bigint, "outputTokens" bigint, amount bigint) USING (id)
+      JOIN jsonb_to_recordset(progress) AS p(id text, "inputTokens" bigint, "outputTokens" bigint,
+        amount bigint, served jsonb) USING (id)
       WHERE r.state = 'reserved'
       FOR UPDATE OF r SKIP LOCKED
   ), extended AS (
     UPDATE reservation r SET expires_at = clock_timestamp() + ttl FROM running WHERE r.id = running.id
   )
   UPDATE chat_request c SET input_tokens = "inputTokens", output_tokens = "outputTokens",
-    checkpoint_micro = amount, checkpoint_at = clock_timestamp()
+    checkpoint_micro = amount, checkpoint_at = clock_timestamp(),
+    model = coalesce(served->>'model', c.model), provider = coalesce(served->>'provider', c.provider)
     FROM running WHERE c.id = running.id
 $$;
 

@@ -51,6 +51,7 @@ CREATE FUNCTION book_leased_chats(lease reservation, chats jsonb) RETURNS bigint
         streamed boolean, "requestId" text, state text, amount bigint, reason text, input bigint,
         output bigint, "countedBy" text, metadata jsonb, "ageMs" float8)
       ON CONFLICT (id) DO UPDATE SET state = excluded.state, amount = excluded.amount,
+        model = excluded.model, provider = excluded.provider,
         reason = excluded.reason, input_tokens = excluded.input_tokens,
         output_tokens = excluded.output_tokens, counted_by = excluded.counted_by
         WHERE l.state = 'reserved'

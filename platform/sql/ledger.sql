@@ -25,9 +25,9 @@ DECLARE
     greatest((move->>'amountMin')::bigint, least((move->>'amountMax')::bigint, available)));
   studio boolean := move->>'kind' = 'studio';
 BEGIN
-  -- A window opens with the first reservation after the last one ended.
+  -- A window opens with the first reservation after the last one ended. In whole milliseconds, as it is shown.
   IF studio AND (at < ledger_window_end(a.window_started_at)) IS NOT TRUE THEN
-    a.window_started_at := at; a.window_used := 0;
+    a.window_started_at := date_trunc('milliseconds', at); a.window_used := 0;
   END IF;
   IF a.organization_id IS NULL THEN
     answer := '{"verdict": "no_account"}';
@@ -41,8 +41,12 @@ BEGIN
   ELSIF available < price THEN
     answer := json_build_object('verdict', 'insufficient_credits', 'required', price,
       'balance', ledger_balance(a));
+  ELSIF studio AND price > a.window_limit THEN
+    answer := json_build_object('verdict', 'window_limit_exceeded', 'required', price,
+      'limit', a.window_limit, 'balance', ledger_balance(a));
   ELSIF studio AND a.window_used + price > a.window_limit THEN
-    answer := json_build_object('verdict', 'window_exhausted', 'now', at,
+    answer := json_build_object('verdict', 'window_exhausted', 'now', at, 'required', price,
+      'limit', a.window_limit, 'used', a.window_used,
       'resetAt', ledger_window_end(a.window_started_at), 'balance', ledger_balance(a));
   ELSE
     a.reserved := a.reserved + price;

@@ -280,7 +280,10 @@ describe('refusals', () => {
     const long = { prompt: 'p'.repeat(2_000_000) };
     expect(await error(unpaid.key, long)).toBe('413 PAYLOAD_TOO_LARGE');
     expect(await error(unpaid.key, valid)).toBe('402 INSUFFICIENT_CREDITS');
-    const late = await newCaller({ credits: 100, windowCredits: 1 });
+    const small = await newCaller({ credits: 100, windowCredits: 1 });
+    expect(await error(small.key, valid)).toBe('402 WINDOW_LIMIT_EXCEEDED');
+    const late = await newCaller({ credits: 100, windowCredits: 5 });
+    expect(await error(late.key, valid)).toBe('200 undefined');
     expect(await error(late.key, valid)).toBe('429 WINDOW_EXHAUSTED');
 
     await untilSecondsLeft(5);

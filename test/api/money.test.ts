@@ -87,6 +87,39 @@ describe('a balance that does not suffice', () => {
 });
 
 describe('the six-hour window', () => {
+  it('refuses for good what is more than it ever allows', async () => {
+    const caller = await gateway.newCaller({ credits: 1000, windowCredits: 1 });
+    const refused = await generate(caller, 'a tower above the clouds');
+    expect(refused.status).toBe(402);
+    expect(refused.body).toMatchObject({
+      error: 'WINDOW_LIMIT_EXCEEDED',
+      required: price,
+      limit: 1,
+    });
+    expect(refused.headers.get('retry-after')).toBeNull();
+  });
+
+  it('says what is needed and what is left, and its end stays where it is', async () => {
+    const caller = await gateway.newCaller({ credits: 1000, windowCredits: 5 });
+    expect((await generate(caller, 'a small tower')).status).toBe(200);
+    const [first, second] = [
+      await generate(caller, 'one more tower'),
+      await generate(caller, 'yet another tower'),
+    ];
+    const usage = await gateway.call<{ window: { resetAt: string } }>('/api/v1/usage', {
+      key: caller.key,
+    });
+    expect(first.body).toMatchObject({
+      error: 'WINDOW_EXHAUSTED',
+      required: price,
+      limit: 5,
+      used: price,
+      remaining: 1.1,
+      resetAt: usage.body.window.resetAt,
+    });
+    expect(second.body.resetAt).toBe(first.body.resetAt);
+  });
+
   it('is exhausted with 429, when it resets and how long that is', async () => {
     const caller = await gateway.newCaller({ credits: 1000, windowCredits: price * 2 });
     expect((await generate(caller, 'a first tower')).status).toBe(200);

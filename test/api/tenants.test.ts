@@ -8,7 +8,7 @@ import { newApiKey } from '../../api/identity/key-format.ts';
 import { newId } from '../../domain/ids.ts';
 import { scopes } from '../../api/identity/access.ts';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
-import { ofCallers, ofOperators } from '../harness/operations.ts';
+import { ofCallers, ofOperators, ofProtocols } from '../harness/operations.ts';
 
 let gateway: TestGateway;
 /** Whose objects these are. */
@@ -281,7 +281,7 @@ describe('a stranger', () => {
   });
 
   it('does nothing that his key has no scope for', async () => {
-    for (const { method, asked, scope } of ofCallers) {
+    for (const { method, asked, scope } of [...ofCallers, ...ofProtocols]) {
       const others = scopes.filter((each) => each !== scope);
       const key = (lacking[scope] ??= (
         await gateway.newCaller({ credits: 0, scopes: others })

@@ -44,6 +44,7 @@ beforeAll(async () => {
       away ? Promise.reject(new Error('Postgres is away')) : ask(...asked);
   reached = {
     reserve: through(chatLedger.reserve),
+    price: through(chatLedger.price),
     settle: through(chatLedger.settle),
     raise: through(chatLedger.raise),
     abandon: through(chatLedger.abandon),
@@ -84,11 +85,18 @@ const newReserve = (): ChatReserve => ({
 const chatOf = ({ id }: ChatReserve): RunningChat => ({
   id,
   startedAtMs: performance.now(),
-  progress: () => ({ id, inputTokens: 1, outputTokens: 1, amountMicro: 1 }),
+  progress: () => ({
+    id,
+    served: { model: 'm', provider: 'p' },
+    inputTokens: 1,
+    outputTokens: 1,
+    amountMicro: 1,
+  }),
 });
 const endOf = ({ id }: ChatReserve): ChatSettle => ({
   organizationId,
   id,
+  served: { model: 'm', provider: 'p' },
   to: 'charged',
   amountMicro: priceMicro,
   reason: 'done',

@@ -187,7 +187,7 @@ describe('a request that is not valid', () => {
     ],
   ])('%s is refused by name: the price list does not cover it', async (_name, extra, field) => {
     const answer = await chat({ ...valid, ...extra }, gateway.caller, `${path}/completions`);
-    expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
+    expect(answer).toMatchObject({ status: 400, body: { error: { code: 'INVALID_REQUEST' } } });
     expect(answer.body.message).toContain(field);
   });
 

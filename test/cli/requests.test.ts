@@ -124,7 +124,41 @@ describe('studio chat', () => {
   });
 });
 
+describe('--estimate', () => {
+  const answer = {
+    success: true,
+    data: {
+      model: 'nano-banana',
+      credits: 7.8,
+      items: [{ unit: 'image', quantity: 2, creditsPerUnit: 3.9, credits: 7.8 }],
+    },
+  };
+  it.each([
+    [['image', 'a tree', '-n', '2', '--estimate'], '/api/v1/studio/image/generate/estimate'],
+    [['chat', 'hello', '-m', 'x/one', '--estimate'], '/api/v1/chat/estimate'],
+    [
+      ['transcribe', 'https://example.com/a.mp3', '--estimate'],
+      '/api/v1/studio/audio/transcribe/estimate',
+    ],
+  ])('of %s asks for the price only', async (args, path) => {
+    const { stdout, status, requests } = await run(args, (response) => json(response, 200, answer));
+    expect(status).toBe(0);
+    expect(requests.map((request) => request.path)).toEqual([path]);
+    expect(stdout).toMatch(/^credits +7\.8$/m);
+    expect(stdout).toMatch(/^image +2 +7\.8/m);
+  });
+});
+
 describe('studio models', () => {
+  it('--studio shows what an example of each costs', async () => {
+    const example = { request: { prompt: 'a tree' }, credits: 3.9 };
+    const models = [{ id: 'nano-banana', displayName: 'Nano Banana', example }];
+    const { stdout } = await run(['models', '--studio', 'nano'], (response) =>
+      json(response, 200, { success: true, data: [{ type: 'imageGenerate', models }] }),
+    );
+    expect(stdout).toMatch(/imageGenerate +nano-banana +Nano Banana +3\.9 +\{"prompt":"a tree"\}/);
+  });
+
   it('shows prices and limits of the models asked for', async () => {
     const model = (id: string, name: string) => ({
       id,

@@ -28,7 +28,12 @@ const walk = (operation: Operation): Walked => ({
 
 /** What operators do. */
 export const ofOperators = operations.filter(({ scope }) => scope === 'admin').map(walk);
-/** What callers do, behind a key. */
-export const ofCallers = operations
-  .filter(({ scope }) => scope !== 'admin' && scope !== 'open')
+/** What callers do, and needs no key. */
+export const ofEverybody = operations
+  .filter(({ scope, id }) => scope === 'open' && id !== undefined)
   .map(walk);
+const behindKeys = operations.filter(({ scope }) => scope !== 'admin' && scope !== 'open');
+/** What callers do, behind a key. */
+export const ofCallers = behindKeys.filter(({ id }) => id !== undefined).map(walk);
+/** The same in protocols of their own, which OpenAPI does not describe. */
+export const ofProtocols = behindKeys.filter(({ id }) => id === undefined).map(walk);

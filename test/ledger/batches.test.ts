@@ -225,6 +225,8 @@ it.each([
   const both = ['reserved', 'mismatch', 'insufficient_credits', 'no_account', 'settled'];
   const settling = ['already_settled', 'not_reserved', 'above_reservation'];
   const own =
-    subject === 'Studio' ? ['granted', 'window_exhausted'] : ['held', 'lease_lost', 'raised'];
+    subject === 'Studio'
+      ? ['granted', 'window_exhausted', 'window_limit_exceeded']
+      : ['held', 'lease_lost', 'raised'];
   expect([...seen].toSorted()).toEqual([...both, ...settling, ...own].toSorted());
 });

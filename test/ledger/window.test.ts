@@ -70,7 +70,7 @@ async function used(organizationId: string): Promise<number> {
 }
 
 async function resetAt(organizationId: string): Promise<number> {
-  const { verdict } = await reserve(organizationId, 101);
+  const { verdict } = await reserve(organizationId, 100);
   if (verdict.verdict !== 'window_exhausted') throw new Error('the window is not exhausted');
   return Date.parse(verdict.resetAt);
 }
@@ -103,15 +103,25 @@ describe('inside one window', () => {
     const organizationId = await organization();
     const first = await reserve(organizationId, 80);
     await settle(organizationId, first.id, charge);
-    expect((await reserve(organizationId, left + 1)).verdict.verdict).toBe('window_exhausted');
+    expect((await reserve(organizationId, left + 1)).verdict.verdict).toBe(
+      left + 1 > 100 ? 'window_limit_exceeded' : 'window_exhausted',
+    );
     expect((await reserve(organizationId, left)).verdict.verdict).toBe('reserved');
   });
 });
 
 describe('the end of a window', () => {
+  it('is nothing to wait for when the price is above the whole limit', async () => {
+    const organizationId = await organization();
+    const { verdict } = await reserve(organizationId, 101);
+    expect(verdict).toMatchObject({ verdict: 'window_limit_exceeded', required: 101, limit: 100 });
+  });
+
   it('is six hours after its first reservation, and never moves backwards', async () => {
     const organizationId = await organization();
     const first = await reserve(organizationId, 10);
+    // Whatever the limit is asked for in full is refused then.
+    await reserve(organizationId, 1);
     const end = await resetAt(organizationId);
     const createdAt =
       first.verdict.verdict === 'reserved' ? Date.parse(first.verdict.createdAt) : 0;

@@ -1,5 +1,6 @@
 /** What the lines of the specification are checked with: real requests, each by a caller of its own. */
 import { expect } from 'vitest';
+import { newId } from '../../domain/ids.ts';
 import { capabilities } from '../../studio/registry.ts';
 import type { Answer, TestCaller, TestGateway } from '../harness/gateway.ts';
 
@@ -65,19 +66,29 @@ export async function send(
   caller?: TestCaller | null,
 ): Promise<Answer<Loose>> {
   const written = typeof body === 'function' ? body(bench) : body;
-  const call = (key: string | null): Promise<Answer<Loose>> =>
-    bench.gateway.call<Loose>(path, {
-      method,
-      key,
-      headers,
-      ...(written !== undefined && { body: written }),
-    });
+  const call = async (key: string | null): Promise<Answer<Loose>> =>
+    inServiceShape(
+      await bench.gateway.call<Loose>(path, {
+        method,
+        key,
+        headers,
+        ...(written !== undefined && { body: written }),
+      }),
+    );
   if (caller !== undefined) return call(caller && caller.key);
   const id = JSON.stringify([method, path, written]);
   const known =
     answered.get(id) ?? bench.gateway.newCaller({ credits: 10_000 }).then(({ key }) => call(key));
   answered.set(id, known);
   return known;
+}
+
+/** The alias of chat tells errors in OpenAI's shape (test/chat/openai-client.test.ts), by the same codes. */
+function inServiceShape(answer: Answer<Loose>): Answer<Loose> {
+  const { error } = answer.body;
+  if (typeof error !== 'object' || error === null || !('code' in error)) return answer;
+  if (error.code === 'Unauthorized') return { ...answer, body: { error: 'Unauthorized' } };
+  return { ...answer, body: { ...answer.body, error: error.code } };
 }
 
 /** The answer has this status, and its body these fields. */
@@ -239,7 +250,11 @@ export const needsCredits = ofEach(async (bench, request) => {
 
 /** The six-hour window ends what the balance could pay: 429. */
 export const needsWindow = ofEach(async (bench, request) => {
-  const caller = await bench.gateway.newCaller({ credits: 10_000, windowCredits: 0.000_001 });
+  const caller = await bench.gateway.newCaller({ credits: 10_000, windowCredits: 1000 });
+  const { ledger } = bench.gateway.api.services;
+  const whole = { kind: 'studio', amountMicro: 1_000_000_000, ttlMs: 60_000 } as const;
+  const { organizationId } = caller;
+  await ledger.reserve({ organizationId, id: newId('job'), ...whole });
   const { status, headers, body } = await send(bench, request, caller);
   expect({ path: request.path, status, body }).toMatchObject({
     path: request.path,

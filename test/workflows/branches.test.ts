@@ -663,7 +663,7 @@ describeJobs('a job', () => {
       const refusal =
         verdict === 'insufficient_credits'
           ? { verdict, required: 5, balance }
-          : { verdict, resetAt: 'later', now: 'now', balance };
+          : { verdict, required: 5, limit: 9, used: 7, resetAt: 'later', now: 'now', balance };
       const webhook = { taskQueue: 'nobody' };
       const job = await scripted.start(
         { reserve: inTurn<unknown, ReserveVerdict>(refusal) },

@@ -1,0 +1,400 @@
+/**
+ * Prices before the call: what an estimate says is what the call reserves, and what the published rules come to when
+ * a program applies them. An estimate moves nothing.
+ */
+import * as fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { imageSizes } from '../../catalog/image-sizes.ts';
+import type { ParameterRules } from '../../catalog/model-parameters.ts';
+import { createFilms } from '../../dev/sandbox/media/film.ts';
+import { createTones } from '../../dev/sandbox/media/tones.ts';
+import { createPriceList, type PricedModel } from '../../api/studio/price-list.ts';
+import type { Estimate, PriceRuleView } from '../../api/studio/price-view.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { discPicture } from '../harness/media.ts';
+import { startMediaServer, type MediaServer } from '../harness/media-server.ts';
+
+type Body = Record<string, unknown>;
+interface ChatEstimate {
+  model: string;
+  credits: number;
+  least: number;
+  most: number;
+  items: { unit: string; quantity: number; credits: number }[];
+}
+
+/** The inputs that a price can depend on. */
+const pictureInput = { width: 1500, height: 1000, durationSeconds: 0 };
+const filmInput = { width: 1280, height: 640, durationSeconds: 3 };
+
+let gateway: TestGateway;
+let media: MediaServer;
+let pictureUrl: string;
+let filmUrl: string;
+let speechUrl: string;
+beforeAll(async () => {
+  media = await startMediaServer();
+  gateway = await startGateway({
+    admittedOrigins: [media.origin],
+    latencyMs: 10,
+    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+    credits: 1_000_000,
+  });
+  const { width, height, durationSeconds } = filmInput;
+  const film = await createFilms(createTones({ tiny: true })).film({
+    width,
+    height,
+    durationSeconds,
+    prompt: 'x',
+    seed: 0,
+    hasAudio: false,
+  });
+  filmUrl = media.put('/film.mp4', Buffer.from(film.bytes));
+  // Only the provider reads it.
+  speechUrl = media.put('/talk.mp3', Buffer.alloc(100));
+  pictureUrl = media.put('/disc.png', await discPicture(pictureInput.width, pictureInput.height));
+});
+afterAll(async () => {
+  await gateway.close();
+  media.close();
+});
+
+const estimateOf = async (path: string, body: object, key?: string) =>
+  gateway.call<{ data: Estimate; error: string; message: string }>(`/api/v1${path}/estimate`, {
+    body,
+    ...(key !== undefined && { key }),
+  });
+
+/** What an estimate may not change, of all organizations. */
+async function world(): Promise<unknown> {
+  const rows: Record<string, unknown> = {};
+  const tables = ['account', 'reservation', 'ledger_entry', 'job', 'upload', 'input_copy'];
+  for (const table of tables) {
+    rows[table] = await gateway.database.query(`SELECT * FROM ${table} ORDER BY 1, 2`);
+  }
+  return { ...rows, submits: (await gateway.sandbox.submits({})).length };
+}
+
+const pricedFields = [
+  'numImages',
+  'quality',
+  'resolution',
+  'imageSize',
+  'durationSeconds',
+  'generateAudio',
+  'scaleFactor',
+  'operatingResolution',
+  'mode',
+];
+
+/** Values of the fields that a price can depend on; some are left to their defaults. */
+function fieldsOf(parameters: ParameterRules): fc.Arbitrary<Body> {
+  const values = Object.entries(parameters)
+    .filter(([field]) => pricedFields.includes(field))
+    .map(([field, { oneOf, min, max }]): [string, fc.Arbitrary<unknown>] => {
+      if (oneOf) return [field, fc.constantFrom(...oneOf)];
+      const sizes = [...Object.keys(imageSizes), { width: 2048, height: 2048 }];
+      if (field === 'imageSize') return [field, fc.constantFrom<unknown>(...sizes)];
+      return [field, fc.integer({ min: Math.ceil(min ?? 1), max: max ?? 10 })];
+    });
+  return fc.record(Object.fromEntries(values), { requiredKeys: [] });
+}
+
+const words = fc.array(fc.constantFrom('a', 'ä', '🎈', ' sea'), { minLength: 3, maxLength: 40 });
+const text = words.map((parts) => `The ${parts.join('')}`);
+const urls = fc.integer({ min: 1, max: 3 });
+
+/** What a request needs beside its model's parameters, by its type. */
+const needs: Record<string, () => fc.Arbitrary<Body>> = {
+  imageGenerate: () => fc.record({ prompt: text }),
+  imageEdit: () => fc.record({ prompt: text, imageUrls: fc.constant([pictureUrl]) }),
+  imageUpscale: () => fc.record({ imageUrl: fc.constant(pictureUrl) }),
+  imageRemoveBackground: () => fc.record({ imageUrl: fc.constant(pictureUrl) }),
+  imageBatch: () =>
+    urls.map((count) => ({ imageUrls: Array.from({ length: count }, () => pictureUrl) })),
+  videoGenerate: () => fc.record({ prompt: text }),
+  videoUpscale: () => fc.record({ videoUrl: fc.constant(filmUrl) }),
+  videoRemoveBackground: () => fc.record({ videoUrl: fc.constant(filmUrl) }),
+  voiceoverGenerate: () => fc.record({ text, title: fc.constant('A title') }),
+  dialogueGenerate: () =>
+    fc.record({
+      title: fc.constant('A title'),
+      inputs: fc.array(fc.record({ text, voiceId: fc.constant('rachel') }), {
+        minLength: 1,
+        maxLength: 3,
+      }),
+    }),
+  musicPlan: () => fc.record({ prompt: text }),
+  musicGenerate: () => fc.record({ prompt: text }),
+  sfxGenerate: () =>
+    fc.record(
+      { prompt: text, durationSeconds: fc.double({ min: 0.5, max: 30, noNaN: true }) },
+      { requiredKeys: ['prompt'] },
+    ),
+  audioTranscribe: () => fc.record({ audioUrl: fc.constant(speechUrl) }),
+};
+
+/** The published price of a request, as a program without any other knowledge would count it. */
+function creditsBy(model: PricedModel, body: Body): number {
+  const defaults = Object.entries(model.parameters).flatMap(([field, { default: preset }]) =>
+    preset === undefined ? [] : [[field, preset]],
+  );
+  const request: Body = { ...Object.fromEntries(defaults), ...body };
+  const input = 'videoUrl' in body ? filmInput : pictureInput;
+  return model.price.reduce((sum, rule) => sum + creditsOfRule(rule, request, input), 0);
+}
+
+function creditsOfRule(rule: PriceRuleView, request: Body, input: typeof filmInput): number {
+  const pixels = pixelsOf(rule, request, input);
+  const row = rule.rows.find(
+    ({ when, pixelsMax = Infinity }) =>
+      pixels <= pixelsMax &&
+      Object.entries(when).every(([field, value]) => request[field] === value),
+  );
+  if (!row) return 0;
+  const times = rule.pixels?.each ? Math.max(1, pixels / rule.pixels.each) : 1;
+  const rounded = rule.pixels?.rounding === 'up' ? Math.ceil(times) : times;
+  return row.credits * rounded * quantityOf(rule, request, input);
+}
+
+function pixelsOf({ pixels }: PriceRuleView, request: Body, input: typeof filmInput): number {
+  if (!pixels) return 0;
+  const size = pixels.of === 'input' ? input : request[pixels.of];
+  const known = typeof size === 'string' ? Reflect.get(imageSizes, size) : size;
+  const { width, height } = known as { width: number; height: number };
+  const edges =
+    typeof pixels.edgesTimes === 'number' ? pixels.edgesTimes : request[pixels.edgesTimes];
+  return width * height * Number(edges) ** 2;
+}
+
+function quantityOf({ quantity }: PriceRuleView, request: Body, input: typeof filmInput): number {
+  const { of, default: preset } = quantity;
+  if (of === 'input' && !('audioUrl' in request)) return Math.ceil(input.durationSeconds);
+  const [field = '', part] = (of ?? '').split('.');
+  const said = request[field];
+  if (typeof said === 'number') return Math.ceil(said);
+  if (typeof said === 'string') return Array.from(said).length;
+  if (!Array.isArray(said)) return preset ?? NaN;
+  if (part === undefined) return said.length;
+  return said.reduce((sum: number, item: Body) => sum + Array.from(String(item[part])).length, 0);
+}
+
+describe('an estimate', () => {
+  it('of every model is what the published rules come to, and what the call reserves', async () => {
+    const seen = new Set<string>();
+    for (const { capability, models } of createPriceList(gateway.config)) {
+      for (const model of models) {
+        const requests = fc
+          .tuple(needs[capability.type]?.() ?? fc.constant({}), fieldsOf(model.parameters))
+          .map(([needed, fields]): Body => ({ ...needed, ...fields, ...model.selectedBy }));
+        // The seed is printed with what fails; SEED=… repeats it.
+        const seed = Number(process.env['SEED'] ?? Date.now() % 1e9);
+        const [body = {}, ...others] = fc.sample(requests, { seed, numRuns: 6 });
+        const what = `seed ${seed}, ${capability.type}`;
+        for (const request of [body, ...others]) {
+          const { status, body: answer } = await estimateOf(capability.path, request);
+          expect(status, `${what} ${JSON.stringify({ request, answer })}`).toBe(200);
+          const { credits, items } = answer.data;
+          expect(credits, `${what} ${JSON.stringify(request)}`).toBeCloseTo(
+            creditsBy(model, request),
+            5,
+          );
+          const sum = items.reduce((total, item) => total + item.quantity * item.creditsPerUnit, 0);
+          expect(sum).toBeCloseTo(credits, 5);
+        }
+        const { data } = (await estimateOf(capability.path, body)).body;
+        const call = await gateway.call(`/api/v1${capability.path}`, {
+          body,
+          headers: { Prefer: 'respond-async' },
+        });
+        expect(call.status, `${what} ${JSON.stringify({ body, answer: call.body })}`).toBe(202);
+        expect(call.body.credits.cost).toBe(data.credits);
+        expect(data).toMatchObject({
+          type: capability.type,
+          model: call.body.data.model ?? data.model,
+        });
+        seen.add(capability.type);
+      }
+    }
+    expect([...seen].toSorted()).toEqual(Object.keys(needs).toSorted());
+  }, 180_000);
+
+  it('moves nothing, and leaves nothing behind', async () => {
+    const caller = await gateway.newCaller({ credits: 0 });
+    await expect
+      .poll(
+        async () =>
+          (await gateway.database.query("SELECT id FROM job WHERE status = 'queued'")).length,
+        { timeout: 60_000 },
+      )
+      .toBe(0);
+    const before = await world();
+    const bodies: Record<string, Body> = {
+      '/studio/image/generate/estimate': { prompt: 'a quiet bay' },
+      '/studio/image/edit/estimate': { prompt: 'a quiet bay', imageUrls: [pictureUrl] },
+      '/studio/image/upscale/estimate': { imageUrl: pictureUrl },
+      '/studio/image/remove-background/estimate': { imageUrl: pictureUrl },
+      '/studio/image/batch/estimate': { operation: 'upscale', imageUrls: [pictureUrl] },
+      '/studio/video/generate/estimate': { prompt: 'a quiet bay' },
+      '/studio/video/upscale/estimate': { videoUrl: filmUrl },
+      '/studio/video/remove-background/estimate': { videoUrl: filmUrl },
+      '/studio/voiceover/generate/estimate': { text: 'a quiet bay', title: 'Bay' },
+      '/studio/dialogue/generate/estimate': {
+        title: 'Bay',
+        inputs: [{ voiceId: 'rachel', text: 'hm' }],
+      },
+      '/studio/music/plan/estimate': { prompt: 'a quiet bay' },
+      '/studio/music/generate/estimate': { prompt: 'a quiet bay' },
+      '/studio/sfx/generate/estimate': { prompt: 'a quiet bay' },
+      '/studio/audio/transcribe/estimate': { audioUrl: speechUrl },
+    };
+    for (const [path, body] of Object.entries(bodies)) {
+      const { status, body: answer } = await estimateOf(
+        path.replace('/estimate', ''),
+        body,
+        caller.key,
+      );
+      expect(status, `${path} ${JSON.stringify(answer)}`).toBe(200);
+      expect(answer.data.credits).toBeGreaterThan(0);
+    }
+    expect(await world()).toEqual(before);
+  });
+
+  it('needs what the call needs', async () => {
+    const path = '/studio/image/generate';
+    const scoped = await gateway.newCaller({ credits: 1, scopes: ['studio:audio'] });
+    expect((await estimateOf(path, { prompt: 'a bay' }, scoped.key)).status).toBe(403);
+    const narrow = await gateway.newCaller({ credits: 1, allowedModels: ['seedream'] });
+    expect((await estimateOf(path, { prompt: 'a bay' }, narrow.key)).status).toBe(403);
+    const wrong = await estimateOf(path, { prompt: 'a bay', model: 'nano-bananna' });
+    expect(wrong.body.error).toBe('UNKNOWN_MODEL');
+    const dead = await estimateOf('/studio/image/upscale', { imageUrl: `${media.origin}/no.png` });
+    expect(dead.body).toMatchObject({ error: 'INVALID_INPUT_URL' });
+  });
+
+  it('says what a choice that is left to the model costs', async () => {
+    const auto = { prompt: 'a bay', model: 'alpha-image-2', quality: 'auto' };
+    const picture = await estimateOf('/studio/image/generate', auto);
+    expect(picture.body.data).toMatchObject({
+      credits: 22,
+      items: [{ unit: 'image', quantity: 1, creditsPerUnit: 22 }],
+    });
+    expect(picture.body.data.items[0]?.note).toContain('it is charged as "high"');
+    const sound = await estimateOf('/studio/sfx/generate', { prompt: 'a bay' });
+    expect(sound.body.data).toMatchObject({ credits: 18, items: [{ quantity: 30 }] });
+    expect(sound.body.data.items[0]?.note).toContain('the longest is reserved');
+    const batch = await estimateOf('/studio/image/batch', {
+      operation: 'upscale',
+      imageUrls: [`${media.origin}/no.png`],
+    });
+    expect(batch.body.data.items[0]?.note).toContain('cannot be measured');
+  });
+
+  it('of a recording that comes along keeps nothing of it', async () => {
+    const form = new FormData();
+    form.set('file', new Blob([new Uint8Array(200)]), 'noise.mp3');
+    const answer = await fetch(`${gateway.url}/api/v1/studio/audio/transcribe/estimate`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.caller.key}` },
+      body: form,
+    });
+    expect(answer.status).toBe(400);
+  });
+});
+
+describe('the estimate of a chat', () => {
+  const body = { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'What lights a bay?' }] };
+  const ask = (request: object, key: string, path = '/chat/estimate') =>
+    gateway.call<{ data: ChatEstimate }>(`/api/v1${path}`, { body: request, key });
+
+  it.each([
+    ['a bound of its own', 1000, { max_tokens: 50 }],
+    ['the bound of the model', 1000, {}],
+    ['what the balance has', 0.5, {}],
+    ['a stream of several answers', 1000, { max_tokens: 20, stream: true }],
+  ])('with %s is what it reserves', async (_, credits, fields) => {
+    const caller = await gateway.newCaller({ credits });
+    const request = { ...body, ...fields };
+    const { status, body: answer } = await ask(request, caller.key);
+    expect(status).toBe(200);
+    const sum = answer.data.items.reduce((total, item) => total + item.credits, 0);
+    expect(sum).toBeCloseTo(answer.data.most, 6);
+    const [{ count: before } = { count: '' }] = await gateway.database.query<{ count: string }>(
+      'SELECT count(*) FROM ledger_entry WHERE organization_id = $1',
+      [caller.organizationId],
+    );
+    expect(Number(before)).toBe(1);
+    await fetch(`${gateway.url}/api/v1/chat`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify(request),
+    }).then((reply) => reply.text());
+    const [reserved] = await gateway.database.query<{ amount: string }>(
+      'SELECT amount FROM reservation WHERE organization_id = $1',
+      [caller.organizationId],
+    );
+    expect(Number(reserved?.amount) / 1e6).toBe(answer.data.credits);
+  });
+
+  it('is there for the OpenAI shape, and for who has nothing', async () => {
+    const caller = await gateway.newCaller({ credits: 0 });
+    const request = { ...body, n: 2, max_completion_tokens: 10 };
+    const { status, body: answer } = await ask(request, caller.key, '/chat/completions/estimate');
+    expect(status).toBe(200);
+    expect(answer.data.items[1]).toMatchObject({ unit: 'output token', quantity: 20 });
+    expect(answer.data.credits).toBe(answer.data.least);
+  });
+});
+
+describe('GET /pricing', () => {
+  it('tells programs everything, without a key', async () => {
+    const { status, body } = await gateway.call<{
+      usdPerCredit: number;
+      studio: { endpoint: string; model: string; example: { credits: number } }[];
+      chat: { model: string; input: number; output: number }[];
+    }>('/api/v1/pricing', { key: null });
+    expect(status).toBe(200);
+    expect(body.usdPerCredit).toBe(0.01);
+    expect(body.studio.every(({ example }) => example.credits > 0)).toBe(true);
+    expect(body.studio).toContainEqual(
+      expect.objectContaining({
+        endpoint: 'POST /api/v1/studio/image/generate',
+        model: 'seedream',
+      }),
+    );
+    const mini = body.chat.find(({ model }) => model === 'gpt-5-mini');
+    expect(mini).toMatchObject({ input: expect.any(Number), output: expect.any(Number) });
+  });
+
+  it('shows people a page without scripts', async () => {
+    const answer = await fetch(`${gateway.url}/api/v1/pricing`, {
+      headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' },
+    });
+    expect(answer.headers.get('content-type')).toContain('text/html');
+    const page = await answer.text();
+    expect(page).toContain('nano-banana');
+    expect(page).toContain('gpt-5-mini');
+    expect(page).not.toContain('<script');
+    expect(page.length).toBeLessThan(100_000);
+  });
+
+  it('is told of in llms.txt', async () => {
+    const told = await (await fetch(`${gateway.url}/llms.txt`)).text();
+    expect(told).toContain('- /studio/image/generate nano-banana: 3.9 per image');
+    expect(told).toContain('/api/v1/pricing');
+  });
+
+  it('and GET /studio/models tell the same prices', async () => {
+    const { body } = await gateway.call<{
+      data: { type: string; models: { id: string; price: PriceRuleView[] }[] }[];
+    }>('/api/v1/studio/models');
+    const generate = body.data.find(({ type }) => type === 'imageGenerate');
+    const gpt = generate?.models.find(({ id }) => id === 'alpha-image-2');
+    expect(gpt?.price[0]?.rows).toContainEqual({
+      when: { quality: 'auto' },
+      credits: 22,
+      chargedAs: 'high',
+    });
+    expect(body.data.every(({ models }) => models.length > 0)).toBe(true);
+  });
+});
