@@ -35,6 +35,7 @@ import { createPictures } from './inputs/pictures.ts';
 import { createRecordings } from './inputs/recordings.ts';
 import { createArtifactStore, observeArtifacts } from './storage/artifacts.ts';
 import { createInputMeter } from './inputs/input-meter.ts';
+import { createKeptFiles } from './storage/kept-files.ts';
 import { openStorage } from './storage/open-storage.ts';
 import { createUploads } from './storage/uploads.ts';
 import { createSigningSecrets } from './webhooks/signing-secrets.ts';
@@ -91,6 +92,7 @@ async function openServices(config: Config, logger: Logger) {
     /** Null when the store serves its URLs itself. */
     signedUrls,
     uploads,
+    keptFiles: createKeptFiles({ pool, storage }),
     inputs,
     copies: createInputCopies({ pool, storage, outbound }),
     outbound,

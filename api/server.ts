@@ -119,6 +119,8 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       // Who balances the load looks at readiness: until it has looked, requests still come here.
       draining = true;
       await sleep(config.DRAIN_DELAY_MS);
+      // Who follows jobs connects again, elsewhere.
+      services.news.announce('interrupted');
       await closeServer(server);
       workers?.shutdown();
       await workers?.done.catch(() => {});

@@ -52,6 +52,11 @@ export const errorTable = {
   NOT_FOUND: { status: 404, retryable: false, message: 'No such resource.' },
   JOB_NOT_FOUND: { status: 404, retryable: false, message: 'No such job.' },
   METHOD_NOT_ALLOWED: { status: 405, retryable: false, message: 'Method not allowed.' },
+  MEDIA_DELETED: {
+    status: 410,
+    retryable: false,
+    message: 'The media of this job were deleted by their owner.',
+  },
   REQUEST_TIMEOUT: { status: 408, retryable: true, message: 'The request took too long to come.' },
   JOB_ALREADY_DONE: { status: 409, retryable: false, message: 'The job has already ended.' },
   JOB_NOT_DONE: { status: 409, retryable: true, message: 'The job has not ended yet.' },

@@ -93,6 +93,7 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
     await step(report, 'uploads', async () => {
       report.skipped += (await services.uploads.sweep()).skipped;
     });
+    await step(report, 'media', () => services.keptFiles.sweep());
     await step(report, 'copies', () => services.copies.sweep());
     await step(report, 'claims', () => forgetClaims(services.pool));
     await step(report, 'notifications', async () => {

@@ -32,7 +32,14 @@ export interface ChatReserve {
   ttlMs: number;
   /** Of a keyed chat: it is refused in the same statement unless the claim still names it. */
   claim?: ChatClaim;
-  chat: { keyId: string; model: string; provider: string; streamed: boolean; requestId: string };
+  chat: {
+    keyId: string;
+    model: string;
+    provider: string;
+    streamed: boolean;
+    requestId: string;
+    metadata?: Record<string, string>;
+  };
 }
 
 /** The answer; `amount` in micro-credits was reserved. */

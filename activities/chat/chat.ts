@@ -34,6 +34,8 @@ export interface ChatOrder {
   /** Most tokens of an answer; null leaves it to the model and the balance. */
   maxTokens: number | null;
   stream: boolean;
+  /** The caller's own pairs; null where there are none. */
+  metadata: Record<string, string> | null;
   /** Its Idempotency-Key: reserved only while the claim names it, and by itself, not from a lease. */
   claim: ChatClaim | null;
 }
@@ -164,7 +166,7 @@ async function reservedAlone(ledger: ChatLedger, reserve: ChatReserve): Promise<
 }
 
 function reserveOf(order: ChatOrder, draft: CandidatesDraft, ttlMs: number): ChatReserve {
-  const { id, organizationId, keyId, models, stream, requestId, claim } = order;
+  const { id, organizationId, keyId, models, stream, requestId, metadata, claim } = order;
   const [model] = models;
   return {
     organizationId,
@@ -173,7 +175,14 @@ function reserveOf(order: ChatOrder, draft: CandidatesDraft, ttlMs: number): Cha
     amountMaxMicro: draft.amountMaxMicro,
     ttlMs,
     ...(claim && { claim: { key: claim.key, attempt: claim.attempt } }),
-    chat: { keyId, model: model.id, provider: model.provider, streamed: stream, requestId },
+    chat: {
+      keyId,
+      model: model.id,
+      provider: model.provider,
+      streamed: stream,
+      requestId,
+      ...(metadata && { metadata }),
+    },
   };
 }
 

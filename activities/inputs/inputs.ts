@@ -126,7 +126,8 @@ function createResolver(deps: InputsDeps): ResolveOne {
     }
     const paid = await deps.pool.maybeOneFirst(sql.type(paidRow)`
       SELECT true AS paid FROM artifact
-      WHERE storage_key = ${key} AND organization_id = ${wanted.organizationId}`);
+      WHERE storage_key = ${key} AND organization_id = ${wanted.organizationId}
+        AND deleted_at IS NULL`);
     if (paid === null) throw new Unusable(noFile);
     refuseOtherMedium(contentTypeOf(key), wanted.medium);
     return key;

@@ -72,6 +72,7 @@ export function createJobMoves(deps: JobMovesDeps): JobMoves {
           requestId: plan.requestId,
           deadlineAt: plan.deadlineAt,
           request: plan.request,
+          ...(plan.metadata && { metadata: plan.metadata }),
         },
       });
       deps.news.publish(plan.jobId, { kind: 'verdict', verdict });

@@ -115,7 +115,7 @@ async function checkResults(
     // Page after page, so that memory stays flat.
     const page = await pool.any(sql.type(artifactRow)`
       SELECT f.storage_key, f.size_bytes, f.sha256 FROM artifact f JOIN job j ON j.id = f.job_id
-      WHERE j.status = 'completed' AND f.storage_key > ${after}
+      WHERE j.status = 'completed' AND f.deleted_at IS NULL AND f.storage_key > ${after}
       ORDER BY f.storage_key LIMIT 500`);
     for (const row of page) {
       if (!(await isIntact(storage, row))) subjects.push(row.storage_key);

@@ -39,6 +39,7 @@ export interface Reserve {
     requestId: string;
     deadlineAt: string;
     request: JsonObject;
+    metadata?: Record<string, string>;
   };
 }
 

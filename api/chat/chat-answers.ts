@@ -146,6 +146,7 @@ function orderOf(ctx: Context, request: ChatRequest, models: Candidates): ChatOr
     body: request.body,
     maxTokens: request.maxTokens,
     stream: request.stream,
+    metadata: request.metadata,
     claim: null,
   };
 }

@@ -133,12 +133,13 @@ function preparedOf(current: readonly ChatModel[]): Prepared {
 function prepare(current: readonly ChatModel[]): Prepared {
   const bytes = Buffer.from(JSON.stringify(listOf({ models: current, hasMore: false })));
   const digest = createHash('sha256').update(bytes).digest('base64url').slice(0, 27);
-  return { bytes, etag: `"${digest}"` };
+  // Weak: the same list has other bytes when it is compressed.
+  return { bytes, etag: `W/"${digest}"` };
 }
 
 function holdsEtag(header: string, etag: string): boolean {
   const known = header.split(',').map((value) => value.trim().replace(/^W\//, ''));
-  return known.includes(etag) || known.includes('*');
+  return known.includes(etag.slice(2)) || known.includes('*');
 }
 
 /**

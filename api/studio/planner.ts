@@ -23,6 +23,7 @@ export interface Planned {
   capability: Capability;
   request: JsonObject;
   draft: DraftPlan;
+  metadata: Record<string, string> | null;
   /** Whether somebody is to be told of the end. */
   tells: boolean;
 }
@@ -74,6 +75,7 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     type: planned.capability.type,
     model: planned.draft.model,
     priceMicro: priced.priceMicro,
+    ...(planned.metadata && { metadata: planned.metadata }),
     request: requestOf(planned),
     calls,
     assembly: planned.draft.assembly ?? null,

@@ -14,6 +14,8 @@ export interface DraftedRequest {
   sameAs: JsonObject;
   /** Whom to tell of the job's end; null: nobody. */
   webhookUrl: string | null;
+  /** The caller's own pairs; null where there are none. */
+  metadata: Record<string, string> | null;
   /** Prices that depend on an input are not measured yet. */
   draft: DraftPlan;
 }
@@ -29,12 +31,12 @@ export async function draftRequest(
 ): Promise<DraftedRequest> {
   const { caller } = ctx.state;
   const read = await deps.read(ctx, capability, deps);
-  const { request, recording, webhookUrl, sameAs = request } = read;
+  const { request, recording, webhookUrl, metadata, sameAs = request } = read;
   const planned = capability.plan(request, recording);
   authorizeModel(caller, planned.model);
   const prepare = (plan: DraftPlan) => deps.inputs.prepare(plan, caller.organizationId);
   const draft = await prepare(planned).catch((error: unknown) =>
     prepare(withoutItems(planned, error)),
   );
-  return { request, sameAs, webhookUrl, draft };
+  return { request, sameAs, webhookUrl, metadata, draft };
 }

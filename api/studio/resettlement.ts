@@ -114,6 +114,7 @@ async function planAnew(deps: ResettleDeps, job: OverseenJob): Promise<JobPlan |
       capability,
       request: record.request,
       draft,
+      metadata: record.metadata,
       // A webhook that is owed is started by the sweeper, whoever settled.
       tells: false,
     });

@@ -25,7 +25,8 @@ BEGIN
     RETURN jsonb_build_object('verdict', 'settled');
   END IF;
   IF c.state IN ('refused', 'waiting') THEN
-    UPDATE provider_call SET state = begun, route_index = (move->>'routeIndex')::integer,
+    UPDATE provider_call SET state = begun,
+      attempts = attempts + CASE c.state WHEN 'refused' THEN 1 ELSE 0 END, route_index = (move->>'routeIndex')::integer,
       provider = move->>'provider', endpoint = move->>'endpoint', updated_at = clock_timestamp(),
       begun_at = CASE WHEN c.state = 'waiting' AND NOT paused THEN clock_timestamp()
         ELSE c.begun_at END
@@ -47,7 +48,9 @@ CREATE FUNCTION call_record(job text, index integer, told jsonb) RETURNS void LA
   UPDATE provider_call SET state = coalesce(told->>'state', state),
     operation = coalesce(nullif(told->'operation', 'null'), operation),
     outputs = coalesce(nullif(told->'outputs', 'null'), outputs),
-    progress = coalesce(nullif(told->'progress', 'null'), progress), updated_at = clock_timestamp()
+    progress = coalesce(nullif(told->'progress', 'null'), progress), updated_at = clock_timestamp(),
+    accepted_at = CASE told->>'state' WHEN 'accepted' THEN clock_timestamp() ELSE accepted_at END,
+    answered_at = CASE told->>'state' WHEN 'answered' THEN clock_timestamp() ELSE answered_at END
     WHERE job_id = job AND call_index = index
       AND CASE told->>'state'
         WHEN 'refused' THEN state = 'begun'

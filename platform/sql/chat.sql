@@ -21,9 +21,9 @@ CREATE FUNCTION ledger_write_chats(moves jsonb, answers json[]) RETURNS void LAN
 BEGIN
   IF moves @? '$[*].chat' THEN
     INSERT INTO chat_request (id, organization_id, key_id, model, provider, streamed, request_id,
-        created_at)
+        metadata, created_at)
       SELECT m->>'id', m->>'organizationId', c->>'keyId', c->>'model', c->>'provider',
-        (c->>'streamed')::boolean, c->>'requestId', (answer->>'createdAt')::timestamptz
+        (c->>'streamed')::boolean, c->>'requestId', c->'metadata', (answer->>'createdAt')::timestamptz
       FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer),
         LATERAL (SELECT m->'chat' AS c) AS told
       WHERE answer->>'verdict' = 'reserved' AND answer->>'repeated' = 'false';

@@ -3,7 +3,7 @@
 -- held from then on. What was spent is charged to its chats, never to the lease: it ends as released.
 
 -- {organizationId, id, hold, ttlMs, reason, spent?, chats: [{id, keyId, model, provider, streamed, requestId, state,
--- amount, reason, input, output, countedBy, ageMs}]}
+-- amount, reason, input, output, countedBy, metadata?, ageMs}]}
 -- Books the chats and holds `hold` from then on, if a quarter of the balance is as much: what is left
 -- stays free for reservations of other processes. Zero ends the lease. Repeating a move changes nothing.
 CREATE FUNCTION decide_lease(INOUT a account, INOUT r reservation, move jsonb,
@@ -43,13 +43,13 @@ END $$;
 CREATE FUNCTION book_leased_chats(lease reservation, chats jsonb) RETURNS bigint LANGUAGE sql AS $$
   WITH told AS (
     INSERT INTO leased_chat AS l (id, lease_id, organization_id, key_id, model, provider, streamed,
-        request_id, state, amount, reason, input_tokens, output_tokens, counted_by, created_at)
+        request_id, state, amount, reason, input_tokens, output_tokens, counted_by, metadata, created_at)
       SELECT c.id, lease.id, lease.organization_id, c."keyId", c.model, c.provider, c.streamed,
-        c."requestId", c.state, c.amount, c.reason, c.input, c.output, c."countedBy",
+        c."requestId", c.state, c.amount, c.reason, c.input, c.output, c."countedBy", c.metadata,
         clock_timestamp() - c."ageMs" * interval '1 millisecond'
       FROM jsonb_to_recordset(chats) AS c(id text, "keyId" text, model text, provider text,
         streamed boolean, "requestId" text, state text, amount bigint, reason text, input bigint,
-        output bigint, "countedBy" text, "ageMs" float8)
+        output bigint, "countedBy" text, metadata jsonb, "ageMs" float8)
       ON CONFLICT (id) DO UPDATE SET state = excluded.state, amount = excluded.amount,
         model = excluded.model, provider = excluded.provider,
         reason = excluded.reason, input_tokens = excluded.input_tokens,

@@ -20,7 +20,7 @@ class CompositionPlan(TypedDict):
 
 
 class Error(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'TOO_MANY_ABANDONED_CHATS', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'TOO_MANY_ABANDONED_CHATS', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
@@ -33,6 +33,7 @@ class Billing(TypedDict):
 
 class Job(TypedDict):
     jobId: str
+    keyId: str
     type: str
     model: str | None
     status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
@@ -44,8 +45,10 @@ class Job(TypedDict):
     completedAt: str | None
     deadlineAt: str
     result: dict[str, Any] | None
+    mediaDeletedAt: str | None
     error: Error | None
     billing: Billing
+    metadata: dict[str, str]
     requestId: str
     statusUrl: str
     cancelUrl: str
@@ -201,6 +204,17 @@ class PriceRule(TypedDict):
     rows: list[Row]
 
 
+class JobStep(TypedDict):
+    name: Literal['reserve', 'submit', 'wait', 'store', 'charge', 'release', 'webhook']
+    state: Literal['waiting', 'running', 'done', 'failed']
+    call: int | None
+    provider: str | None
+    providerRequestId: str | None
+    attempts: int | None
+    startedAt: str | None
+    endedAt: str | None
+
+
 class WebhookDelivery(TypedDict):
     number: int
     outcome: Literal['sending', 'delivered', 'gone', 'failed']
@@ -209,6 +223,18 @@ class WebhookDelivery(TypedDict):
     response: str | None
     durationMs: int | None
     startedAt: str
+
+
+class ListedWebhook(TypedDict):
+    jobId: str
+    url: str
+    state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
+    attempts: int
+    nextAttemptAt: str | None
+    createdAt: str
+    updatedAt: str
+    lastStatus: int | None
+    lastError: str | None
 
 
 class Datum(TypedDict):
@@ -254,6 +280,20 @@ class UploadUrl(TypedDict):
     expiresAt: str
 
 
+class File(TypedDict):
+    kind: Literal['artifact', 'upload']
+    fileId: str | None
+    jobId: str | None
+    storagePath: str
+    contentType: str | None
+    sizeBytes: int | None
+    filename: str | None
+    complete: bool
+    url: str | None
+    expiresAt: str | None
+    createdAt: str
+
+
 class ApiKeyMeta(TypedDict):
     keyId: str
     keyPrefix: str
@@ -261,7 +301,7 @@ class ApiKeyMeta(TypedDict):
     createdAt: int
     expiresAt: int | None
     lastUsedAt: int | None
-    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
+    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
 
 
@@ -276,7 +316,34 @@ class UsageRecord(TypedDict):
     jobId: NotRequired[str]
     keyId: str | None
     requestId: str | None
+    metadata: dict[str, str]
     createdAt: str
+
+
+class Row1(TypedDict):
+    day: NotRequired[str]
+    model: NotRequired[str | None]
+    keyId: NotRequired[str]
+    type: NotRequired[str]
+    metadata: NotRequired[dict[str, str | None]]
+    requests: int
+    credits: float
+    inputTokens: int
+    outputTokens: int
+
+
+class Total(TypedDict):
+    requests: int
+    credits: float
+    inputTokens: int
+    outputTokens: int
+
+
+class UsageSummary(TypedDict):
+    after: str
+    before: str
+    rows: list[Row1]
+    total: Total
 
 
 class Section1(TypedDict):
@@ -294,13 +361,14 @@ class CompositionPlanOutput(TypedDict):
 
 
 class Error5(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'TOO_MANY_ABANDONED_CHATS', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'TOO_MANY_ABANDONED_CHATS', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
 
 class JobOutput(TypedDict):
     jobId: str
+    keyId: str
     type: str
     model: str | None
     status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
@@ -312,8 +380,10 @@ class JobOutput(TypedDict):
     completedAt: str | None
     deadlineAt: str
     result: dict[str, Any] | None
+    mediaDeletedAt: str | None
     error: Error5 | None
     billing: Billing
+    metadata: dict[str, str]
     requestId: str
     statusUrl: str
     cancelUrl: str
@@ -355,14 +425,14 @@ class Content2(TypedDict):
     input_audio: InputAudio
 
 
-class File(TypedDict):
+class File1(TypedDict):
     file_data: str
     filename: NotRequired[str]
 
 
 class Content3(TypedDict):
     type: Literal['file']
-    file: File
+    file: File1
 
 
 class Messages1(TypedDict):
@@ -421,6 +491,12 @@ class ChatRequest(TypedDict):
     frequency_penalty: NotRequired[float | None]
     reasoning_effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
     user: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str] | None]
+
+
+class TriedItem(TypedDict):
+    model: str
+    error: str
 
 
 class TriedItem(TypedDict):
@@ -467,7 +543,7 @@ class Content8(TypedDict):
 
 class Content9(TypedDict):
     type: Literal['file']
-    file: File
+    file: File1
 
 
 class Messages5(TypedDict):
@@ -566,6 +642,7 @@ class ChatCompletionsRequest(TypedDict):
     frequency_penalty: NotRequired[float | None]
     reasoning_effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
     user: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str] | None]
     n: NotRequired[int | None]
     tools: NotRequired[list[Tool] | None]
     tool_choice: NotRequired[Literal['none', 'auto', 'required'] | ToolChoice | None]
@@ -574,7 +651,6 @@ class ChatCompletionsRequest(TypedDict):
     logprobs: NotRequired[bool | None]
     top_logprobs: NotRequired[int | None]
     logit_bias: NotRequired[dict[str, float] | None]
-    metadata: NotRequired[dict[str, str] | None]
     prediction: NotRequired[dict[str, Any] | None]
     prompt_cache_key: NotRequired[str | None]
     prompt_cache_retention: NotRequired[Literal['in_memory', '24h'] | None]
@@ -854,6 +930,7 @@ ImageGenerateRequest = TypedDict(
         'imageUrls': NotRequired[str | list[str]],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -889,6 +966,7 @@ ImageEditRequest = TypedDict(
         'maskUrl': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -915,6 +993,7 @@ ImageUpscaleRequest = TypedDict(
         'persistToStorage': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -948,6 +1027,7 @@ ImageRemoveBackgroundRequest = TypedDict(
         'persistToStorage': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -980,6 +1060,7 @@ ImageBatchRequest = TypedDict(
         'service': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -1028,6 +1109,7 @@ VideoGenerateRequest = TypedDict(
         'negativePrompt': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -1056,6 +1138,7 @@ VideoUpscaleRequest = TypedDict(
         'videoUrl': str,
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -1084,6 +1167,7 @@ VideoRemoveBackgroundRequest = TypedDict(
         'videoUrl': str,
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -1116,6 +1200,7 @@ VoiceoverGenerateRequest = TypedDict(
         'similarityBoost': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -1155,6 +1240,7 @@ DialogueGenerateRequest = TypedDict(
         'similarityBoost': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -1195,6 +1281,7 @@ class MusicPlanRequest(TypedDict):
     source_composition_plan: NotRequired[CompositionPlan]
     model_id: NotRequired[Literal['music_v1']]
     webhookUrl: NotRequired[str]
+    metadata: NotRequired[dict[str, str]]
 
 
 class MusicPlanEstimateAnswer(TypedDict):
@@ -1215,6 +1302,7 @@ MusicGenerateRequest = TypedDict(
         'mode': NotRequired[Literal['full', 'audio-only']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -1250,6 +1338,7 @@ SfxGenerateRequest = TypedDict(
         'loop': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -1277,6 +1366,7 @@ AudioTranscribeRequest = TypedDict(
         'fileName': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -1407,6 +1497,13 @@ class CancelJobAnswer(TypedDict):
     credits: Credits
 
 
+class ListWebhookDeliveriesAnswer(TypedDict):
+    success: Literal[True]
+    data: list[ListedWebhook]
+    hasMore: bool
+    nextCursor: str | None
+
+
 class ImagesGenerationsRequest(TypedDict):
     prompt: str
     model: NotRequired[str | None]
@@ -1486,6 +1583,29 @@ class CreateUploadUrlRequest(TypedDict):
     purpose: NotRequired[str]
 
 
+class ListFilesAnswer(TypedDict):
+    success: Literal[True]
+    data: list[File]
+    hasMore: bool
+    nextCursor: str | None
+
+
+class Data(TypedDict):
+    fileId: str
+    deletedAt: str
+
+
+class DeleteFileAnswer(TypedDict):
+    success: Literal[True]
+    data: Data
+
+
+class DeleteJobMediaAnswer(TypedDict):
+    success: Literal[True]
+    data: JobOutput
+    credits: Credits
+
+
 class ListApiKeysAnswer(TypedDict):
     keys: list[ApiKeyMeta]
 
@@ -1493,7 +1613,7 @@ class ListApiKeysAnswer(TypedDict):
 class CreateApiKeyRequest(TypedDict):
     name: str
     expiresAt: NotRequired[int]
-    scopes: NotRequired[list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]]
+    scopes: NotRequired[list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]]
     allowedModels: NotRequired[list[str]]
 
 
@@ -1504,7 +1624,7 @@ class CreateApiKeyAnswer(TypedDict):
     createdAt: int
     expiresAt: int | None
     lastUsedAt: int | None
-    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
+    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
     key: str
 
@@ -1526,7 +1646,7 @@ class RotateApiKeyAnswer(TypedDict):
     createdAt: int
     expiresAt: int | None
     lastUsedAt: int | None
-    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
+    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
     key: str
     replaced: Replaced
@@ -1568,6 +1688,13 @@ class GetUsageAnswer(TypedDict):
 
 
 Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe']
+
+
+class JobTimeline(TypedDict):
+    jobId: str
+    request: dict[str, Any]
+    createdAt: str
+    steps: list[JobStep]
 
 
 class Webhook(TypedDict):
@@ -1657,6 +1784,11 @@ class AudioTranscribeAnswer(TypedDict):
     success: Literal[True]
     data: AudioTranscribeResult
     credits: Credits
+
+
+class GetJobTimelineAnswer(TypedDict):
+    success: Literal[True]
+    data: JobTimeline
 
 
 class GetJobWebhookAnswer(TypedDict):
