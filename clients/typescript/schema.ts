@@ -1590,6 +1590,11 @@ export interface components {
             contentType: string;
             width: number | null;
             height: number | null;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
         };
         /** @description Charged so far, price, and balance left, in credits. */
         Credits: {
@@ -1789,6 +1794,11 @@ export interface components {
              * @description Until then the file is taken, once.
              */
             expiresAt: string;
+            /**
+             * Format: date-time
+             * @description Until then `publicUrl` reads the file.
+             */
+            publicUrlExpiresAt: string;
         };
         File: {
             /**
@@ -2485,6 +2495,7 @@ export interface components {
             metadata: {
                 outputImages: number;
                 prompt: string;
+                /** @description As asked for; else that of the first picture. */
                 aspectRatio: string | null;
             };
         };
@@ -2539,6 +2550,7 @@ export interface components {
             metadata: {
                 outputImages: number;
                 prompt: string;
+                /** @description As asked for; else that of the first picture. */
                 aspectRatio: string | null;
             };
         };
@@ -2595,7 +2607,10 @@ export interface components {
             model: string | null;
             persisted: boolean;
             storagePath: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
             expiresAt: string;
             service: string;
             scaleFactor: number;
@@ -2655,7 +2670,10 @@ export interface components {
             model: string | null;
             persisted: boolean;
             storagePath: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
             expiresAt: string;
             operatingResolution: string;
         };
@@ -2704,6 +2722,11 @@ export interface components {
                 index: number;
                 /** Format: uri */
                 data: string;
+                /**
+                 * Format: date-time
+                 * @description When the URLs beside it end; each answer signs them anew.
+                 */
+                expiresAt: string;
             } | {
                 /** @constant */
                 success: false;
@@ -2760,6 +2783,11 @@ export interface components {
         VideoGenerateResult: {
             /** Format: uri */
             url: string;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
             storagePath: string;
             format: string;
             contentType: string;
@@ -2804,6 +2832,11 @@ export interface components {
         VideoUpscaleResult: {
             /** Format: uri */
             url: string;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
             storagePath: string;
             format: string;
             contentType: string;
@@ -2848,6 +2881,11 @@ export interface components {
         VideoRemoveBackgroundResult: {
             /** Format: uri */
             url: string;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
             storagePath: string;
             format: string;
             contentType: string;
@@ -2904,6 +2942,11 @@ export interface components {
         VoiceoverGenerateResult: {
             /** Format: uri */
             url: string;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
             storagePath: string;
             /** @example mp3 */
             format: string;
@@ -2961,6 +3004,11 @@ export interface components {
         DialogueGenerateResult: {
             /** Format: uri */
             url: string;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
             storagePath: string;
             /** @example mp3 */
             format: string;
@@ -2996,6 +3044,7 @@ export interface components {
              * @enum {string}
              */
             model_id?: "music_v1";
+            async?: boolean;
             /**
              * Format: uri
              * @description https URL that is told when the job has ended: docs/webhooks.md.
@@ -3062,6 +3111,11 @@ export interface components {
         MusicGenerateResult: {
             /** Format: uri */
             url: string;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
             storagePath: string;
             /** @example mp3 */
             format: string;
@@ -3114,6 +3168,11 @@ export interface components {
         SfxGenerateResult: {
             /** Format: uri */
             url: string;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
             storagePath: string;
             /** @example mp3 */
             format: string;
@@ -3177,6 +3236,11 @@ export interface components {
              * @description The transcript as a JSON file.
              */
             transcriptUrl: string;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
         };
         AudioTranscribeEstimateAnswer: {
             /** @constant */
@@ -3413,7 +3477,7 @@ export interface components {
         };
         CreateApiKeyRequest: {
             name: string;
-            expiresAt?: number;
+            expiresAt?: number | null;
             scopes?: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
             allowedModels?: string[];
         };
@@ -3433,7 +3497,7 @@ export interface components {
         };
         RotateApiKeyRequest: {
             overlapSeconds?: number;
-            expiresAt?: number;
+            expiresAt?: number | null;
         };
         RotateApiKeyAnswer: {
             keyId: string;
@@ -4583,7 +4647,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done, and charged; without the common envelope. */
+            /** @description Done, and charged; without the common envelope. As a job (202) the same is its `result`. */
             200: {
                 headers: {
                     [name: string]: unknown;

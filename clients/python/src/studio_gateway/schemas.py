@@ -128,6 +128,7 @@ class Image(TypedDict):
     contentType: str
     width: int | None
     height: int | None
+    expiresAt: str
 
 
 class Credits(TypedDict):
@@ -278,6 +279,7 @@ class UploadUrl(TypedDict):
     storagePath: str
     maxBytes: int
     expiresAt: str
+    publicUrlExpiresAt: str
 
 
 class File(TypedDict):
@@ -492,11 +494,6 @@ class ChatRequest(TypedDict):
     reasoning_effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
     user: NotRequired[str | None]
     metadata: NotRequired[dict[str, str] | None]
-
-
-class TriedItem(TypedDict):
-    model: str
-    error: str
 
 
 class TriedItem(TypedDict):
@@ -1069,6 +1066,7 @@ class Results(TypedDict):
     success: Literal[True]
     index: int
     data: str
+    expiresAt: str
 
 
 class Error6(TypedDict):
@@ -1116,6 +1114,7 @@ VideoGenerateRequest = TypedDict(
 
 class VideoGenerateResult(TypedDict):
     url: str
+    expiresAt: str
     storagePath: str
     format: str
     contentType: str
@@ -1145,6 +1144,7 @@ VideoUpscaleRequest = TypedDict(
 
 class VideoUpscaleResult(TypedDict):
     url: str
+    expiresAt: str
     storagePath: str
     format: str
     contentType: str
@@ -1174,6 +1174,7 @@ VideoRemoveBackgroundRequest = TypedDict(
 
 class VideoRemoveBackgroundResult(TypedDict):
     url: str
+    expiresAt: str
     storagePath: str
     format: str
     contentType: str
@@ -1212,6 +1213,7 @@ class Metadata3(TypedDict):
 
 class VoiceoverGenerateResult(TypedDict):
     url: str
+    expiresAt: str
     storagePath: str
     format: str
     title: str
@@ -1259,6 +1261,7 @@ class Metadata4(TypedDict):
 
 class DialogueGenerateResult(TypedDict):
     url: str
+    expiresAt: str
     storagePath: str
     format: str
     title: str
@@ -1275,13 +1278,18 @@ class DialogueGenerateEstimateAnswer(TypedDict):
     data: StudioEstimate
 
 
-class MusicPlanRequest(TypedDict):
-    prompt: str
-    music_length_ms: NotRequired[int]
-    source_composition_plan: NotRequired[CompositionPlan]
-    model_id: NotRequired[Literal['music_v1']]
-    webhookUrl: NotRequired[str]
-    metadata: NotRequired[dict[str, str]]
+MusicPlanRequest = TypedDict(
+    'MusicPlanRequest',
+    {
+        'prompt': str,
+        'music_length_ms': NotRequired[int],
+        'source_composition_plan': NotRequired[CompositionPlan],
+        'model_id': NotRequired[Literal['music_v1']],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
+    },
+)
 
 
 class MusicPlanEstimateAnswer(TypedDict):
@@ -1314,6 +1322,7 @@ class CoverError(TypedDict):
 
 class MusicGenerateResult(TypedDict):
     url: str
+    expiresAt: str
     storagePath: str
     format: str
     duration: int
@@ -1345,6 +1354,7 @@ SfxGenerateRequest = TypedDict(
 
 class SfxGenerateResult(TypedDict):
     url: str
+    expiresAt: str
     storagePath: str
     format: str
     prompt: str
@@ -1387,6 +1397,7 @@ class AudioTranscribeResult(TypedDict):
     model: str
     source: Literal['file', 'url']
     transcriptUrl: str
+    expiresAt: str
 
 
 class AudioTranscribeEstimateAnswer(TypedDict):
@@ -1612,7 +1623,7 @@ class ListApiKeysAnswer(TypedDict):
 
 class CreateApiKeyRequest(TypedDict):
     name: str
-    expiresAt: NotRequired[int]
+    expiresAt: NotRequired[int | None]
     scopes: NotRequired[list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]]
     allowedModels: NotRequired[list[str]]
 
@@ -1631,7 +1642,7 @@ class CreateApiKeyAnswer(TypedDict):
 
 class RotateApiKeyRequest(TypedDict):
     overlapSeconds: NotRequired[int]
-    expiresAt: NotRequired[int]
+    expiresAt: NotRequired[int | None]
 
 
 class Replaced(TypedDict):
