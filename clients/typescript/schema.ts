@@ -92,6 +92,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Chat, as Anthropic’s SDK speaks
+         * @description Any chat model. Point an Anthropic SDK at `{base}` or `{base}/api`; the key may come as `x-api-key`. Fields not named here are dropped.
+         *
+         *     Scope: `chat`.
+         */
+        post: operations["createMessage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/models": {
         parameters: {
             query?: never;
@@ -912,6 +934,160 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/images/generations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Draw images, as OpenAI’s SDK asks
+         * @description The same job as POST /api/v1/studio/image/generate. Fields not named here are dropped.
+         *
+         *     Scope: `studio:image`.
+         */
+        post: operations["imagesGenerations"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/images/edits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Redraw pictures, as OpenAI’s SDK asks
+         * @description The same job as POST /api/v1/studio/image/edit. Fields not named here are dropped.
+         *
+         *     Scope: `studio:image`.
+         */
+        post: operations["imagesEdits"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/audio/speech": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Speak a text, as OpenAI’s SDK asks
+         * @description The same job as POST /api/v1/studio/voiceover/generate. Answers the bytes.
+         *
+         *     Scope: `studio:audio`.
+         */
+        post: operations["audioSpeech"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/audio/transcriptions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Transcribe a recording, as OpenAI’s SDK asks
+         * @description The same job as POST /api/v1/studio/audio/transcribe. Fields not named here are dropped. `text`, `srt` and `vtt` are answered as text.
+         *
+         *     Scope: `studio:audio`.
+         */
+        post: operations["audioTranscriptions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/videos": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List films, newest first, as OpenAI’s SDK asks
+         * @description Scope: `studio:read`.
+         */
+        get: operations["listVideos"];
+        put?: never;
+        /**
+         * Make a film, as OpenAI’s SDK asks
+         * @description The same job as POST /api/v1/studio/video/generate. Fields not named are dropped.
+         *
+         *     Scope: `studio:video`.
+         */
+        post: operations["createVideo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/videos/{jobId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Look at a film, as OpenAI’s SDK asks
+         * @description Scope: `studio:read`.
+         */
+        get: operations["getVideo"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/videos/{jobId}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download a film, as OpenAI’s SDK asks
+         * @description Scope: `studio:read`.
+         */
+        get: operations["getVideoContent"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/webhooks/secret": {
         parameters: {
             query?: never;
@@ -1192,6 +1368,23 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** @description As OpenAI’s clients read it; `code` is ours. */
+        OpenAIError: {
+            error: {
+                message: string;
+                type: string;
+                code: string;
+                param: string | null;
+            };
+            message: string;
+            requestId: string;
+            details?: {
+                path: string;
+                message: string;
+            }[];
+        } & {
+            [key: string]: unknown;
+        };
         ChatEstimate: {
             model: string;
             /** @description What the chat would reserve now. */
@@ -1205,6 +1398,23 @@ export interface components {
                 quantity: number;
                 credits: number;
             }[];
+        };
+        /** @description As Anthropic’s clients read it; `code` is ours. */
+        AnthropicError: {
+            /** @constant */
+            type: "error";
+            error: {
+                type: string;
+                message: string;
+                code: string;
+            };
+            request_id: string;
+            details?: {
+                path: string;
+                message: string;
+            }[];
+        } & {
+            [key: string]: unknown;
         };
         /** @description One entry, in OpenAI’s and in Anthropic’s shape at once. */
         Model: {
@@ -1327,6 +1537,35 @@ export interface components {
             durationMs: number | null;
             /** Format: date-time */
             startedAt: string;
+        };
+        OpenAIImages: {
+            created: number;
+            data: {
+                /** Format: uri */
+                url?: string;
+                b64_json?: string;
+            }[];
+        };
+        OpenAIVideo: {
+            id: string;
+            /** @constant */
+            object: "video";
+            model: string | null;
+            /** @enum {string} */
+            status: "queued" | "in_progress" | "completed" | "failed";
+            progress: number;
+            created_at: number;
+            completed_at: number | null;
+            expires_at: null;
+            prompt: string | null;
+            seconds: string | null;
+            /** @description Known when the film is there. */
+            size: string | null;
+            error: {
+                code: string;
+                message: string;
+            } | null;
+            remixed_from_video_id: null;
         };
         UploadUrl: {
             /** @description May be given where a request takes a `fileId`. */
@@ -1515,6 +1754,8 @@ export interface components {
                 parsed?: unknown;
             })[];
             model: string;
+            /** @description Asked in this order where `model`, or the one before, fails. */
+            models?: string[] | null;
             stream?: boolean | null;
             temperature?: number | null;
             max_tokens?: number | null;
@@ -1534,6 +1775,11 @@ export interface components {
             finishReason: string | null;
             usage: components["schemas"]["TokenUsage"];
             creditsConsumed: number;
+            /** @description Models of `models` that failed before the one that answered, and why. */
+            tried?: {
+                model: string;
+                error: string;
+            }[];
         };
         ChatCompletionsRequest: {
             messages: ({
@@ -1627,6 +1873,8 @@ export interface components {
                 tool_call_id: string;
             })[];
             model: string;
+            /** @description Asked in this order where `model`, or the one before, fails. */
+            models?: string[] | null;
             stream?: boolean | null;
             temperature?: number | null;
             max_tokens?: number | null;
@@ -1688,6 +1936,10 @@ export interface components {
                 include_usage?: boolean | null;
                 include_obfuscation?: boolean | null;
             } | null;
+            audio?: null;
+            web_search_options?: null;
+            functions?: null;
+            function_call?: null;
         };
         ChatCompletionsAnswer: {
             id: string;
@@ -1720,6 +1972,11 @@ export interface components {
             };
             content: string;
             creditsConsumed: number;
+            /** @description Models of `models` that failed before the one that answered, and why. */
+            tried?: {
+                model: string;
+                error: string;
+            }[];
         } & {
             [key: string]: unknown;
         };
@@ -1732,6 +1989,155 @@ export interface components {
             /** @constant */
             success: true;
             data: components["schemas"]["ChatEstimate"];
+        };
+        CreateMessageRequest: {
+            model: string;
+            models?: string[];
+            max_tokens: number;
+            messages: ({
+                /** @constant */
+                role: "user";
+                content: string | ({
+                    /** @constant */
+                    type: "text";
+                    text: string;
+                } | {
+                    /** @constant */
+                    type: "image";
+                    source: {
+                        /** @constant */
+                        type: "base64";
+                        media_type: string;
+                        data: string;
+                    } | {
+                        /** @constant */
+                        type: "url";
+                        url: string;
+                    };
+                } | {
+                    /** @constant */
+                    type: "document";
+                    source: {
+                        /** @constant */
+                        type: "base64";
+                        media_type: string;
+                        data: string;
+                    } | {
+                        /** @constant */
+                        type: "text";
+                        media_type: string;
+                        data: string;
+                    };
+                    title?: string | null;
+                } | {
+                    /** @constant */
+                    type: "tool_result";
+                    tool_use_id: string;
+                    content?: string | {
+                        /** @constant */
+                        type: "text";
+                        text: string;
+                    }[];
+                })[];
+            } | {
+                /** @constant */
+                role: "assistant";
+                content: string | ({
+                    /** @constant */
+                    type: "text";
+                    text: string;
+                } | {
+                    /** @constant */
+                    type: "tool_use";
+                    id: string;
+                    name: string;
+                    input: Record<string, never>;
+                } | {
+                    /** @enum {string} */
+                    type: "thinking" | "redacted_thinking";
+                })[];
+            })[];
+            system?: string | {
+                /** @constant */
+                type: "text";
+                text: string;
+            }[];
+            stream?: boolean;
+            temperature?: number;
+            top_p?: number;
+            stop_sequences?: string[];
+            tools?: {
+                /** @constant */
+                type?: "custom";
+                name: string;
+                description?: string;
+                input_schema: Record<string, never>;
+            }[];
+            tool_choice?: {
+                /** @constant */
+                type: "auto";
+                disable_parallel_tool_use?: boolean;
+            } | {
+                /** @constant */
+                type: "any";
+                disable_parallel_tool_use?: boolean;
+            } | {
+                /** @constant */
+                type: "tool";
+                name: string;
+                disable_parallel_tool_use?: boolean;
+            } | {
+                /** @constant */
+                type: "none";
+            };
+            metadata?: {
+                user_id?: string | null;
+            };
+            output_config?: {
+                effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
+                format?: {
+                    /** @constant */
+                    type: "json_schema";
+                    schema: Record<string, never>;
+                } | null;
+            };
+            /** @enum {string} */
+            service_tier?: "auto" | "standard_only";
+            speed?: "standard" | null;
+            top_k?: null;
+            container?: null;
+            mcp_servers?: null;
+        };
+        CreateMessageAnswer: {
+            id: string;
+            /** @constant */
+            type: "message";
+            /** @constant */
+            role: "assistant";
+            model: string;
+            content: ({
+                /** @constant */
+                type: "text";
+                text: string;
+            } | {
+                /** @constant */
+                type: "tool_use";
+                id: string;
+                name: string;
+                input: {
+                    [key: string]: unknown;
+                };
+            })[];
+            /** @enum {string} */
+            stop_reason: "end_turn" | "max_tokens" | "tool_use" | "refusal";
+            stop_sequence: null;
+            usage: {
+                input_tokens: number;
+                output_tokens: number;
+            };
+            creditsConsumed: number;
+        } & {
+            [key: string]: unknown;
         };
         ListModelsAnswer: {
             /** @constant */
@@ -2500,6 +2906,56 @@ export interface components {
             success: true;
             data: components["schemas"]["Webhook"];
         };
+        ImagesGenerationsRequest: {
+            prompt: string;
+            /** @example gpt-image-2 */
+            model?: string | null;
+            n?: number | null;
+            size?: string | null;
+            quality?: ("auto" | "low" | "medium" | "high" | "standard" | "hd") | null;
+            background?: ("auto" | "transparent" | "opaque") | null;
+            output_format?: ("png" | "jpeg" | "webp") | null;
+            /** @description Both where absent: `b64_json`, and a `url` that reads for a day. */
+            response_format?: ("url" | "b64_json") | null;
+            stream?: (false | "false") | null;
+        };
+        AudioSpeechRequest: {
+            /** @example eleven_multilingual_v2 */
+            model: string;
+            input: string;
+            /** @description One of the voices of GET /api/v1/studio/voices. */
+            voice: string | {
+                id: string;
+            };
+            response_format?: "mp3" | null;
+            stream_format?: "audio" | null;
+            speed?: 1 | null;
+            instructions?: "" | null;
+        };
+        AudioTranscriptionsAnswer: {
+            text: string;
+        } & {
+            [key: string]: unknown;
+        };
+        CreateVideoRequest: {
+            prompt: string;
+            /** @example veo */
+            model?: string | null;
+            seconds?: number | null;
+            size?: string | null;
+            input_reference?: {
+                file_id?: string;
+                image_url?: string;
+            } | null;
+        };
+        ListVideosAnswer: {
+            /** @constant */
+            object: "list";
+            data: components["schemas"]["OpenAIVideo"][];
+            first_id: string | null;
+            last_id: string | null;
+            has_more: boolean;
+        };
         GetWebhookSecretAnswer: {
             /** @description `whsec_…`, as Standard Webhooks libraries take it. */
             secret: string;
@@ -2774,6 +3230,49 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ChatCompletionsEstimateAnswer"];
+                };
+            };
+        };
+    };
+    createMessage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body are one request; another body is refused. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "claude-sonnet-5",
+                 *       "max_tokens": 100,
+                 *       "messages": [
+                 *         {
+                 *           "role": "user",
+                 *           "content": "What lights a harbour?"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateMessageRequest"];
+            };
+        };
+        responses: {
+            /** @description The message; with `stream: true` the same as server-sent events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreateMessageAnswer"];
+                    "text/event-stream": {
+                        event: string;
+                        data: string;
+                    };
                 };
             };
         };
@@ -4200,6 +4699,279 @@ export interface operations {
                         success: true;
                         data: components["schemas"]["Webhook"];
                     };
+                };
+            };
+        };
+    };
+    imagesGenerations: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body are one request; another body is refused. */
+                "Idempotency-Key"?: string;
+                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                Prefer?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "prompt": "a lighthouse at dawn",
+                 *       "model": "gpt-image-2",
+                 *       "size": "1024x1024"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ImagesGenerationsRequest"];
+            };
+        };
+        responses: {
+            /** @description The pictures. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIImages"];
+                };
+            };
+        };
+    };
+    imagesEdits: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body are one request; another body is refused. */
+                "Idempotency-Key"?: string;
+                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                Prefer?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": {
+                    /** @description 1–10, as `image` or `image[]`, 25 MB each. */
+                    image: string[];
+                    /** Format: binary */
+                    mask?: string;
+                    prompt: string;
+                    /** @example gpt-image-2 */
+                    model?: string | null;
+                    n?: number | null;
+                    size?: string | null;
+                    quality?: ("auto" | "low" | "medium" | "high" | "standard" | "hd") | null;
+                    background?: ("auto" | "transparent" | "opaque") | null;
+                    output_format?: ("png" | "jpeg" | "webp") | null;
+                    /** @description Both where absent: `b64_json`, and a `url` that reads for a day. */
+                    response_format?: ("url" | "b64_json") | null;
+                    stream?: (false | "false") | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The pictures. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIImages"];
+                };
+            };
+        };
+    };
+    audioSpeech: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body are one request; another body is refused. */
+                "Idempotency-Key"?: string;
+                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                Prefer?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "eleven_multilingual_v2",
+                 *       "input": "Welcome to the harbour.",
+                 *       "voice": "rachel"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AudioSpeechRequest"];
+            };
+        };
+        responses: {
+            /** @description The sound. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "audio/mpeg": string;
+                };
+            };
+        };
+    };
+    audioTranscriptions: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body are one request; another body is refused. */
+                "Idempotency-Key"?: string;
+                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                Prefer?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": {
+                    /** Format: binary */
+                    file: string;
+                    /** @example scribe_v2 */
+                    model: string;
+                    language?: string | null;
+                    /**
+                     * @default json
+                     * @enum {string}
+                     */
+                    response_format?: "json" | "verbose_json" | "text" | "srt" | "vtt";
+                    stream?: "false" | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The transcript. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AudioTranscriptionsAnswer"];
+                };
+            };
+        };
+    };
+    listVideos: {
+        parameters: {
+            query?: {
+                after?: string;
+                limit?: number;
+                order?: "desc";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListVideosAnswer"];
+                };
+            };
+        };
+    };
+    createVideo: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body are one request; another body is refused. */
+                "Idempotency-Key"?: string;
+                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                Prefer?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "prompt": "waves at night",
+                 *       "model": "veo",
+                 *       "seconds": "4"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateVideoRequest"];
+                "multipart/form-data": {
+                    prompt: string;
+                    /** @example veo */
+                    model?: string | null;
+                    seconds?: number | null;
+                    size?: string | null;
+                    /** Format: binary */
+                    input_reference?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIVideo"];
+                };
+            };
+        };
+    };
+    getVideo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIVideo"];
+                };
+            };
+        };
+    };
+    getVideoContent: {
+        parameters: {
+            query?: {
+                variant?: "video";
+            };
+            header?: never;
+            path: {
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The film. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "video/mp4": string;
                 };
             };
         };

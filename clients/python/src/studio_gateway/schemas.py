@@ -69,6 +69,20 @@ class Error1(TypedDict):
     details: NotRequired[list[Detail]]
 
 
+class Error2(TypedDict):
+    message: str
+    type: str
+    code: str
+    param: str | None
+
+
+class OpenAIError(TypedDict):
+    error: Error2
+    message: str
+    requestId: str
+    details: NotRequired[list[Detail]]
+
+
 class Item(TypedDict):
     unit: str
     quantity: int
@@ -81,6 +95,19 @@ class ChatEstimate(TypedDict):
     least: float
     most: float
     items: list[Item]
+
+
+class Error3(TypedDict):
+    type: str
+    message: str
+    code: str
+
+
+class AnthropicError(TypedDict):
+    type: Literal['error']
+    error: Error3
+    request_id: str
+    details: NotRequired[list[Detail]]
 
 
 class Model(TypedDict):
@@ -184,6 +211,37 @@ class WebhookDelivery(TypedDict):
     startedAt: str
 
 
+class Datum(TypedDict):
+    url: NotRequired[str]
+    b64_json: NotRequired[str]
+
+
+class OpenAIImages(TypedDict):
+    created: int
+    data: list[Datum]
+
+
+class Error4(TypedDict):
+    code: str
+    message: str
+
+
+class OpenAIVideo(TypedDict):
+    id: str
+    object: Literal['video']
+    model: str | None
+    status: Literal['queued', 'in_progress', 'completed', 'failed']
+    progress: int
+    created_at: int
+    completed_at: int | None
+    expires_at: None
+    prompt: str | None
+    seconds: str | None
+    size: str | None
+    error: Error4 | None
+    remixed_from_video_id: None
+
+
 class UploadUrl(TypedDict):
     fileId: str
     uploadUrl: str
@@ -235,7 +293,7 @@ class CompositionPlanOutput(TypedDict):
     sections: list[Section1]
 
 
-class Error2(TypedDict):
+class Error5(TypedDict):
     code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'TOO_MANY_ABANDONED_CHATS', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
@@ -254,7 +312,7 @@ class JobOutput(TypedDict):
     completedAt: str | None
     deadlineAt: str
     result: dict[str, Any] | None
-    error: Error2 | None
+    error: Error5 | None
     billing: Billing
     requestId: str
     statusUrl: str
@@ -351,6 +409,7 @@ class Messages2(TypedDict):
 class ChatRequest(TypedDict):
     messages: list[Messages | Messages1 | Messages2]
     model: str
+    models: NotRequired[list[str] | None]
     stream: NotRequired[bool | None]
     temperature: NotRequired[float | None]
     max_tokens: NotRequired[int | None]
@@ -364,6 +423,11 @@ class ChatRequest(TypedDict):
     user: NotRequired[str | None]
 
 
+class TriedItem(TypedDict):
+    model: str
+    error: str
+
+
 class ChatAnswer(TypedDict):
     id: str
     model: str
@@ -371,6 +435,7 @@ class ChatAnswer(TypedDict):
     finishReason: str | None
     usage: TokenUsage
     creditsConsumed: float
+    tried: NotRequired[list[TriedItem]]
 
 
 class Messages3(TypedDict):
@@ -489,6 +554,7 @@ class StreamOptions(TypedDict):
 class ChatCompletionsRequest(TypedDict):
     messages: list[Messages3 | Messages4 | Messages5 | Messages6 | Messages7]
     model: str
+    models: NotRequired[list[str] | None]
     stream: NotRequired[bool | None]
     temperature: NotRequired[float | None]
     max_tokens: NotRequired[int | None]
@@ -518,6 +584,10 @@ class ChatCompletionsRequest(TypedDict):
     modalities: NotRequired[list[Literal['text']] | None]
     service_tier: NotRequired[Literal['auto', 'default'] | None]
     stream_options: NotRequired[StreamOptions | None]
+    audio: NotRequired[None]
+    web_search_options: NotRequired[None]
+    functions: NotRequired[None]
+    function_call: NotRequired[None]
 
 
 class Message(TypedDict):
@@ -549,6 +619,7 @@ class ChatCompletionsAnswer(TypedDict):
     usage: Usage
     content: str
     creditsConsumed: float
+    tried: NotRequired[list[TriedItem]]
 
 
 class ChatEstimateAnswer(TypedDict):
@@ -561,6 +632,173 @@ class ChatCompletionsEstimateAnswer(TypedDict):
     data: ChatEstimate
 
 
+class Content12(TypedDict):
+    type: Literal['text']
+    text: str
+
+
+class Source(TypedDict):
+    type: Literal['base64']
+    media_type: str
+    data: str
+
+
+class Source1(TypedDict):
+    type: Literal['url']
+    url: str
+
+
+class Content13(TypedDict):
+    type: Literal['image']
+    source: Source | Source1
+
+
+class Source2(TypedDict):
+    type: Literal['base64']
+    media_type: str
+    data: str
+
+
+class Source3(TypedDict):
+    type: Literal['text']
+    media_type: str
+    data: str
+
+
+class Content14(TypedDict):
+    type: Literal['document']
+    source: Source2 | Source3
+    title: NotRequired[str | None]
+
+
+class Content15(TypedDict):
+    type: Literal['tool_result']
+    tool_use_id: str
+    content: NotRequired[str | list[ContentItem]]
+
+
+class Messages8(TypedDict):
+    role: Literal['user']
+    content: str | list[Content12 | Content13 | Content14 | Content15]
+
+
+class Content16(TypedDict):
+    type: Literal['text']
+    text: str
+
+
+class Content17(TypedDict):
+    type: Literal['tool_use']
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class Content18(TypedDict):
+    type: Literal['thinking', 'redacted_thinking']
+
+
+class Messages9(TypedDict):
+    role: Literal['assistant']
+    content: str | list[Content16 | Content17 | Content18]
+
+
+class SystemItem(TypedDict):
+    type: Literal['text']
+    text: str
+
+
+class Tool1(TypedDict):
+    type: NotRequired[Literal['custom']]
+    name: str
+    description: NotRequired[str]
+    input_schema: dict[str, Any]
+
+
+class ToolChoice1(TypedDict):
+    type: Literal['auto']
+    disable_parallel_tool_use: NotRequired[bool]
+
+
+class ToolChoice2(TypedDict):
+    type: Literal['any']
+    disable_parallel_tool_use: NotRequired[bool]
+
+
+class ToolChoice3(TypedDict):
+    type: Literal['tool']
+    name: str
+    disable_parallel_tool_use: NotRequired[bool]
+
+
+class ToolChoice4(TypedDict):
+    type: Literal['none']
+
+
+class Metadata(TypedDict):
+    user_id: NotRequired[str | None]
+
+
+class Format(TypedDict):
+    type: Literal['json_schema']
+    schema: dict[str, Any]
+
+
+class OutputConfig(TypedDict):
+    effort: NotRequired[Literal['low', 'medium', 'high', 'xhigh', 'max'] | None]
+    format: NotRequired[Format | None]
+
+
+class CreateMessageRequest(TypedDict):
+    model: str
+    models: NotRequired[list[str]]
+    max_tokens: int
+    messages: list[Messages8 | Messages9]
+    system: NotRequired[str | list[SystemItem]]
+    stream: NotRequired[bool]
+    temperature: NotRequired[float]
+    top_p: NotRequired[float]
+    stop_sequences: NotRequired[list[str]]
+    tools: NotRequired[list[Tool1]]
+    tool_choice: NotRequired[ToolChoice1 | ToolChoice2 | ToolChoice3 | ToolChoice4]
+    metadata: NotRequired[Metadata]
+    output_config: NotRequired[OutputConfig]
+    service_tier: NotRequired[Literal['auto', 'standard_only']]
+    speed: NotRequired[Literal['standard'] | None]
+    top_k: NotRequired[None]
+    container: NotRequired[None]
+    mcp_servers: NotRequired[None]
+
+
+class Content19(TypedDict):
+    type: Literal['text']
+    text: str
+
+
+class Content20(TypedDict):
+    type: Literal['tool_use']
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class Usage1(TypedDict):
+    input_tokens: int
+    output_tokens: int
+
+
+class CreateMessageAnswer(TypedDict):
+    id: str
+    type: Literal['message']
+    role: Literal['assistant']
+    model: str
+    content: list[Content19 | Content20]
+    stop_reason: Literal['end_turn', 'max_tokens', 'tool_use', 'refusal']
+    stop_sequence: None
+    usage: Usage1
+    creditsConsumed: float
+
+
 class Cost(TypedDict):
     input: float
     output: float
@@ -571,7 +809,7 @@ class Limit(TypedDict):
     output: int
 
 
-class Model1(TypedDict):
+class Model4(TypedDict):
     id: str
     name: str
     cost: Cost
@@ -589,7 +827,7 @@ class ListModelsAnswer(TypedDict):
     has_more: bool
     first_id: str | None
     last_id: str | None
-    models: list[Model1]
+    models: list[Model4]
 
 
 class ImageSize(TypedDict):
@@ -620,7 +858,7 @@ ImageGenerateRequest = TypedDict(
 )
 
 
-class Metadata(TypedDict):
+class Metadata1(TypedDict):
     outputImages: int
     prompt: str
     aspectRatio: str | None
@@ -629,7 +867,7 @@ class Metadata(TypedDict):
 class ImageGenerateResult(TypedDict):
     model: str
     images: list[Image]
-    metadata: Metadata
+    metadata: Metadata1
 
 
 class ImageGenerateEstimateAnswer(TypedDict):
@@ -658,7 +896,7 @@ ImageEditRequest = TypedDict(
 class ImageEditResult(TypedDict):
     model: str
     images: list[Image]
-    metadata: Metadata
+    metadata: Metadata1
 
 
 class ImageEditEstimateAnswer(TypedDict):
@@ -752,7 +990,7 @@ class Results(TypedDict):
     data: str
 
 
-class Error3(TypedDict):
+class Error6(TypedDict):
     code: str
     message: str
 
@@ -760,7 +998,7 @@ class Error3(TypedDict):
 class Results1(TypedDict):
     success: Literal[False]
     index: int
-    error: Error3
+    error: Error6
 
 
 class ImageBatchResult(TypedDict):
@@ -882,7 +1120,7 @@ VoiceoverGenerateRequest = TypedDict(
 )
 
 
-class Metadata2(TypedDict):
+class Metadata3(TypedDict):
     stability: float
     similarityBoost: float
 
@@ -895,7 +1133,7 @@ class VoiceoverGenerateResult(TypedDict):
     voice: str
     model: str
     textLength: int
-    metadata: Metadata2
+    metadata: Metadata3
 
 
 class VoiceoverGenerateEstimateAnswer(TypedDict):
@@ -927,7 +1165,7 @@ class DialogueLine(TypedDict):
     text: str
 
 
-class Metadata3(TypedDict):
+class Metadata4(TypedDict):
     stability: float
     similarityBoost: float
     chunks: int
@@ -943,7 +1181,7 @@ class DialogueGenerateResult(TypedDict):
     voicesUsed: list[str]
     totalLines: int
     totalTextLength: int
-    metadata: Metadata3
+    metadata: Metadata4
 
 
 class DialogueGenerateEstimateAnswer(TypedDict):
@@ -1079,7 +1317,7 @@ class Example(TypedDict):
     notes: list[str]
 
 
-class Model2(TypedDict):
+class Model5(TypedDict):
     id: str
     displayName: str
     servedBy: str
@@ -1089,22 +1327,22 @@ class Model2(TypedDict):
     example: Example
 
 
-class Datum(TypedDict):
+class Datum1(TypedDict):
     type: str
     endpoint: str
     medium: Literal['image', 'video', 'audio']
     scope: str
     defaultModel: str | None
-    models: list[Model2]
+    models: list[Model5]
     request: dict[str, Any]
 
 
 class ListStudioModelsAnswer(TypedDict):
     success: Literal[True]
-    data: list[Datum]
+    data: list[Datum1]
 
 
-class Datum1(TypedDict):
+class Datum2(TypedDict):
     name: str
     gender: str
     default: bool
@@ -1112,7 +1350,7 @@ class Datum1(TypedDict):
 
 class ListStudioVoicesAnswer(TypedDict):
     success: Literal[True]
-    data: list[Datum1]
+    data: list[Datum2]
 
 
 class Example1(TypedDict):
@@ -1167,6 +1405,57 @@ class CancelJobAnswer(TypedDict):
     success: Literal[True]
     data: JobOutput
     credits: Credits
+
+
+class ImagesGenerationsRequest(TypedDict):
+    prompt: str
+    model: NotRequired[str | None]
+    n: NotRequired[int | None]
+    size: NotRequired[str | None]
+    quality: NotRequired[Literal['auto', 'low', 'medium', 'high', 'standard', 'hd'] | None]
+    background: NotRequired[Literal['auto', 'transparent', 'opaque'] | None]
+    output_format: NotRequired[Literal['png', 'jpeg', 'webp'] | None]
+    response_format: NotRequired[Literal['url', 'b64_json'] | None]
+    stream: NotRequired[Literal[False, 'false'] | None]
+
+
+class Voice(TypedDict):
+    id: str
+
+
+class AudioSpeechRequest(TypedDict):
+    model: str
+    input: str
+    voice: str | Voice
+    response_format: NotRequired[Literal['mp3'] | None]
+    stream_format: NotRequired[Literal['audio'] | None]
+    speed: NotRequired[Literal[1] | None]
+    instructions: NotRequired[Literal[''] | None]
+
+
+class AudioTranscriptionsAnswer(TypedDict):
+    text: str
+
+
+class InputReference(TypedDict):
+    file_id: NotRequired[str]
+    image_url: NotRequired[str]
+
+
+class CreateVideoRequest(TypedDict):
+    prompt: str
+    model: NotRequired[str | None]
+    seconds: NotRequired[int | None]
+    size: NotRequired[str | None]
+    input_reference: NotRequired[InputReference | None]
+
+
+class ListVideosAnswer(TypedDict):
+    object: Literal['list']
+    data: list[OpenAIVideo]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
 
 
 class ReplacedItem(TypedDict):
