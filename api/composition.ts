@@ -1,6 +1,7 @@
 /** Everything that operations work with, made once per process; each names the few it uses. */
 import type { Client } from '@temporalio/client';
 import { runAudit, type AuditReport } from '../activities/ledger/audit.ts';
+import { createReadCalls } from '../activities/jobs/job-calls.ts';
 import { createJobOverview } from '../activities/jobs/job-overview.ts';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
 import { createStuckJobs } from '../activities/jobs/stuck-jobs.ts';
@@ -8,20 +9,22 @@ import { createKnownRefusals } from '../activities/ledger/known-refusals.ts';
 import { createLedgerReads } from '../activities/ledger/ledger-reads.ts';
 import { observeKnownRefusals } from '../activities/ledger/observed-ledgers.ts';
 import { createUsageReads } from '../activities/ledger/usage-reads.ts';
+import { createSumUsage } from '../activities/ledger/usage-summary.ts';
 import { createProviderPauses } from '../activities/providers/provider-pauses.ts';
 import { createRelays, publicBaseUrl, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { codecAccessWord, createPayloadCodec } from '../platform/payload-codec.ts';
 import type { Readiness } from '../platform/readiness.ts';
+import { isSecret } from '../platform/secret-comparison.ts';
 import { createJobView } from '../studio/job-view.ts';
 import { createClaims } from './idempotency/claims.ts';
 import { createAccess, type RateBucket } from './identity/access.ts';
 import { createKeys } from './identity/keys.ts';
-import { createWordCheck } from './middleware/shared-secret.ts';
 import type { Documents } from './openapi/document.ts';
 import { createAnswerChat, createEstimateChat } from './chat/chat-answers.ts';
 import { createAdmission } from './studio/admission.ts';
 import { createCancelJob } from './studio/cancellation.ts';
+import { createJobFeed } from './studio/job-feed.ts';
 import { createSubmitJob } from './studio/job-submission.ts';
 import { createEstimateRequest } from './studio/estimates.ts';
 import { createPriceList } from './studio/price-list.ts';
@@ -55,6 +58,10 @@ export function compose(deps: AppDeps, documents: Documents) {
   const refusals = observeKnownRefusals(createKnownRefusals(pool), metrics);
   const admission = createAdmission({ client, news, reads, refusals, config, eager });
   const claims = createClaims(pool, logger);
+  const view = createJobView({
+    publicBaseUrl: publicBaseUrl(config),
+    urlOf: (artifact, ttlMs) => storage.urlOf(artifact.storageKey, ttlMs),
+  });
   return {
     ...services,
     ...createRelays(services, client, config),
@@ -64,10 +71,9 @@ export function compose(deps: AppDeps, documents: Documents) {
     documents,
     claims,
     admission,
-    view: createJobView({
-      publicBaseUrl: publicBaseUrl(config),
-      urlOf: (artifact, ttlMs) => storage.urlOf(artifact.storageKey, ttlMs),
-    }),
+    view,
+    jobFeed: createJobFeed({ pool, news, reads, view, logger }),
+    readCalls: createReadCalls(pool),
     access: createAccess(pool, {
       pepper: config.KEY_PEPPER,
       previousPepper: config.KEY_PEPPER_PREVIOUS,
@@ -92,6 +98,7 @@ export function compose(deps: AppDeps, documents: Documents) {
       outbound,
     }),
     usageReads: createUsageReads(pool),
+    sumUsage: createSumUsage(pool),
     ...operatorsServices(deps),
   };
 }
@@ -99,9 +106,10 @@ export function compose(deps: AppDeps, documents: Documents) {
 /** What only operators' requests use. */
 function operatorsServices({ config, services, client }: AppDeps) {
   const { pool, providers, storage, ledger, reads, statusChecks, inputs } = services;
+  const codecWord = codecAccessWord(config.ADMIN_API_KEY);
   return {
-    isOperatorKey: createWordCheck(config.ADMIN_API_KEY),
-    isCodecWord: createWordCheck(codecAccessWord(config.ADMIN_API_KEY)),
+    isOperatorKey: (given: string | undefined) => isSecret(given, config.ADMIN_API_KEY),
+    isCodecWord: (given: string | undefined) => isSecret(given, codecWord),
     payloadCodec: createPayloadCodec(config),
     ledgerReads: createLedgerReads(pool),
     oversight: createJobOverview(pool),

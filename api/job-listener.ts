@@ -19,7 +19,12 @@ interface ListenerDeps {
 }
 
 /** As `ledger_write_jobs` writes it. */
-const notice = z.object({ id: z.string(), event: z.enum(['reserved', 'done']) });
+const notice = z.object({
+  id: z.string(),
+  /** Absent in what functions of a version before tell. */
+  organizationId: z.string().optional(),
+  event: z.enum(['reserved', 'done']),
+});
 const lookIntervalMs = 1000;
 const reconnectMs = 1000;
 
@@ -34,6 +39,7 @@ export function startJobListener(deps: ListenerDeps): () => Promise<void> {
     client = next;
     next.on('error', (error) => deps.logger.warn({ error }, 'job_listener.connection_lost'));
     next.on('end', () => {
+      deps.news.announce('interrupted');
       if (!stopped) reconnect = setTimeout(() => void connect(), reconnectMs);
     });
     next.on('notification', ({ channel, payload }) => {
@@ -43,6 +49,8 @@ export function startJobListener(deps: ListenerDeps): () => Promise<void> {
       }
       const told = notice.parse(JSON.parse(payload ?? ''));
       deps.news.publish(told.id, { kind: told.event === 'done' ? 'done' : 'changed' });
+      const { id: jobId, organizationId } = told;
+      if (organizationId !== undefined) deps.news.announce({ jobId, organizationId });
     });
     try {
       await next.connect();

@@ -42,6 +42,20 @@ export function assignment(
   return { ...before, [field]: jsonOrText(value) };
 }
 
+/** Gathers `name=value` pairs of texts. */
+export function tagged(text: string, before: Record<string, string> = {}): Record<string, string> {
+  const [, name, value = ''] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
+  if (name === undefined) throw new InvalidArgumentError('Say name=value.');
+  return { ...before, [name]: value };
+}
+
+/** Pairs as a list is filtered by them. */
+export function tagQuery(tags: Record<string, string> = {}): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(tags).map(([name, value]) => [`metadata[${name}]`, value]),
+  );
+}
+
 function jsonOrText(text: string): unknown {
   try {
     return JSON.parse(text);

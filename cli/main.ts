@@ -6,6 +6,7 @@ import { Command, CommanderError } from 'commander';
 import { ApiError, CliError } from './api-client.ts';
 import { adminCommand } from './commands/admin.ts';
 import { chatCommand, modelsCommand } from './commands/chat.ts';
+import { filesCommand } from './commands/files.ts';
 import { jobsCommand } from './commands/jobs.ts';
 import { keysCommand } from './commands/keys.ts';
 import { studioCommands } from './commands/studio.ts';
@@ -28,6 +29,7 @@ const commands = [
   ...studioCommands(),
   transcribeCommand(),
   jobsCommand(),
+  filesCommand(),
   keysCommand(),
   usageCommand(),
   adminCommand(),

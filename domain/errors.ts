@@ -52,6 +52,11 @@ export const errorTable = {
   NOT_FOUND: { status: 404, retryable: false, message: 'No such resource.' },
   JOB_NOT_FOUND: { status: 404, retryable: false, message: 'No such job.' },
   METHOD_NOT_ALLOWED: { status: 405, retryable: false, message: 'Method not allowed.' },
+  MEDIA_DELETED: {
+    status: 410,
+    retryable: false,
+    message: 'The media of this job were deleted by their owner.',
+  },
   REQUEST_TIMEOUT: { status: 408, retryable: true, message: 'The request took too long to come.' },
   JOB_ALREADY_DONE: { status: 409, retryable: false, message: 'The job has already ended.' },
   JOB_NOT_DONE: { status: 409, retryable: true, message: 'The job has not ended yet.' },
@@ -209,4 +214,24 @@ export class GatewayError extends Error {
   get retryable(): boolean {
     return errorTable[this.code].retryable;
   }
+}
+
+/** A refusal of fields: the first of them is its message. */
+export function refusedFields(code: ErrorCode, details: ErrorDetail[]): GatewayError {
+  const [first] = details;
+  return new GatewayError(code, first && `${first.path}: ${first.message}`, { details });
+}
+
+/** The refusal of one field of a request: where it stands, and what is allowed. */
+export function fieldError(code: ErrorCode, path: string, message: string): GatewayError {
+  return refusedFields(code, [{ path, message }]);
+}
+
+/** The refusal of several fields for one reason. */
+export function fieldsError(
+  code: ErrorCode,
+  paths: readonly string[],
+  message: string,
+): GatewayError {
+  return new GatewayError(code, message, { details: paths.map((path) => ({ path, message })) });
 }

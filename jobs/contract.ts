@@ -102,6 +102,8 @@ export const searchAttributes = {
   billingState: defineSearchAttributeKey('BillingState', 'KEYWORD'),
   /** Why a job failed: a code of the error table (domain/errors.ts). */
   errorCode: defineSearchAttributeKey('ErrorCode', 'KEYWORD'),
+  /** `name=value` of the caller's `metadata`. */
+  metadata: defineSearchAttributeKey('Metadata', 'KEYWORD_LIST'),
 };
 
 /** What a Studio workflow returns. */

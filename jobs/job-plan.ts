@@ -90,6 +90,8 @@ export interface JobPlan {
   model: string | null;
   /** Micro-credits reserved: the sum of quantity × unit price over the calls. */
   priceMicro: number;
+  /** The caller's own pairs; absent where there are none. */
+  metadata?: Record<string, string>;
   /** The validated request, kept for the answer; never shown in the Temporal UI's summaries. */
   request: JsonObject;
   calls: PlannedCall[];

@@ -7,7 +7,7 @@ import { isoTime } from '../domain/iso-time.ts';
 import { keysOf } from '../domain/json.ts';
 import type { Capability } from './capability.ts';
 import type { CallOutputs, StoredArtifact } from '../jobs/job-plan.ts';
-import type { JobRecord } from './job-record.ts';
+import type { JobRecord } from '../jobs/job-record.ts';
 import { findCapability } from './registry.ts';
 
 const time = z.iso.datetime();
@@ -34,6 +34,7 @@ export const ticketSchema = z
 export const jobSchema = z
   .object({
     jobId: z.string(),
+    keyId: z.string(),
     type: z.string(),
     model: z.string().nullable(),
     status,
@@ -55,6 +56,9 @@ export const jobSchema = z
       .record(z.string(), z.unknown())
       .nullable()
       .meta({ description: 'The `data` of the synchronous answer.' }),
+    mediaDeletedAt: time
+      .nullable()
+      .meta({ description: 'When its owner deleted the media; there is no result from then on.' }),
     error: z
       .object({ code: z.enum(keysOf(errorTable)), message: z.string(), retryable: z.boolean() })
       .nullable(),
@@ -63,6 +67,9 @@ export const jobSchema = z
       reserved: z.number(),
       charged: z.number(),
     }),
+    metadata: z
+      .record(z.string(), z.string())
+      .meta({ description: 'The pairs of the request; empty where it had none.' }),
     requestId: z.string(),
     statusUrl: z.url(),
     cancelUrl: z.url(),
@@ -101,6 +108,7 @@ export function createJobView(deps: {
   async function result(job: JobRecord): Promise<Record<string, unknown> | null> {
     const capability = findCapability(job.type);
     if (!capability || job.status !== 'completed' || !job.outputs) return null;
+    if (job.media_deleted_at !== null) return null;
     const { urlTtlMs, ...ends } = urlEndsOf(job, capability);
     return capability.present({
       request: job.request,
@@ -125,6 +133,7 @@ export function createJobView(deps: {
     }),
     resource: async (job) => ({
       jobId: job.id,
+      keyId: job.key_id,
       type: job.type,
       model: job.model,
       status: statusOf(job),
@@ -136,8 +145,10 @@ export function createJobView(deps: {
       completedAt: isoTime(job.completed_at),
       deadlineAt: isoTime(job.deadline_at),
       result: await result(job),
+      mediaDeletedAt: isoTime(job.media_deleted_at),
       error: job.error && { ...job.error, retryable: errorTable[job.error.code].retryable },
       billing: billingOf(job),
+      metadata: job.metadata ?? {},
       requestId: job.request_id,
       ...links(job),
     }),
@@ -178,7 +189,9 @@ function urlEndsOf(job: JobRecord, capability: Capability) {
   const isKept = capability.keeps?.(job.request) ?? true;
   const urlsEndAtMs = isKept ? nowMs + keptUrlTtlMs : (job.completed_at ?? nowMs) + passingUrlTtlMs;
   const urlTtlMs = urlsEndAtMs - nowMs;
-  return { urlsEndAtMs, urlTtlMs, urlsHaveEnded: urlTtlMs <= 0 };
+  // URLs are signed to the second, and may live a moment longer than is said.
+  const urlsEndAt = isoTime(Math.floor(urlsEndAtMs / 1000) * 1000);
+  return { urlsEndAt, urlTtlMs, urlsHaveEnded: urlTtlMs <= 0 };
 }
 
 /** The price: what is reserved until it is settled, then what was charged. */

@@ -5,7 +5,7 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { GatewayError, type ErrorDetail } from '../../domain/errors.ts';
+import { GatewayError, refusedFields, type ErrorDetail } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
@@ -126,7 +126,8 @@ function createResolver(deps: InputsDeps): ResolveOne {
     }
     const paid = await deps.pool.maybeOneFirst(sql.type(paidRow)`
       SELECT true AS paid FROM artifact
-      WHERE storage_key = ${key} AND organization_id = ${wanted.organizationId}`);
+      WHERE storage_key = ${key} AND organization_id = ${wanted.organizationId}
+        AND deleted_at IS NULL`);
     if (paid === null) throw new Unusable(noFile);
     refuseOtherMedium(contentTypeOf(key), wanted.medium);
     return key;
@@ -169,10 +170,7 @@ export function createInputs(deps: InputsDeps): Inputs {
         details.push({ path: field, message: end.reason.message });
       } else throw end?.reason;
     }
-    const [first] = details;
-    if (first) {
-      throw new GatewayError('INVALID_INPUT_URL', `${first.path}: ${first.message}`, { details });
-    }
+    if (details.length > 0) throw refusedFields('INVALID_INPUT_URL', details);
     return resolved;
   }
 

@@ -18,17 +18,24 @@ export interface JobSubscription {
   end: () => void;
 }
 
+/** A job that was reserved, or that ended, in whichever process; or that some of these may have been missed. */
+export type JobChange = { organizationId: string; jobId: string } | 'interrupted';
+
 /** A topic for each job. */
 export interface JobNews {
   publish: (jobId: string, event: JobEvent) => void;
   subscribe: (jobId: string) => JobSubscription;
   /** Jobs that somebody waits for. */
   awaited: () => string[];
+  announce: (change: JobChange) => void;
+  /** Tells of every change from then on. */
+  watch: (hear: (change: JobChange) => void) => void;
 }
 
 /** See `JobNews`; nothing is kept for those who come late. */
 export function createJobNews(): JobNews {
   const topics = new Map<string, Set<(event: JobEvent) => void>>();
+  const watchers = new Set<(change: JobChange) => void>();
   return {
     publish(jobId, event) {
       for (const hear of topics.get(jobId) ?? []) hear(event);
@@ -63,5 +70,9 @@ export function createJobNews(): JobNews {
       };
     },
     awaited: () => [...topics.keys()],
+    announce(change) {
+      for (const hear of watchers) hear(change);
+    },
+    watch: (hear) => void watchers.add(hear),
   };
 }

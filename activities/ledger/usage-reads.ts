@@ -4,8 +4,9 @@
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
-import { GatewayError } from '../../domain/errors.ts';
 import type { DatabasePool } from '../../platform/database.ts';
+import { parseTimeCursor, timeCursorOf } from '../jobs/time-cursor.ts';
+import { usageRecords, type UsageFilter } from './usage-records.ts';
 
 /** One job or chat as the caller's record; amounts in micro-credits, times as named. */
 const usageRecord = z.object({
@@ -20,6 +21,7 @@ const usageRecord = z.object({
   jobId: z.string().nullable(),
   keyId: z.string().nullable(),
   requestId: z.string().nullable(),
+  metadata: z.record(z.string(), z.string()).nullable(),
   createdAtMs: z.number(),
   /** Where the next page goes on. */
   createdAtMicros: z.number(),
@@ -42,10 +44,7 @@ interface AccountState {
 }
 
 /** Which records to read; newest first. */
-interface UsageListing {
-  /** Only records made strictly later, Unix ms. */
-  afterMs: number | undefined;
-  keyId: string | undefined;
+interface UsageListing extends UsageFilter {
   /** From `UsagePage.nextCursor`. */
   cursor: string | undefined;
   limit: number;
@@ -78,23 +77,7 @@ export function createUsageReads(pool: DatabasePool): UsageReads {
   return {
     async page(organizationId, listing) {
       const found = await pool.one(sql.type(row)`
-        WITH chosen AS MATERIALIZED (${chosen(organizationId, listing)}),
-        page AS (
-          SELECT chosen.id, coalesce(j.type, 'chat') AS type,
-            coalesce(j.model, c.model, l.model) AS model, coalesce(r.state, l.state) AS status,
-            coalesce(r.charged, CASE l.state WHEN 'charged' THEN l.amount END, 0) AS "chargedMicro",
-            coalesce(c.input_tokens, l.input_tokens) AS "inputTokens",
-            coalesce(c.output_tokens, l.output_tokens) AS "outputTokens", j.id AS "jobId",
-            coalesce(j.key_id, c.key_id, l.key_id) AS "keyId",
-            coalesce(j.request_id, c.request_id, l.request_id) AS "requestId",
-            floor(extract(epoch FROM chosen.created_at) * 1000) AS "createdAtMs",
-            (extract(epoch FROM chosen.created_at) * 1000000)::bigint AS "createdAtMicros"
-          FROM chosen
-            LEFT JOIN reservation r ON r.id = chosen.id
-            LEFT JOIN job j ON j.id = chosen.id
-            LEFT JOIN chat_request c ON c.id = chosen.id
-            LEFT JOIN leased_chat l ON l.id = chosen.id
-        )
+        WITH page AS (${pageOf(organizationId, listing)})
         SELECT a.posted, a.reserved, a.window_limit,
           CASE WHEN ledger_window_end(a.window_started_at) > now() THEN jsonb_build_object(
             'used', a.window_used, 'startedAtMs', unix_ms(a.window_started_at),
@@ -112,61 +95,33 @@ export function createUsageReads(pool: DatabasePool): UsageReads {
           window: found.window,
         },
         records,
-        nextCursor: last && found.records.length > listing.limit ? cursorOf(last) : null,
+        nextCursor:
+          last && found.records.length > listing.limit
+            ? timeCursorOf({ micros: last.createdAtMicros, id: last.id })
+            : null,
       };
     },
   };
 }
 
-/** Ids of a page and of one record more, found through an index whatever is asked for. */
-function chosen(organizationId: string, listing: UsageListing): FragmentSqlToken {
-  const from = (source: string, conditions: FragmentSqlToken[]): FragmentSqlToken => {
-    const table = sql.identifier([source]);
-    const where = [sql.fragment`organization_id = ${organizationId}`, ...conditions];
-    return sql.fragment`SELECT id, created_at FROM ${table}
-      WHERE ${sql.join([...where, ...bounds(listing)], sql.fragment` AND `)}
-      ORDER BY created_at DESC, id DESC LIMIT ${listing.limit + 1}`;
-  };
-  const ofKey = listing.keyId === undefined ? [] : [sql.fragment`key_id = ${listing.keyId}`];
-  // A job and a chat are written with their reservation, at the same time to the microsecond; chats of
-  // a lease are written for themselves, and the lease is nobody's request.
-  const single =
-    listing.keyId === undefined
-      ? sql.fragment`(${from('reservation', [sql.fragment`kind <> 'lease'`])})`
-      : sql.fragment`(${from('job', ofKey)}) UNION ALL (${from('chat_request', ofKey)})`;
-  return sql.fragment`SELECT id, created_at
-    FROM (${single} UNION ALL (${from('leased_chat', ofKey)})) AS of_caller
-    ORDER BY created_at DESC, id DESC LIMIT ${listing.limit + 1}`;
-}
-
-function bounds(listing: UsageListing): FragmentSqlToken[] {
-  const found: FragmentSqlToken[] = [];
-  if (listing.afterMs !== undefined) {
-    // Records show milliseconds: the next one shown is the first that is later.
-    found.push(sql.fragment`created_at >= timestamp_of_ms(${listing.afterMs + 1}::bigint)`);
-  }
-  if (listing.cursor !== undefined) {
-    const { micros, id } = parseCursor(listing.cursor);
-    found.push(sql.fragment`(created_at, id) <
+/** A page of records and one more: as many of each kind, found through an index, then the newest of them. */
+function pageOf(organizationId: string, listing: UsageListing): FragmentSqlToken {
+  const { cursor, limit } = listing;
+  const bounds: FragmentSqlToken[] = [];
+  if (cursor !== undefined) {
+    const { micros, id } = parseTimeCursor(cursor);
+    bounds.push(sql.fragment`(x.created_at, x.id) <
       (timestamptz 'epoch' + ${micros}::bigint * interval '1 microsecond', ${id})`);
   }
-  return found;
-}
-
-const cursorForm = /^(\d{1,16})\.(\w{1,100})$/;
-
-function cursorOf(record: UsageRecord): string {
-  return Buffer.from(`${record.createdAtMicros}.${record.id}`).toString('base64url');
-}
-
-function parseCursor(cursor: string): { micros: string; id: string } {
-  const text = Buffer.from(cursor, 'base64url').toString('latin1');
-  const [, micros, id] = cursorForm.exec(text) ?? [];
-  if (micros === undefined || id === undefined) {
-    const message = 'is not a cursor of this list';
-    throw new GatewayError('INVALID_REQUEST', `cursor: ${message}`, {
-      details: [{ path: 'cursor', message }],
-    });
-  }
-  return { micros, id };
+  const newest = usageRecords(organizationId, { ...listing, bounds }).map(
+    (records) =>
+      sql.fragment`(${records} ORDER BY x.created_at DESC, x.id DESC LIMIT ${limit + 1})`,
+  );
+  return sql.fragment`SELECT id, type, model, status, charged AS "chargedMicro",
+      input_tokens AS "inputTokens", output_tokens AS "outputTokens", job_id AS "jobId",
+      key_id AS "keyId", request_id AS "requestId", metadata,
+      floor(extract(epoch FROM created_at) * 1000) AS "createdAtMs",
+      (extract(epoch FROM created_at) * 1000000)::bigint AS "createdAtMicros"
+    FROM (${sql.join(newest, sql.fragment` UNION ALL `)}) AS records
+    ORDER BY created_at DESC, id DESC LIMIT ${limit + 1}`;
 }

@@ -19,6 +19,7 @@ import { headBytes, inspectHead } from './upload-inspection.ts';
 
 const uploadBytesRow = z.object({ upload_bytes: z.number() });
 const storageKeyRow = z.object({ storage_key: z.string() });
+const deletedRow = z.object({ storage_key: z.string(), deleted_at: z.number() });
 
 /** An upload as it is recorded. */
 const uploadRow = z.object({
@@ -28,6 +29,7 @@ const uploadRow = z.object({
   content_type: z.string().nullable(),
   size_bytes: z.number().nullable(),
   completed: z.boolean(),
+  deleted: z.boolean(),
 });
 
 /** See `uploadRow`. */
@@ -89,6 +91,11 @@ export interface Uploads {
   keep: (file: BroughtFile) => Promise<string>;
   /** Removes what was kept for a request that was refused; what is gone already is no error. */
   discard: (storageKey: string) => Promise<void>;
+  /**
+   * Deletes an upload for its owner; it counts no more. Safe to repeat.
+   * @returns when it was deleted (Unix ms); null when the organization has none under this id
+   */
+  delete: (id: string, organizationId: string) => Promise<number | null>;
   /** What the organization keeps. */
   quotaOf: (organizationId: string) => Promise<UploadQuota>;
   whileReceiving: WhileReceiving;
@@ -127,7 +134,7 @@ const sweepCountMax = 100;
 
 const none = z.object({});
 const columns = sql.fragment`id, organization_id, storage_key, content_type, size_bytes,
-  completed_at IS NOT NULL AS completed`;
+  completed_at IS NOT NULL AS completed, deleted_at IS NOT NULL AS deleted`;
 
 /** See `Uploads`. */
 export function createUploads(deps: UploadsDeps): Uploads {
@@ -158,6 +165,7 @@ export function createUploads(deps: UploadsDeps): Uploads {
       return storageKey;
     },
     discard: (storageKey) => remove(sql.fragment`storage_key = ${storageKey}`),
+    delete: createDelete(deps),
     whileReceiving: createReceipts(pool),
     async quotaOf(organizationId) {
       const used = await pool.oneFirst(sql.type(uploadBytesRow)`
@@ -172,7 +180,8 @@ export function createUploads(deps: UploadsDeps): Uploads {
       return rowCount === 0 ? null : contentType;
     },
     find: (id) =>
-      pool.maybeOne(sql.type(uploadRow)`SELECT ${columns} FROM upload WHERE id = ${id}`),
+      pool.maybeOne(sql.type(uploadRow)`SELECT ${columns} FROM upload
+        WHERE id = ${id} AND deleted_at IS NULL`),
     sweep: createSweep(deps, { look, remove }),
   };
 }
@@ -206,6 +215,20 @@ function createRemove({ pool, storage }: UploadsDeps): Remove {
     });
 }
 
+/** As `createRemove`; the row stays until nothing can come any more under a URL that was signed. */
+function createDelete({ pool, storage }: UploadsDeps): Uploads['delete'] {
+  return (id, organizationId) =>
+    pool.transaction(async (connection) => {
+      const deleted = await connection.maybeOne(sql.type(deletedRow)`
+        UPDATE upload SET deleted_at = coalesce(deleted_at, clock_timestamp()), completed_at = NULL,
+          size_bytes = NULL, bytes_max = NULL, expires_at = greatest(expires_at, clock_timestamp())
+        WHERE id = ${id} AND organization_id = ${organizationId}
+        RETURNING storage_key, deleted_at`);
+      if (deleted) await storage.remove(deleted.storage_key);
+      return deleted?.deleted_at ?? null;
+    });
+}
+
 function createSweep(
   { pool, logger, keptMs }: UploadsDeps,
   { look, remove }: { look: Pick<Uploads, 'confirm'>; remove: Remove },
@@ -214,6 +237,7 @@ function createSweep(
     AND coalesce(used_at, completed_at) < clock_timestamp() - ${keptMs} * interval '1 millisecond'`;
 
   async function confirmOrForget(upload: Upload): Promise<void> {
+    if (upload.deleted) return remove(sql.fragment`id = ${upload.id}`);
     const there = await look.confirm(upload).catch((error: unknown) => {
       if (error instanceof GatewayError) return null;
       throw error;
@@ -244,7 +268,7 @@ function createLook({ pool, storage }: UploadsDeps): Pick<Uploads, 'complete' | 
   async function complete(id: string, file: ReceivedFile): Promise<void> {
     await pool.query(sql.type(none)`UPDATE upload SET content_type = ${file.contentType},
       size_bytes = ${file.sizeBytes}, sha256 = ${file.sha256}, completed_at = clock_timestamp()
-      WHERE id = ${id} AND completed_at IS NULL`);
+      WHERE id = ${id} AND completed_at IS NULL AND deleted_at IS NULL`);
   }
 
   async function headOf(key: string): Promise<Buffer> {

@@ -38,18 +38,19 @@ const webhookAttempt = z.object({
 /** See `webhookAttempt`. */
 export type WebhookAttempt = z.infer<typeof webhookAttempt>;
 
-/** A webhook with its last attempt, for operators. */
-const failingWebhook = webhookRecord.extend({
+/** A webhook with its last attempt. */
+const listedWebhook = webhookRecord.extend({
   lastStatus: z.number().nullable(),
   lastError: z.string().nullable(),
 });
-/** See `failingWebhook`. */
-export type FailingWebhook = z.infer<typeof failingWebhook>;
+/** See `listedWebhook`. */
+export type ListedWebhook = z.infer<typeof listedWebhook>;
 
-/** Which failing webhooks to list; newest job first. */
-export interface FailingListing {
+/** Which webhooks to list; newest job first. */
+export interface WebhookListing {
   organizationId: string | undefined;
-  state: WebhookState | undefined;
+  /** `failing`: all whose last attempt has failed. */
+  state: WebhookState | 'failing' | undefined;
   /** Only those of jobs before this one. */
   beforeJobId: string | undefined;
   limit: number;
@@ -99,7 +100,7 @@ export interface Webhooks {
   forsaken: () => Promise<WebhookName[]>;
   /** Somebody delivers it: it is not forsaken for a while. */
   attended: (jobId: string) => Promise<void>;
-  failing: (listing: FailingListing) => Promise<FailingWebhook[]>;
+  list: (listing: WebhookListing) => Promise<ListedWebhook[]>;
 }
 
 /** A job's own workflow starts the delivery; after this the sweeper does. */
@@ -177,7 +178,7 @@ function createDeliveryMoves(pool: DatabasePool): Pick<Webhooks, 'begin' | 'end'
   };
 }
 
-type Reads = 'find' | 'attempts' | 'forsaken' | 'attended' | 'failing';
+type Reads = 'find' | 'attempts' | 'forsaken' | 'attended' | 'list';
 
 function createReads(pool: DatabasePool): Pick<Webhooks, Reads> {
   return {
@@ -208,18 +209,21 @@ function createReads(pool: DatabasePool): Pick<Webhooks, Reads> {
       await pool.query(sql.type(none)`UPDATE webhook
         SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE job_id = ${jobId}`);
     },
-    async failing({ organizationId, state, beforeJobId, limit }) {
-      const of = organizationId ?? null;
-      const before = beforeJobId ?? null;
-      const rows = await pool.any(sql.type(failingWebhook)`
+    async list({ organizationId, state, beforeJobId, limit }) {
+      const conditions = [sql.fragment`true`];
+      if (organizationId !== undefined) {
+        conditions.push(sql.fragment`w.organization_id = ${organizationId}`);
+      }
+      if (beforeJobId !== undefined) conditions.push(sql.fragment`w.job_id < ${beforeJobId}`);
+      if (state === 'failing') {
+        conditions.push(sql.fragment`w.state IN ('delivering', 'failed', 'gone')
+          AND a.outcome IN ('failed', 'gone')`);
+      } else if (state !== undefined) conditions.push(sql.fragment`w.state = ${state}`);
+      const rows = await pool.any(sql.type(listedWebhook)`
         SELECT ${columns}, a.status AS "lastStatus", a.error AS "lastError"
         FROM webhook w
           LEFT JOIN webhook_attempt a ON a.job_id = w.job_id AND a.number = w.attempts
-        WHERE (${state ?? null}::text = w.state
-            OR ${state ?? null}::text IS NULL AND w.state IN ('delivering', 'failed', 'gone')
-              AND a.outcome IN ('failed', 'gone'))
-          AND (${of}::text IS NULL OR w.organization_id = ${of}::text)
-          AND (${before}::text IS NULL OR w.job_id < ${before}::text)
+        WHERE ${sql.join(conditions, sql.fragment` AND `)}
         ORDER BY w.job_id DESC LIMIT ${limit}`);
       return [...rows];
     },

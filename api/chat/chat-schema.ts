@@ -8,6 +8,7 @@ import { z } from 'zod';
 import type { ChatBody, ChatMessage } from '../../activities/chat/chat-body.ts';
 import { assert } from '../../domain/assert.ts';
 import { anyJson, anyJsonObject, bodySchema, recordOf } from '../middleware/body-schema.ts';
+import { metadata, pairsOf } from '../middleware/metadata.ts';
 import { audioPart, filePart, imagePart, textMax, textPart } from './content-parts.ts';
 
 /** A request, ready for the chat activity. */
@@ -20,6 +21,8 @@ export interface ChatRequest {
   stream: boolean;
   /** `stream_options.include_usage` */
   includeUsage: boolean;
+  /** The caller's own pairs; null where there are none. */
+  metadata: Record<string, string> | null;
 }
 
 const messagesMax = 4096;
@@ -112,7 +115,7 @@ const anyMessage = z.discriminatedUnion(
   { error: allRoles },
 );
 
-/** Any count: what is above the model’s limit is the model’s limit. */
+/** How many are allowed says the model. */
 const tokens = z.int().min(1);
 const stop = z.string().max(1024);
 const penalty = z.number().min(-2).max(2);
@@ -138,6 +141,7 @@ const common = {
   frequency_penalty: penalty.nullish(),
   reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
   user: z.string().max(512).nullish(),
+  metadata: metadata.nullish(),
 };
 
 const tool = z.strictObject({
@@ -179,7 +183,6 @@ const openaiOnly = {
   logprobs: z.boolean().nullish(),
   top_logprobs: z.int().min(0).max(20).nullish(),
   logit_bias: recordOf(z.number().min(-100).max(100), { nameMax: 16, countMax: 1024 }).nullish(),
-  metadata: recordOf(z.string().max(512), { nameMax: 64, countMax: 64 }).nullish(),
   prediction: anyJsonObject.nullish(),
   prompt_cache_key: z.string().max(1024).nullish(),
   prompt_cache_retention: z.enum(['in_memory', '24h']).nullish(),
@@ -218,6 +221,8 @@ interface Wire {
   max_tokens?: number | null | undefined;
   max_completion_tokens?: number | null | undefined;
   stream_options?: { include_usage?: boolean | null | undefined } | null | undefined;
+  store?: boolean | null | undefined;
+  metadata?: Record<string, string> | null | undefined;
 }
 
 /** What the gateway decides itself, or what changes nothing. */
@@ -231,6 +236,7 @@ const decidedHere: ReadonlySet<string> = new Set([
   'max_completion_tokens',
   'modalities',
   'service_tier',
+  'metadata',
 ]);
 
 function toRequest(wire: Wire): ChatRequest {
@@ -238,12 +244,15 @@ function toRequest(wire: Wire): ChatRequest {
   for (const [field, value] of Object.entries(wire)) {
     if (value != null && !decidedHere.has(field)) options[field] = value;
   }
+  // Whose an answer is need not be told the provider, unless it is asked to keep the answer under it.
+  if (wire.store && wire.metadata) options['metadata'] = wire.metadata;
   return {
     model: wire.model,
     ...(wire.models && { fallbacks: wire.models }),
     maxTokens: wire.max_completion_tokens ?? wire.max_tokens ?? null,
     stream: wire.stream ?? false,
     includeUsage: wire.stream_options?.include_usage ?? false,
+    metadata: pairsOf(wire.metadata),
     body: { messages: wire.messages.map(toMessage), ...options },
   };
 }

@@ -130,6 +130,7 @@ function toRequest(wire: Wire): ChatRequest {
     maxTokens: wire.max_tokens,
     stream: wire.stream ?? false,
     includeUsage: false,
+    metadata: null,
     body: {
       messages: [
         ...(system === '' ? [] : [{ role: 'system' as const, content: system }]),

@@ -18,6 +18,7 @@ export const scopes = [
   'keys:write',
   'usage:read',
   'storage:write',
+  'files:delete',
   'studio:image',
   'studio:video',
   'studio:audio',

@@ -56,21 +56,42 @@ export const anyJsonObject = z
   )
   .meta({ ...objectBounds, override: objectBounds });
 
+interface RecordBounds {
+  nameMax: number;
+  countMax: number;
+  /** What every name looks like, and how that is said. */
+  nameForm?: RegExp;
+  nameRule?: string;
+}
+
 /** A record of so many entries at most; of a larger one no entry is looked at. */
 export function recordOf<Value extends string | number>(
   value: z.ZodType<Value, Value>,
-  { nameMax, countMax }: { nameMax: number; countMax: number },
+  { nameMax, countMax, nameForm, nameRule }: RecordBounds,
 ) {
   const described: z.core.JSONSchema.ObjectSchema = {
     type: 'object',
     maxProperties: countMax,
-    propertyNames: { type: 'string', maxLength: nameMax },
+    propertyNames: {
+      type: 'string',
+      maxLength: nameMax,
+      ...(nameForm && { pattern: nameForm.source }),
+    },
     additionalProperties: z.toJSONSchema(value, { io: 'input' }),
   };
+  // Here, where no name is passed over: a record of zod's leaves `__proto__` out without a word.
+  const isMisnamed = (name: string): boolean => nameForm !== undefined && !nameForm.test(name);
+  const hasRoom = (given: unknown): given is JsonObject =>
+    isRecord(given) && Object.keys(given).length <= countMax;
   return z
     .custom<Record<string, Value>>(
-      (given) => isRecord(given) && Object.keys(given).length <= countMax,
-      `must be an object of at most ${countMax} entries`,
+      (given) => hasRoom(given) && !Object.keys(given).some(isMisnamed),
+      {
+        error: ({ input }) =>
+          hasRoom(input)
+            ? `a name ${nameRule}`
+            : `must be an object of at most ${countMax} entries`,
+      },
     )
     .meta({
       ...described,

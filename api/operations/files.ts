@@ -5,6 +5,8 @@ import { mediaTypeOf } from '../../activities/storage/media-types.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { defineOperation, ownAnswer } from './operation.ts';
 
+/** Said only to who has a signed URL. */
+const notThere = 'This file was deleted, or has not been uploaded.';
 const rangeForm = /^bytes=(\d*)-(\d*)$/;
 
 /** The stored files. */
@@ -15,12 +17,13 @@ export const files = defineOperation({
   answer: ownAnswer,
   answers: { 200: 'The file.', 206: 'A range of it.' },
   async handle({ ctx, params: { key } }, { storage, signedUrls }) {
-    // A wrong signature and a missing object give the same answer; so does a store with URLs of its own.
-    const sizeBytes = signedUrls?.admitsRead(key, ctx.query) ? await storage.size(key) : null;
-    if (sizeBytes === null) throw new GatewayError('NOT_FOUND');
+    // A store with URLs of its own answers the same.
+    if (!signedUrls?.admitsRead(key, ctx.query)) throw new GatewayError('NOT_FOUND');
+    const sizeBytes = await storage.size(key);
+    if (sizeBytes === null) throw new GatewayError('NOT_FOUND', notThere);
     const range = rangeOf(ctx.get('range'), sizeBytes);
     const object = await storage.open(key, range);
-    if (!object) throw new GatewayError('NOT_FOUND');
+    if (!object) throw new GatewayError('NOT_FOUND', notThere);
     const disposition = mediaTypeOf(object.contentType) ? 'inline' : 'attachment';
     ctx.set({
       'Content-Type': object.contentType,

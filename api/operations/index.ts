@@ -25,12 +25,16 @@ import { models } from './models.ts';
 import { openai } from './openai/index.ts';
 import type { Operation } from './operation.ts';
 import { pricing } from './pricing.ts';
+import { storageFiles } from './storage-files.ts';
+import { studioJobEvents } from './studio-job-events.ts';
 import { studioJobs } from './studio-jobs.ts';
 import { studioModels } from './studio-models.ts';
 import { studio } from './studio.ts';
 import { storageUploadUrl } from './storage-upload-url.ts';
 import { uploads } from './uploads.ts';
+import { usageSummary } from './usage-summary.ts';
 import { usage } from './usage.ts';
+import { webhookDeliveries } from './webhook-deliveries.ts';
 import { webhooksSecret } from './webhooks-secret.ts';
 
 /** See the file's head. */
@@ -41,12 +45,16 @@ export const operations: readonly Operation[] = [
   ...studio,
   ...studioModels,
   ...pricing,
+  ...studioJobEvents,
   ...studioJobs,
+  ...webhookDeliveries,
   ...openai,
   ...webhooksSecret,
   ...storageUploadUrl,
+  ...storageFiles,
   ...apiKeys,
   ...usage,
+  ...usageSummary,
   ...organizations,
   ...keys,
   ...ledger,

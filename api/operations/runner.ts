@@ -12,6 +12,8 @@ import type { Context, RequestState } from '../context.ts';
 import type { RateBucket } from '../identity/access.ts';
 import { authorize, bearerKey, refuseViewer } from '../middleware/authenticate.ts';
 import { parseBody, parseWith } from '../middleware/body.ts';
+import { gzipAnswers } from '../middleware/gzip-answers.ts';
+import { foldMetadata } from '../middleware/metadata.ts';
 import { ownAnswer, type Operation, type RequestParts } from './operation.ts';
 
 type Middleware = RouterMiddleware<RequestState>;
@@ -34,6 +36,8 @@ export function createRouter(
     const { path, method } = operation;
     const steps = [...gateOf(operation, options), run(operation, options)];
     if (options.checkAnswers && operation.scope !== 'open') steps.unshift(checkCodes(operation));
+    // A chat's first token is not waited with, and its answer is relayed as it is.
+    if (operation.scope !== 'chat') steps.unshift(gzipAnswers);
     steps.unshift(speakAs(operation));
     router.register(path, [method], steps);
   }
@@ -79,7 +83,7 @@ function run(operation: Operation, { services, checkAnswers }: RunnerOptions): M
       caller: ctx.state.caller,
       requestId: ctx.state.requestId,
       // A bare object: the parsed query has no prototype.
-      query: request.query && parseWith(request.query, { ...ctx.query }),
+      query: request.query && parseWith(request.query, foldMetadata({ ...ctx.query }), 'query'),
       body: await bodyOf(ctx, request),
       params: paramsOf(ctx.params, operation),
     };

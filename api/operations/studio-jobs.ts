@@ -13,6 +13,7 @@ import { streamJob } from '../studio/job-events.ts';
 import { preferredWaitMs } from '../studio/waiting.ts';
 import { found, foundPage, oneOf, pageOf, pathId } from './fields.ts';
 import { defineOperation, ownAnswer, section, type Call } from './operation.ts';
+import { jobType, recordFilter, recordFilterOf } from './record-filter.ts';
 import { showWebhook, webhookSchema } from './webhook-view.ts';
 
 const longPollMaxMs = 60_000;
@@ -22,11 +23,8 @@ const path = '/api/v1/studio/jobs';
 const request = { params: z.object({ jobId: pathId('job') }) };
 const listing = z.strictObject({
   status: z.enum(['queued', 'in_progress', 'completed', 'failed', 'canceled']).optional(),
-  type: z
-    .string()
-    .regex(/^[A-Za-z]{1,64}$/, 'must be a type of job')
-    .optional(),
-  after: z.iso.datetime({ offset: true }).optional(),
+  type: jobType.optional(),
+  ...recordFilter,
   limit: z.coerce.number().int().min(1).max(100).default(20),
   cursor: z
     .string()
@@ -75,7 +73,10 @@ const jobs = section('Jobs', {
     summary: 'Look at a job',
     description:
       'With `wait` the answer is held back until the job is done, at most so many seconds.',
-    request: { ...request, query: z.object({ wait: z.coerce.number().min(0).max(60).optional() }) },
+    request: {
+      ...request,
+      query: z.strictObject({ wait: z.coerce.number().min(0).max(60).optional() }),
+    },
     answer: oneJob,
     errors: ['JOB_NOT_FOUND'],
     async handle({ ctx, query, ...call }, { reads, admission, view }) {
@@ -100,7 +101,7 @@ const jobs = section('Jobs', {
       const rows = await reads.list(caller.organizationId, {
         status: query.status,
         type: query.type,
-        afterMs: query.after === undefined ? undefined : Date.parse(query.after),
+        ...recordFilterOf(query),
         beforeId: query.cursor,
         limit: query.limit + 1,
       });

@@ -10,6 +10,7 @@ import { creditsSchema, ticketSchema, type JobView } from '../../studio/job-view
 import { capabilities } from '../../studio/registry.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
 import { idempotencyHeader } from '../middleware/idempotency-key.ts';
+import { metadataFields } from '../middleware/metadata.ts';
 import { estimateSchema } from '../studio/price-view.ts';
 import { webhookFields } from '../studio/webhook-url.ts';
 import { found, oneOf } from './fields.ts';
@@ -24,6 +25,7 @@ export const studioErrors: readonly ErrorCode[] = [
   'PROVIDER_REJECTED_INPUT',
   'CONTENT_POLICY',
   'INSUFFICIENT_CREDITS',
+  'MEDIA_DELETED',
   'CANCELED',
   'WINDOW_LIMIT_EXCEEDED',
   'WINDOW_EXHAUSTED',
@@ -54,6 +56,8 @@ export const studioHeaders = idempotencyHeader.extend({
   }),
 });
 
+/** Fields of every request that are no capability's own. */
+const commonFields = { ...webhookFields, ...metadataFields };
 const jobHeader = z.object({
   'X-Job-Id': z.string().meta({ description: 'The job of the request.' }),
 });
@@ -76,7 +80,8 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
     route: `POST /api/v1${capability.path}`,
     scope: capability.scope,
     summary: capability.summary,
-    request: { headers: studioHeaders, content: contentOf(capability) },
+    // No query: a misspelled wish must not be paid for as if it had not been there.
+    request: { headers: studioHeaders, query: z.strictObject({}), content: contentOf(capability) },
     answer: z.unknown(),
     answers: {
       200: done,
@@ -119,21 +124,25 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
 
 function contentOf(capability: Capability) {
   const { example, upload } = capability;
-  const json = { schema: withWebhook(capability.request), example };
+  const json = { schema: withCommonFields(capability.request), example };
   if (!upload) return { 'application/json': json };
   const file = z.string().meta({
     format: 'binary',
     description: `At most ${upload.bytesMax} bytes. Texts of the form are fields of the JSON body.`,
   });
-  const form = z.looseObject({ [upload.field]: file, ...webhookFields });
+  const form = z.looseObject({
+    [upload.field]: file,
+    ...webhookFields,
+    metadata: z.string().optional().meta({ description: '`metadata` of the JSON body, as JSON.' }),
+  });
   return { 'application/json': json, 'multipart/form-data': { schema: form } };
 }
 
-/** A request as it is sent: with the field that is no capability's own. */
-function withWebhook(request: z.ZodType): z.ZodType {
+/** A request as it is sent. */
+function withCommonFields(request: z.ZodType): z.ZodType {
   const sent = request instanceof z.ZodPipe ? request.in : request;
   assert(sent instanceof z.ZodObject, 'a request is an object');
-  return sent.safeExtend(webhookFields);
+  return sent.safeExtend(commonFields);
 }
 
 /** Sets them. */
@@ -148,7 +157,8 @@ export function tellCredits(ctx: ParameterizedContext, credits: CreditsBlock): v
 function doneAnswer({ envelope, data }: Capability): AnswerParts {
   if (envelope === 'bare') {
     return {
-      description: 'Done, and charged; without the common envelope.',
+      description:
+        'Done, and charged; without the common envelope. As a job (202) the same is its `result`.',
       headers: bareHeaders,
       schema: data,
     };
@@ -163,6 +173,9 @@ function doneAnswer({ envelope, data }: Capability): AnswerParts {
 /** The result; null while there is none. @throws GatewayError the job's own failure */
 function resultOf(job: JobRecord, view: JobView): ReturnType<JobView['result']> {
   refuseFailed(job);
+  if (job.media_deleted_at !== null) {
+    throw new GatewayError('MEDIA_DELETED', undefined, { body: { jobId: job.id } });
+  }
   return view.result(job);
 }
 

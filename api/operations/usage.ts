@@ -5,23 +5,22 @@ import { creditsFromMicro } from '../../domain/credits.ts';
 import { isoTime } from '../../domain/iso-time.ts';
 import { time } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
+import { jobType, recordFilter, recordFilterOf } from './record-filter.ts';
 
+/** What usage can be narrowed by. */
+export const usageFilter = {
+  ...recordFilter,
+  type: jobType.optional().meta({ description: 'Only this: `chat`, or a type of Studio job.' }),
+  status: z.enum(['reserved', 'charged', 'released']).optional(),
+};
 const query = z.strictObject({
-  after: z.iso
-    .datetime({ offset: true })
-    .optional()
-    .meta({ description: 'Only usage strictly later than this.' }),
+  ...usageFilter,
   limit: z.coerce.number().int().min(1).max(100).default(20),
   cursor: z
     .string()
     .regex(/^[\w-]{1,200}$/, 'must be the nextCursor of a page')
     .optional()
     .meta({ description: '`nextCursor` of the page before.' }),
-  keyId: z
-    .string()
-    .regex(/^key_[0-9a-f]{32}$/, 'must be the id of a key')
-    .optional()
-    .meta({ description: 'Only what this key used.' }),
 });
 
 const usageRecord = z
@@ -36,6 +35,7 @@ const usageRecord = z
     jobId: z.string().optional(),
     keyId: z.string().nullable(),
     requestId: z.string().nullable(),
+    metadata: z.record(z.string(), z.string()).meta({ description: 'The pairs of the request.' }),
     createdAt: time,
   })
   .meta({ id: 'UsageRecord' });
@@ -70,14 +70,15 @@ export const usage = section('Usage', {
       hasMore: z.boolean(),
       nextCursor: z.string().nullable(),
     }),
-    async handle({ caller, query: { after, ...wanted } }, { usageReads, uploads }) {
+    async handle({ caller, query: wanted }, { usageReads, uploads }) {
       const { organizationId } = caller;
       const [page, { limit, used }] = await Promise.all([
         usageReads.page(organizationId, {
           limit: wanted.limit,
           cursor: wanted.cursor,
-          keyId: wanted.keyId,
-          afterMs: after === undefined ? undefined : Date.parse(after),
+          type: wanted.type,
+          status: wanted.status,
+          ...recordFilterOf(wanted),
         }),
         uploads.quotaOf(organizationId),
       ]);
@@ -127,6 +128,7 @@ function recordView(record: UsageRecord): z.infer<typeof usageRecord> {
     ...(record.jobId !== null && { jobId: record.jobId }),
     keyId: record.keyId,
     requestId: record.requestId,
+    metadata: record.metadata ?? {},
     createdAt: isoTime(record.createdAtMs),
   };
 }

@@ -1,6 +1,6 @@
 /** How a webhook and its attempts are shown, to callers and to operators. */
 import { z } from 'zod';
-import type { WebhookRecord, Webhooks } from '../../activities/webhooks/webhooks.ts';
+import type { ListedWebhook, WebhookRecord, Webhooks } from '../../activities/webhooks/webhooks.ts';
 import { isoTimes } from '../../domain/iso-time.ts';
 import { time } from './fields.ts';
 
@@ -45,8 +45,19 @@ export async function showWebhook(
   return { ...webhookView(webhook), deliveries: attempts.map(isoTimes) };
 }
 
+/** A webhook in a list, with what became of its last attempt. */
+export const listedWebhook = webhookLine
+  .extend({ lastStatus: z.int().nullable(), lastError: z.string().nullable() })
+  .meta({ id: 'ListedWebhook' });
+
+/** See `listedWebhook`. */
+export function listedView(webhook: ListedWebhook): z.infer<typeof listedWebhook> {
+  const { lastStatus, lastError } = webhook;
+  return { ...webhookView(webhook), lastStatus, lastError };
+}
+
 /** See `webhookLine`. */
-export function webhookView(webhook: WebhookRecord): z.infer<typeof webhookLine> {
+function webhookView(webhook: WebhookRecord): z.infer<typeof webhookLine> {
   const { jobId, url, state, attempts, nextAttemptAt, createdAt, updatedAt } = isoTimes(webhook);
   return { jobId, url, state, attempts, nextAttemptAt, createdAt, updatedAt };
 }

@@ -29,7 +29,25 @@ function attributesOf(plan: JobPlan): SearchAttributePair[] {
     { key: searchAttributes.provider, value: provider },
     { key: searchAttributes.jobStatus, value: 'in_progress' },
     { key: searchAttributes.billingState, value: 'reserved' },
+    ...(plan.metadata ? [{ key: searchAttributes.metadata, value: tagsOf(plan.metadata) }] : []),
   ];
+}
+
+/** What Temporal keeps of one keyword, and its default limit for a list of them, less what encodes it. */
+const keywordLengthMax = 255;
+const keywordsBytesMax = 1800;
+
+/** The pairs as `name=value`; those that Temporal would not take are left out, the database has them. */
+function tagsOf(metadata: Record<string, string>): string[] {
+  let bytes = 0;
+  return Object.entries(metadata)
+    .map(([name, value]) => `${name}=${value}`)
+    .filter((tag) => {
+      const size = Buffer.byteLength(JSON.stringify(tag)) + 1;
+      if (tag.length > keywordLengthMax || bytes + size > keywordsBytesMax) return false;
+      bytes += size;
+      return true;
+    });
 }
 
 /** What is made, with what, for how much. */

@@ -39,6 +39,6 @@ export async function streamJob(stream: JobStream): Promise<void> {
 }
 
 /** What tells one state from the next; result URLs do not, they are signed anew each time. */
-function markOf(job: JobRecord): string {
+export function markOf(job: JobRecord): string {
   return JSON.stringify([job.status, job.call_states, job.progress, job.verifying]);
 }

@@ -140,14 +140,16 @@ function createStart(deps: SubmissionDeps): Start {
 
   return async (ctx, capability, reading) => {
     const { caller, requestId } = ctx.state;
-    const { request, sameAs, webhookUrl, draft } = await draftRequest(ctx, capability, reading);
+    const drafted = await draftRequest(ctx, capability, reading);
+    const { request, sameAs, webhookUrl, metadata, draft } = drafted;
     const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
-    const body = webhookUrl === null ? sameAs : { request: sameAs, webhookUrl };
+    const beside = { ...(webhookUrl !== null && { webhookUrl }), ...(metadata && { metadata }) };
+    const body = Object.keys(beside).length === 0 ? sameAs : { request: sameAs, ...beside };
     const claimed = await claim(ctx, capability, body);
     const { subjectId: jobId } = claimed;
     const replayed = claimed.state === 'done';
     if (replayed) ctx.set('Idempotent-Replayed', 'true');
-    const candidate = { requestId, caller, capability, request, draft, webhookUrl };
+    const candidate = { requestId, caller, capability, request, metadata, draft, webhookUrl };
     const news = replayed ? null : await admit({ ...candidate, hold: claimed });
     return { jobId, replayed, news, waitMs };
   };

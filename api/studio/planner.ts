@@ -23,6 +23,7 @@ export interface Planned {
   capability: Capability;
   request: JsonObject;
   draft: DraftPlan;
+  metadata: Record<string, string> | null;
   /** Whether somebody is to be told of the end. */
   tells: boolean;
 }
@@ -74,7 +75,8 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     type: planned.capability.type,
     model: planned.draft.model,
     priceMicro: priced.priceMicro,
-    request: planned.request,
+    ...(planned.metadata && { metadata: planned.metadata }),
+    request: requestOf(planned),
     calls,
     assembly: planned.draft.assembly ?? null,
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
@@ -83,6 +85,11 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     outcomeWaitMs: config.OUTCOME_WAIT_MS,
     reservationTtlMs: config.RESERVATION_TTL_MS,
   };
+}
+
+/** With what the answer says of items that no call was planned for. */
+function requestOf({ request, draft: { refusedItems } }: Planned): JsonObject {
+  return refusedItems ? { ...request, refusedItems } : request;
 }
 
 function definitionOf(provider: string): ProviderDefinition {

@@ -4,6 +4,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import type { Capability, DraftPlan } from '../../studio/capability.ts';
 import type { Context } from '../context.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
+import { withoutItems } from './refused-items.ts';
 import type { ReadingDeps, ReadRequestOf } from './request-reading.ts';
 
 /** See the file's head. */
@@ -13,6 +14,8 @@ export interface DraftedRequest {
   sameAs: JsonObject;
   /** Whom to tell of the job's end; null: nobody. */
   webhookUrl: string | null;
+  /** The caller's own pairs; null where there are none. */
+  metadata: Record<string, string> | null;
   /** Prices that depend on an input are not measured yet. */
   draft: DraftPlan;
 }
@@ -28,9 +31,12 @@ export async function draftRequest(
 ): Promise<DraftedRequest> {
   const { caller } = ctx.state;
   const read = await deps.read(ctx, capability, deps);
-  const { request, recording, webhookUrl, sameAs = request } = read;
+  const { request, recording, webhookUrl, metadata, sameAs = request } = read;
   const planned = capability.plan(request, recording);
   authorizeModel(caller, planned.model);
-  const draft = await deps.inputs.prepare(planned, caller.organizationId);
-  return { request, sameAs, webhookUrl, draft };
+  const prepare = (plan: DraftPlan) => deps.inputs.prepare(plan, caller.organizationId);
+  const draft = await prepare(planned).catch((error: unknown) =>
+    prepare(withoutItems(planned, error)),
+  );
+  return { request, sameAs, webhookUrl, metadata, draft };
 }

@@ -7,6 +7,7 @@ import type { Outbound } from '../../platform/outbound.ts';
 import type { Capability, Recording } from '../../studio/capability.ts';
 import type { Context } from '../context.ts';
 import { parseWith, readJson } from '../middleware/body.ts';
+import { parseMetadata } from '../middleware/metadata.ts';
 import { receiveForm } from '../middleware/multipart.ts';
 import { parseWebhookUrl } from './webhook-url.ts';
 
@@ -16,6 +17,8 @@ export interface ReadRequest {
   recording: Recording | undefined;
   /** Whom to tell of the job's end; null: nobody. */
   webhookUrl: string | null;
+  /** The caller's own pairs; null where there are none. */
+  metadata: Record<string, string> | null;
   /** What a repeat has to say to be the same request; absent: the request itself. */
   sameAs?: JsonObject;
 }
@@ -47,11 +50,12 @@ export async function readRequest(
 ): Promise<ReadRequest> {
   const { recordings } = deps;
   if (capability.upload && ctx.is('multipart/form-data')) return readForm(ctx, capability, deps);
-  const { webhookUrl: given, ...fields } = await readJson(ctx);
+  const { webhookUrl: given, metadata: pairs, ...fields } = await readJson(ctx);
   const request = parseWith(capability.request, fields);
   const webhookUrl = parseWebhookUrl(given, deps.outbound);
+  const metadata = parseMetadata(pairs);
   const recording = await findRecording(ctx, capability, { request, recordings });
-  return { request, recording, webhookUrl };
+  return { request, recording, webhookUrl, metadata };
 }
 
 async function findRecording(
@@ -79,13 +83,16 @@ async function readForm(
     },
   });
   const [file] = files;
-  const { async: later, webhookUrl: given, ...fields } = texts;
+  const { async: later, webhookUrl: given, metadata: pairs, ...fields } = texts;
   const webhookUrl = parseWebhookUrl(given, outbound);
+  const metadata = parseMetadata(jsonOrText(pairs));
   const told = { ...fields, ...(later !== undefined && { async: spelledFlag(later) }) };
   if (!file) {
+    // What it lacks is told before what it has too much.
+    capability.recording?.(told);
     const request = parseWith(capability.request, told);
     const recording = await findRecording(ctx, capability, { request, recordings });
-    return { request, recording, webhookUrl };
+    return { request, recording, webhookUrl, metadata };
   }
   if (texts['fileId'] !== undefined) {
     const message = `name one source: ${field} or fileId`;
@@ -100,10 +107,19 @@ async function readForm(
   });
   // Refuses a second source beside the file.
   capability.recording?.(request);
-  return { request, recording: file.kept.recording, webhookUrl };
+  return { request, recording: file.kept.recording, webhookUrl, metadata };
 }
 
-/** Forms know texts only; another spelling is left for the schema to refuse. */
+/** Forms know texts only; what is no JSON is left for the schema to refuse. */
+function jsonOrText(text: string | undefined): unknown {
+  try {
+    return text === undefined ? undefined : JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/** As `jsonOrText`, of a flag; another spelling is left for the schema to refuse. */
 function spelledFlag(text: string): boolean | string {
   return text === 'true' || (text === 'false' ? false : text);
 }

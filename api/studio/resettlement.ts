@@ -12,7 +12,7 @@ import type { Inputs } from '../../activities/inputs/inputs.ts';
 import type { Ledger } from '../../activities/ledger/ledger.ts';
 import type { CallFinding, StatusChecks } from '../../activities/calls/status-checks.ts';
 import { ownerOf } from '../../activities/jobs/job-owner.ts';
-import { releaseLostJob } from '../../activities/jobs/lost-jobs.ts';
+import { releaseLostJob } from '../../activities/jobs/job-moves.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
 import { planVersion, type JobPlan } from '../../jobs/job-plan.ts';
@@ -114,6 +114,7 @@ async function planAnew(deps: ResettleDeps, job: OverseenJob): Promise<JobPlan |
       capability,
       request: record.request,
       draft,
+      metadata: record.metadata,
       // A webhook that is owed is started by the sweeper, whoever settled.
       tells: false,
     });

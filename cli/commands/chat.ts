@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { CliError } from '../api-client.ts';
 import { cellOf, cellsOf, fields, listAnswer, listIn, type Columns } from '../columns.ts';
 import { showEstimate } from '../estimates.ts';
-import { given, numeric, several } from '../fields.ts';
+import { given, numeric, several, tagged } from '../fields.ts';
 import { table } from '../output.ts';
 import { sessionOf, type Session } from '../session.ts';
 
@@ -79,6 +79,7 @@ interface ChatOptions {
   image?: string[];
   maxTokens?: number;
   temperature?: number;
+  tag?: Record<string, string>;
   stream: boolean;
   estimate?: boolean;
 }
@@ -106,6 +107,7 @@ export function chatCommand(): Command {
     .option('--image <url>', 'an image to look at (repeatable)', several)
     .option('--max-tokens <n>', 'longest answer', numeric)
     .option('--temperature <n>', 'how freely it answers', numeric)
+    .option('--tag <name=value>', 'a pair of metadata (repeatable)', tagged)
     .option('--no-stream', 'print the answer when it is complete')
     .option('--estimate', 'only say what it would cost')
     .action(async (words: string[], options: ChatOptions, command: Command) => {
@@ -134,6 +136,7 @@ function requestOf(prompt: string, options: ChatOptions): Record<string, unknown
     ],
     max_tokens: options.maxTokens,
     temperature: options.temperature,
+    metadata: options.tag,
   });
 }
 

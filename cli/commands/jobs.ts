@@ -1,7 +1,8 @@
 /** `studio jobs ls|get|watch|cancel`, and what webhooks.ts adds. */
 import { Command } from 'commander';
 import { z } from 'zod';
-import { numeric, shortTime } from '../fields.ts';
+import { cellsOf, listIn, oneAnswer } from '../columns.ts';
+import { numeric, shortTime, tagged, tagQuery } from '../fields.ts';
 import { jobResource, showJob, watchJob } from '../jobs.ts';
 import { table } from '../output.ts';
 import { sessionOf } from '../session.ts';
@@ -14,9 +15,25 @@ const jobList = z.looseObject({
 });
 const oneJob = z.looseObject({ data: jobResource });
 
+const step = {
+  step: 'name',
+  call: 'call',
+  state: 'state',
+  attempts: 'attempts',
+  started: 'startedAt',
+  ended: 'endedAt',
+  provider: 'provider',
+  request: 'providerRequestId',
+};
+
 interface ListOptions {
   status?: string;
   type?: string;
+  model?: string;
+  key?: string;
+  tag?: Record<string, string>;
+  after?: string;
+  before?: string;
   limit?: number;
   cursor?: string;
 }
@@ -31,10 +48,15 @@ const pathOf = (jobId: string): string => `/api/v1/studio/jobs/${encodeURICompon
 export function jobsCommand(): Command {
   const jobs = new Command('jobs').description('Studio jobs of the organization');
   jobs
-    .command('ls')
+    .command('ls', { isDefault: true })
     .description('list jobs, newest first')
     .option('--status <status>', 'queued, in_progress, completed, failed or canceled')
     .option('--type <type>', 'for example imageGenerate')
+    .option('--model <id>', 'only this model')
+    .option('--key <keyId>', 'only what this key started')
+    .option('--tag <name=value>', 'only jobs with this pair of metadata (repeatable)', tagged)
+    .option('--after <time>', 'only later than this ISO 8601 time')
+    .option('--before <time>', 'only earlier than this')
     .option('--limit <n>', 'how many', numeric)
     .option('--cursor <cursor>', 'go on where the last page ended')
     .action(listJobs);
@@ -69,15 +91,26 @@ export function jobsCommand(): Command {
         .send(`${pathOf(jobId)}/cancel`, oneJob, { method: 'POST' });
       await showJob(session.output, { job: body.data, raw });
     });
+  jobs
+    .command('timeline')
+    .argument('<jobId>')
+    .description('show the steps of a job with their times')
+    .action(async (jobId: string, _options: object, command: Command) => {
+      const session = sessionOf(command);
+      const { body, raw } = await session.api().send(`${pathOf(jobId)}/timeline`, oneAnswer);
+      session.output.show(raw, () =>
+        table(listIn(body.data, 'steps').map((each) => cellsOf(each, step))),
+      );
+    });
   addWebhookCommands(jobs);
   return jobs;
 }
 
 async function listJobs(options: ListOptions, command: Command): Promise<void> {
   const session = sessionOf(command);
-  const { status, type, limit, cursor } = options;
+  const { key, tag, ...query } = options;
   const { body, raw } = await session.api().send('/api/v1/studio/jobs', jobList, {
-    query: { status, type, limit, cursor },
+    query: { ...query, keyId: key, ...tagQuery(tag) },
   });
   session.output.show(raw, () =>
     table(

@@ -1,7 +1,7 @@
 /** `studio image`, `video`, `tts`, `music`, `sfx`: one table of the Studio endpoints. */
 import { Command } from 'commander';
 import { showEstimate } from '../estimates.ts';
-import { assignment, given, numeric, several } from '../fields.ts';
+import { assignment, given, numeric, several, tagged } from '../fields.ts';
 import { submitJob } from '../jobs.ts';
 import { sessionOf } from '../session.ts';
 
@@ -135,6 +135,7 @@ interface StudioOptions extends Record<string, unknown> {
   async?: boolean;
   estimate?: boolean;
   set?: Record<string, unknown>;
+  tag?: Record<string, string>;
 }
 
 /** The commands of the table. */
@@ -147,6 +148,7 @@ function commandOf(kind: Kind): Command {
     .description(kind.help)
     .argument(`<${kind.textField}...>`)
     .option('-o, --out <path>', 'save the media: a file name, or a directory')
+    .option('--tag <name=value>', 'a pair of metadata (repeatable)', tagged)
     .option('--set <field=value>', 'any other field of the request (repeatable)', assignment)
     .option('--estimate', 'only say what it would cost');
   if (kind.waits) command.option('--async', 'only say which job it is');
@@ -165,7 +167,7 @@ function commandOf(kind: Kind): Command {
     const body = {
       ...kind.preset?.(text),
       [kind.textField]: text,
-      ...given(fields),
+      ...given({ ...fields, metadata: options.tag }),
       ...options.set,
     };
     if (options.estimate) {

@@ -2,11 +2,20 @@
 import { Command } from 'commander';
 import { z } from 'zod';
 import { cellOf, cellsOf, fields, type Columns, type Fields } from '../columns.ts';
-import { numeric } from '../fields.ts';
+import { numeric, tagged, tagQuery } from '../fields.ts';
 import { list, table, type Cell } from '../output.ts';
-import { sessionOf } from '../session.ts';
+import { sessionOf, type Session } from '../session.ts';
 
 const usagePage = z.looseObject({ usage: z.array(fields), nextCursor: z.string().nullable() });
+
+const usageSums = z.looseObject({ rows: z.array(fields), total: fields });
+const tagsOf = z.record(z.string(), z.string().nullable());
+const sums = {
+  requests: 'requests',
+  credits: 'credits',
+  'tokens in': 'inputTokens',
+  out: 'outputTokens',
+};
 
 const account: Columns = {
   available: 'balance.available',
@@ -35,30 +44,75 @@ export function accountFields(row: Fields): Record<string, Cell> {
   return cellsOf(row, account);
 }
 
-interface UsageOptions {
+interface Filter {
   after?: string;
+  before?: string;
+  key?: string;
+  model?: string;
+  type?: string;
+  status?: string;
+  tag?: Record<string, string>;
+}
+
+interface UsageOptions extends Filter {
+  by?: string;
   limit?: number;
   cursor?: string;
-  key?: string;
 }
 
 /** `studio usage`. */
 export function usageCommand(): Command {
   return new Command('usage')
     .description('balance, six-hour window and what was used')
+    .option('--by <groups>', 'sums instead: day, model, key, type, metadata.<name>, with commas')
     .option('--after <time>', 'only later than this ISO 8601 time')
+    .option('--before <time>', 'only earlier than this')
+    .option('--key <keyId>', 'only what this key used')
+    .option('--model <id>', 'only this model')
+    .option('--type <type>', 'chat, or a type of job')
+    .option('--status <status>', 'reserved, charged or released')
+    .option('--tag <name=value>', 'only what has this pair of metadata (repeatable)', tagged)
     .option('--limit <n>', '1–100', numeric)
     .option('--cursor <cursor>', 'go on where the last page ended')
-    .option('--key <keyId>', 'only what this key used')
-    .action(async ({ after, limit, cursor, key }: UsageOptions, command: Command) => {
+    .action(async ({ by, limit, cursor, ...filter }: UsageOptions, command: Command) => {
       const session = sessionOf(command);
-      const { body, raw } = await session.api().send('/api/v1/usage', usagePage, {
-        query: { after, limit, cursor, keyId: key },
-      });
-      session.output.show(raw, () => {
-        const records = body.usage.map((each) => cellsOf(each, record));
-        return `${list(accountFields(body))}\n${table(records)}`;
-      });
-      if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);
+      await (by === undefined
+        ? showRecords(session, filter, { limit, cursor })
+        : showSums(session, filter, by));
     });
+}
+
+function queryOf({ key, tag, ...query }: Filter) {
+  return { ...query, keyId: key, ...tagQuery(tag) };
+}
+
+async function showRecords(
+  session: Session,
+  filter: Filter,
+  page: { limit: number | undefined; cursor: string | undefined },
+): Promise<void> {
+  const query = { ...queryOf(filter), ...page };
+  const { body, raw } = await session.api().send('/api/v1/usage', usagePage, { query });
+  session.output.show(raw, () => {
+    const records = body.usage.map((each) => cellsOf(each, record));
+    return `${list(accountFields(body))}\n${table(records)}`;
+  });
+  if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);
+}
+
+/** The name of a tag may have dots. */
+function columnOf(group: string): Columns[string] {
+  const [, tag] = /^metadata\.(.*)$/.exec(group) ?? [];
+  if (tag === undefined) return group === 'key' ? 'keyId' : group;
+  return (row) => tagsOf.safeParse(row['metadata']).data?.[tag];
+}
+
+async function showSums(session: Session, filter: Filter, by: string): Promise<void> {
+  const query = { ...queryOf(filter), groupBy: by };
+  const { body, raw } = await session.api().send('/api/v1/usage/summary', usageSums, { query });
+  const columns = Object.fromEntries(by.split(',').map((group) => [group, columnOf(group)]));
+  session.output.show(raw, () => {
+    const rows = body.rows.map((row) => cellsOf(row, { ...columns, ...sums }));
+    return `${table(rows)}\n${list(cellsOf(body.total, sums))}`;
+  });
 }

@@ -808,6 +808,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/studio/jobs/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow all jobs of the organization
+         * @description Server-sent events named `job`, each with the job resource: the jobs that are open, then each that begins, goes on or ends. The stream ends when its key may no longer read, or when something may have been missed: connect again and read the list.
+         *
+         *     Scope: `studio:read`.
+         */
+        get: operations["streamJobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/studio/jobs/{jobId}/timeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Look at the request of a job and at its steps with their times
+         * @description Scope: `studio:read`.
+         */
+        get: operations["getJobTimeline"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/studio/jobs/{jobId}": {
         parameters: {
             query?: never;
@@ -928,6 +970,26 @@ export interface paths {
          * @description Scope: `studio:read`.
          */
         post: operations["redeliverJobWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the webhooks of jobs, newest job first
+         * @description Scope: `studio:read`.
+         */
+        get: operations["listWebhookDeliveries"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1152,6 +1214,70 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/storage/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List files, newest first: what jobs made and what was uploaded
+         * @description Scope: `studio:read`.
+         */
+        get: operations["listFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/storage/files/{fileId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete an uploaded file
+         * @description It no longer counts, is not found under its URL, and jobs that have not read it yet fail. Deleting it again changes nothing.
+         *
+         *     Scope: `files:delete`.
+         */
+        delete: operations["deleteFile"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/studio/jobs/{jobId}/media": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete what a job made
+         * @description The job, its request and its billing stay; it has no `result` any more and says `mediaDeletedAt`. Deleting it again changes nothing.
+         *
+         *     Scope: `files:delete`.
+         */
+        delete: operations["deleteJobMedia"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/api-keys": {
         parameters: {
             query?: never;
@@ -1240,6 +1366,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/usage/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What was used, summed up by day, model, key, type or tags
+         * @description Of the last 30 days unless told otherwise, of 366 at most. As CSV (`format=csv` or `Accept: text/csv`) a line for each row; texts that a spreadsheet would run as a formula begin with an apostrophe.
+         *
+         *     Scope: `usage:read`.
+         */
+        get: operations["getUsageSummary"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface webhooks {
     "studio.job.completed": {
@@ -1314,6 +1462,7 @@ export interface components {
         };
         Job: {
             jobId: string;
+            keyId: string;
             type: string;
             model: string | null;
             /** @enum {string} */
@@ -1333,9 +1482,11 @@ export interface components {
             result: {
                 [key: string]: unknown;
             } | null;
+            /** @description When its owner deleted the media; there is no result from then on. */
+            mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "TOO_MANY_ABANDONED_CHATS" | "WINDOW_EXHAUSTED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "TOO_MANY_ABANDONED_CHATS" | "WINDOW_EXHAUSTED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1344,6 +1495,10 @@ export interface components {
                 state: "reserved" | "charged" | "released";
                 reserved: number;
                 charged: number;
+            };
+            /** @description The pairs of the request; empty where it had none. */
+            metadata: {
+                [key: string]: string;
             };
             requestId: string;
             /** Format: uri */
@@ -1435,6 +1590,11 @@ export interface components {
             contentType: string;
             width: number | null;
             height: number | null;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
         };
         /** @description Charged so far, price, and balance left, in credits. */
         Credits: {
@@ -1510,6 +1670,30 @@ export interface components {
                 chargedAs?: string;
             }[];
         };
+        JobTimeline: {
+            jobId: string;
+            /** @description As it was accepted. */
+            request: {
+                [key: string]: unknown;
+            };
+            /** Format: date-time */
+            createdAt: string;
+            steps: components["schemas"]["JobStep"][];
+        };
+        JobStep: {
+            /** @enum {string} */
+            name: "reserve" | "submit" | "wait" | "store" | "charge" | "release" | "webhook";
+            /** @enum {string} */
+            state: "waiting" | "running" | "done" | "failed";
+            /** @description Which request to a provider, from 0. */
+            call: number | null;
+            provider: string | null;
+            providerRequestId: string | null;
+            /** @description How often it was tried, where that is known. */
+            attempts: number | null;
+            startedAt: string | null;
+            endedAt: string | null;
+        };
         Webhook: {
             jobId: string;
             /** Format: uri */
@@ -1537,6 +1721,21 @@ export interface components {
             durationMs: number | null;
             /** Format: date-time */
             startedAt: string;
+        };
+        ListedWebhook: {
+            jobId: string;
+            /** Format: uri */
+            url: string;
+            /** @enum {string} */
+            state: "waiting" | "delivering" | "delivered" | "gone" | "failed";
+            attempts: number;
+            nextAttemptAt: string | null;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            updatedAt: string;
+            lastStatus: number | null;
+            lastError: string | null;
         };
         OpenAIImages: {
             created: number;
@@ -1595,6 +1794,33 @@ export interface components {
              * @description Until then the file is taken, once.
              */
             expiresAt: string;
+            /**
+             * Format: date-time
+             * @description Until then `publicUrl` reads the file.
+             */
+            publicUrlExpiresAt: string;
+        };
+        File: {
+            /**
+             * @description What a job made, or you brought.
+             * @enum {string}
+             */
+            kind: "artifact" | "upload";
+            /** @description Of an upload: by it it is deleted. */
+            fileId: string | null;
+            /** @description Of an artifact: with the job’s media it is deleted. */
+            jobId: string | null;
+            storagePath: string;
+            contentType: string | null;
+            sizeBytes: number | null;
+            filename: string | null;
+            /** @description False: an upload URL was made, nothing has come. */
+            complete: boolean;
+            /** @description Reads the file until `expiresAt`. */
+            url: string | null;
+            expiresAt: string | null;
+            /** Format: date-time */
+            createdAt: string;
         };
         ApiKeyMeta: {
             keyId: string;
@@ -1604,7 +1830,7 @@ export interface components {
             createdAt: number;
             expiresAt: number | null;
             lastUsedAt: number | null;
-            scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
+            scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
             /** @description Null: all models. */
             allowedModels: string[] | null;
         };
@@ -1622,8 +1848,42 @@ export interface components {
             jobId?: string;
             keyId: string | null;
             requestId: string | null;
+            /** @description The pairs of the request. */
+            metadata: {
+                [key: string]: string;
+            };
             /** Format: date-time */
             createdAt: string;
+        };
+        UsageSummary: {
+            /** Format: date-time */
+            after: string;
+            /** Format: date-time */
+            before: string;
+            rows: {
+                /** Format: date */
+                day?: string;
+                model?: string | null;
+                keyId?: string;
+                type?: string;
+                metadata?: {
+                    [key: string]: string | null;
+                };
+                /** @description Jobs and chats, those that were not charged too. */
+                requests: number;
+                /** @description What was charged. */
+                credits: number;
+                inputTokens: number;
+                outputTokens: number;
+            }[];
+            total: {
+                /** @description Jobs and chats, those that were not charged too. */
+                requests: number;
+                /** @description What was charged. */
+                credits: number;
+                inputTokens: number;
+                outputTokens: number;
+            };
         };
         CompositionPlanOutput: {
             /** @default [] */
@@ -1643,6 +1903,7 @@ export interface components {
         };
         JobOutput: {
             jobId: string;
+            keyId: string;
             type: string;
             model: string | null;
             /** @enum {string} */
@@ -1662,9 +1923,11 @@ export interface components {
             result: {
                 [key: string]: unknown;
             } | null;
+            /** @description When its owner deleted the media; there is no result from then on. */
+            mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "TOO_MANY_ABANDONED_CHATS" | "WINDOW_EXHAUSTED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "TOO_MANY_ABANDONED_CHATS" | "WINDOW_EXHAUSTED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1673,6 +1936,10 @@ export interface components {
                 state: "reserved" | "charged" | "released";
                 reserved: number;
                 charged: number;
+            };
+            /** @description The pairs of the request; empty where it had none. */
+            metadata: {
+                [key: string]: string;
             };
             requestId: string;
             /** Format: uri */
@@ -1767,6 +2034,9 @@ export interface components {
             frequency_penalty?: number | null;
             reasoning_effort?: ("none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max") | null;
             user?: string | null;
+            metadata?: {
+                [key: string]: string;
+            } | null;
         };
         ChatAnswer: {
             id: string;
@@ -1886,6 +2156,9 @@ export interface components {
             frequency_penalty?: number | null;
             reasoning_effort?: ("none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max") | null;
             user?: string | null;
+            metadata?: {
+                [key: string]: string;
+            } | null;
             n?: number | null;
             tools?: {
                 /** @constant */
@@ -1920,9 +2193,6 @@ export interface components {
             top_logprobs?: number | null;
             logit_bias?: {
                 [key: string]: number;
-            } | null;
-            metadata?: {
-                [key: string]: string;
             } | null;
             prediction?: Record<string, never> | null;
             prompt_cache_key?: string | null;
@@ -2203,6 +2473,15 @@ export interface components {
              * @description https URL that is told when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
         };
         ImageGenerateAnswer: {
             /** @constant */
@@ -2216,6 +2495,7 @@ export interface components {
             metadata: {
                 outputImages: number;
                 prompt: string;
+                /** @description As asked for; else that of the first picture. */
                 aspectRatio: string | null;
             };
         };
@@ -2248,6 +2528,15 @@ export interface components {
              * @description https URL that is told when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
         };
         ImageEditAnswer: {
             /** @constant */
@@ -2261,6 +2550,7 @@ export interface components {
             metadata: {
                 outputImages: number;
                 prompt: string;
+                /** @description As asked for; else that of the first picture. */
                 aspectRatio: string | null;
             };
         };
@@ -2290,6 +2580,15 @@ export interface components {
              * @description https URL that is told when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
         };
         ImageUpscaleAnswer: {
             /** @constant */
@@ -2308,7 +2607,10 @@ export interface components {
             model: string | null;
             persisted: boolean;
             storagePath: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
             expiresAt: string;
             service: string;
             scaleFactor: number;
@@ -2341,6 +2643,15 @@ export interface components {
              * @description https URL that is told when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
         };
         ImageRemoveBackgroundAnswer: {
             /** @constant */
@@ -2359,7 +2670,10 @@ export interface components {
             model: string | null;
             persisted: boolean;
             storagePath: string | null;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
             expiresAt: string;
             operatingResolution: string;
         };
@@ -2382,6 +2696,15 @@ export interface components {
              * @description https URL that is told when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
         };
         ImageBatchAnswer: {
             /** @constant */
@@ -2399,6 +2722,11 @@ export interface components {
                 index: number;
                 /** Format: uri */
                 data: string;
+                /**
+                 * Format: date-time
+                 * @description When the URLs beside it end; each answer signs them anew.
+                 */
+                expiresAt: string;
             } | {
                 /** @constant */
                 success: false;
@@ -2436,6 +2764,15 @@ export interface components {
              * @description https URL that is told when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
         };
         VideoGenerateAnswer: {
             /** @constant */
@@ -2446,6 +2783,11 @@ export interface components {
         VideoGenerateResult: {
             /** Format: uri */
             url: string;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
             storagePath: string;
             format: string;
             contentType: string;
@@ -2471,6 +2813,15 @@ export interface components {
              * @description https URL that is told when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
         };
         VideoUpscaleAnswer: {
             /** @constant */
@@ -2481,6 +2832,11 @@ export interface components {
         VideoUpscaleResult: {
             /** Format: uri */
             url: string;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
             storagePath: string;
             format: string;
             contentType: string;
@@ -2506,6 +2862,15 @@ export interface components {
              * @description https URL that is told when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
         };
         VideoRemoveBackgroundAnswer: {
             /** @constant */
@@ -2516,6 +2881,11 @@ export interface components {
         VideoRemoveBackgroundResult: {
             /** Format: uri */
             url: string;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
             storagePath: string;
             format: string;
             contentType: string;
@@ -2553,6 +2923,15 @@ export interface components {
              * @description https URL that is told when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
         };
         VoiceoverGenerateAnswer: {
             /** @constant */
@@ -2563,6 +2942,11 @@ export interface components {
         VoiceoverGenerateResult: {
             /** Format: uri */
             url: string;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
             storagePath: string;
             /** @example mp3 */
             format: string;
@@ -2601,6 +2985,15 @@ export interface components {
              * @description https URL that is told when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
         };
         DialogueGenerateAnswer: {
             /** @constant */
@@ -2611,6 +3004,11 @@ export interface components {
         DialogueGenerateResult: {
             /** Format: uri */
             url: string;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
             storagePath: string;
             /** @example mp3 */
             format: string;
@@ -2646,11 +3044,21 @@ export interface components {
              * @enum {string}
              */
             model_id?: "music_v1";
+            async?: boolean;
             /**
              * Format: uri
              * @description https URL that is told when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
         };
         MusicPlanEstimateAnswer: {
             /** @constant */
@@ -2684,6 +3092,15 @@ export interface components {
              * @description https URL that is told when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
         };
         MusicGenerateAnswer: {
             /** @constant */
@@ -2694,6 +3111,11 @@ export interface components {
         MusicGenerateResult: {
             /** Format: uri */
             url: string;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
             storagePath: string;
             /** @example mp3 */
             format: string;
@@ -2727,6 +3149,15 @@ export interface components {
              * @description https URL that is told when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
         };
         SfxGenerateAnswer: {
             /** @constant */
@@ -2737,6 +3168,11 @@ export interface components {
         SfxGenerateResult: {
             /** Format: uri */
             url: string;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
             storagePath: string;
             /** @example mp3 */
             format: string;
@@ -2763,6 +3199,15 @@ export interface components {
              * @description https URL that is told when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
+            /**
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
         };
         AudioTranscribeAnswer: {
             /** @constant */
@@ -2791,6 +3236,11 @@ export interface components {
              * @description The transcript as a JSON file.
              */
             transcriptUrl: string;
+            /**
+             * Format: date-time
+             * @description When the URLs beside it end; each answer signs them anew.
+             */
+            expiresAt: string;
         };
         AudioTranscribeEstimateAnswer: {
             /** @constant */
@@ -2882,6 +3332,11 @@ export interface components {
                 };
             }[];
         };
+        GetJobTimelineAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["JobTimeline"];
+        };
         GetJobAnswer: {
             /** @constant */
             success: true;
@@ -2905,6 +3360,13 @@ export interface components {
             /** @constant */
             success: true;
             data: components["schemas"]["Webhook"];
+        };
+        ListWebhookDeliveriesAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["ListedWebhook"][];
+            hasMore: boolean;
+            nextCursor: string | null;
         };
         ImagesGenerationsRequest: {
             prompt: string;
@@ -2988,13 +3450,35 @@ export interface components {
             size?: number;
             purpose?: string;
         };
+        ListFilesAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["File"][];
+            hasMore: boolean;
+            nextCursor: string | null;
+        };
+        DeleteFileAnswer: {
+            /** @constant */
+            success: true;
+            data: {
+                fileId: string;
+                /** Format: date-time */
+                deletedAt: string;
+            };
+        };
+        DeleteJobMediaAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["JobOutput"];
+            credits: components["schemas"]["Credits"];
+        };
         ListApiKeysAnswer: {
             keys: components["schemas"]["ApiKeyMeta"][];
         };
         CreateApiKeyRequest: {
             name: string;
-            expiresAt?: number;
-            scopes?: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
+            expiresAt?: number | null;
+            scopes?: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
             allowedModels?: string[];
         };
         CreateApiKeyAnswer: {
@@ -3005,7 +3489,7 @@ export interface components {
             createdAt: number;
             expiresAt: number | null;
             lastUsedAt: number | null;
-            scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
+            scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
             /** @description Null: all models. */
             allowedModels: string[] | null;
             /** @description Shown this once only. */
@@ -3013,7 +3497,7 @@ export interface components {
         };
         RotateApiKeyRequest: {
             overlapSeconds?: number;
-            expiresAt?: number;
+            expiresAt?: number | null;
         };
         RotateApiKeyAnswer: {
             keyId: string;
@@ -3023,7 +3507,7 @@ export interface components {
             createdAt: number;
             expiresAt: number | null;
             lastUsedAt: number | null;
-            scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
+            scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
             /** @description Null: all models. */
             allowedModels: string[] | null;
             /** @description Shown this once only. */
@@ -4163,7 +4647,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done, and charged; without the common envelope. */
+            /** @description Done, and charged; without the common envelope. As a job (202) the same is its `result`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4408,6 +4892,8 @@ export interface operations {
                      * @description https URL that is told when the job has ended: docs/webhooks.md.
                      */
                     webhookUrl?: string;
+                    /** @description `metadata` of the JSON body, as JSON. */
+                    metadata?: string;
                 } & {
                     [key: string]: unknown;
                 };
@@ -4466,6 +4952,8 @@ export interface operations {
                      * @description https URL that is told when the job has ended: docs/webhooks.md.
                      */
                     webhookUrl?: string;
+                    /** @description `metadata` of the JSON body, as JSON. */
+                    metadata?: string;
                 } & {
                     [key: string]: unknown;
                 };
@@ -4543,6 +5031,52 @@ export interface operations {
             };
         };
     };
+    streamJobs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": {
+                        /** @constant */
+                        event: "job";
+                        data: string;
+                    };
+                };
+            };
+        };
+    };
+    getJobTimeline: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GetJobTimelineAnswer"];
+                };
+            };
+        };
+    };
     getJob: {
         parameters: {
             query?: {
@@ -4572,7 +5106,18 @@ export interface operations {
             query?: {
                 status?: "queued" | "in_progress" | "completed" | "failed" | "canceled";
                 type?: string;
+                /** @description Only this model. */
+                model?: string;
+                /** @description Only what this key asked for. */
+                keyId?: string;
+                /** @description Only what is strictly later than this. */
                 after?: string;
+                /** @description Only what is strictly earlier than this. */
+                before?: string;
+                /** @description Only what has this pair, `metadata[team]=marketing`; several: all of them. */
+                metadata?: {
+                    [key: string]: string;
+                };
                 limit?: number;
                 cursor?: string;
             };
@@ -4699,6 +5244,31 @@ export interface operations {
                         success: true;
                         data: components["schemas"]["Webhook"];
                     };
+                };
+            };
+        };
+    };
+    listWebhookDeliveries: {
+        parameters: {
+            query?: {
+                /** @description `failing`: all whose last attempt has failed. */
+                state?: "waiting" | "delivering" | "delivered" | "gone" | "failed" | "failing";
+                limit?: number;
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListWebhookDeliveriesAnswer"];
                 };
             };
         };
@@ -5059,6 +5629,75 @@ export interface operations {
             };
         };
     };
+    listFiles: {
+        parameters: {
+            query?: {
+                kind?: "artifact" | "upload";
+                limit?: number;
+                /** @description `nextCursor` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListFilesAnswer"];
+                };
+            };
+        };
+    };
+    deleteFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                fileId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeleteFileAnswer"];
+                };
+            };
+        };
+    };
+    deleteJobMedia: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeleteJobMediaAnswer"];
+                };
+            };
+        };
+    };
     listApiKeys: {
         parameters: {
             query?: never;
@@ -5167,13 +5806,24 @@ export interface operations {
     getUsage: {
         parameters: {
             query?: {
-                /** @description Only usage strictly later than this. */
+                /** @description Only this model. */
+                model?: string;
+                /** @description Only what this key asked for. */
+                keyId?: string;
+                /** @description Only what is strictly later than this. */
                 after?: string;
+                /** @description Only what is strictly earlier than this. */
+                before?: string;
+                /** @description Only what has this pair, `metadata[team]=marketing`; several: all of them. */
+                metadata?: {
+                    [key: string]: string;
+                };
+                /** @description Only this: `chat`, or a type of Studio job. */
+                type?: string;
+                status?: "reserved" | "charged" | "released";
                 limit?: number;
                 /** @description `nextCursor` of the page before. */
                 cursor?: string;
-                /** @description Only what this key used. */
-                keyId?: string;
             };
             header?: never;
             path?: never;
@@ -5188,6 +5838,46 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GetUsageAnswer"];
+                };
+            };
+        };
+    };
+    getUsageSummary: {
+        parameters: {
+            query?: {
+                /** @description A comma between them: `day` (UTC), `model`, `key`, `type`, `metadata.<name>`. */
+                groupBy?: string;
+                /** @description Only this model. */
+                model?: string;
+                /** @description Only what this key asked for. */
+                keyId?: string;
+                /** @description Only what is strictly later than this. */
+                after?: string;
+                /** @description Only what is strictly earlier than this. */
+                before?: string;
+                /** @description Only what has this pair, `metadata[team]=marketing`; several: all of them. */
+                metadata?: {
+                    [key: string]: string;
+                };
+                /** @description Only this: `chat`, or a type of Studio job. */
+                type?: string;
+                status?: "reserved" | "charged" | "released";
+                /** @description As `Accept: text/csv` or `application/json` say, too. */
+                format?: "json" | "csv";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The sums; or the rows as text/csv. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageSummary"];
                 };
             };
         };

@@ -15,4 +15,5 @@ until temporal operator search-attribute create --namespace "$TEMPORAL_NAMESPACE
   --name ProviderRequestId --type KeywordList \
   --name JobStatus --type Keyword \
   --name BillingState --type Keyword \
-  --name ErrorCode --type Keyword; do sleep 2; done
+  --name ErrorCode --type Keyword \
+  --name Metadata --type KeywordList; do sleep 2; done

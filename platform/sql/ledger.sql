@@ -208,9 +208,9 @@ CREATE FUNCTION ledger_write_jobs(moves jsonb, answers json[]) RETURNS void LANG
 BEGIN
   IF moves @? '$[*] ? (@.verb == "reserve").job' THEN
     INSERT INTO job (id, organization_id, key_id, type, model, provider, request, request_id,
-        created_at, deadline_at)
+        metadata, created_at, deadline_at)
       SELECT m->>'id', m->>'organizationId', j->>'keyId', j->>'type', j->>'model', j->>'provider',
-        j->'request', j->>'requestId', (answer->>'createdAt')::timestamptz,
+        j->'request', j->>'requestId', j->'metadata', (answer->>'createdAt')::timestamptz,
         (j->>'deadlineAt')::timestamptz
       FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer),
         LATERAL (SELECT m->'job' AS j) AS told
@@ -229,7 +229,8 @@ BEGIN
           storage_key text, content_type text, size_bytes bigint, sha256 text)
       WHERE answer->>'verdict' = 'settled';
   END IF;
-  PERFORM pg_notify('studio_job', jsonb_build_object('id', m->>'id', 'event',
+  PERFORM pg_notify('studio_job', jsonb_build_object('id', m->>'id',
+      'organizationId', m->>'organizationId', 'event',
       CASE answer->>'verdict' WHEN 'reserved' THEN 'reserved' ELSE 'done' END)::text)
     FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
     WHERE m ? 'job' AND (answer->>'verdict' = 'settled'

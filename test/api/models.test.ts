@@ -130,12 +130,12 @@ describe('the list', () => {
   it('is not sent again to who has it', async () => {
     const first = await gateway.call('/api/v1/models');
     const etag = first.headers.get('etag') ?? '';
-    expect(etag).toMatch(/^"[\w-]{27}"$/);
+    expect(etag).toMatch(/^W\/"[\w-]{27}"$/);
     const again = async (header: string) => {
       const headers = { 'if-none-match': header };
       return gateway.call('/api/v1/models', { headers });
     };
-    for (const header of [etag, `"other", W/${etag}`, '*']) {
+    for (const header of [etag, `"other", ${etag}`, '*']) {
       const unchanged = await again(header);
       expect(unchanged.status).toBe(304);
       expect(unchanged.headers.get('etag')).toBe(etag);

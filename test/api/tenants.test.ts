@@ -107,6 +107,18 @@ const attempts: Record<string, (ids: ObjectIds) => Attempt> = {
     method: 'POST',
     path: `/api/v1/studio/jobs/${waitingJob}/cancel`,
   }),
+  'delete the media of a job': ({ job }) => ({
+    method: 'DELETE',
+    path: `/api/v1/studio/jobs/${job}/media`,
+  }),
+  'delete an upload': ({ upload }) => ({
+    method: 'DELETE',
+    path: `/api/v1/storage/files/${upload}`,
+  }),
+  'read the timeline of a job': ({ job }) => ({
+    method: 'GET',
+    path: `/api/v1/studio/jobs/${job}/timeline`,
+  }),
   'page on from a job': ({ job }) => ({ method: 'GET', path: `/api/v1/studio/jobs?cursor=${job}` }),
   'revoke a key': ({ key }) => ({ method: 'DELETE', path: `/api/v1/api-keys/${key}` }),
   'rotate a key': ({ key }) => ({
@@ -221,7 +233,14 @@ describe('a stranger', () => {
 
   it('sees his own only, in every list', async () => {
     const key = actors['stranger'] ?? '';
-    for (const path of ['/api/v1/studio/jobs', '/api/v1/usage', '/api/v1/api-keys']) {
+    for (const path of [
+      '/api/v1/studio/jobs',
+      '/api/v1/usage',
+      '/api/v1/usage/summary?groupBy=key',
+      '/api/v1/storage/files',
+      '/api/v1/webhooks/deliveries',
+      '/api/v1/api-keys',
+    ]) {
       const list = await gateway.call<object>(path, { key });
       expect(list.status).toBe(200);
       const told = JSON.stringify(list.body);
@@ -300,6 +319,8 @@ describe('in the same organization', () => {
       'look at a job': 200,
       'cancel a job that is done': 403,
       'cancel a job that waits': 403,
+      'delete the media of a job': 403,
+      'delete an upload': 403,
       'use a result by its URL': 403,
       'rotate a key': 403,
     });

@@ -154,6 +154,26 @@ describe('studio keys and usage', () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ credits: 96.1, usage: [{ credits: 3.9 }] });
     expect((await mine('usage --limit 1000')).stderr).toContain('limit: ');
   });
+
+  it('find and sum up what was tagged', async () => {
+    const mine = as(await gateway.newCaller({ credits: 100 }));
+    await mine('image a lighthouse');
+    const painted = await mine('image a tagged tree --tag team=x --tag env=live --json');
+    const tree = (JSON.parse(painted.stdout) as { data: { jobId: string } }).data.jobId;
+    const tagged = await mine('jobs --tag team=x --model nano-banana');
+    expect(tagged.stdout.match(/job_\w+/g)).toEqual([tree]);
+    expect((await mine(`jobs timeline ${tree}`)).stdout).toMatch(/^submit +0 +done +1 /m);
+    const listed = await mine('files list --kind artifact');
+    expect(listed.stdout).toContain(tree);
+    expect((await mine(`files delete ${tree}`)).stdout).toBe(`deleted ${tree}\n`);
+    expect((await mine('files')).stdout).not.toContain(tree);
+    expect(await mine(`files delete file_${'0'.repeat(32)}`)).toMatchObject({ status: 1 });
+    expect((await mine('jobs ls --tag team=y')).stdout).toBe('(none)\n');
+    expect((await mine('jobs --tag team')).status).toBe(2);
+    const sums = await mine('usage --by model,metadata.team');
+    expect(sums.stdout).toMatch(/MODEL +METADATA\.TEAM +REQUESTS +CREDITS/);
+    expect(sums.stdout).toMatch(/^nano-banana +x +1 +3\.9 +0 +0$/m);
+  });
 });
 
 describe('studio admin', () => {

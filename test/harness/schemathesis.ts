@@ -62,7 +62,16 @@ const untold = [
   {
     why: 'what lies in the future; a cursor of this very list; one of two cursors',
     statuses: ['400'],
-    operations: ['createApiKey', 'rotateApiKey', 'createKey', 'getUsage', 'listJobs', 'listModels'],
+    operations: [
+      'createApiKey',
+      'rotateApiKey',
+      'createKey',
+      'getUsage',
+      'getUsageSummary',
+      'listFiles',
+      'listJobs',
+      'listModels',
+    ],
   },
   {
     why: 'a new organization has no credits',
@@ -95,6 +104,7 @@ ${rule([...expected, ...statuses])}`,
     // NUL cannot be kept by Postgres and is refused everywhere; no schema says so of every text.
     '[generation]\nallow-x00 = false',
     ...exceptions,
+    '# a stream that does not end\n[[operations]]\ninclude-operation-id = "streamJobs"\nenabled = false',
   ].join('\n\n');
 }
 

@@ -1,10 +1,12 @@
 import { execFile } from 'node:child_process';
+import { readdirSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { assertSchemaCurrent, migrate } from '../../platform/migrations.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
 
+const migrations = readdirSync(new URL('../../platform/migrations/', import.meta.url)).toSorted();
 let database: TestDatabase;
 beforeAll(async () => {
   database = await createTestDatabase();
@@ -26,7 +28,7 @@ describe('the schema', () => {
     await database.query('CREATE SCHEMA public');
     const ran = await Promise.all([migrate(database.url), migrate(database.url)]);
     const [applied, nothing] = ran.toSorted((a, b) => b.length - a.length);
-    expect(applied).toEqual(['0001-tables.sql', 'sql/']);
+    expect(applied).toEqual([...migrations, 'sql/']);
     expect(nothing).toEqual([]);
     await expect(assertSchemaCurrent(database.url)).resolves.toBeUndefined();
   });

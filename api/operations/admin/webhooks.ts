@@ -1,27 +1,24 @@
 /** Operators: webhooks that do not get through, and their redelivery. */
 import { z } from 'zod';
-import type { FailingWebhook, WebhookRecord } from '../../../activities/webhooks/webhooks.ts';
+import type { WebhookRecord } from '../../../activities/webhooks/webhooks.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import type { Composition } from '../../composition.ts';
 import { found, foundPage, idField, oneOf, pageLimit, pageOf } from '../fields.ts';
 import { defineOperation, section } from '../operation.ts';
-import { showWebhook, webhookLine, webhookSchema, webhookView } from '../webhook-view.ts';
+import {
+  listedView,
+  listedWebhook,
+  showWebhook,
+  webhookLine,
+  webhookSchema,
+} from '../webhook-view.ts';
 import { overseenJob, recordForJob, writeToJob } from './overseen-job.ts';
 
 const path = '/api/admin/v1/jobs/:jobId/webhook';
 
-const failingLine = webhookLine
-  .extend({
-    organizationId: z.string(),
-    lastStatus: z.int().nullable(),
-    lastError: z.string().nullable(),
-  })
-  .meta({ id: 'FailingWebhook' });
-
-function failingView(webhook: FailingWebhook): z.infer<typeof failingLine> {
-  const { organizationId, lastStatus, lastError } = webhook;
-  return { ...webhookView(webhook), organizationId, lastStatus, lastError };
-}
+const ownedWebhook = listedWebhook
+  .extend({ organizationId: z.string() })
+  .meta({ id: 'OwnedWebhook' });
 
 async function find(
   webhooks: Composition['webhooks'],
@@ -47,11 +44,16 @@ export const webhooks = section('Webhooks', {
         cursor: idField('job').optional(),
       }),
     },
-    answer: pageOf(failingLine),
-    async handle({ query: { organizationId, status: state, limit, cursor } }, services) {
+    answer: pageOf(ownedWebhook),
+    async handle({ query: { organizationId, status, limit, cursor } }, services) {
+      const state = status ?? ('failing' as const);
       const listing = { organizationId, state, beforeJobId: cursor, limit: limit + 1 };
-      const rows = await services.webhooks.failing(listing);
-      return foundPage(rows, { limit, cursor: 'jobId', show: failingView });
+      const rows = await services.webhooks.list(listing);
+      return foundPage(rows, {
+        limit,
+        cursor: 'jobId',
+        show: (row) => ({ ...listedView(row), organizationId: row.organizationId }),
+      });
     },
   }),
 

@@ -30,7 +30,7 @@ export const finishedAnswer = (description: string, schema: z.ZodType): AnswerPa
 /** The fields of a capability's request, as it would have read them itself. */
 export function requestOf(capability: Capability, fields: object): ReadRequest {
   const request = parseWith(capability.request, fields);
-  return { request, recording: undefined, webhookUrl: null };
+  return { request, recording: undefined, webhookUrl: null, metadata: null };
 }
 
 /**

@@ -20,7 +20,7 @@ class CompositionPlan(TypedDict):
 
 
 class Error(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'TOO_MANY_ABANDONED_CHATS', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'TOO_MANY_ABANDONED_CHATS', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
@@ -33,6 +33,7 @@ class Billing(TypedDict):
 
 class Job(TypedDict):
     jobId: str
+    keyId: str
     type: str
     model: str | None
     status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
@@ -44,8 +45,10 @@ class Job(TypedDict):
     completedAt: str | None
     deadlineAt: str
     result: dict[str, Any] | None
+    mediaDeletedAt: str | None
     error: Error | None
     billing: Billing
+    metadata: dict[str, str]
     requestId: str
     statusUrl: str
     cancelUrl: str
@@ -125,6 +128,7 @@ class Image(TypedDict):
     contentType: str
     width: int | None
     height: int | None
+    expiresAt: str
 
 
 class Credits(TypedDict):
@@ -201,6 +205,17 @@ class PriceRule(TypedDict):
     rows: list[Row]
 
 
+class JobStep(TypedDict):
+    name: Literal['reserve', 'submit', 'wait', 'store', 'charge', 'release', 'webhook']
+    state: Literal['waiting', 'running', 'done', 'failed']
+    call: int | None
+    provider: str | None
+    providerRequestId: str | None
+    attempts: int | None
+    startedAt: str | None
+    endedAt: str | None
+
+
 class WebhookDelivery(TypedDict):
     number: int
     outcome: Literal['sending', 'delivered', 'gone', 'failed']
@@ -209,6 +224,18 @@ class WebhookDelivery(TypedDict):
     response: str | None
     durationMs: int | None
     startedAt: str
+
+
+class ListedWebhook(TypedDict):
+    jobId: str
+    url: str
+    state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
+    attempts: int
+    nextAttemptAt: str | None
+    createdAt: str
+    updatedAt: str
+    lastStatus: int | None
+    lastError: str | None
 
 
 class Datum(TypedDict):
@@ -252,6 +279,21 @@ class UploadUrl(TypedDict):
     storagePath: str
     maxBytes: int
     expiresAt: str
+    publicUrlExpiresAt: str
+
+
+class File(TypedDict):
+    kind: Literal['artifact', 'upload']
+    fileId: str | None
+    jobId: str | None
+    storagePath: str
+    contentType: str | None
+    sizeBytes: int | None
+    filename: str | None
+    complete: bool
+    url: str | None
+    expiresAt: str | None
+    createdAt: str
 
 
 class ApiKeyMeta(TypedDict):
@@ -261,7 +303,7 @@ class ApiKeyMeta(TypedDict):
     createdAt: int
     expiresAt: int | None
     lastUsedAt: int | None
-    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
+    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
 
 
@@ -276,7 +318,34 @@ class UsageRecord(TypedDict):
     jobId: NotRequired[str]
     keyId: str | None
     requestId: str | None
+    metadata: dict[str, str]
     createdAt: str
+
+
+class Row1(TypedDict):
+    day: NotRequired[str]
+    model: NotRequired[str | None]
+    keyId: NotRequired[str]
+    type: NotRequired[str]
+    metadata: NotRequired[dict[str, str | None]]
+    requests: int
+    credits: float
+    inputTokens: int
+    outputTokens: int
+
+
+class Total(TypedDict):
+    requests: int
+    credits: float
+    inputTokens: int
+    outputTokens: int
+
+
+class UsageSummary(TypedDict):
+    after: str
+    before: str
+    rows: list[Row1]
+    total: Total
 
 
 class Section1(TypedDict):
@@ -294,13 +363,14 @@ class CompositionPlanOutput(TypedDict):
 
 
 class Error5(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'TOO_MANY_ABANDONED_CHATS', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'TOO_MANY_ABANDONED_CHATS', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
 
 class JobOutput(TypedDict):
     jobId: str
+    keyId: str
     type: str
     model: str | None
     status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
@@ -312,8 +382,10 @@ class JobOutput(TypedDict):
     completedAt: str | None
     deadlineAt: str
     result: dict[str, Any] | None
+    mediaDeletedAt: str | None
     error: Error5 | None
     billing: Billing
+    metadata: dict[str, str]
     requestId: str
     statusUrl: str
     cancelUrl: str
@@ -355,14 +427,14 @@ class Content2(TypedDict):
     input_audio: InputAudio
 
 
-class File(TypedDict):
+class File1(TypedDict):
     file_data: str
     filename: NotRequired[str]
 
 
 class Content3(TypedDict):
     type: Literal['file']
-    file: File
+    file: File1
 
 
 class Messages1(TypedDict):
@@ -421,6 +493,7 @@ class ChatRequest(TypedDict):
     frequency_penalty: NotRequired[float | None]
     reasoning_effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
     user: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str] | None]
 
 
 class TriedItem(TypedDict):
@@ -467,7 +540,7 @@ class Content8(TypedDict):
 
 class Content9(TypedDict):
     type: Literal['file']
-    file: File
+    file: File1
 
 
 class Messages5(TypedDict):
@@ -566,6 +639,7 @@ class ChatCompletionsRequest(TypedDict):
     frequency_penalty: NotRequired[float | None]
     reasoning_effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
     user: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str] | None]
     n: NotRequired[int | None]
     tools: NotRequired[list[Tool] | None]
     tool_choice: NotRequired[Literal['none', 'auto', 'required'] | ToolChoice | None]
@@ -574,7 +648,6 @@ class ChatCompletionsRequest(TypedDict):
     logprobs: NotRequired[bool | None]
     top_logprobs: NotRequired[int | None]
     logit_bias: NotRequired[dict[str, float] | None]
-    metadata: NotRequired[dict[str, str] | None]
     prediction: NotRequired[dict[str, Any] | None]
     prompt_cache_key: NotRequired[str | None]
     prompt_cache_retention: NotRequired[Literal['in_memory', '24h'] | None]
@@ -854,6 +927,7 @@ ImageGenerateRequest = TypedDict(
         'imageUrls': NotRequired[str | list[str]],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -889,6 +963,7 @@ ImageEditRequest = TypedDict(
         'maskUrl': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -915,6 +990,7 @@ ImageUpscaleRequest = TypedDict(
         'persistToStorage': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -948,6 +1024,7 @@ ImageRemoveBackgroundRequest = TypedDict(
         'persistToStorage': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -980,6 +1057,7 @@ ImageBatchRequest = TypedDict(
         'service': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -988,6 +1066,7 @@ class Results(TypedDict):
     success: Literal[True]
     index: int
     data: str
+    expiresAt: str
 
 
 class Error6(TypedDict):
@@ -1028,12 +1107,14 @@ VideoGenerateRequest = TypedDict(
         'negativePrompt': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
 
 class VideoGenerateResult(TypedDict):
     url: str
+    expiresAt: str
     storagePath: str
     format: str
     contentType: str
@@ -1056,12 +1137,14 @@ VideoUpscaleRequest = TypedDict(
         'videoUrl': str,
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
 
 class VideoUpscaleResult(TypedDict):
     url: str
+    expiresAt: str
     storagePath: str
     format: str
     contentType: str
@@ -1084,12 +1167,14 @@ VideoRemoveBackgroundRequest = TypedDict(
         'videoUrl': str,
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
 
 class VideoRemoveBackgroundResult(TypedDict):
     url: str
+    expiresAt: str
     storagePath: str
     format: str
     contentType: str
@@ -1116,6 +1201,7 @@ VoiceoverGenerateRequest = TypedDict(
         'similarityBoost': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -1127,6 +1213,7 @@ class Metadata3(TypedDict):
 
 class VoiceoverGenerateResult(TypedDict):
     url: str
+    expiresAt: str
     storagePath: str
     format: str
     title: str
@@ -1155,6 +1242,7 @@ DialogueGenerateRequest = TypedDict(
         'similarityBoost': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -1173,6 +1261,7 @@ class Metadata4(TypedDict):
 
 class DialogueGenerateResult(TypedDict):
     url: str
+    expiresAt: str
     storagePath: str
     format: str
     title: str
@@ -1189,12 +1278,18 @@ class DialogueGenerateEstimateAnswer(TypedDict):
     data: StudioEstimate
 
 
-class MusicPlanRequest(TypedDict):
-    prompt: str
-    music_length_ms: NotRequired[int]
-    source_composition_plan: NotRequired[CompositionPlan]
-    model_id: NotRequired[Literal['music_v1']]
-    webhookUrl: NotRequired[str]
+MusicPlanRequest = TypedDict(
+    'MusicPlanRequest',
+    {
+        'prompt': str,
+        'music_length_ms': NotRequired[int],
+        'source_composition_plan': NotRequired[CompositionPlan],
+        'model_id': NotRequired[Literal['music_v1']],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
+    },
+)
 
 
 class MusicPlanEstimateAnswer(TypedDict):
@@ -1215,6 +1310,7 @@ MusicGenerateRequest = TypedDict(
         'mode': NotRequired[Literal['full', 'audio-only']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -1226,6 +1322,7 @@ class CoverError(TypedDict):
 
 class MusicGenerateResult(TypedDict):
     url: str
+    expiresAt: str
     storagePath: str
     format: str
     duration: int
@@ -1250,12 +1347,14 @@ SfxGenerateRequest = TypedDict(
         'loop': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
 
 class SfxGenerateResult(TypedDict):
     url: str
+    expiresAt: str
     storagePath: str
     format: str
     prompt: str
@@ -1277,6 +1376,7 @@ AudioTranscribeRequest = TypedDict(
         'fileName': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
+        'metadata': NotRequired[dict[str, str]],
     },
 )
 
@@ -1297,6 +1397,7 @@ class AudioTranscribeResult(TypedDict):
     model: str
     source: Literal['file', 'url']
     transcriptUrl: str
+    expiresAt: str
 
 
 class AudioTranscribeEstimateAnswer(TypedDict):
@@ -1407,6 +1508,13 @@ class CancelJobAnswer(TypedDict):
     credits: Credits
 
 
+class ListWebhookDeliveriesAnswer(TypedDict):
+    success: Literal[True]
+    data: list[ListedWebhook]
+    hasMore: bool
+    nextCursor: str | None
+
+
 class ImagesGenerationsRequest(TypedDict):
     prompt: str
     model: NotRequired[str | None]
@@ -1486,14 +1594,37 @@ class CreateUploadUrlRequest(TypedDict):
     purpose: NotRequired[str]
 
 
+class ListFilesAnswer(TypedDict):
+    success: Literal[True]
+    data: list[File]
+    hasMore: bool
+    nextCursor: str | None
+
+
+class Data(TypedDict):
+    fileId: str
+    deletedAt: str
+
+
+class DeleteFileAnswer(TypedDict):
+    success: Literal[True]
+    data: Data
+
+
+class DeleteJobMediaAnswer(TypedDict):
+    success: Literal[True]
+    data: JobOutput
+    credits: Credits
+
+
 class ListApiKeysAnswer(TypedDict):
     keys: list[ApiKeyMeta]
 
 
 class CreateApiKeyRequest(TypedDict):
     name: str
-    expiresAt: NotRequired[int]
-    scopes: NotRequired[list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]]
+    expiresAt: NotRequired[int | None]
+    scopes: NotRequired[list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]]
     allowedModels: NotRequired[list[str]]
 
 
@@ -1504,14 +1635,14 @@ class CreateApiKeyAnswer(TypedDict):
     createdAt: int
     expiresAt: int | None
     lastUsedAt: int | None
-    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
+    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
     key: str
 
 
 class RotateApiKeyRequest(TypedDict):
     overlapSeconds: NotRequired[int]
-    expiresAt: NotRequired[int]
+    expiresAt: NotRequired[int | None]
 
 
 class Replaced(TypedDict):
@@ -1526,7 +1657,7 @@ class RotateApiKeyAnswer(TypedDict):
     createdAt: int
     expiresAt: int | None
     lastUsedAt: int | None
-    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
+    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
     key: str
     replaced: Replaced
@@ -1568,6 +1699,13 @@ class GetUsageAnswer(TypedDict):
 
 
 Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe']
+
+
+class JobTimeline(TypedDict):
+    jobId: str
+    request: dict[str, Any]
+    createdAt: str
+    steps: list[JobStep]
 
 
 class Webhook(TypedDict):
@@ -1657,6 +1795,11 @@ class AudioTranscribeAnswer(TypedDict):
     success: Literal[True]
     data: AudioTranscribeResult
     credits: Credits
+
+
+class GetJobTimelineAnswer(TypedDict):
+    success: Literal[True]
+    data: JobTimeline
 
 
 class GetJobWebhookAnswer(TypedDict):

@@ -1,0 +1,74 @@
+/**
+ * Tags: the `metadata` of a Studio job or chat, pairs of the caller's own that say whose or what for it
+ * was. They are shown with the job, its webhook and its usage record, and lists are filtered by them.
+ */
+import { z } from 'zod';
+import { bodySchema, recordOf } from './body-schema.ts';
+import { parseWith } from './body.ts';
+
+/** Pairs of one request. */
+const pairsMax = 16;
+const valueLengthMax = 512;
+/** Neither `=` nor brackets: `name=value` in Temporal and `metadata[name]=value` in a query stay clear. */
+const nameForm = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
+const nameRule = 'is 1–64 of A–Z a–z 0–9 _ . - and begins with a letter or digit';
+
+const value = z
+  .string()
+  .max(valueLengthMax)
+  // Spelled out: what is made from the description reads it, too.
+  .regex(new RegExp('^[^\\u0000-\\u001f\\u007f-\\u009f]*$'), 'must not hold control characters');
+
+/** The field, as it is sent. */
+export const metadata = recordOf(value, { nameMax: 64, countMax: pairsMax, nameForm, nameRule });
+
+const field = bodySchema(z.object({ metadata: metadata.nullish() }));
+
+/** The field as it is described in every Studio request. */
+export const metadataFields = {
+  metadata: metadata.optional().meta({
+    description: `Up to ${pairsMax} pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.`,
+    example: { team: 'marketing' },
+  }),
+};
+
+/**
+ * What a request says; null when it has no pairs.
+ * @throws GatewayError INVALID_REQUEST
+ */
+export function parseMetadata(given: unknown): Record<string, string> | null {
+  return pairsOf(parseWith(field, { metadata: given }).metadata);
+}
+
+/** The pairs; null when there are none. */
+export function pairsOf(
+  given: Record<string, string> | null | undefined,
+): Record<string, string> | null {
+  return given && Object.keys(given).length > 0 ? given : null;
+}
+
+/** A name as `groupBy` takes it: `metadata.team`. */
+export function isTagName(word: string): boolean {
+  return nameForm.test(word);
+}
+
+/** `metadata` as a filter of a list: `metadata[team]=marketing`, all pairs must be there. */
+export const metadataFilter = metadata.optional().meta({
+  description: 'Only what has this pair, `metadata[team]=marketing`; several: all of them.',
+  param: { style: 'deepObject', explode: true },
+});
+
+const filterName = /^metadata\[(.*)\]$/;
+
+/** A query whose `metadata[name]=value` stand together as `metadata`. */
+export function foldMetadata(query: Record<string, unknown>): Record<string, unknown> {
+  const pairs: [string, unknown][] = [];
+  const rest: [string, unknown][] = [];
+  for (const [name, each] of Object.entries(query)) {
+    const [, tag] = filterName.exec(name) ?? [];
+    if (tag === undefined) rest.push([name, each]);
+    else pairs.push([tag, each]);
+  }
+  if (pairs.length === 0) return query;
+  return Object.fromEntries([...rest, ['metadata', Object.fromEntries(pairs)]]);
+}

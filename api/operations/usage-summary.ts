@@ -1,0 +1,175 @@
+/** GET /api/v1/usage/summary: what was used by day, model, key, type and tags, as JSON or CSV. */
+import type { ParameterizedContext } from 'koa';
+import { z } from 'zod';
+import type { UsageGroup, UsageSum } from '../../activities/ledger/usage-summary.ts';
+import { creditsFromMicro } from '../../domain/credits.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { isoTime } from '../../domain/iso-time.ts';
+import { isTagName } from '../middleware/metadata.ts';
+import { time } from './fields.ts';
+import { defineOperation, section } from './operation.ts';
+import { recordFilterOf } from './record-filter.ts';
+import { usageFilter } from './usage.ts';
+
+const dayMs = 86_400_000;
+/** What is summed up where `after` is absent, and the most. */
+const presetDays = 30;
+const daysMax = 366;
+const rowsMax = 10_000;
+const groupsMax = 5;
+const groups = ['day', 'model', 'key', 'type'] as const;
+const groupRule = `must be up to ${groupsMax} different ones of ${groups.join(', ')} and metadata.<name>`;
+
+const groupBy = z
+  .string()
+  .max(400)
+  .transform((text) => text.split(',').map((word) => word.trim()))
+  .refine((words) => words.length <= groupsMax && new Set(words).size === words.length, groupRule)
+  .refine((words): words is UsageGroup[] => words.every(isGroup), groupRule);
+
+function isGroup(word: string): word is UsageGroup {
+  const [, tag] = /^metadata\.(.*)$/.exec(word) ?? [];
+  return tag === undefined ? groups.some((group) => group === word) : isTagName(tag);
+}
+
+const query = z.strictObject({
+  groupBy: groupBy.prefault('day').meta({
+    description: 'A comma between them: `day` (UTC), `model`, `key`, `type`, `metadata.<name>`.',
+    example: 'day,model,metadata.team',
+  }),
+  ...usageFilter,
+  format: z
+    .enum(['json', 'csv'])
+    .optional()
+    .meta({ description: 'As `Accept: text/csv` or `application/json` say, too.' }),
+});
+
+const sums = {
+  requests: z.int().meta({ description: 'Jobs and chats, those that were not charged too.' }),
+  credits: z.number().meta({ description: 'What was charged.' }),
+  inputTokens: z.int(),
+  outputTokens: z.int(),
+};
+const line = z.object({
+  day: z.iso.date().optional(),
+  model: z.string().nullable().optional(),
+  keyId: z.string().optional(),
+  type: z.string().optional(),
+  metadata: z.record(z.string(), z.string().nullable()).optional(),
+  ...sums,
+});
+type Line = z.infer<typeof line>;
+const summary = z
+  .object({ after: time, before: time, rows: z.array(line), total: z.object(sums) })
+  .meta({ id: 'UsageSummary' });
+
+/** The sums. */
+export const usageSummary = section('Usage', {
+  getUsageSummary: defineOperation({
+    route: 'GET /api/v1/usage/summary',
+    scope: 'usage:read',
+    summary: 'What was used, summed up by day, model, key, type or tags',
+    description:
+      `Of the last ${presetDays} days unless told otherwise, of ${daysMax} at most. As CSV (\`format=csv\` or ` +
+      '`Accept: text/csv`) a line for each row; texts that a spreadsheet would run as a formula begin with an apostrophe.',
+    request: { query },
+    answer: z.unknown(),
+    answers: { 200: { description: 'The sums; or the rows as text/csv.', schema: summary } },
+    async handle({ ctx, caller, query: { groupBy: by, format, ...wanted } }, { sumUsage }) {
+      const { afterMs, beforeMs, ...filter } = periodOf(recordFilterOf(wanted));
+      const found = await sumUsage(caller.organizationId, {
+        ...filter,
+        type: wanted.type,
+        status: wanted.status,
+        afterMs,
+        beforeMs,
+        groupBy: by,
+        limit: rowsMax + 1,
+      });
+      if (found.length > rowsMax) {
+        throw refusal('groupBy', `gives more than ${rowsMax} rows: narrow it`);
+      }
+      ctx.vary('Accept');
+      if (wantsCsv(ctx, format)) {
+        ctx.set('Content-Type', 'text/csv; charset=utf-8');
+        ctx.body = csvOf(by, found);
+        return undefined;
+      }
+      return {
+        after: isoTime(afterMs),
+        before: isoTime(beforeMs),
+        rows: found.map((sum) => lineOf(by, sum)),
+        total: sumsOf(totalOf(found)),
+      };
+    },
+  }),
+});
+
+function refusal(path: string, message: string): GatewayError {
+  const details = [{ path, message }];
+  return new GatewayError('INVALID_REQUEST', `${path}: ${message}`, { details });
+}
+
+/** The period that is summed up. @throws GatewayError INVALID_REQUEST */
+function periodOf<Filter extends { afterMs?: number | undefined; beforeMs?: number | undefined }>(
+  filter: Filter,
+): Filter & { afterMs: number; beforeMs: number } {
+  const beforeMs = filter.beforeMs ?? Date.now();
+  const afterMs = filter.afterMs ?? beforeMs - presetDays * dayMs;
+  if (afterMs >= beforeMs) throw refusal('after', 'must be earlier than before');
+  if (beforeMs - afterMs > daysMax * dayMs) {
+    throw refusal('after', `must be at most ${daysMax} days before the end`);
+  }
+  return { ...filter, afterMs, beforeMs };
+}
+
+function wantsCsv(ctx: ParameterizedContext, format: 'json' | 'csv' | undefined): boolean {
+  return format === undefined ? ctx.accepts('json', 'text/csv') === 'text/csv' : format === 'csv';
+}
+
+type Sums = Omit<UsageSum, 'keys'>;
+
+function totalOf(rows: readonly UsageSum[]): Sums {
+  const total = { requests: 0, chargedMicro: 0, inputTokens: 0, outputTokens: 0 };
+  for (const row of rows) {
+    total.requests += row.requests;
+    total.chargedMicro += row.chargedMicro;
+    total.inputTokens += row.inputTokens;
+    total.outputTokens += row.outputTokens;
+  }
+  return total;
+}
+
+function sumsOf({ chargedMicro, requests, inputTokens, outputTokens }: Sums) {
+  return { requests, credits: creditsFromMicro(chargedMicro), inputTokens, outputTokens };
+}
+
+function lineOf(by: readonly UsageGroup[], { keys, ...row }: UsageSum): Line {
+  const named = by.map((group, index): [string, string | null] => [group, keys[index] ?? null]);
+  const tags = named.filter(([group]) => group.startsWith('metadata.'));
+  const others = named.filter(([group]) => !group.startsWith('metadata.'));
+  return {
+    ...Object.fromEntries(others.map(([group, key]) => [nameOf(group), key])),
+    ...(tags.length > 0 && {
+      metadata: Object.fromEntries(tags.map(([group, key]) => [group.slice(9), key])),
+    }),
+    ...sumsOf(row),
+  };
+}
+
+function nameOf(group: string): string {
+  return group === 'key' ? 'keyId' : group;
+}
+
+/** RFC 4180. */
+function csvOf(by: readonly UsageGroup[], rows: readonly UsageSum[]): string {
+  const head = [...by.map(nameOf), ...Object.keys(sums)];
+  const lines = rows.map(({ keys, ...row }) => [...keys, ...Object.values(sumsOf(row))]);
+  return [head, ...lines].map((cells) => `${cells.map(cellOf).join(',')}\r\n`).join('');
+}
+
+function cellOf(value: string | number | null): string {
+  if (typeof value !== 'string') return String(value ?? '');
+  const inert = /^[=+\-@\t]/.test(value) ? `'${value}` : value;
+  return /[",\r\n]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert;
+}

@@ -1,0 +1,54 @@
+/** `studio files list|delete`: what jobs made and what was uploaded. */
+import { Command } from 'commander';
+import { cellsOf, listAnswer, oneAnswer } from '../columns.ts';
+import { numeric } from '../fields.ts';
+import { table } from '../output.ts';
+import { sessionOf } from '../session.ts';
+
+const path = '/api/v1/storage/files';
+const file = {
+  created: 'createdAt',
+  kind: 'kind',
+  file: 'fileId',
+  job: 'jobId',
+  type: 'contentType',
+  bytes: 'sizeBytes',
+  name: 'filename',
+};
+
+interface ListOptions {
+  kind?: string;
+  limit?: number;
+  cursor?: string;
+}
+
+/** `studio files`. */
+export function filesCommand(): Command {
+  const files = new Command('files').description('files of the organization');
+  files
+    .command('list', { isDefault: true })
+    .alias('ls')
+    .description('list files, newest first')
+    .option('--kind <kind>', 'artifact or upload')
+    .option('--limit <n>', '1–100', numeric)
+    .option('--cursor <cursor>', 'go on where the last page ended')
+    .action(async ({ kind, limit, cursor }: ListOptions, command: Command) => {
+      const session = sessionOf(command);
+      const query = { kind, limit, cursor };
+      const { body, raw } = await session.api().send(path, listAnswer, { query });
+      session.output.show(raw, () => table(body.data.map((each) => cellsOf(each, file))));
+      if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);
+    });
+  files
+    .command('delete')
+    .argument('<id>', 'of an upload, or of the job whose media are to go')
+    .description('delete an upload, or what a job made')
+    .action(async (id: string, _options: object, command: Command) => {
+      const session = sessionOf(command);
+      const word = encodeURIComponent(id);
+      const at = id.startsWith('job_') ? `/api/v1/studio/jobs/${word}/media` : `${path}/${word}`;
+      const { raw } = await session.api().send(at, oneAnswer, { method: 'DELETE' });
+      session.output.show(raw, () => `deleted ${id}\n`);
+    });
+  return files;
+}

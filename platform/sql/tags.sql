@@ -1,0 +1,15 @@
+-- Tags: the pairs of a job's or chat's `metadata` as rows, by which lists are filtered. Whoever writes the job or
+-- chat writes them; of one without metadata nothing is done.
+CREATE OR REPLACE FUNCTION write_tags() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO tag (organization_id, name, value, created_at, id)
+    SELECT NEW.organization_id, pair.key, pair.value, NEW.created_at, NEW.id
+    FROM jsonb_each_text(NEW.metadata) AS pair;
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER job_is_tagged AFTER INSERT ON job
+  FOR EACH ROW WHEN (NEW.metadata IS NOT NULL) EXECUTE FUNCTION write_tags();
+CREATE OR REPLACE TRIGGER chat_is_tagged AFTER INSERT ON chat_request
+  FOR EACH ROW WHEN (NEW.metadata IS NOT NULL) EXECUTE FUNCTION write_tags();
+CREATE OR REPLACE TRIGGER leased_chat_is_tagged AFTER INSERT ON leased_chat
+  FOR EACH ROW WHEN (NEW.metadata IS NOT NULL) EXECUTE FUNCTION write_tags();

@@ -1,0 +1,297 @@
+/**
+ * Files that are listed and deleted by their owners: what was deleted is gone everywhere and counts
+ * nowhere, what was paid stays on record, and a repeat changes nothing. And answers under gzip.
+ */
+import { request } from 'node:http';
+import { gunzipSync } from 'node:zlib';
+import sharp from 'sharp';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+
+interface FileList {
+  data: {
+    kind: string;
+    fileId: string | null;
+    jobId: string | null;
+    storagePath: string;
+    contentType: string | null;
+    complete: boolean;
+    url: string | null;
+  }[];
+  hasMore: boolean;
+  nextCursor: string | null;
+  details: { path: string }[];
+}
+interface UploadUrl {
+  fileId: string;
+  uploadUrl: string;
+  publicUrl: string;
+  headers: Record<string, string>;
+}
+
+const listPath = '/api/v1/storage/files';
+const imagePath = '/api/v1/studio/image/generate';
+let gateway: TestGateway;
+let png: Buffer<ArrayBuffer>;
+beforeAll(async () => {
+  gateway = await startGateway({ latencyMs: 20, sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
+  png = Buffer.from(
+    await sharp({ create: { width: 8, height: 8, channels: 3, background: 'red' } })
+      .png()
+      .toBuffer(),
+  );
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+const files = async ({ key }: TestCaller, query = '') =>
+  (await gateway.call<FileList>(`${listPath}${query}`, { key })).body;
+const remove = (path: string, { key }: TestCaller) =>
+  gateway.call<{
+    data: { deletedAt: string; mediaDeletedAt: string; result: unknown };
+    error: string;
+    message: string;
+  }>(path, { method: 'DELETE', key });
+const usedBytes = async ({ key }: TestCaller) =>
+  (await gateway.call<{ storage: { used: number } }>('/api/v1/usage', { key })).body.storage.used;
+const put = ({ uploadUrl, headers }: UploadUrl) =>
+  fetch(uploadUrl, { method: 'PUT', headers, body: png });
+
+async function signUpload({ key }: TestCaller): Promise<UploadUrl> {
+  const body = { filename: 'a.png', size: png.length };
+  return (await gateway.call<UploadUrl>('/api/v1/storage/upload-url', { key, body })).body;
+}
+
+async function paint({ key }: TestCaller, more: object = {}): Promise<string> {
+  const body = { prompt: 'a tree', async: true, ...more };
+  const { jobId } = (await gateway.call(imagePath, { key, body })).body.data;
+  await gateway.untilDone(jobId, key);
+  return jobId;
+}
+
+describe('files', () => {
+  it('of jobs and uploads are listed together, newest first, page by page', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const jobId = await paint(caller, { numImages: 2 });
+    const upload = await signUpload(caller);
+    expect((await put(upload)).status).toBe(200);
+    const open = await signUpload(caller);
+    const all = await files(caller);
+    expect(all.data.map((file) => [file.kind, file.fileId ?? file.jobId, file.complete])).toEqual([
+      ['upload', open.fileId, false],
+      ['upload', upload.fileId, true],
+      ['artifact', jobId, true],
+      ['artifact', jobId, true],
+    ]);
+    expect(all.data[0]?.url).toBeNull();
+    for (const { url } of all.data.slice(1)) expect((await fetch(url ?? '')).status).toBe(200);
+    const first = await files(caller, '?limit=3');
+    const rest = await files(caller, `?limit=3&cursor=${first.nextCursor}`);
+    const paths = (list: FileList) => list.data.map(({ storagePath }) => storagePath);
+    expect([...paths(first), ...paths(rest)]).toEqual(paths(all));
+    expect([first.hasMore, rest.hasMore, rest.nextCursor]).toEqual([true, false, null]);
+    expect((await files(caller, '?kind=upload')).data).toHaveLength(2);
+    for (const [query, named] of [
+      ['?kind=film', 'kind'],
+      ['?cursor=AAAA', 'cursor'],
+      ['?limit=0', 'limit'],
+    ] as const) {
+      expect((await files(caller, query)).details[0]?.path).toBe(named);
+    }
+    const stranger = await gateway.newCaller({ credits: 0 });
+    expect((await files(stranger)).data).toEqual([]);
+  });
+});
+
+describe('an upload that was deleted', () => {
+  it('is gone, counts no more, and may be deleted again', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const upload = await signUpload(caller);
+    await put(upload);
+    expect(await usedBytes(caller)).toBe(png.length);
+    const path = `${listPath}/${upload.fileId}`;
+    const deleted = await remove(path, caller);
+    expect(deleted).toMatchObject({ status: 200, body: { data: { fileId: upload.fileId } } });
+    expect((await remove(path, caller)).body.data).toEqual(deleted.body.data);
+    expect(await usedBytes(caller)).toBe(0);
+    expect((await files(caller)).data).toEqual([]);
+    const read = await fetch(upload.publicUrl);
+    expect([read.status, await read.text()]).toEqual([404, expect.stringContaining('was deleted')]);
+    const used = await gateway.call(imagePath, {
+      key: caller.key,
+      body: { prompt: 'a tree', imageUrls: upload.fileId },
+    });
+    expect([used.status, used.body.error]).toEqual([400, 'INVALID_INPUT_URL']);
+    // What its URL may still bring is not taken, and is swept.
+    expect((await put(upload)).status).toBe(403);
+    await gateway.database.query(
+      `UPDATE upload SET expires_at = now() - interval '2 hours' WHERE id = $1`,
+      [upload.fileId],
+    );
+    await gateway.api.services.uploads.sweep();
+    expect((await remove(path, caller)).status).toBe(404);
+    expect(await usedBytes(caller)).toBe(0);
+  });
+
+  it('before its file came takes none, and frees what it had reserved', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const upload = await signUpload(caller);
+    expect(await usedBytes(caller)).toBe(png.length);
+    expect((await remove(`${listPath}/${upload.fileId}`, caller)).status).toBe(200);
+    expect(await usedBytes(caller)).toBe(0);
+    expect((await put(upload)).status).toBe(403);
+  });
+});
+
+describe('the media of a job', () => {
+  it('go, and its record and billing stay', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const keyed = { 'idempotency-key': 'a-picture' };
+    const ask = () =>
+      gateway.call(imagePath, { key: caller.key, headers: keyed, body: { prompt: 'a tree' } });
+    const url = (await ask()).body.data.images[0]?.url ?? '';
+    const [file] = (await files(caller)).data;
+    const jobId = file?.jobId ?? '';
+    const path = `/api/v1/studio/jobs/${jobId}/media`;
+    const deleted = await remove(path, caller);
+    expect(deleted).toMatchObject({
+      status: 200,
+      body: {
+        data: {
+          jobId,
+          status: 'completed',
+          result: null,
+          mediaDeletedAt: expect.stringMatching(/Z$/),
+          billing: { state: 'charged', charged: 3.9 },
+        },
+      },
+    });
+    expect((await remove(path, caller)).body.data).toEqual(deleted.body.data);
+    expect((await gateway.untilDone(jobId, caller.key)).body.data).toEqual(deleted.body.data);
+    expect((await fetch(url)).status).toBe(404);
+    expect((await files(caller)).data).toEqual([]);
+    const again = await ask();
+    expect([again.status, again.body.error, again.body.jobId]).toEqual([
+      410,
+      'MEDIA_DELETED',
+      jobId,
+    ]);
+    const used = await gateway.call('/api/v1/studio/image/upscale', {
+      key: caller.key,
+      body: { imageUrl: url },
+    });
+    expect([used.status, used.body.error]).toEqual([400, 'INVALID_INPUT_URL']);
+    expect(
+      (await gateway.call<{ credits: number }>('/api/v1/usage', { key: caller.key })).body.credits,
+    ).toBe(96.1);
+    const { body } = await gateway.call<{ data: { checks: { subjects: string[] }[] } }>(
+      '/api/admin/v1/audit?results=true',
+      { key: gateway.config.ADMIN_API_KEY },
+    );
+    expect(JSON.stringify(body)).not.toContain(jobId);
+  });
+
+  it('that the storage did not let go are swept', async () => {
+    const jobId = await paint(gateway.caller);
+    const [file] = (await files(gateway.caller, '?limit=1')).data;
+    await gateway.database.query('UPDATE artifact SET deleted_at = now() WHERE job_id = $1', [
+      jobId,
+    ]);
+    await gateway.api.services.keptFiles.sweep();
+    expect((await fetch(file?.url ?? '')).status).toBe(404);
+  });
+
+  it('of a job that runs, or that is nobody’s, are not deleted', async () => {
+    const { jobId } = (
+      await gateway.call(imagePath, { body: { prompt: '[[slow:3s]] a tree', async: true } })
+    ).body.data;
+    const path = `/api/v1/studio/jobs/${jobId}/media`;
+    expect((await remove(path, gateway.caller)).body.error).toBe('JOB_NOT_DONE');
+    await gateway.untilDone(jobId);
+    const stranger = await gateway.newCaller({ credits: 0 });
+    expect((await remove(path, stranger)).body.error).toBe('JOB_NOT_FOUND');
+    const narrow = await gateway.newCaller({ credits: 0, scopes: ['studio:read'] });
+    expect((await remove(path, narrow)).body.message).toContain('files:delete');
+    expect((await fetch((await files(gateway.caller, '?limit=1')).data[0]?.url ?? '')).status).toBe(
+      200,
+    );
+  });
+});
+
+describe('an answer', () => {
+  interface Raw {
+    status: number;
+    headers: Record<string, string | string[] | undefined>;
+    bytes: Buffer;
+  }
+  /** As it comes over the wire. */
+  const raw = (path: string, headers: Record<string, string>, body?: object) =>
+    new Promise<Raw>((resolve, reject) => {
+      const asked = request(
+        `${gateway.url}${path}`,
+        {
+          method: body ? 'POST' : 'GET',
+          headers: {
+            authorization: `Bearer ${gateway.caller.key}`,
+            ...(body && { 'content-type': 'application/json' }),
+            ...headers,
+          },
+        },
+        (response) => {
+          const chunks: Buffer[] = [];
+          response.on('data', (chunk: Buffer) => chunks.push(chunk));
+          response.on('end', () =>
+            resolve({
+              status: response.statusCode ?? 0,
+              headers: response.headers,
+              bytes: Buffer.concat(chunks),
+            }),
+          );
+        },
+      );
+      asked.on('error', reject);
+      asked.end(body && JSON.stringify(body));
+    });
+  const zipped = { 'accept-encoding': 'gzip, deflate, br' };
+
+  it('in JSON is compressed for who takes gzip, and nobody else', async () => {
+    for (const path of ['/api/v1/models', '/api/v1/openapi.json']) {
+      const plain = await raw(path, {});
+      const small = await raw(path, zipped);
+      expect(plain.headers['content-encoding']).toBeUndefined();
+      expect(small.headers).toMatchObject({
+        'content-encoding': 'gzip',
+        'content-type': plain.headers['content-type'],
+        'content-length': String(small.bytes.length),
+      });
+      expect(small.headers['vary']).toContain('Accept-Encoding');
+      expect(plain.headers['vary']).toContain('Accept-Encoding');
+      expect(small.bytes.length).toBeLessThan(plain.bytes.length / 2);
+      expect(gunzipSync(small.bytes).equals(plain.bytes)).toBe(true);
+    }
+    const refused = await raw('/api/v1/models', { 'accept-encoding': 'gzip;q=0' });
+    expect(refused.headers['content-encoding']).toBeUndefined();
+    const { headers } = await raw('/api/v1/models', zipped);
+    const known = await raw('/api/v1/models', {
+      ...zipped,
+      'if-none-match': String(headers['etag']),
+    });
+    expect([known.status, known.bytes.length]).toEqual([304, 0]);
+  });
+
+  it('that is short, a stream, a file or a chat goes as it is', async () => {
+    const jobId = await paint(gateway.caller);
+    const [file] = (await files(gateway.caller, '?limit=1')).data;
+    const chat = { model: 'gpt-4o', messages: [{ role: 'user', content: 'x'.repeat(4000) }] };
+    const answers = await Promise.all([
+      raw('/api/v1/api-keys', zipped),
+      raw(`/api/v1/studio/jobs/${jobId}/events`, zipped),
+      raw((file?.url ?? '').replace(gateway.url, ''), zipped),
+      raw('/api/v1/chat', zipped, chat),
+    ]);
+    for (const { status, headers } of answers) {
+      expect([status, headers['content-encoding']]).toEqual([200, undefined]);
+    }
+    expect(answers[3].bytes.length).toBeGreaterThan(1024);
+  });
+});

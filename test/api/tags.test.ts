@@ -1,0 +1,381 @@
+/**
+ * Tags: the `metadata` of a job or chat is shown wherever that is, lists are narrowed by it, and no
+ * organization ever sees or counts what another one tagged alike.
+ */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { until, untilHolds } from '../harness/until.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../harness/webhook-receiver.ts';
+
+interface Listed {
+  data: { jobId: string; metadata: Record<string, string>; model: string; type: string }[];
+  hasMore: boolean;
+  nextCursor: string | null;
+}
+interface UsageBody {
+  usage: { id: string; jobId?: string; type: string; metadata: Record<string, string> }[];
+  nextCursor: string | null;
+}
+
+const imagePath = '/api/v1/studio/image/generate';
+let gateway: TestGateway;
+let receiver: WebhookReceiver;
+beforeAll(async () => {
+  receiver = await startWebhookReceiver();
+  gateway = await startGateway({
+    admittedOrigins: [receiver.origin],
+    latencyMs: 20,
+    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+  });
+});
+afterEach(() => gateway.expectSettled());
+afterAll(async () => {
+  await gateway.close();
+  receiver.close();
+});
+
+const paint = async (caller: TestCaller, body: object) => {
+  const answer = await gateway.call(imagePath, {
+    key: caller.key,
+    body: { prompt: 'a tree', async: true, ...body },
+  });
+  expect(answer.status, JSON.stringify(answer.body)).toBe(202);
+  const { jobId } = answer.body.data;
+  return (await gateway.untilDone(jobId, caller.key)).body.data.jobId;
+};
+const chat = (caller: TestCaller, body: object, path = '/api/v1/chat') =>
+  gateway.call<{ id: string; error: string; message: string }>(path, {
+    key: caller.key,
+    body: { model: 'gpt-4o', messages: [{ role: 'user', content: 'hello' }], ...body },
+  });
+const jobs = async (caller: TestCaller, query: string) =>
+  (await gateway.call<Listed>(`/api/v1/studio/jobs${query}`, { key: caller.key })).body;
+const usage = async (caller: TestCaller, query: string) =>
+  (await gateway.call<UsageBody>(`/api/v1/usage${query}`, { key: caller.key })).body;
+const idsOf = (list: Listed) => list.data.map(({ jobId }) => jobId);
+
+describe('metadata of a Studio job', () => {
+  it('is in the job, its webhook, its usage record and Temporal', async () => {
+    const metadata = { team: 'marketing', 'order.id': 'ä=b "7"' };
+    const jobId = await paint(gateway.caller, {
+      metadata,
+      webhookUrl: receiver.at('/tagged'),
+    });
+    const { body } = await gateway.call<{ data: object }>(`/api/v1/studio/jobs/${jobId}`);
+    expect(body.data).toMatchObject({ metadata, keyId: gateway.caller.keyId });
+    const [told] = await receiver.untilReceived('/tagged');
+    expect(told?.body).toMatchObject({ data: { jobId, metadata } });
+    const [record] = (await usage(gateway.caller, '?limit=1')).usage;
+    expect(record).toMatchObject({ jobId, metadata });
+    const found = await until(async () => {
+      const ids: string[] = [];
+      const query = `Metadata = 'team=marketing' AND WorkflowType = 'imageGenerate' AND OrganizationId = '${gateway.caller.organizationId}'`;
+      for await (const { workflowId } of gateway.api.client.workflow.list({ query })) {
+        ids.push(workflowId);
+      }
+      return ids.length > 0 ? ids : null;
+    });
+    expect(found).toEqual([jobId]);
+  });
+
+  it('may be as much as the bounds allow: Temporal shows what it can keep', async () => {
+    const pairs = Array.from({ length: 16 }, (_, n) => [`${n}`.padEnd(64, 'x'), 'ü'.repeat(512)]);
+    const metadata = { ...Object.fromEntries(pairs.slice(1)), short: 'yes' };
+    const jobId = await paint(gateway.caller, { metadata });
+    const list = await jobs(gateway.caller, '?metadata[short]=yes');
+    expect(list.data).toMatchObject([{ jobId, metadata }]);
+    const { typedSearchAttributes } = await gateway.api.client.workflow.getHandle(jobId).describe();
+    expect(
+      typedSearchAttributes.getAll().find(({ key }) => key.name === 'Metadata')?.value,
+    ).toEqual(['short=yes']);
+  });
+
+  it('comes with a form as JSON', async () => {
+    const spoken = await gateway.call('/api/v1/studio/voiceover/generate', {
+      body: { text: 'hello', title: 'hello' },
+    });
+    const form = new FormData();
+    form.set('audioUrl', spoken.body.data.url);
+    form.set('metadata', '{"team":"support"}');
+    const answer = await fetch(`${gateway.url}/api/v1/studio/audio/transcribe`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.caller.key}` },
+      body: form,
+    });
+    expect(answer.status).toBe(200);
+    expect((await jobs(gateway.caller, '?metadata[team]=support')).data).toHaveLength(1);
+  });
+
+  it('is part of what an Idempotency-Key stands for', async () => {
+    const ask = (metadata?: object) =>
+      gateway.call(imagePath, {
+        body: { prompt: 'a tree', metadata },
+        headers: { 'idempotency-key': 'tagged' },
+      });
+    expect((await ask({ team: 'a' })).status).toBe(200);
+    expect((await ask({ team: 'a' })).status).toBe(200);
+    expect((await ask({ team: 'b' })).status).toBe(422);
+    expect((await ask()).status).toBe(422);
+  });
+
+  it.each([
+    ['17 pairs', Object.fromEntries(Array.from({ length: 17 }, (_, n) => [`k${n}`, 'x'])), '16'],
+    ['a number', { team: 7 }, 'metadata.team'],
+    ['a nested object', { team: { a: 'b' } }, 'metadata.team'],
+    ['a long value', { team: 'x'.repeat(513) }, '512'],
+    ['a value with a line break', { team: 'a\nb' }, 'control characters'],
+    ['a long name', { ['x'.repeat(65)]: 'a' }, '1–64'],
+    ['a name with a bracket', { 'a]': 'a' }, '1–64'],
+    ['no name', { '': 'a' }, '1–64'],
+    ['a list', ['a'], 'metadata'],
+    ['a text', 'team=a', 'metadata'],
+  ])('is refused with %s, and nothing is started', async (_, metadata, said) => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    for (const [path, body] of [
+      [imagePath, { prompt: 'a tree', metadata }],
+      ['/api/v1/chat', { model: 'gpt-4o', messages: [{ role: 'user', content: 'a' }], metadata }],
+    ] as const) {
+      const answer = await gateway.call(path, { key: caller.key, body });
+      expect(answer.status, path).toBe(400);
+      expect(answer.body.message).toContain(said);
+    }
+    const spelled = '{"prompt": "a tree", "metadata": {"__proto__": "x"}}';
+    expect((await gateway.call(imagePath, { key: caller.key, body: spelled })).status).toBe(400);
+    expect((await usage(caller, '')).usage).toEqual([]);
+  });
+});
+
+describe('metadata of a chat', () => {
+  it.each(['/api/v1/chat', '/api/v1/chat/completions'])(
+    'of %s is in its usage record',
+    async (path) => {
+      const caller = await gateway.newCaller({ credits: 100 });
+      expect((await chat(caller, { metadata: { team: 'ops' }, max_tokens: 20 }, path)).status).toBe(
+        200,
+      );
+      expect((await chat(caller, { max_tokens: 20 }, path)).status).toBe(200);
+      const { usage: records } = await until(async () => {
+        const page = await usage(caller, '');
+        return page.usage.length === 2 ? page : null;
+      });
+      expect(records.map(({ metadata }) => metadata)).toEqual([{}, { team: 'ops' }]);
+      expect((await usage(caller, '?metadata[team]=ops')).usage).toEqual(records.slice(1));
+      expect(
+        await gateway.database.query(`SELECT id FROM tag WHERE organization_id = $1`, [
+          caller.organizationId,
+        ]),
+      ).toHaveLength(1);
+    },
+  );
+
+  it('paid from a lease is found by it too', async () => {
+    const caller = await gateway.newCaller({ credits: 1000 });
+    for (let n = 0; n < 12; n += 1) {
+      await Promise.all(
+        Array.from({ length: 8 }, () =>
+          chat(caller, { metadata: { team: 'busy' }, max_tokens: 20 }),
+        ),
+      );
+    }
+    await untilHolds(async () => {
+      const [leased] = await gateway.database.query<{ n: number }>(
+        `SELECT count(*)::int AS n FROM leased_chat WHERE organization_id = $1`,
+        [caller.organizationId],
+      );
+      expect(leased?.n).toBeGreaterThan(0);
+      const { body } = await gateway.call<{ rows: object[] }>(
+        '/api/v1/usage/summary?groupBy=metadata.team',
+        { key: caller.key },
+      );
+      expect(body.rows).toMatchObject([{ metadata: { team: 'busy' }, requests: 96 }]);
+    });
+    expect((await usage(caller, '?metadata[team]=busy&limit=100')).usage).toHaveLength(96);
+  });
+});
+
+describe('lists', () => {
+  it('are narrowed to tags, models, keys, types, statuses and times, page by page', async () => {
+    const caller = await gateway.newCaller({ credits: 1000 });
+    const second = (
+      await gateway.call<{ key: string; keyId: string }>('/api/v1/api-keys', {
+        key: caller.key,
+        body: { name: 'second' },
+      })
+    ).body;
+    const a = await paint(caller, { metadata: { team: 'a', env: 'live' } });
+    const b = await paint(caller, { metadata: { team: 'a', env: 'test' }, model: 'seedream' });
+    const c = await paint({ ...caller, ...second }, { metadata: { team: 'b' } });
+    const plain = await paint(caller, {});
+    await gateway.sandbox.inject({ match: 'a failure', faults: 'fail:422', times: 1 });
+    const failed = await paint(caller, { prompt: 'a failure', metadata: { team: 'a' } });
+    await chat(caller, { metadata: { team: 'a' }, max_tokens: 20 });
+
+    expect(idsOf(await jobs(caller, '?metadata[team]=a'))).toEqual([failed, b, a]);
+    expect(idsOf(await jobs(caller, '?metadata[team]=a&metadata[env]=live'))).toEqual([a]);
+    expect(idsOf(await jobs(caller, '?metadata[team]=a&status=completed&model=seedream'))).toEqual([
+      b,
+    ]);
+    expect(idsOf(await jobs(caller, '?metadata[team]=c'))).toEqual([]);
+    expect(idsOf(await jobs(caller, '?status=failed'))).toEqual([failed]);
+    expect(idsOf(await jobs(caller, `?keyId=${second.keyId}`))).toEqual([c]);
+    expect(idsOf(await jobs(caller, '?model=seedream'))).toEqual([b]);
+    const { body } = await gateway.call<{ data: { createdAt: string } }>(
+      `/api/v1/studio/jobs/${b}`,
+      {
+        key: caller.key,
+      },
+    );
+    const at = encodeURIComponent(body.data.createdAt);
+    expect(idsOf(await jobs(caller, `?before=${at}`))).toEqual([a]);
+    expect(idsOf(await jobs(caller, `?after=${at}`))).toEqual([failed, plain, c]);
+    const first = await jobs(caller, '?metadata[team]=a&limit=2');
+    expect([idsOf(first), first.hasMore]).toEqual([[failed, b], true]);
+    expect(
+      idsOf(await jobs(caller, `?metadata[team]=a&limit=2&cursor=${first.nextCursor}`)),
+    ).toEqual([a]);
+
+    const ids = async (query: string) =>
+      (await usage(caller, query)).usage.map(({ id, type }) => (type === 'chat' ? 'chat' : id));
+    await untilHolds(async () => expect(await ids('')).toHaveLength(6));
+    expect(await ids('?metadata[team]=a')).toEqual(['chat', failed, b, a]);
+    expect(await ids('?metadata[team]=a&type=chat')).toEqual(['chat']);
+    expect(await ids('?type=imageGenerate&model=seedream')).toEqual([b]);
+    expect(await ids('?status=released')).toEqual([failed]);
+    expect(await ids(`?keyId=${second.keyId}&metadata[team]=a`)).toEqual([]);
+    const page = await usage(caller, '?metadata[team]=a&limit=2');
+    expect(await ids(`?metadata[team]=a&limit=2&cursor=${page.nextCursor}`)).toEqual([b, a]);
+  });
+
+  it('of another organization are never touched by the same tag', async () => {
+    const [one, other] = await Promise.all([
+      gateway.newCaller({ credits: 100 }),
+      gateway.newCaller({ credits: 100 }),
+    ]);
+    const metadata = { tenant: 'shared', secret: one.organizationId };
+    const mine = await paint(one, { metadata });
+    await chat(one, { metadata, max_tokens: 20 });
+    const theirs = await paint(other, { metadata: { tenant: 'shared' } });
+    expect(idsOf(await jobs(other, '?metadata[tenant]=shared'))).toEqual([theirs]);
+    expect(idsOf(await jobs(one, '?metadata[tenant]=shared'))).toEqual([mine]);
+    expect((await jobs(other, `?metadata[secret]=${one.organizationId}`)).data).toEqual([]);
+    expect((await jobs(other, `?keyId=${one.keyId}`)).data).toEqual([]);
+    expect((await usage(other, `?metadata[secret]=${one.organizationId}`)).usage).toEqual([]);
+    const { body } = await gateway.call<{ rows: object[] }>(
+      '/api/v1/usage/summary?groupBy=metadata.tenant,metadata.secret',
+      { key: other.key },
+    );
+    expect(body.rows).toMatchObject([
+      { metadata: { tenant: 'shared', secret: null }, requests: 1 },
+    ]);
+  });
+
+  it.each([
+    ['?metadata[a b]=x', 'metadata'],
+    ['?metadata=x', 'metadata'],
+    ['?metadata[a]=x&metadata[a]=y', 'metadata.a'],
+    ['?metadata[__proto__]=x', 'metadata'],
+    ['?keyId=nope', 'keyId'],
+    ['?before=yesterday', 'before'],
+  ])('refuse %s', async (query, named) => {
+    for (const path of ['/api/v1/studio/jobs', '/api/v1/usage', '/api/v1/usage/summary']) {
+      const answer = await gateway.call(`${path}${query}`);
+      expect([answer.status, answer.body.details[0]?.path], path).toEqual([400, named]);
+    }
+  });
+});
+
+describe('GET /usage/summary', () => {
+  interface Summary {
+    rows: Record<string, unknown>[];
+    total: { requests: number; credits: number; inputTokens: number };
+    after: string;
+    before: string;
+    details: { path: string }[];
+  }
+  const summary = (caller: TestCaller, query: string, headers = {}) =>
+    gateway.call<Summary>(`/api/v1/usage/summary${query}`, { key: caller.key, headers });
+
+  it('adds up to the ledger, by whatever it is asked for', async () => {
+    const caller = await gateway.newCaller({ credits: 1000 });
+    await paint(caller, { metadata: { team: '=SUM(A1), "x"' } });
+    await paint(caller, { numImages: 2 });
+    await chat(caller, { max_tokens: 20 });
+    const { body } = await untilSummed(caller);
+    const [ledger] = await gateway.database.query<{ charged: string }>(
+      `SELECT -sum(posted_change) AS charged FROM ledger_entry WHERE organization_id = $1 AND posted_change < 0`,
+      [caller.organizationId],
+    );
+    expect(Math.round(body.total.credits * 1e6)).toBe(Number(ledger?.charged));
+    const today = new Date().toISOString().slice(0, 10);
+    expect(body.rows).toMatchObject([{ day: today, requests: 3 }]);
+
+    const by = (await summary(caller, '?groupBy=type,model,key')).body.rows;
+    expect(by).toEqual([
+      {
+        type: 'chat',
+        model: 'gpt-4o',
+        keyId: caller.keyId,
+        requests: 1,
+        credits: expect.any(Number),
+        inputTokens: expect.any(Number),
+        outputTokens: expect.any(Number),
+      },
+      {
+        type: 'imageGenerate',
+        model: 'nano-banana',
+        keyId: caller.keyId,
+        requests: 2,
+        credits: 11.7,
+        inputTokens: 0,
+        outputTokens: 0,
+      },
+    ]);
+    expect((await summary(caller, '?type=chat')).body.rows).toMatchObject([{ requests: 1 }]);
+    expect((await summary(caller, '?before=2020-01-01T00:00:00Z')).body).toMatchObject({
+      rows: [],
+      total: { requests: 0, credits: 0 },
+      after: '2019-12-02T00:00:00.000Z',
+    });
+  });
+
+  it('is CSV where that is asked for', async () => {
+    const caller = await gateway.newCaller({ credits: 1000 });
+    await paint(caller, { metadata: { team: '=SUM(A1), "x"' } });
+    const expected =
+      'metadata.team,keyId,requests,credits,inputTokens,outputTokens\r\n' +
+      `"'=SUM(A1), ""x""",${caller.keyId},1,3.9,0,0\r\n`;
+    const path = '/api/v1/usage/summary?groupBy=metadata.team,key';
+    for (const [query, accept] of [
+      ['&format=csv', '*/*'],
+      ['', 'text/csv'],
+    ] as const) {
+      const answer = await fetch(`${gateway.url}${path}${query}`, {
+        headers: { authorization: `Bearer ${caller.key}`, accept },
+      });
+      expect(answer.headers.get('content-type')).toBe('text/csv; charset=utf-8');
+      expect(await answer.text()).toBe(expected);
+    }
+    const json = await summary(caller, '?format=json', { accept: 'text/csv' });
+    expect(json.body.rows).toHaveLength(1);
+  });
+
+  it.each([
+    ['?groupBy=', 'groupBy'],
+    ['?groupBy=colour', 'groupBy'],
+    ['?groupBy=day,day', 'groupBy'],
+    ['?groupBy=metadata.', 'groupBy'],
+    ['?groupBy=day,model,key,type,metadata.a,metadata.b', 'groupBy'],
+    ['?format=xml', 'format'],
+    ['?after=2020-01-01T00:00:00Z', 'after'],
+    ['?after=2026-01-02T00:00:00Z&before=2026-01-01T00:00:00Z', 'after'],
+  ])('refuses %s', async (query, named) => {
+    const answer = await summary(gateway.caller, query);
+    expect([answer.status, answer.body.details[0]?.path]).toEqual([400, named]);
+  });
+
+  const untilSummed = (caller: TestCaller) =>
+    until(async () => {
+      const found = await summary(caller, '');
+      return found.body.total.requests === 3 && found.body.total.inputTokens > 0 ? found : null;
+    });
+});
