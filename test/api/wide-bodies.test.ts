@@ -298,7 +298,7 @@ describe('beside a hostile body others are answered', () => {
     for (const [what, spell] of portion(wide, paths.indexOf(path))) {
       for (const body of [
         `{"prompt":${spell(900_000)}}`,
-        `{"payloads":${spell(90_000)},"actor":${spell(90_000)},"scopes":${spell(90_000)},"prompt":"a"}`,
+        `{"payloads":${spell(90_000)},"actor":${spell(90_000)},"scopes":${spell(90_000)},"prompt":""}`,
       ]) {
         let status: unknown;
         const slowest = await bestSlowestProbe(async () => {

@@ -3,7 +3,7 @@
  * and its result the answer, or an error says where that will be.
  */
 import type { Readable } from 'node:stream';
-import { z } from 'zod';
+import type { z } from 'zod';
 import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import type { StoredArtifact } from '../../../jobs/job-plan.ts';

@@ -99,10 +99,11 @@ function segmentsOf(words: readonly Word[]): Segment[] {
   return segments;
 }
 
+const two = (value: number): string => String(Math.floor(value)).padStart(2, '0');
+
 /** `01:02:03,456`. */
 function timeOf(seconds: number, mark: ',' | '.'): string {
   const ms = Math.round(seconds * 1000);
-  const two = (value: number): string => String(Math.floor(value)).padStart(2, '0');
   const clock = [ms / 3_600_000, (ms / 60_000) % 60, (ms / 1000) % 60].map(two).join(':');
   return clock + mark + String(ms % 1000).padStart(3, '0');
 }
