@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
 import { chatModelSchema, isRetired, type ChatCost, type ChatModel } from './chat-model.ts';
 import delivered from './chat-models.json' with { type: 'json' };
-import { createNearest } from './nearest.ts';
+import { createNearest } from '../domain/nearest.ts';
 
 export type { ChatModel };
 
@@ -144,15 +144,4 @@ function unknownModel(id: string, { field, retired, near }: Miss): GatewayError 
   return new GatewayError('UNKNOWN_MODEL', `${fault}${advice}`, {
     details: [{ path: field, message: all }],
   });
-}
-
-const committed = createChatCatalog(chatModels);
-
-/**
- * Finds a committed model, without the operator's changes; a process that has a configuration uses
- * the `find` of its own catalog.
- * @throws GatewayError UNKNOWN_MODEL listing the nearest ids
- */
-export function findChatModel(id: string): ChatModel {
-  return committed.find(id);
 }

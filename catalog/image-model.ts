@@ -1,7 +1,8 @@
 /** The shape of a row of the image model table, and look-ups over it. */
-import { GatewayError } from '../domain/errors.ts';
+import { fieldError } from '../domain/errors.ts';
+import { notOneOf } from '../domain/request-words.ts';
 import type { FieldMap } from './field-map.ts';
-import type { ParameterRules } from './model-parameters.ts';
+import type { CatalogRow, ParameterRules } from './model-parameters.ts';
 
 /** How a provider serves the model. */
 export interface ImageRoute extends FieldMap {
@@ -29,13 +30,7 @@ export interface ImagePrice {
 }
 
 /** A row of the table. */
-export interface ImageModel {
-  id: string;
-  displayName: string;
-  /** The upstream model behind the public id, told to callers. */
-  servedBy: string;
-  /** Seconds that the upstream takes as a rule; the first status check comes well after. */
-  typicalSeconds: number;
+export interface ImageModel extends CatalogRow {
   /** What image/generate takes. */
   generate: ParameterRules;
   /** What image/edit takes; absent: the model does not edit. */
@@ -56,10 +51,8 @@ export function findModel<Row extends { id: string }>(
 ): Row {
   const found = rows.find((row) => row.id === id);
   if (found) return found;
-  const known = rows.map((row) => row.id).join(', ');
-  throw new GatewayError('UNKNOWN_MODEL', `${field} "${id}" does not exist here`, {
-    details: [{ path: field, message: `one of: ${known}` }],
-  });
+  const known = rows.map((row) => row.id);
+  throw fieldError('UNKNOWN_MODEL', field, notOneOf(known, id));
 }
 
 /** USD of one image of this request; `pixels` is its size where the request decides it. */

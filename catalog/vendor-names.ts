@@ -3,10 +3,10 @@
  * names of the model that answers, or of the one that its maker has put in that model's place.
  */
 import { GatewayError } from '../domain/errors.ts';
-import { createNearest } from './nearest.ts';
+import { createNearest } from '../domain/nearest.ts';
 
 /** Maker's name → our id. */
-const vendorNames: Readonly<Record<string, string>> = {
+export const vendorNames: Readonly<Record<string, string>> = {
   // GPT Image 1 was shut down; its maker names 1.5 as the replacement.
   'gpt-image-1': 'alpha-image',
   'gpt-image-1.5': 'alpha-image',

@@ -215,3 +215,23 @@ export class GatewayError extends Error {
     return errorTable[this.code].retryable;
   }
 }
+
+/** A refusal of fields: the first of them is its message. */
+export function refusedFields(code: ErrorCode, details: ErrorDetail[]): GatewayError {
+  const [first] = details;
+  return new GatewayError(code, first && `${first.path}: ${first.message}`, { details });
+}
+
+/** The refusal of one field of a request: where it stands, and what is allowed. */
+export function fieldError(code: ErrorCode, path: string, message: string): GatewayError {
+  return refusedFields(code, [{ path, message }]);
+}
+
+/** The refusal of several fields for one reason. */
+export function fieldsError(
+  code: ErrorCode,
+  paths: readonly string[],
+  message: string,
+): GatewayError {
+  return new GatewayError(code, message, { details: paths.map((path) => ({ path, message })) });
+}

@@ -1,12 +1,13 @@
 /** How finished audio jobs are shown (spec §4.8, §4.9, design §7). */
 import { z } from 'zod';
 import { assert } from '../domain/assert.ts';
-import type { FinishedJob } from './capability.ts';
+import { urlsEnd, type FinishedJob } from './capability.ts';
 import type { StoredArtifact } from '../jobs/job-plan.ts';
 
 /** A stored recording, described. */
 export const recordingData = {
   url: z.url(),
+  expiresAt: urlsEnd,
   storagePath: z.string(),
   format: z.string().meta({ example: 'mp3' }),
 };
@@ -18,11 +19,12 @@ export function recordingOf(job: FinishedJob, output = job.outputs.at(-1)): Stor
   return recording;
 }
 
-/** `url`, `storagePath` and `format` of a recording. */
+/** `url`, until when it reads, `storagePath` and `format` of a recording. */
 export function presentRecording(job: FinishedJob, recording: StoredArtifact) {
   const { storageKey } = recording;
   return {
     url: job.urlOf(recording),
+    expiresAt: job.urlsEndAt,
     storagePath: storageKey,
     format: storageKey.slice(storageKey.lastIndexOf('.') + 1),
   };

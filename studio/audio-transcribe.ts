@@ -1,10 +1,10 @@
 /** POST /studio/audio/transcribe (spec §4.10, design §7): speech to text with word timestamps. */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
-import { GatewayError } from '../domain/errors.ts';
+import { fieldError, fieldsError } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
 import { asyncFlag } from './audio-fields.ts';
-import { defineCapability, type FinishedJob, type Recording } from './capability.ts';
+import { defineCapability, urlsEnd, type FinishedJob, type Recording } from './capability.ts';
 import { publishAudioModel } from './published-models.ts';
 
 const model = audioModels.transcription;
@@ -42,6 +42,8 @@ const transcript = z.object({
   durationSeconds: z.number(),
   words: z.array(word),
 });
+/** What was said, and when. Long: it is stored as a document, never carried. */
+export type Transcript = z.infer<typeof transcript>;
 
 /** Writes down what is said in a recording. */
 export const audioTranscribe = defineCapability({
@@ -57,6 +59,7 @@ export const audioTranscribe = defineCapability({
     model: z.string(),
     source: z.enum(['file', 'url']),
     transcriptUrl: z.url().meta({ description: 'The transcript as a JSON file.' }),
+    expiresAt: urlsEnd,
   }),
   models: [publishAudioModel(model, { of: 'input', default: limits.unmeasuredSeconds.max })],
   upload: { field: 'file', bytesMax: uploadBytesMax },
@@ -64,16 +67,12 @@ export const audioTranscribe = defineCapability({
     const { fileId, audioUrl } = body;
     if (fileId !== undefined && audioUrl !== undefined) {
       const message = 'name one source: fileId or audioUrl';
-      throw new GatewayError('CONFLICTING_FIELDS', message, {
-        details: ['fileId', 'audioUrl'].map((path) => ({ path, message })),
-      });
+      throw fieldsError('CONFLICTING_FIELDS', ['fileId', 'audioUrl'], message);
     }
     if (fileId !== undefined) return { field: 'fileId', source: fileId };
     if (audioUrl !== undefined) return { field: 'audioUrl', source: audioUrl };
     const message = 'one of fileId, audioUrl and a multipart file is required';
-    throw new GatewayError('INVALID_REQUEST', message, {
-      details: ['fileId', 'audioUrl', 'file'].map((path) => ({ path, message })),
-    });
+    throw fieldsError('INVALID_REQUEST', ['fileId', 'audioUrl', 'file'], message);
   },
   plan: (body, recording = { kind: 'url', url: body.audioUrl ?? '' }) => ({
     model: model.id,
@@ -115,10 +114,7 @@ function secondsOf(recording: Recording, body: TranscribeRequest): number {
   const seconds = recording.durationSeconds;
   if (seconds < min || seconds > max) {
     const path = body.fileId === undefined ? 'audioUrl' : 'fileId';
-    const message = `must last ${min} to ${max} seconds`;
-    throw new GatewayError('INVALID_REQUEST', `${path}: ${message}`, {
-      details: [{ path, message }],
-    });
+    throw fieldError('INVALID_REQUEST', path, `must last ${min} to ${max} seconds`);
   }
   return Math.ceil(seconds);
 }
@@ -146,5 +142,6 @@ function presentTranscript(job: FinishedJob): Record<string, unknown> {
     model: job.model,
     source: job.request['audioUrl'] === undefined ? 'file' : 'url',
     transcriptUrl: document ? job.urlOf(document) : null,
+    expiresAt: job.urlsEndAt,
   };
 }

@@ -2,7 +2,7 @@
  * A Studio capability: path, request, plan and presentation of one kind of work, in one file. The API,
  * the workflow, the ledger and the storage know capabilities only through this interface.
  */
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { Json, JsonObject } from '../domain/json.ts';
 import type {
   CallOutputs,
@@ -61,8 +61,6 @@ export interface MeasuredPrice {
    */
   usdOf: (facts: InputFacts) => number;
   outputOf: (facts: InputFacts) => MeasuredOutput;
-  /** USD when the input cannot be measured; absent: such an input is refused. */
-  usdOfUnknown?: number;
 }
 
 /** A call before it is priced in micro-credits. */
@@ -86,16 +84,28 @@ export interface DraftCall {
   inputFrom?: { callIndex: number; field: string };
 }
 
+/** Why items of a request are not worked on, by the field of their input; the job's request keeps it. */
+export type RefusedItems = Record<string, { code: string; message: string }>;
+
 /** What a request comes to: decided by the capability, completed by the API. */
 export interface DraftPlan {
   model: string | null;
   calls: DraftCall[];
   /** Everything that is to be read: checked before anything is reserved. */
   inputs?: PlanInput[];
+  /** Each input is an item with calls of its own, as many as the others: it is refused alone. */
+  itemized?: true;
+  /** Items that were refused and have no calls any more. */
+  refusedItems?: RefusedItems;
   assembly?: JobPlan['assembly'];
   /** The caller asked for 202, or the model always answers later. */
   async: boolean;
 }
+
+/** Stands beside the URLs of every result. */
+export const urlsEnd = z.iso
+  .datetime()
+  .meta({ description: 'When the URLs beside it end; each answer signs them anew.' });
 
 /** What a finished job is shown from. */
 export interface FinishedJob {
@@ -104,8 +114,8 @@ export interface FinishedJob {
   outputs: CallOutputs[];
   /** A readable URL of a stored artifact, signed anew for this answer. */
   urlOf: (artifact: StoredArtifact) => string;
-  /** When the URLs of this answer end, Unix ms. */
-  urlsEndAtMs: number;
+  /** When the URLs of this answer end, ISO 8601. */
+  urlsEndAt: string;
   /** The result was not to be kept, and its time is over: there are no URLs any more. */
   urlsHaveEnded: boolean;
   /** The content of a JSON artifact; null where a job is one of many, and a document too much. */

@@ -4,8 +4,14 @@ import { findModel } from '../catalog/image-model.ts';
 import { backgroundRemovers, upscalers } from '../catalog/image-tools.ts';
 import { removalPriceRules, upscalePriceRules } from '../catalog/price-rules.ts';
 import { assert } from '../domain/assert.ts';
-import { GatewayError } from '../domain/errors.ts';
-import { defineCapability, type DraftPlan, type FinishedJob } from './capability.ts';
+import { fieldError, fieldsError, refusedFields } from '../domain/errors.ts';
+import {
+  defineCapability,
+  urlsEnd,
+  type DraftPlan,
+  type FinishedJob,
+  type RefusedItems,
+} from './capability.ts';
 import { pictureInputs } from './image-calls.ts';
 import { mediaUrl, mediaUrls, scaleChoice } from './image-fields.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
@@ -35,7 +41,12 @@ const batchData = z.object({
   failed: z.int(),
   results: z.array(
     z.union([
-      z.object({ success: z.literal(true), index: z.int(), data: z.url() }),
+      z.object({
+        success: z.literal(true),
+        index: z.int(),
+        data: z.url(),
+        expiresAt: urlsEnd,
+      }),
       z.object({
         success: z.literal(false),
         index: z.int(),
@@ -82,23 +93,24 @@ function planUpscales(body: BatchRequest): DraftPlan {
   const inputs = pictureInputs(...urlsOf(body));
   // A batch is about each picture alone: no step of one item may fail the job.
   const calls = inputs.flatMap((source, index) => {
-    const options = { fields: { scaleFactor }, source, lenient: true };
+    const options = { fields: { scaleFactor }, source };
     const count = service.steps[scaleFactor ?? 2]?.length ?? 1;
     return planUpscale(service, { ...options, firstCall: index * count }).map((call) => ({
       ...call,
       required: false,
     }));
   });
-  return { model: service.id, calls, inputs, async: body.async ?? false };
+  return { model: service.id, calls, inputs, itemized: true, async: body.async ?? false };
 }
 
 function planRemovals(body: BatchRequest): DraftPlan {
   const foreign = upscaleOnly.filter((field) => body[field] !== undefined);
   if (foreign.length > 0) {
     const message = 'only with operation "upscale"';
-    throw new GatewayError('UNSUPPORTED_PARAMETER', `${foreign.join(', ')}: ${message}`, {
-      details: foreign.map((path) => ({ path, message })),
-    });
+    throw refusedFields(
+      'UNSUPPORTED_PARAMETER',
+      foreign.map((path) => ({ path, message })),
+    );
   }
   const [model] = backgroundRemovers;
   assert(model, 'there is a default background remover');
@@ -107,6 +119,7 @@ function planRemovals(body: BatchRequest): DraftPlan {
     model: model.id,
     calls: inputs.map((source) => planRemoval(model, {}, source)),
     inputs,
+    itemized: true,
     async: body.async ?? false,
   };
 }
@@ -118,14 +131,15 @@ function planRemovals(body: BatchRequest): DraftPlan {
 function urlsOf({ imageUrls, prompts }: BatchRequest): [string, string[]] {
   if (imageUrls && prompts && !sameList(imageUrls, prompts)) {
     const message = 'prompts is another name of imageUrls: give one, or both alike';
-    throw new GatewayError('CONFLICTING_FIELDS', message, {
-      details: ['imageUrls', 'prompts'].map((path) => ({ path, message })),
-    });
+    throw fieldsError('CONFLICTING_FIELDS', ['imageUrls', 'prompts'], message);
   }
   if (imageUrls) return ['imageUrls', imageUrls];
-  if (!prompts) throw invalid('imageUrls', 'is required');
+  if (!prompts) throw fieldError('INVALID_REQUEST', 'imageUrls', 'is required');
   const wrong = prompts.findIndex((item) => !mediaUrl.safeParse(item).success);
-  if (wrong >= 0) throw invalid(`prompts.${wrong}`, 'must be an http(s) URL of a picture');
+  if (wrong >= 0) {
+    const message = 'must be an http(s) URL of a picture';
+    throw fieldError('INVALID_REQUEST', `prompts.${wrong}`, message);
+  }
   return ['prompts', prompts];
 }
 
@@ -133,19 +147,23 @@ function sameList(some: readonly string[], others: readonly string[]): boolean {
   return some.length === others.length && some.every((item, index) => item === others[index]);
 }
 
-function invalid(path: string, message: string): GatewayError {
-  return new GatewayError('INVALID_REQUEST', `${path}: ${message}`, {
-    details: [{ path, message }],
-  });
-}
+const refusedItems: z.ZodType<RefusedItems> = z
+  .record(z.string(), z.object({ code: z.string(), message: z.string() }))
+  .default({});
 
 function presentBatch(job: FinishedJob): Record<string, unknown> {
-  const given = job.request['imageUrls'] ?? job.request['prompts'];
+  const field = job.request['imageUrls'] === undefined ? 'prompts' : 'imageUrls';
+  const given = job.request[field];
   const total = Array.isArray(given) ? given.length : 0;
-  const steps = job.outputs.length / total;
-  const results = Array.from({ length: total }, (_, index) =>
-    presentItem(job, index, job.outputs.slice(index * steps, (index + 1) * steps)),
-  );
+  const refused = refusedItems.parse(job.request['refusedItems']);
+  const steps = job.outputs.length / (total - Object.keys(refused).length);
+  let first = 0;
+  const results = Array.from({ length: total }, (_, index) => {
+    const error = refused[`${field}.${index}`];
+    if (error) return { success: false, index, error };
+    first += steps;
+    return presentItem(job, index, job.outputs.slice(first - steps, first));
+  });
   const successful = results.filter((result) => result.success).length;
   return { total, successful, failed: total - successful, results };
 }
@@ -153,7 +171,9 @@ function presentBatch(job: FinishedJob): Record<string, unknown> {
 /** The result of one picture: that of its last step, or the first error of any. */
 function presentItem(job: FinishedJob, index: number, outputs: CallOutputs[]) {
   const [artifact] = outputs.at(-1)?.artifacts ?? [];
-  if (artifact) return { success: true, index, data: job.urlOf(artifact) };
+  if (artifact) {
+    return { success: true, index, data: job.urlOf(artifact), expiresAt: job.urlsEndAt };
+  }
   const error = outputs.find((call) => call.error)?.error;
   return {
     success: false,

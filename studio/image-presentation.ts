@@ -1,6 +1,7 @@
 /** How finished image jobs are shown (spec §4.7). */
 import { z } from 'zod';
-import type { FinishedJob } from './capability.ts';
+import { aspectRatioOf } from './aspect-ratio.ts';
+import { urlsEnd, type FinishedJob } from './capability.ts';
 
 /** A stored picture as callers see it. */
 const imageData = z
@@ -9,6 +10,7 @@ const imageData = z
     contentType: z.string(),
     width: z.int().nullable(),
     height: z.int().nullable(),
+    expiresAt: urlsEnd,
   })
   .meta({ id: 'Image' });
 
@@ -19,7 +21,10 @@ export const imagesData = z.object({
   metadata: z.object({
     outputImages: z.int(),
     prompt: z.string(),
-    aspectRatio: z.string().nullable(),
+    aspectRatio: z
+      .string()
+      .nullable()
+      .meta({ description: 'As asked for; else that of the first picture.' }),
   }),
 });
 
@@ -32,14 +37,16 @@ export function presentImages(job: FinishedJob): Record<string, unknown> {
       contentType: artifact.contentType,
       width: artifact.width,
       height: artifact.height,
+      expiresAt: job.urlsEndAt,
     }));
+  const [first] = images;
   return {
     model: job.model,
     images,
     metadata: {
       outputImages: images.length,
       prompt: job.request['prompt'],
-      aspectRatio: job.request['aspectRatio'] ?? null,
+      aspectRatio: job.request['aspectRatio'] ?? (first ? aspectRatioOf(first) : null),
     },
   };
 }

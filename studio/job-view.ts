@@ -7,7 +7,7 @@ import { isoTime } from '../domain/iso-time.ts';
 import { keysOf } from '../domain/json.ts';
 import type { Capability } from './capability.ts';
 import type { CallOutputs, StoredArtifact } from '../jobs/job-plan.ts';
-import type { JobRecord } from './job-record.ts';
+import type { JobRecord } from '../jobs/job-record.ts';
 import { findCapability } from './registry.ts';
 
 const time = z.iso.datetime();
@@ -189,7 +189,9 @@ function urlEndsOf(job: JobRecord, capability: Capability) {
   const isKept = capability.keeps?.(job.request) ?? true;
   const urlsEndAtMs = isKept ? nowMs + keptUrlTtlMs : (job.completed_at ?? nowMs) + passingUrlTtlMs;
   const urlTtlMs = urlsEndAtMs - nowMs;
-  return { urlsEndAtMs, urlTtlMs, urlsHaveEnded: urlTtlMs <= 0 };
+  // URLs are signed to the second, and may live a moment longer than is said.
+  const urlsEndAt = isoTime(Math.floor(urlsEndAtMs / 1000) * 1000);
+  return { urlsEndAt, urlTtlMs, urlsHaveEnded: urlTtlMs <= 0 };
 }
 
 /** The price: what is reserved until it is settled, then what was charged. */

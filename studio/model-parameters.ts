@@ -1,7 +1,8 @@
 /** Checks a request against what its model takes, before anything is reserved (design §7). */
 import type { ParameterRule, ParameterRules, SizeRule } from '../catalog/model-parameters.ts';
 import { charactersOf } from '../domain/characters.ts';
-import { GatewayError, type ErrorDetail } from '../domain/errors.ts';
+import { GatewayError, refusedFields, type ErrorDetail } from '../domain/errors.ts';
+import { got } from '../domain/request-words.ts';
 
 /** Fields of every request that no model decides about; a model may still bound them. */
 const common = new Set([
@@ -47,18 +48,18 @@ export function refuseUnsupported(
     });
   }
   const details: ErrorDetail[] = given.flatMap((path) => {
-    const wanted = parameters[path] && breach(parameters[path], body[path]);
-    return wanted === undefined ? [] : [{ path, message: `${id} takes ${wanted}` }];
+    const rule = parameters[path] ?? {};
+    const wanted = breach(rule, body[path]);
+    const sent = got(body[path], rule.oneOf?.map(String));
+    return wanted === undefined ? [] : [{ path, message: `${id} takes ${wanted}${sent}` }];
   });
-  const [first] = details;
-  if (first)
-    throw new GatewayError('INVALID_REQUEST', `${first.path}: ${first.message}`, { details });
+  if (details.length > 0) throw refusedFields('INVALID_REQUEST', details);
 }
 
 /** What would have been taken; undefined when the value is. */
 function breach(rule: ParameterRule, value: unknown): string | undefined {
   if (rule.oneOf && !rule.oneOf.some((known) => known === value)) {
-    return `one of: ${rule.oneOf.join(', ')}`;
+    return `one of ${rule.oneOf.join(', ')}`;
   }
   if (typeof value === 'number') {
     const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY } = rule;

@@ -1,7 +1,8 @@
 /** Fields of music plan and generate (spec §4.9). */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
-import { GatewayError } from '../domain/errors.ts';
+import { fieldError } from '../domain/errors.ts';
+import { notOneOf } from '../domain/request-words.ts';
 import { fitsIntoPlan, numberOf } from './audio-fields.ts';
 
 const { limits } = audioModels.music;
@@ -47,7 +48,6 @@ export const musicModelId = z
 /** @throws GatewayError UNKNOWN_MODEL listing what exists */
 export function refuseOtherMusicModel(id: string): void {
   if (id === audioModels.music.id) return;
-  throw new GatewayError('UNKNOWN_MODEL', `model "${id}" does not exist here`, {
-    details: [{ path: 'model_id', message: `one of: ${audioModels.music.id}` }],
-  });
+  const message = notOneOf([audioModels.music.id], id);
+  throw fieldError('UNKNOWN_MODEL', 'model_id', message);
 }

@@ -1,7 +1,7 @@
 /** POST /studio/music/plan (spec §4.9): answered without the common envelope. */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
-import { numberOf, textOf } from './audio-fields.ts';
+import { asyncFlag, numberOf, textOf } from './audio-fields.ts';
 import { defineCapability } from './capability.ts';
 import { compositionPlan, musicModelId, refuseOtherMusicModel } from './music-fields.ts';
 import { publishAudioModel } from './published-models.ts';
@@ -14,6 +14,7 @@ const request = z.strictObject({
   music_length_ms: numberOf(limits.music_length_ms).int().optional(),
   source_composition_plan: compositionPlan.optional(),
   model_id: musicModelId,
+  async: asyncFlag,
 });
 
 /** Writes a composition plan, reusable as `composition_plan` of music/generate. */
@@ -32,7 +33,7 @@ export const musicPlan = defineCapability({
     refuseOtherMusicModel(body.model_id);
     return {
       model: body.model_id,
-      async: false,
+      async: body.async ?? false,
       calls: [
         {
           required: true,

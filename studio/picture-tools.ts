@@ -9,7 +9,7 @@ import {
 import { pixelSteps } from '../catalog/image-model.ts';
 import { defaultsFor } from '../catalog/model-parameters.ts';
 import { assert } from '../domain/assert.ts';
-import { GatewayError } from '../domain/errors.ts';
+import { fieldError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
 import type { DraftCall, InputFacts, MeasuredOutput } from './capability.ts';
 import type { PictureInput } from './image-calls.ts';
@@ -22,8 +22,6 @@ const picture = { medium: 'image', format: 'png' } as const;
 interface UpscaleOptions {
   fields: Fields;
   source: PictureInput;
-  /** A picture that cannot be measured fails alone, at the price of the largest. */
-  lenient?: boolean;
   /** Index of the first planned call. */
   firstCall?: number;
 }
@@ -46,10 +44,7 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
         input: source,
         usdOf: (facts) => upscaleUsd(service, { facts, source, wanted, enlargement }),
         outputOf: (facts) => enlarged(service, facts, enlargement),
-        ...(options.lenient && { usdOfUnknown: usdOfPixels(service, upscaledPixelsMax) }),
       },
-      // Of a picture that could not be measured; of one that was, what was found.
-      variants: smallerUsd(service, upscaledPixelsMax),
       routes: service.routes.map((route) => ({
         provider: route.provider,
         operation: route.operation,
@@ -90,9 +85,7 @@ function upscaleUsd(
   const inputPixels = facts.width * facts.height;
   if (inputPixels * wanted ** 2 > upscaledPixelsMax) {
     const message = `${facts.width}×${facts.height} pixels enlarged ${wanted} times are more than ${upscaledPixelsMax}`;
-    throw new GatewayError('INVALID_REQUEST', `${source.field}: ${message}`, {
-      details: [{ path: source.field, message }],
-    });
+    throw fieldError('INVALID_REQUEST', source.field, message);
   }
   return usdOfPixels(service, inputPixels * enlargement ** 2);
 }

@@ -11,6 +11,7 @@ import {
 } from '../catalog/video-models.ts';
 import { assert } from '../domain/assert.ts';
 import type { Json } from '../domain/json.ts';
+import { aspectRatioOf } from './aspect-ratio.ts';
 import {
   defineCapability,
   type DraftCall,
@@ -21,8 +22,8 @@ import { pictureInputs } from './image-calls.ts';
 import { mediaUrl, modelId, seedNumber } from './image-fields.ts';
 import { refuseTogether, refuseUnsupported } from './model-parameters.ts';
 import { providerInput } from './provider-input.ts';
-import { publishModels } from './published-models.ts';
 import { presentVideo, videoData } from './video-presentation.ts';
+import { publishModels } from './published-models.ts';
 
 const request = z.strictObject({
   prompt: z.string().min(1).max(5000),
@@ -131,10 +132,11 @@ function cheaperFilms({ usdPerSecond }: VideoModel, asked: FilmPrice): DraftVari
 function presentGenerated(job: FinishedJob): Record<string, unknown> {
   const model = findModel(videoModels, job.model ?? '');
   const fields = { ...job.request, ...defaultsFor(model.parameters, job.request) };
+  const [film] = job.outputs.at(-1)?.artifacts ?? [];
   return presentVideo(job, {
     prompt: fields['prompt'] ?? null,
     durationSeconds: fields['durationSeconds'] ?? null,
-    aspectRatio: fields['aspectRatio'] ?? null,
+    aspectRatio: fields['aspectRatio'] ?? (film ? aspectRatioOf(film) : null),
     resolution: fields['resolution'] ?? null,
     generateAudio: fields['generateAudio'] ?? null,
     seed: fields['seed'] ?? null,

@@ -1,10 +1,11 @@
 /** How finished films are shown (design §7). Size, length and sound are measured, not promised. */
 import { z } from 'zod';
-import type { FinishedJob } from './capability.ts';
+import { urlsEnd, type FinishedJob } from './capability.ts';
 
 /** `data` of every video endpoint, described. */
 export const videoData = z.object({
   url: z.url(),
+  expiresAt: urlsEnd,
   storagePath: z.string(),
   format: z.string(),
   contentType: z.string(),
@@ -25,6 +26,7 @@ export function presentVideo(
   if (!artifact) return {};
   return {
     url: job.urlOf(artifact),
+    expiresAt: job.urlsEndAt,
     storagePath: artifact.storageKey,
     format: artifact.storageKey.slice(artifact.storageKey.lastIndexOf('.') + 1),
     contentType: artifact.contentType,

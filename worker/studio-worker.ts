@@ -52,7 +52,7 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     publicBaseUrl: publicBaseUrl(config),
     urlOf: (artifact, ttlMs) => services.storage.urlOf(artifact.storageKey, ttlMs),
   });
-  const activities = createActivities({ ...services, config, showJob: view.resource });
+  const activities = createActivities(services, { config, showJob: view.resource });
   const shared = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,

@@ -10,11 +10,10 @@ import { assert } from '../../domain/assert.ts';
 import type { Json } from '../../domain/json.ts';
 import { isDatabaseAway } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
-import { attempt } from './attempt.ts';
+import { attempt, jobSettledBefore } from './attempt.ts';
 import type { CallTask } from '../../jobs/call-task.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
 import { storeResult } from './call-results.ts';
-import { jobSettledBefore } from './failures.ts';
 import type { ProviderLimiter } from './provider-limiter.ts';
 import { storageReference, type Inputs } from '../inputs/inputs.ts';
 import type { BeginVerdict, CallName, CallRecords } from './call-records.ts';
@@ -22,6 +21,7 @@ import type { NotificationUrls } from '../providers/notification-url.ts';
 import {
   ProviderFailure,
   type Canceled,
+  type FailureKind,
   type Operation,
   type Provider,
   type ProviderQueue,
@@ -192,6 +192,9 @@ async function keepResult(
   }
 }
 
+/** Failures after which a call is never sent again, whoever repeats the attempt. */
+const mayHaveBeenTaken: ReadonlySet<FailureKind> = new Set(['unknown', 'failed']);
+
 async function send(deps: ProviderCallsDeps, task: CallTask): Promise<Submitted> {
   const provider = providerOf(deps, task);
   try {
@@ -205,8 +208,8 @@ async function send(deps: ProviderCallsDeps, task: CallTask): Promise<Submitted>
     });
   } catch (error) {
     // Left as begun, the call could never be sent again, and who waits for its record waits in vain.
-    const isRefused = error instanceof ProviderFailure && error.kind !== 'unknown';
-    await afterSend(deps, task, isRefused ? deps.records.refused : deps.records.unknown);
+    const wasTaken = !(error instanceof ProviderFailure) || mayHaveBeenTaken.has(error.kind);
+    await afterSend(deps, task, wasTaken ? deps.records.unknown : deps.records.refused);
     throw error;
   }
 }

@@ -48,8 +48,6 @@ const chatReserveVerdict = z.discriminatedUnion('verdict', [
   insufficientCredits,
   z.object({ verdict: z.literal('claim_lost') }),
 ]);
-/** See `chatReserveVerdict`. */
-export type ChatReserveVerdict = z.infer<typeof chatReserveVerdict>;
 
 /** A reservation that is too small. */
 export interface ChatRaise {
@@ -115,18 +113,15 @@ const leaseVerdict = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('held'), held: z.number() }),
   z.object({ verdict: z.literal('lease_lost') }),
 ]);
-/** See `leaseVerdict`. */
-export type LeaseVerdict = z.infer<typeof leaseVerdict>;
 
 const raiseVerdict = z.object({ verdict: z.literal('raised'), amount: z.number() });
 
-const sweptChat = z.object({ id: z.string(), state: z.string(), charged: z.number() });
 /** A chat, or a lease, that the sweeper settled. */
-export type SweptChat = z.infer<typeof sweptChat>;
+const sweptChat = z.object({ id: z.string(), state: z.string(), charged: z.number() });
 
 /** Moves and reads. */
 export interface ChatLedger {
-  reserve: (reserve: ChatReserve) => Promise<ChatReserveVerdict>;
+  reserve: (reserve: ChatReserve) => Promise<z.infer<typeof chatReserveVerdict>>;
   /** Micro-credits that such a reservation would take, or lack, now; nothing is moved. */
   price: (
     reserve: Pick<ChatReserve, 'organizationId' | 'amountMinMicro' | 'amountMaxMicro'>,
@@ -143,11 +138,11 @@ export interface ChatLedger {
    */
   abandon: (chat: AbandonedChat, withinMs: number) => Promise<AbandonedCount>;
   /** Safe to repeat: chats are known by their ids. */
-  lease: (sync: LeaseSync) => Promise<LeaseVerdict>;
+  lease: (sync: LeaseSync) => Promise<z.infer<typeof leaseVerdict>>;
   /** One statement for all running chats of a process. */
   checkpoint: (progress: ChatProgress[], ttlMs: number) => Promise<void>;
   /** Settles chats and ends leases whose API is gone, by their last checkpoints. */
-  sweep: (terms: ChatSweep) => Promise<readonly SweptChat[]>;
+  sweep: (terms: ChatSweep) => Promise<readonly z.infer<typeof sweptChat>[]>;
 }
 
 /** When an API counts as gone: nothing was heard of it until its time, and again for the grace. */
@@ -233,6 +228,5 @@ async function sweep(
     WHERE state = 'reserved' AND kind IN ('chat', 'lease') AND expires_at < now()
       AND (owner_missing_at + ${grace} IS DISTINCT FROM expires_at
         OR expires_at < now() - ${outage})`);
-  return pool.any(sql.type(sweptChat)`SELECT id, state, charged FROM chat_sweep(${sweepCountMax})
-    UNION ALL SELECT id, state, charged FROM chat_lease_sweep(${sweepCountMax})`);
+  return pool.any(sql.type(sweptChat)`SELECT id, state, charged FROM chat_sweep(${sweepCountMax})`);
 }

@@ -4,11 +4,11 @@
  * sweeper: the order of a chat's life is `open`, then `answer` or `events`, then its end settles it.
  */
 import type { ChatModel } from '../../catalog/chat-model.ts';
-import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Telemetry } from '../../platform/telemetry.ts';
+import { throwRefusal } from '../ledger/refusals.ts';
 import { observeUpstreams } from '../providers/observed-providers.ts';
 import { createAbandonedChats } from './abandoned-chats.ts';
 import type { ChatBody } from './chat-body.ts';
@@ -111,16 +111,6 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
     return { input, draft: draftCandidates(models, asked, { upstreams, usdPerCredit }) };
   }
 
-  /** Micro-credits that the ledger reserved for this chat alone. */
-  async function reserved(reserve: ChatReserve): Promise<number> {
-    const verdict = await ledger.reserve(reserve);
-    if (verdict.verdict === 'insufficient_credits') throw insufficient(verdict);
-    if (verdict.verdict === 'claim_lost') {
-      throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
-    }
-    return verdict.amount;
-  }
-
   return {
     async open(order) {
       const { stream, organizationId, keyId } = order;
@@ -129,7 +119,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
       const reserve = reserveOf(order, draft, config.CHAT_RESERVATION_TTL_MS);
       // A lease holds the most that its chats may cost: one that may cost more has a reservation to raise.
       const leased = order.claim || !input.certain ? null : leases.take(reserve);
-      const reservedMicro = leased ? draft.amountMaxMicro : await reserved(reserve);
+      const reservedMicro = leased ? draft.amountMaxMicro : await reservedAlone(ledger, reserve);
       return new OpenChat({
         id: reserve.id,
         organizationId,
@@ -163,6 +153,16 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
     },
     close: upstreams.close,
   };
+}
+
+/** Micro-credits that the ledger reserved for this chat alone. */
+async function reservedAlone(ledger: ChatLedger, reserve: ChatReserve): Promise<number> {
+  const verdict = await ledger.reserve(reserve);
+  if (verdict.verdict === 'insufficient_credits') throwRefusal(verdict);
+  if (verdict.verdict === 'claim_lost') {
+    throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
+  }
+  return verdict.amount;
 }
 
 function reserveOf(order: ChatOrder, draft: CandidatesDraft, ttlMs: number): ChatReserve {
@@ -199,17 +199,4 @@ function partsOf(
     // Both are rounded up together, once.
     { unit: 'output token', tokens: outputTokens, amountMicro: amountMaxMicro - inputMicro },
   ];
-}
-
-function insufficient(verdict: {
-  required: number;
-  balance: { available: number; reserved: number };
-}): GatewayError {
-  return new GatewayError('INSUFFICIENT_CREDITS', undefined, {
-    body: {
-      required: creditsFromMicro(verdict.required),
-      available: creditsFromMicro(verdict.balance.available),
-      reserved: creditsFromMicro(verdict.balance.reserved),
-    },
-  });
 }

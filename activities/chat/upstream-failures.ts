@@ -37,7 +37,7 @@ export function upstreamRefused(status: number, words: Words): GatewayError {
   const { message, code, param, retryAfter } = words;
   if ([400, 413, 422].includes(status)) {
     if (policyCodes.test(code)) return new GatewayError('CONTENT_POLICY');
-    const shown = message.replaceAll(secrets, '…').slice(0, wordsLengthMax);
+    const shown = message.replaceAll(secrets, '…').replaceAll(/\s+/g, ' ').slice(0, wordsLengthMax);
     return new GatewayError(
       'PROVIDER_REJECTED_INPUT',
       shown === '' ? undefined : `The provider did not accept the input: ${shown}`,

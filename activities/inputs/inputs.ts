@@ -5,7 +5,7 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { GatewayError, type ErrorDetail } from '../../domain/errors.ts';
+import { GatewayError, refusedFields, type ErrorDetail } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
@@ -170,10 +170,7 @@ export function createInputs(deps: InputsDeps): Inputs {
         details.push({ path: field, message: end.reason.message });
       } else throw end?.reason;
     }
-    const [first] = details;
-    if (first) {
-      throw new GatewayError('INVALID_INPUT_URL', `${first.path}: ${first.message}`, { details });
-    }
+    if (details.length > 0) throw refusedFields('INVALID_INPUT_URL', details);
     return resolved;
   }
 

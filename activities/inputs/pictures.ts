@@ -4,8 +4,8 @@
  */
 import { open, rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import { GatewayError } from '../../domain/errors.ts';
-import { spoolFile } from '../storage/spool.ts';
+import { fieldError, type GatewayError } from '../../domain/errors.ts';
+import { writeSpoolFile } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
 import { headBytes, inspectHead } from '../storage/upload-inspection.ts';
 import type { UploadOwner, Uploads } from '../storage/uploads.ts';
@@ -35,9 +35,7 @@ export interface Pictures {
 
 /** The refusal of a file that was cut. */
 export function fileTooLarge(field: string): GatewayError {
-  return new GatewayError('FILE_TOO_LARGE', `${field}: the file is too large`, {
-    details: [{ path: field, message: 'is too large' }],
-  });
+  return fieldError('FILE_TOO_LARGE', field, 'the file is too large');
 }
 
 /** See `Pictures`. */
@@ -47,13 +45,11 @@ export function createPictures(deps: { storage: Storage; uploads: Uploads }): Pi
     async keep({ field, stream }, { organizationId, keyId }) {
       const path = await storage.spoolPath();
       try {
-        const file = await spoolFile(stream, path);
+        const file = await writeSpoolFile(path, stream);
         if (stream.truncated) throw fileTooLarge(field);
         const { extension, medium } = await inspectHead(await headOf(path), null);
         if (medium !== 'image') {
-          throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', `${field}: must be a picture`, {
-            details: [{ path: field, message: 'must be a picture' }],
-          });
+          throw fieldError('UNSUPPORTED_MEDIA_TYPE', field, 'must be a picture');
         }
         const storageKey = await uploads.keep({ organizationId, keyId, extension, path, ...file });
         const [, name = ''] = storageKey.split('/');

@@ -3,12 +3,12 @@
  * came with a request that is refused is to be discarded (`Uploads.discard`). Only containers are read here, never sound, so memory stays flat.
  */
 import { rm } from 'node:fs/promises';
-import { buffer } from 'node:stream/consumers';
-import { ALL_FORMATS, CustomSource, FilePathSource, Input, type Source } from 'mediabunny';
-import { GatewayError } from '../../domain/errors.ts';
+import { FilePathSource, type Source } from 'mediabunny';
+import { fieldError } from '../../domain/errors.ts';
 import type { Recording, RecordingSource } from '../../studio/capability.ts';
 import type { Inputs } from './inputs.ts';
-import { spoolFile } from '../storage/spool.ts';
+import { readContainer, storedSource } from '../storage/media-container.ts';
+import { writeSpoolFile } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { UploadOwner, Uploads } from '../storage/uploads.ts';
 import { fileTooLarge, type UploadedFile } from './pictures.ts';
@@ -61,7 +61,7 @@ export function createRecordings(deps: RecordingsDeps): Recordings {
     async keep({ field, stream }, { organizationId, keyId }) {
       const path = await storage.spoolPath();
       try {
-        const file = await spoolFile(stream, path);
+        const file = await writeSpoolFile(path, stream);
         if (stream.truncated) throw fileTooLarge(field);
         const { extension, durationSeconds } = await measure(new FilePathSource(path), field);
         const storageKey = await uploads.keep({ organizationId, keyId, extension, path, ...file });
@@ -82,38 +82,15 @@ export function createRecordings(deps: RecordingsDeps): Recordings {
   };
 }
 
-/** Reads of a container go to the storage range by range: a long file is not copied to be measured. */
-function storedSource(storage: Storage, storageKey: string): Source {
-  return new CustomSource({
-    getSize: async () => (await storage.size(storageKey)) ?? 0,
-    async read(start, end) {
-      const object = await storage.open(storageKey, { first: start, last: end - 1 });
-      return object ? new Uint8Array(await buffer(object.stream)) : new Uint8Array(0);
-    },
-    prefetchProfile: 'network',
-  });
-}
-
 /** What a recording is and how long. @throws GatewayError INVALID_REQUEST naming the field */
 async function measure(
   source: Source,
   field: string,
 ): Promise<{ extension: string; durationSeconds: number }> {
-  const input = new Input({ source, formats: ALL_FORMATS });
-  try {
-    const track = await input.getPrimaryAudioTrack();
-    const mimeType = (await input.getMimeType()).split(';')[0] ?? '';
-    const durationSeconds = await input.computeDuration();
-    if (track && durationSeconds > 0) {
-      return { extension: extensions[mimeType] ?? 'bin', durationSeconds };
-    }
-  } catch {
-    // Falls through: what cannot be read is refused like what holds no sound.
-  } finally {
-    input.dispose();
+  const found = await readContainer(source);
+  if (!found?.hasAudio || !(found.durationSeconds > 0)) {
+    throw fieldError('INVALID_REQUEST', field, 'is no recording that can be read');
   }
-  const message = 'is no recording that can be read';
-  throw new GatewayError('INVALID_REQUEST', `${field}: ${message}`, {
-    details: [{ path: field, message }],
-  });
+  const { mimeType, durationSeconds } = found;
+  return { extension: extensions[mimeType] ?? 'bin', durationSeconds };
 }

@@ -20,6 +20,36 @@ export async function openSpool(directory: string): Promise<() => Promise<string
   return () => Promise.resolve(join(spool, randomUUID()));
 }
 
+/** Bytes that have passed. */
+export interface Digest {
+  sizeBytes: number;
+  /** Hex. */
+  sha256: string;
+}
+
+/** A digest of bytes as they pass: a file that was just written is not read again for it. */
+function createDigest() {
+  const hash = createHash('sha256');
+  let sizeBytes = 0;
+  return {
+    async *pass(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+      for await (const chunk of chunks) {
+        hash.update(chunk);
+        sizeBytes += chunk.length;
+        yield chunk;
+      }
+    },
+    end: (): Digest => ({ sizeBytes, sha256: hash.digest('hex') }),
+  };
+}
+
+/** Reads bytes to their end. */
+export async function digestOf(bytes: Readable): Promise<Digest> {
+  const digest = createDigest();
+  for await (const _ of digest.pass(bytes));
+  return digest.end();
+}
+
 /**
  * Writes a new file. A file is opened in another thread: one whose source fails at once may be made after
  * the failure is known. So this ends only when the file is closed, and who removes it then has removed it.
@@ -27,36 +57,16 @@ export async function openSpool(directory: string): Promise<() => Promise<string
 export async function writeSpoolFile(
   path: string,
   source: Readable | (() => AsyncIterable<Buffer>),
-): Promise<void> {
+): Promise<Digest> {
   const file = createWriteStream(path, { flags: 'wx' });
   const closed = new Promise<void>((resolve) => file.once('close', () => resolve()));
+  const digest = createDigest();
   try {
-    await pipeline(source, file);
+    await pipeline(source, (chunks: AsyncIterable<Buffer>) => digest.pass(chunks), file);
+    return digest.end();
   } finally {
     await closed;
   }
-}
-
-/**
- * Writes a new file, and measures it on its way.
- * @returns its size and the hash of its bytes, in hex.
- */
-export async function spoolFile(
-  stream: Readable,
-  path: string,
-): Promise<{ sizeBytes: number; sha256: string }> {
-  const hash = createHash('sha256');
-  let sizeBytes = 0;
-  async function* watched(): AsyncGenerator<Buffer> {
-    const chunks: AsyncIterable<Buffer> = stream;
-    for await (const chunk of chunks) {
-      hash.update(chunk);
-      sizeBytes += chunk.length;
-      yield chunk;
-    }
-  }
-  await writeSpoolFile(path, watched);
-  return { sizeBytes, sha256: hash.digest('hex') };
 }
 
 async function sweep(path: string): Promise<void> {

@@ -2,9 +2,11 @@
 import type { Chat, ChatEstimate, ChatOrder } from '../../activities/chat/chat.ts';
 import type { OpenChat } from '../../activities/chat/open-chat.ts';
 import type { ChatCatalog } from '../../catalog/chat-catalog.ts';
+import type { ChatModel } from '../../catalog/chat-model.ts';
 import { assert } from '../../domain/assert.ts';
-import { GatewayError } from '../../domain/errors.ts';
+import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
+import { got } from '../../domain/request-words.ts';
 import { firstTokenSent } from '../../platform/observations.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import type { Presentation, Shown } from './chat-presentation.ts';
@@ -120,8 +122,16 @@ function checkedModels(
   for (const each of models) {
     checkParts(request, each, outbound);
     authorizeModel(ctx.state.caller, each.id);
+    refuseTooManyTokens(request, each);
   }
   return models;
+}
+
+/** An answer that ends early for a bound that nobody set would be a riddle. */
+function refuseTooManyTokens({ maxTokens }: ChatRequest, { id, limit }: ChatModel): void {
+  if (maxTokens === null || maxTokens <= limit.output) return;
+  const message = `must be at most ${limit.output} with ${id}${got(maxTokens)}`;
+  throw fieldError('INVALID_REQUEST', 'max_tokens', message);
 }
 
 /** What is asked for, without an id that anything stands under. */

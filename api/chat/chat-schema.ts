@@ -115,7 +115,7 @@ const anyMessage = z.discriminatedUnion(
   { error: allRoles },
 );
 
-/** Any count: what is above the model’s limit is the model’s limit. */
+/** How many are allowed says the model. */
 const tokens = z.int().min(1);
 const stop = z.string().max(1024);
 const penalty = z.number().min(-2).max(2);

@@ -27,7 +27,11 @@ export const plainText = (lengthMax: number) =>
 export const keyName = plainText(nameLengthMax);
 
 /** Unix ms; that it lies in the future is decided by the database's clock. */
-export const keyExpiry = z.int().min(0).max(expiryMaxMs);
+export const keyExpiry = z
+  .int()
+  .min(0)
+  .max(expiryMaxMs)
+  .meta({ description: 'Unix ms in the future; null, as absence: no end but that of the maker.' });
 
 /** What a key may do: at least one scope, each once. */
 export const keyScopes = z

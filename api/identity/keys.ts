@@ -5,7 +5,7 @@
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../../domain/assert.ts';
-import { GatewayError } from '../../domain/errors.ts';
+import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Scope } from './access.ts';
@@ -46,7 +46,7 @@ interface WantedRotation {
   /** How long the old key still works. */
   overlapMs: number;
   /** Expiry of the new key; absent: that of the old one. */
-  expiresAtMs?: number | undefined;
+  expiresAtMs?: number | null | undefined;
 }
 
 /** Keys of users. */
@@ -190,7 +190,5 @@ function accepted(answer: Verdict): Extract<Verdict, { verdict: 'created' }> {
 /** The refusal of an expiry that is not in the future. */
 export function pastExpiry(): GatewayError {
   const message = 'must be in the future';
-  return new GatewayError('INVALID_REQUEST', `expiresAt: ${message}`, {
-    details: [{ path: 'expiresAt', message }],
-  });
+  return fieldError('INVALID_REQUEST', 'expiresAt', message);
 }

@@ -2,9 +2,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { setImmediate as othersTurn } from 'node:timers/promises';
 import type { z } from 'zod';
-import { GatewayError } from '../../domain/errors.ts';
+import { GatewayError, refusedFields } from '../../domain/errors.ts';
 import type { Context } from '../context.ts';
 import type { BodySchema } from './body-schema.ts';
+import { noWords, wordIssues, type Place } from './issue-words.ts';
 import { JsonMeter, notABody } from './json-meter.ts';
 
 /** Bytes of a JSON body: all limits of spec §4 fit many times. */
@@ -15,7 +16,6 @@ const bodyTimeoutMs = 60_000;
 const quickBytesMax = 64 * 1024;
 /** A body with more values is refused for the first thing that is wrong with it. */
 const thoroughValuesMax = 1000;
-const detailsMax = 20;
 
 /**
  * Reads the raw body; `count` is shown each piece of it as it arrives, and may refuse.
@@ -135,24 +135,25 @@ export async function parseBody<Body>(
   return parseWith(schema, await readJson(ctx, bytesMax));
 }
 
+const toTheEnd: z.core.ParseContext<z.core.$ZodIssue> = { error: noWords };
 /** Stops at the first thing that is wrong, where zod would go on to look at each of a million. */
-const untilFirst: z.core.ParseContextInternal<z.core.$ZodIssue> = { abortEarly: true };
+const untilFirst: z.core.ParseContextInternal<z.core.$ZodIssue> = { ...toTheEnd, abortEarly: true };
 
 /**
  * Parses a value by a schema.
  * @throws GatewayError INVALID_REQUEST naming each field, of a large value the first
  */
-export function parseWith<Value>(schema: z.ZodType<Value>, value: unknown): Value {
+export function parseWith<Value>(
+  schema: z.ZodType<Value>,
+  value: unknown,
+  place: Place = 'body',
+): Value {
   const parsed = schema.safeParse(value, untilFirst);
   if (parsed.success) return parsed.data;
-  const thorough = holdsMoreValues(value, thoroughValuesMax) ? parsed : schema.safeParse(value);
-  const issues = (thorough.error ?? parsed.error).issues;
-  const details = issues.slice(0, detailsMax).map((issue) => ({
-    path: issue.path.map(String).join('.').slice(0, 200) || '(body)',
-    message: issue.message.slice(0, 300),
-  }));
-  const [first] = details;
-  throw new GatewayError('INVALID_REQUEST', `${first?.path}: ${first?.message}`, { details });
+  const isWide = holdsMoreValues(value, thoroughValuesMax);
+  const { error } = isWide ? parsed : schema.safeParse(value, toTheEnd);
+  const { issues } = error ?? parsed.error;
+  throw refusedFields('INVALID_REQUEST', wordIssues(issues, { schema, value, place }));
 }
 
 let lastTurn: Promise<unknown> = Promise.resolve();

@@ -1,6 +1,6 @@
 /** multipart/form-data: a few short texts, and files, which are streamed to where they are kept. */
 import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busboy';
-import { GatewayError } from '../../domain/errors.ts';
+import { fieldError, GatewayError } from '../../domain/errors.ts';
 import type { Context } from '../context.ts';
 
 /** What a form may hold. */
@@ -43,9 +43,7 @@ const textBytesMaxUsual = 4096;
 const overheadBytesMax = 128 * 1024;
 
 function refuse(path: string, message: string): GatewayError {
-  return new GatewayError('INVALID_REQUEST', `${path}: ${message}`, {
-    details: [{ path, message }],
-  });
+  return fieldError('INVALID_REQUEST', path, message);
 }
 
 /**

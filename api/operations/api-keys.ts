@@ -35,13 +35,13 @@ export const newKey = keyMeta.extend({
 /** What is said of a key that is wanted. */
 export const wantedKey = {
   name: keyName,
-  expiresAt: keyExpiry.optional(),
+  expiresAt: keyExpiry.nullish(),
   scopes: keyScopes.optional(),
   allowedModels: keyModels.optional(),
 };
 const rotation = z.strictObject({
   overlapSeconds: z.int().min(0).max(overlapSecondsMax).optional(),
-  expiresAt: keyExpiry.optional(),
+  expiresAt: keyExpiry.nullish(),
 });
 
 /** A new key as it is answered; no cache on the way may keep the secret. */
@@ -54,8 +54,8 @@ export function shownOnce(
 }
 
 /** By the database's clock, which decides of expiry everywhere. */
-function requireFuture({ nowMs }: Caller, expiresAtMs: number | undefined): void {
-  if (expiresAtMs !== undefined && expiresAtMs <= nowMs) throw pastExpiry();
+function requireFuture({ nowMs }: Caller, expiresAtMs: number | null | undefined): void {
+  if (typeof expiresAtMs === 'number' && expiresAtMs <= nowMs) throw pastExpiry();
 }
 
 /** List, create, rotate, revoke. */

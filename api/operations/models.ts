@@ -6,7 +6,8 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { ChatModel } from '../../catalog/chat-catalog.ts';
-import { GatewayError } from '../../domain/errors.ts';
+import { fieldError } from '../../domain/errors.ts';
+import { got } from '../../domain/request-words.ts';
 import { time } from './fields.ts';
 import { defineOperation, ownAnswer, section } from './operation.ts';
 
@@ -149,9 +150,7 @@ function pageOf(listed: readonly ChatModel[], query: Paging): Page {
   const { after_id: afterId, before_id: beforeId, limit = listed.length } = query;
   if (afterId !== undefined && beforeId !== undefined) {
     const message = 'cannot be used together with after_id';
-    throw new GatewayError('CONFLICTING_FIELDS', `before_id: ${message}`, {
-      details: [{ path: 'before_id', message }],
-    });
+    throw fieldError('CONFLICTING_FIELDS', 'before_id', message);
   }
   if (beforeId !== undefined) {
     const end = positionOf(listed, 'before_id', beforeId);
@@ -165,10 +164,12 @@ function pageOf(listed: readonly ChatModel[], query: Paging): Page {
 function positionOf(listed: readonly ChatModel[], field: string, id: string): number {
   const position = listed.findIndex((model) => model.id === id);
   if (position >= 0) return position;
-  const message = 'is not the id of a model in the list';
-  throw new GatewayError('INVALID_REQUEST', `${field}: ${message}`, {
-    details: [{ path: field, message }],
-  });
+  const near = got(
+    id,
+    listed.map((model) => model.id),
+  );
+  const message = `is not the id of a model in the list${near}`;
+  throw fieldError('INVALID_REQUEST', field, message);
 }
 
 function listOf({ models: listed, hasMore }: Page): z.infer<typeof modelList> {

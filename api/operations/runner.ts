@@ -83,7 +83,7 @@ function run(operation: Operation, { services, checkAnswers }: RunnerOptions): M
       caller: ctx.state.caller,
       requestId: ctx.state.requestId,
       // A bare object: the parsed query has no prototype.
-      query: request.query && parseWith(request.query, foldMetadata({ ...ctx.query })),
+      query: request.query && parseWith(request.query, foldMetadata({ ...ctx.query }), 'query'),
       body: await bodyOf(ctx, request),
       params: paramsOf(ctx.params, operation),
     };

@@ -8,7 +8,8 @@ import {
 } from '../../activities/storage/media-types.ts';
 import { untypedExtension } from '../../activities/storage/storage.ts';
 import { bytesMaxOf } from '../../activities/storage/upload-inspection.ts';
-import { GatewayError } from '../../domain/errors.ts';
+import { fieldError } from '../../domain/errors.ts';
+import { got } from '../../domain/request-words.ts';
 import { newId } from '../../domain/ids.ts';
 import { isoTime } from '../../domain/iso-time.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
@@ -41,6 +42,7 @@ const uploadUrl = z
     storagePath: z.string(),
     maxBytes: z.int(),
     expiresAt: time.meta({ description: 'Until then the file is taken, once.' }),
+    publicUrlExpiresAt: time.meta({ description: 'Until then `publicUrl` reads the file.' }),
   })
   .meta({ id: 'UploadUrl' });
 
@@ -68,9 +70,8 @@ export const storageUploadUrl = section('Storage', {
       const maxBytes = bytesMaxOf(type?.contentType ?? null);
       const sizeBytes = wanted.size ?? null;
       if (sizeBytes !== null && sizeBytes > maxBytes) {
-        throw new GatewayError('FILE_TOO_LARGE', `size: at most ${maxBytes} bytes`, {
-          details: [{ path: 'size', message: `at most ${maxBytes} bytes` }],
-        });
+        const message = `must be at most ${maxBytes} bytes${got(sizeBytes)}`;
+        throw fieldError('FILE_TOO_LARGE', 'size', message);
       }
       const { organizationId, keyId } = caller;
       const fileId = newId('upload');
@@ -89,7 +90,9 @@ export const storageUploadUrl = section('Storage', {
         purpose: wanted.purpose ?? null,
         expiresAtMs: signed.expiresAtMs,
       });
-      const publicUrl = await storage.urlOf(storageKey, config.UPLOAD_READ_TTL_MS);
+      const { UPLOAD_READ_TTL_MS: readTtlMs } = config;
+      const readableUntilMs = Math.floor((Date.now() + readTtlMs) / 1000) * 1000;
+      const publicUrl = await storage.urlOf(storageKey, readTtlMs);
       return {
         fileId,
         uploadUrl: signed.url,
@@ -100,6 +103,7 @@ export const storageUploadUrl = section('Storage', {
         storagePath: storageKey,
         maxBytes: sizeBytes ?? maxBytes,
         expiresAt: isoTime(signed.expiresAtMs),
+        publicUrlExpiresAt: isoTime(readableUntilMs),
       };
     },
   }),
@@ -109,9 +113,7 @@ export const storageUploadUrl = section('Storage', {
 function agreedType(wanted: z.infer<typeof wish>): MediaType | undefined {
   const accepted = mediaTypes.map((type) => type.contentType).join(', ');
   const refuse = (path: string): never => {
-    throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', `${path}: accepted are ${accepted}`, {
-      details: [{ path, message: `accepted are ${accepted}` }],
-    });
+    throw fieldError('UNSUPPORTED_MEDIA_TYPE', path, `accepted are ${accepted}`);
   };
   if (wanted.contentType !== undefined) {
     return mediaTypeOf(wanted.contentType) ?? refuse('contentType');

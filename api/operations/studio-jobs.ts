@@ -73,7 +73,10 @@ const jobs = section('Jobs', {
     summary: 'Look at a job',
     description:
       'With `wait` the answer is held back until the job is done, at most so many seconds.',
-    request: { ...request, query: z.object({ wait: z.coerce.number().min(0).max(60).optional() }) },
+    request: {
+      ...request,
+      query: z.strictObject({ wait: z.coerce.number().min(0).max(60).optional() }),
+    },
     answer: oneJob,
     errors: ['JOB_NOT_FOUND'],
     async handle({ ctx, query, ...call }, { reads, admission, view }) {

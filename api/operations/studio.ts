@@ -80,7 +80,8 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
     route: `POST /api/v1${capability.path}`,
     scope: capability.scope,
     summary: capability.summary,
-    request: { headers: studioHeaders, content: contentOf(capability) },
+    // No query: a misspelled wish must not be paid for as if it had not been there.
+    request: { headers: studioHeaders, query: z.strictObject({}), content: contentOf(capability) },
     answer: z.unknown(),
     answers: {
       200: done,
@@ -156,7 +157,8 @@ export function tellCredits(ctx: ParameterizedContext, credits: CreditsBlock): v
 function doneAnswer({ envelope, data }: Capability): AnswerParts {
   if (envelope === 'bare') {
     return {
-      description: 'Done, and charged; without the common envelope.',
+      description:
+        'Done, and charged; without the common envelope. As a job (202) the same is its `result`.',
       headers: bareHeaders,
       schema: data,
     };

@@ -12,6 +12,7 @@ import {
 import type { JobNews, JobSubscription } from '../../activities/jobs/job-news.ts';
 import type { JobReads, JobRecord } from '../../activities/jobs/job-reads.ts';
 import type { KnownRefusals } from '../../activities/ledger/known-refusals.ts';
+import { throwRefusal } from '../../activities/ledger/refusals.ts';
 import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
@@ -21,7 +22,6 @@ import type { JobPlan } from '../../jobs/job-plan.ts';
 import { studioTaskQueue, workflowIdOf, type JobOutcome } from '../../jobs/contract.ts';
 import type { Hold } from '../idempotency/claims.ts';
 import { describeJob } from './job-description.ts';
-import { throwRefusal } from './refusals.ts';
 
 interface AdmissionDeps {
   client: Client;

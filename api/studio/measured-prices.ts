@@ -3,7 +3,8 @@ import type { RequestCopies } from '../../activities/inputs/input-copies.ts';
 import { referencedKey, substituteInputs } from '../../activities/inputs/inputs.ts';
 import { InputUnreadable, type InputMeter } from '../../activities/inputs/input-meter.ts';
 import { assert } from '../../domain/assert.ts';
-import { GatewayError } from '../../domain/errors.ts';
+import { fieldError } from '../../domain/errors.ts';
+import { withoutItems } from './refused-items.ts';
 import type { DraftCall, DraftPlan, InputFacts } from '../../studio/capability.ts';
 
 interface MeasuringDeps {
@@ -13,7 +14,7 @@ interface MeasuringDeps {
 
 /**
  * The plan with all prices known; each input is copied, if it is not ours, and measured once, and is
- * named in the calls by what was measured.
+ * named in the calls by what was measured. Where each input is an item, one that is refused is left out.
  * @throws GatewayError INVALID_INPUT_URL naming the field, or what the price's own limits refuse
  */
 export async function measurePrices(
@@ -46,17 +47,17 @@ export async function measurePrices(
       return { ...call, quantity, output, variants, unitPriceUsd: price.usdOf(facts) };
     } catch (error) {
       if (!(error instanceof InputUnreadable)) throw error;
-      if (price.usdOfUnknown !== undefined) {
-        const priceNote = `${price.input.field} cannot be measured: the price of the largest`;
-        return { ...call, priceNote, unitPriceUsd: price.usdOfUnknown };
-      }
       const { field: path } = price.input;
-      throw new GatewayError('INVALID_INPUT_URL', `${path}: ${error.message}`, {
-        details: [{ path, message: error.message }],
-      });
+      throw fieldError('INVALID_INPUT_URL', path, error.message);
     }
   }
 
-  const calls = await Promise.all(draft.calls.map(priced));
-  return substituteInputs({ ...draft, calls }, references);
+  const ends = await Promise.allSettled(draft.calls.map(priced));
+  const calls = draft.calls.map((call, index) => {
+    const end = ends[index];
+    return end?.status === 'fulfilled' ? end.value : call;
+  });
+  let left: DraftPlan = { ...draft, calls };
+  for (const end of ends) if (end.status === 'rejected') left = withoutItems(left, end.reason);
+  return substituteInputs(left, references);
 }

@@ -76,7 +76,7 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     model: planned.draft.model,
     priceMicro: priced.priceMicro,
     ...(planned.metadata && { metadata: planned.metadata }),
-    request: planned.request,
+    request: requestOf(planned),
     calls,
     assembly: planned.draft.assembly ?? null,
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
@@ -85,6 +85,11 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
     outcomeWaitMs: config.OUTCOME_WAIT_MS,
     reservationTtlMs: config.RESERVATION_TTL_MS,
   };
+}
+
+/** With what the answer says of items that no call was planned for. */
+function requestOf({ request, draft: { refusedItems } }: Planned): JsonObject {
+  return refusedItems ? { ...request, refusedItems } : request;
 }
 
 function definitionOf(provider: string): ProviderDefinition {

@@ -4,6 +4,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import type { Capability, DraftPlan } from '../../studio/capability.ts';
 import type { Context } from '../context.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
+import { withoutItems } from './refused-items.ts';
 import type { ReadingDeps, ReadRequestOf } from './request-reading.ts';
 
 /** See the file's head. */
@@ -33,6 +34,9 @@ export async function draftRequest(
   const { request, recording, webhookUrl, metadata, sameAs = request } = read;
   const planned = capability.plan(request, recording);
   authorizeModel(caller, planned.model);
-  const draft = await deps.inputs.prepare(planned, caller.organizationId);
+  const prepare = (plan: DraftPlan) => deps.inputs.prepare(plan, caller.organizationId);
+  const draft = await prepare(planned).catch((error: unknown) =>
+    prepare(withoutItems(planned, error)),
+  );
   return { request, sameAs, webhookUrl, metadata, draft };
 }

@@ -88,6 +88,8 @@ async function readForm(
   const metadata = parseMetadata(jsonOrText(pairs));
   const told = { ...fields, ...(later !== undefined && { async: spelledFlag(later) }) };
   if (!file) {
+    // What it lacks is told before what it has too much.
+    capability.recording?.(told);
     const request = parseWith(capability.request, told);
     const recording = await findRecording(ctx, capability, { request, recordings });
     return { request, recording, webhookUrl, metadata };

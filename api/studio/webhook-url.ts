@@ -1,6 +1,6 @@
 /** The `webhookUrl` of a Studio request: no capability's own field, so it is split off before theirs. */
 import { z } from 'zod';
-import { GatewayError } from '../../domain/errors.ts';
+import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 
 const lengthMax = 2048;
@@ -33,7 +33,5 @@ export function parseWebhookUrl(given: unknown, outbound: Outbound): string | nu
 }
 
 function refusal(message: string): GatewayError {
-  return new GatewayError('INVALID_REQUEST', `webhookUrl: ${message}`, {
-    details: [{ path: 'webhookUrl', message }],
-  });
+  return fieldError('INVALID_REQUEST', 'webhookUrl', message);
 }

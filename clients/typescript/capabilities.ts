@@ -31,6 +31,9 @@ export type Job<C extends Capability = Capability> = Omit<Schemas['JobOutput'], 
   result: Result<C> | null;
 };
 
+/** A job that has made what it was asked for. */
+export type CompletedJob<C extends Capability = Capability> = Job<C> & { result: Result<C> };
+
 /** A price before the call, in credits. */
 export type Estimate = Schemas['StudioEstimate'];
 

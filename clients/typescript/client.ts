@@ -3,6 +3,7 @@ import createClient, { type Client } from 'openapi-fetch';
 import type {
   Capability,
   CallOptions,
+  CompletedJob,
   Estimate,
   Input,
   Job,
@@ -61,12 +62,8 @@ export class StudioGateway {
     input: Input<C>,
     options: WaitOptions = {},
   ): Promise<Result<C>> {
-    const { result, jobId } = await this.wait(
-      await this.submit(capability, input, options),
-      options,
-    );
-    if (result === null) throw new StudioError('JOB_LOST', 'The job has no result.', { jobId });
-    return result;
+    const job = await this.submit(capability, input, options);
+    return (await this.wait(job, options)).result;
   }
 
   /** Starts a job; its credits are reserved when this returns. */
@@ -99,14 +96,15 @@ export class StudioGateway {
   async wait<C extends Capability>(
     job: JobTicket<C>,
     { signal, timeoutMs = Infinity }: Omit<WaitOptions, 'idempotencyKey'> = {},
-  ): Promise<Job<C>> {
+  ): Promise<CompletedJob<C>> {
     const { jobId } = job;
     const endsAtMs = performance.now() + timeoutMs;
     for (;;) {
       const leftSeconds = Math.max(0, (endsAtMs - performance.now()) / 1000);
       const now = await this.#look<C>(jobId, Math.min(pollSeconds, leftSeconds), signal);
       if (now.error) throw new StudioError(now.error.code, now.error.message, { jobId, body: now });
-      if (now.done) return now;
+      if (now.result) return { ...now, result: now.result };
+      if (now.done) throw new StudioError('JOB_LOST', 'The job has no result.', { jobId });
       if (performance.now() >= endsAtMs) {
         throw new StudioError('TIMEOUT', `The job is not done within ${timeoutMs} ms.`, { jobId });
       }

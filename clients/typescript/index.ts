@@ -4,6 +4,7 @@ export type { ChatAnswer, ChatDelta, ChatDone, ChatEvent, ChatRequest } from './
 export type {
   CallOptions,
   Capability,
+  CompletedJob,
   Estimate,
   Input,
   Job,

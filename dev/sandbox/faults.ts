@@ -3,6 +3,7 @@
  * set over `POST /_sandbox/faults` makes the sandbox misbehave in one precise way.
  */
 import { z } from 'zod';
+import type { Exchange } from './http.ts';
 
 /** Every fault the sandbox knows. A status may carry options: `submit:429x1;retry-after=2`. */
 const faultNames = [
@@ -13,6 +14,7 @@ const faultNames = [
   'reset-after-accept', // accepts, then destroys the socket
   'hang-submit', // accepts and never answers
   'malformed-submit', // accepts and answers half a JSON
+  'proxy-error', // proxy-error:502 accepts and answers the error page of something in between
   // The generation.
   'slow', // slow:20s, slow:500ms
   'fail', // fail:422 = a model error; fail:422;type=image_too_small
@@ -154,6 +156,15 @@ export function retryAfterOf({ options }: Fault): Record<string, string> {
   const date = /^date:(\d+)$/.exec(text);
   const after = date ? new Date(Date.now() + Number(date[1]) * 1000).toUTCString() : text;
   return { 'Retry-After': after };
+}
+
+/** The error page of something between the caller and the provider: it says nothing about the work. */
+export function answerErrorPage({ response }: Exchange, fault: Fault): void {
+  response.writeHead(Number(fault.argument || 500), {
+    'Content-Type': 'text/html',
+    ...retryAfterOf(fault),
+  });
+  response.end('<!doctype html><title>Error</title><h1>Temporarily unavailable</h1>');
 }
 
 interface ActiveRule {

@@ -97,6 +97,14 @@ function expectRefusal(answer: Answer<KeyBody>, status: number, error: string): 
 }
 
 describe('creating a key', () => {
+  it('takes null for an end that there is not, as the list shows it', async () => {
+    const caller = await newCaller();
+    const made = await create(caller.key, { name: 'for ever', expiresAt: null });
+    expect([made.status, made.body.expiresAt]).toEqual([200, null]);
+    const rotated = await rotate(caller.key, made.body.keyId, { expiresAt: null });
+    expect([rotated.status, rotated.body.expiresAt]).toEqual([200, null]);
+  });
+
   it('shows the key once, and what it is ever after', async () => {
     const caller = await newCaller();
     const expiresAt = Date.now() + 3_600_000;
@@ -145,7 +153,7 @@ describe('creating a key', () => {
     ['a scope that does not exist', { name: 'n', scopes: ['everything'] }, 'scopes.0'],
     ['a scope twice', { name: 'n', scopes: ['chat', 'chat'] }, 'scopes'],
     ['no model at all', { name: 'n', allowedModels: [] }, 'allowedModels'],
-    ['an unknown field', { name: 'n', admin: true }, '(body)'],
+    ['an unknown field', { name: 'n', admin: true }, 'admin'],
   ])('refuses %s', async (_what, body, field) => {
     const answer = await create(gateway.caller.key, body);
     expectRefusal(answer, 400, 'INVALID_REQUEST');

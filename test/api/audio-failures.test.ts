@@ -68,7 +68,8 @@ const cases: Case[] = [
   { fault: 'submit:422', status: 400, error: 'PROVIDER_REJECTED_INPUT', accepted: 0 },
   { fault: 'reset-after-accept', status: 500, error: 'OUTCOME_UNKNOWN', accepted: 1 },
   { fault: 'reset-before-accept', status: 500, error: 'OUTCOME_UNKNOWN', accepted: 0 },
-  { fault: 'submit:500', status: 500, error: 'OUTCOME_UNKNOWN', accepted: 0 },
+  { fault: 'submit:500', status: 500, error: 'PROVIDER_ERROR', accepted: 0 },
+  { fault: 'proxy-error:502', status: 500, error: 'OUTCOME_UNKNOWN', accepted: 1 },
   { fault: 'truncated-media', status: 500, error: 'PROVIDER_ERROR', accepted: 1 },
 ];
 

@@ -22,6 +22,18 @@ interface Document {
   >;
 }
 
+interface Loose {
+  paths: {
+    '/api/v1/api-keys': {
+      post: {
+        requestBody: {
+          content: { 'application/json': { schema: { properties: { name: object } } } };
+        };
+      };
+    };
+  };
+}
+
 /** Every operation once, and nothing else. */
 function expectEvery(document: Document, described: readonly Walked[]): void {
   const found = Object.entries(document.paths).flatMap(([path, methods]) =>
@@ -58,6 +70,13 @@ describe('the description', () => {
     expect(status).toBe(200);
     expect(body).toMatchObject({ openapi: '3.1.0', info: { version: '1.0.0' } });
     expectEvery(body, ofOperators);
+  });
+
+  it('tells the longest name of a key', async () => {
+    const document = JSON.parse(await text('/api/v1/openapi.json')) as Loose;
+    const { schema } =
+      document.paths['/api/v1/api-keys'].post.requestBody.content['application/json'];
+    expect(schema.properties.name).toMatchObject({ minLength: 1, maxLength: 64 });
   });
 
   it('has examples that the API takes', () => {

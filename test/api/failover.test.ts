@@ -132,6 +132,8 @@ describe('a first route that certainly takes no call', () => {
     ['policy', 'CONTENT_POLICY', 400],
     ['fail:400', 'PROVIDER_REJECTED_INPUT', 400],
     ['submit:503x99', 'PROVIDER_ERROR', 500],
+    ['submit:500', 'PROVIDER_ERROR', 500],
+    ['proxy-error:502', 'OUTCOME_UNKNOWN', 500],
     ['reset-after-accept', 'OUTCOME_UNKNOWN', 500],
     ['truncated-media', 'PROVIDER_ERROR', 500],
     ['wrong-type-media', 'PROVIDER_ERROR', 500],

@@ -78,6 +78,22 @@ describe('a submit that was certainly not taken is sent again', () => {
   });
 });
 
+describe('a submit that the provider itself says has failed', () => {
+  it('ends the job at once, released, and is not sent again', async () => {
+    const before = await balance();
+    const startedAtMs = performance.now();
+    const answer = await generate('[[submit:500]] a fallen bridge');
+    expect([answer.status, answer.body.error]).toEqual([500, 'PROVIDER_ERROR']);
+    expect(performance.now() - startedAtMs).toBeLessThan(6000);
+    expect(await balance()).toBe(before);
+    const [call] = await gateway.database.query<{ state: string }>(
+      'SELECT state FROM provider_call WHERE job_id = $1',
+      [answer.body.jobId],
+    );
+    expect(call?.state).toBe('unknown');
+  });
+});
+
 describe('a submit whose outcome is unknown is never sent again', () => {
   it('is adopted by its webhook when the connection broke after it was taken', async () => {
     const answer = await generate('[[reset-after-accept]] a lost bridge');
@@ -107,6 +123,18 @@ describe('a submit whose outcome is unknown is never sent again', () => {
     const answer = await generate('[[reset-before-accept]] an unbuilt bridge');
     expect(answer.body.error).toBe('OUTCOME_UNKNOWN');
     expect(await gateway.sandbox.submits({ match: 'an unbuilt bridge' })).toHaveLength(0);
+  });
+
+  it('is adopted when something in between answered for the provider', async () => {
+    const answer = await generate('[[proxy-error:502]] a veiled bridge');
+    expect(answer.status).toBe(200);
+    expect(await gateway.sandbox.submits({ match: 'a veiled bridge' })).toHaveLength(1);
+  });
+
+  it('is released when something in between answered, and no webhook ever comes', async () => {
+    const answer = await generate('[[proxy-error:500]] [[no-webhook]] a hidden bridge');
+    expect(answer.body.error).toBe('OUTCOME_UNKNOWN');
+    expect(await gateway.sandbox.submits({ match: 'a hidden bridge' })).toHaveLength(1);
   });
 
   it('is adopted when the answer to the submit made no sense', async () => {

@@ -30,6 +30,7 @@ describe('a synchronous image', () => {
             contentType: 'image/png',
             width: 1360,
             height: 768,
+            expiresAt: expect.any(String),
           },
         ],
         metadata: { outputImages: 1, prompt: 'a lighthouse at dawn', aspectRatio: '16:9' },
@@ -45,6 +46,22 @@ describe('a synchronous image', () => {
       'SELECT sha256 FROM artifact ORDER BY created_at DESC LIMIT 1',
     );
     expect(createHash('sha256').update(bytes).digest('hex')).toBe(stored?.sha256);
+  });
+});
+
+describe('what an answer says of its pictures', () => {
+  it('is the shape that was made, and until when they read', async () => {
+    const answer = await generate({ prompt: 'a plum that nobody shaped', model: 'alpha-image-2' });
+    const data = answer.body.data as unknown as {
+      images: { url: string; expiresAt: string }[];
+      metadata: { aspectRatio: string };
+    };
+    expect(data.metadata.aspectRatio).toBe('4:3');
+    const [picture] = data.images;
+    const expires = Number(new URL(picture?.url ?? '').searchParams.get('expires'));
+    const leftMs = Date.parse(picture?.expiresAt ?? '') - Date.now();
+    expect(Math.abs(expires - Date.parse(picture?.expiresAt ?? '') / 1000)).toBeLessThan(2);
+    expect(leftMs).toBeGreaterThan(23.9 * 3_600_000);
   });
 });
 
@@ -103,7 +120,7 @@ describe('bad input', () => {
     [`${'{"a":'.repeat(5000)}1${'}'.repeat(5000)}`, '(body)'],
     ['{}', 'prompt'],
     ['{"prompt":"ok then","numImages":11}', 'numImages'],
-    ['{"prompt":"ok then","__proto__":{"x":1}}', '(body)'],
+    ['{"prompt":"ok then","__proto__":{"x":1}}', '__proto__'],
     ['{"prompt":"ok then","model":"nope"}', 'model'],
     ['{"prompt":"ok then","resolution":"4K"}', 'resolution'],
   ])('%.40s is refused, naming the field', async (body, field) => {

@@ -61,7 +61,7 @@ describe('POST /studio/image/edit', () => {
     expect(answer.status).toBe(200);
     expect(answer.body.data).toMatchObject({
       model: 'nano-banana',
-      metadata: { outputImages: 2, prompt: 'paint it blue', aspectRatio: null },
+      metadata: { outputImages: 2, prompt: 'paint it blue', aspectRatio: '8:5' },
     });
     expect(answer.body.credits).toMatchObject({ used: 7.8, cost: 7.8 });
     const original = await pixelsOf(await download(disc));
@@ -280,7 +280,12 @@ describe('POST /studio/image/batch', () => {
       total: 4,
       successful: 4,
       failed: 0,
-      results: imageUrls.map((_, index) => ({ success: true, index, data: expect.any(String) })),
+      results: imageUrls.map((_, index) => ({
+        success: true,
+        index,
+        data: expect.any(String),
+        expiresAt: expect.any(String),
+      })),
     });
     expect(answer.body.credits.used).toBeCloseTo(2);
     for (const result of answer.body.data.results) {
@@ -327,6 +332,57 @@ describe('POST /studio/image/batch', () => {
     const large = await pixelsOf(await download(enlarged?.data ?? ''));
     expect([large.width, large.height]).toEqual([384, 384]);
     expect(before - (await available())).toBe(16_000_000);
+  });
+
+  it.each(['remove-background', 'upscale'])(
+    '%s: what cannot be read is neither worked on nor reserved for, and the others are',
+    async (operation) => {
+      const [one = '', two = ''] = await pictures(2, `some-of-${operation}`);
+      const imageUrls = ['https://10.0.0.1/x.png', one, 'https://nope.invalid/x.png', two];
+      const before = await available();
+      const accepted = await image('batch', { operation, imageUrls, async: true });
+      expect(accepted.status).toBe(202);
+      const done = await gateway.untilDone(accepted.body.data.jobId);
+      const { result, billing } = done.body.data as unknown as {
+        result: Batch;
+        billing: { reserved: number; charged: number };
+      };
+      expect(result).toMatchObject({ total: 4, successful: 2, failed: 2 });
+      expect(result.results.map(({ index, success }) => [index, success])).toEqual([
+        [0, false],
+        [1, true],
+        [2, false],
+        [3, true],
+      ]);
+      expect(result.results[0]?.error).toEqual({
+        code: 'INVALID_INPUT_URL',
+        message: expect.stringContaining('cannot be read'),
+      });
+      expect(billing.reserved).toBe(billing.charged);
+      expect(before - (await available())).toBe(billing.charged * 1e6);
+    },
+  );
+
+  it('enlarges what is a picture, where another is none or too large', async () => {
+    const [good = ''] = await pictures(1, 'alone');
+    const text = media.put('/no-picture.png', Buffer.from('no picture at all'));
+    const imageUrls = [text, good, `${media.origin}/alone-missing.png`];
+    const body = { operation: 'upscale', imageUrls, scaleFactor: 6 };
+    const answer = await image('batch', body);
+    expect(answer.status).toBe(200);
+    expect(answer.body.data).toMatchObject({ total: 3, successful: 1, failed: 2 });
+    const [wrong, large, missing] = answer.body.data.results;
+    expect([wrong?.error?.code, missing?.error?.code]).toEqual(Array(2).fill('INVALID_INPUT_URL'));
+    const picture = await pixelsOf(await download(large?.data ?? ''));
+    expect(picture.width).toBe(384);
+  });
+
+  it('is refused as a whole, before anything is reserved, when nothing can be read', async () => {
+    const imageUrls = ['https://10.0.0.1/x.png', `${media.origin}/gone.png`];
+    const answer = await image('batch', { operation: 'upscale', imageUrls });
+    expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_INPUT_URL']);
+    expect(answer.body.details.map(({ path }) => path)).toEqual(['imageUrls.0', 'imageUrls.1']);
+    expect(answer.body.jobId).toBeUndefined();
   });
 
   it('fails as a whole, released, when nothing succeeded', async () => {

@@ -12,6 +12,8 @@ afterEach(() => gateway.expectSettled());
 afterAll(() => gateway.close());
 
 interface Song {
+  jobId: string;
+  statusUrl: string;
   url: string;
   duration: number;
   title: string | null;
@@ -62,20 +64,41 @@ describe('POST /studio/music/plan', () => {
     expect(lengthMs(second.body)).toBe(12_000);
   });
 
-  it('is not offered asynchronously, and knows its model only', async () => {
-    expect((await plan({ prompt: 'a song', async: true })).body.details[0]?.path).toBe('(body)');
+  it('is a job like any other with `async: true`, whose result is the plan', async () => {
+    const accepted = await plan({ prompt: 'a song of ebb', music_length_ms: 9000, async: true });
+    expect(accepted.status).toBe(202);
+    expect(accepted.body).toMatchObject({ success: true, credits: { used: 0, cost: 0.2 } });
+    expect(accepted.headers.get('location')).toBe(accepted.body.data.statusUrl);
+    const done = await gateway.untilDone(accepted.body.data.jobId);
+    expect(done.body.data).toMatchObject({
+      type: 'musicPlan',
+      status: 'completed',
+      billing: { state: 'charged', charged: 0.2 },
+    });
+    const result = done.body.data.result as unknown as Plan;
+    expect(Object.keys(result).toSorted()).toEqual([
+      'negative_global_styles',
+      'positive_global_styles',
+      'sections',
+    ]);
+    expect(lengthMs(result)).toBe(9000);
+    const made = await song({ composition_plan: result, mode: 'audio-only' });
+    expect([made.status, made.body.data.duration]).toEqual([200, expect.closeTo(9000, -2)]);
+  });
+
+  it('knows its model only', async () => {
     const other = await plan({ prompt: 'a song', model_id: 'music_v9' });
     expect(other.status).toBe(400);
     expect(other.body).toMatchObject({
       error: 'UNKNOWN_MODEL',
-      details: [{ path: 'model_id', message: 'one of: music_v1' }],
+      details: [{ path: 'model_id', message: expect.stringMatching(/^must be one of music_v1 /) }],
     });
   });
 
   it('is released when the provider fails', async () => {
     const answer = await plan({ prompt: '[[fail:500]] a song' });
     expect(answer.status).toBe(500);
-    expect(answer.body.error).toBe('OUTCOME_UNKNOWN');
+    expect(answer.body.error).toBe('PROVIDER_ERROR');
   });
 });
 
@@ -86,6 +109,7 @@ describe('POST /studio/music/generate', () => {
     const { data, credits } = answer.body;
     expect(data).toEqual({
       url: expect.stringMatching(/^http/),
+      expiresAt: expect.any(String),
       storagePath: expect.stringMatching(/\.mp3$/),
       format: 'mp3',
       duration: expect.any(Number),
@@ -113,6 +137,7 @@ describe('POST /studio/music/generate', () => {
     });
     expect(answer.body.data).toEqual({
       url: expect.any(String),
+      expiresAt: expect.any(String),
       storagePath: expect.any(String),
       format: 'mp3',
       duration: expect.any(Number),

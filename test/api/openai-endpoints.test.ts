@@ -60,12 +60,15 @@ async function expectOneJob(type: string): Promise<JobRow> {
   return job;
 }
 
-const failureOf = (asked: Promise<unknown>): Promise<APIError> =>
+const failureOf = (asked: Promise<unknown>): Promise<InstanceType<typeof APIError>> =>
   asked.then(
     () => {
       throw new Error('it was not refused');
     },
-    (error: unknown) => error as APIError,
+    (error: unknown) => {
+      expect(error).toBeInstanceOf(APIError);
+      return error as InstanceType<typeof APIError>;
+    },
   );
 
 describe.each(['/v1', '/api/v1'])('at %s, images.generate', (base) => {

@@ -24,6 +24,7 @@ describe('POST /studio/sfx/generate', () => {
     expect(answer.status).toBe(200);
     expect(answer.body.data).toEqual({
       url: expect.any(String),
+      expiresAt: expect.any(String),
       storagePath: expect.stringMatching(/\.mp3$/),
       format: 'mp3',
       prompt: 'waves',

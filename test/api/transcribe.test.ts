@@ -85,6 +85,7 @@ describe('a recording that comes with the request', () => {
       model: 'scribe_v2',
       source: 'file',
       transcriptUrl: expect.stringMatching(/\.json\?/),
+      expiresAt: expect.any(String),
     });
     expect(data.words.length).toBeGreaterThan(20);
     let at = 0;
@@ -163,7 +164,7 @@ describe('a recording that comes with the request', () => {
     ['no file and no other source', { file: null }, 'fileId'],
     ['a text in place of a recording', { file: Buffer.from('no sound in here') }, 'file'],
     ['a file in another part', { part: 'audio' }, 'audio'],
-    ['a field that does not exist', { fields: { tempo: '1' } }, '(body)'],
+    ['a field that does not exist', { fields: { tempo: '1' } }, 'tempo'],
     ['a language that is none', { fields: { language: 'English please' } }, 'language'],
     ['a spelled flag that is none', { fields: { async: 'yes' } }, 'async'],
     ['a second source', { fields: { audioUrl: 'https://example.com/a.mp3' } }, 'fileId'],

@@ -122,7 +122,11 @@ describe('POST /storage/upload-url', () => {
       storagePath: key,
       maxBytes: 1234,
       expiresAt: expect.any(String),
+      publicUrlExpiresAt: expect.any(String),
     });
+    const { publicUrlExpiresAt } = body as unknown as { publicUrlExpiresAt: string };
+    const expires = new URL(body.publicUrl).searchParams.get('expires');
+    expect(Math.abs(Date.parse(publicUrlExpiresAt) / 1000 - Number(expires))).toBeLessThan(2);
     // What is left of ten minutes: counted from before the request it could be more.
     const lifeMs = Date.parse(body.expiresAt) - Date.now();
     expect(lifeMs).toBeGreaterThan(590_000);
@@ -152,7 +156,7 @@ describe('POST /storage/upload-url', () => {
     [{ size: '12' }, 400, 'size'],
     [{ filename: '' }, 400, 'filename'],
     [{ purpose: 'Not A Word' }, 400, 'purpose'],
-    [{ key: 'org_1/x.png' }, 400, '(body)'],
+    [{ key: 'org_1/x.png' }, 400, 'key'],
   ])('refuses %j with %i', async (body, status, path) => {
     const answer = await gateway.call('/api/v1/storage/upload-url', { method: 'POST', body });
     expect(answer).toMatchObject({ status, body: { details: [{ path }] } });

@@ -230,7 +230,7 @@ describe('GET /usage', () => {
     ['before=2026-01-01', 'before'],
     ['keyId=key_1', 'keyId'],
     ['keyId=%00', 'keyId'],
-    ['__proto__=1', '(body)'],
+    ['__proto__=1', '__proto__'],
   ])('refuses ?%s', async (query, field) => {
     const answer = await gateway.call<UsageBody>(`${path}?${query}`);
     expect(`${answer.status} ${answer.body.error}`).toBe('400 INVALID_REQUEST');

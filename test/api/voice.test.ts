@@ -32,6 +32,7 @@ describe('POST /studio/voiceover/generate', () => {
       success: true,
       data: {
         url: expect.stringMatching(/^http/),
+        expiresAt: expect.any(String),
         storagePath: expect.stringMatching(/^org_.*\/job_.*\/0-0\.mp3$/),
         format: 'mp3',
         title: 'Fox',
@@ -86,6 +87,7 @@ describe('POST /studio/dialogue/generate', () => {
     expect(answer.status).toBe(200);
     expect(answer.body.data).toEqual({
       url: expect.stringMatching(/^http/),
+      expiresAt: expect.any(String),
       storagePath: expect.stringMatching(/\.mp3$/),
       format: 'mp3',
       title: 'Harbour',

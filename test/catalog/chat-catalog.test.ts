@@ -8,7 +8,6 @@ import {
   chatModels,
   configureChatModels,
   createChatCatalog,
-  findChatModel,
   type ChatModel,
 } from '../../catalog/chat-catalog.ts';
 import { chatPriceFor } from '../../catalog/chat-model.ts';
@@ -29,6 +28,9 @@ function model(id: string, changes: Partial<ChatModel> = {}): ChatModel {
     ...changes,
   };
 }
+
+/** The committed models, without an operator's changes. */
+const { find: findChatModel } = createChatCatalog(chatModels);
 
 function faultOf(find: () => unknown): GatewayError {
   try {

@@ -36,7 +36,10 @@ const failureOf = (asked: Promise<unknown>): Promise<InstanceType<typeof APIErro
     () => {
       throw new Error('it was not refused');
     },
-    (error: unknown) => error as InstanceType<typeof APIError>,
+    (error: unknown) => {
+      expect(error).toBeInstanceOf(APIError);
+      return error as InstanceType<typeof APIError>;
+    },
   );
 
 describe.each([

@@ -1,6 +1,6 @@
 /** POST /api/v1/chat: the service's own style (spec §2.2–2.4), what is refused, and what is reserved. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { readChatUpstreams } from '../../platform/chat-upstreams.ts';
+import { readChatUpstreams } from '../../platform/config/chat-upstreams.ts';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
 
@@ -271,11 +271,20 @@ describe('the reservation', () => {
     expect((await chat({ model: 'gpt-4o', messages: say('x') }, caller)).status).toBe(402);
   });
 
-  it('of a huge bound is the model’s', async () => {
+  it('of the model’s own bound is taken, and of more refused by its name', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
-    await chat({ model: 'gpt-4o', messages: say('huge'), max_tokens: 9_999_999 }, caller);
+    const body = { model: 'gpt-4o', messages: say('huge') };
+    await chat({ ...body, max_tokens: 16_384 }, caller);
     expect(await settledChatOf(gateway, caller)).toMatchObject({
       amount: 16_384 * 1000 + (4 + 8) * 250,
+    });
+    const more = await chat({ ...body, max_tokens: 16_385 }, caller);
+    expect(more).toMatchObject({
+      status: 400,
+      body: {
+        error: 'INVALID_REQUEST',
+        message: 'max_tokens: must be at most 16384 with gpt-4o (got 16385)',
+      },
     });
   });
 

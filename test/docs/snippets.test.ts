@@ -89,7 +89,9 @@ const notRun: { file: string; begins: string; reason: string }[] = [
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const openaiVersion = '3.54.0';
-const python = join(root, '.cache', `openai-python-${openaiVersion}`);
+/** What our own client for Python needs. */
+const httpxVersion = '0.28.1';
+const python = join(root, '.cache', `openai-python-${openaiVersion}-httpx-${httpxVersion}`);
 /** Below the project, so that its packages are found; its name is not in anybody's way. */
 const place = join(root, '.cache', `snippets-${process.pid}`);
 
@@ -114,13 +116,14 @@ afterAll(async () => {
   await rm(place, { recursive: true, force: true });
 });
 
-/** The OpenAI SDK of Python; without a network only CI insists on it. */
+/** The OpenAI SDK of Python and `httpx`; without a network only CI insists on it. */
 async function installPython(): Promise<string | null> {
   if (existsSync(join(python, 'complete'))) return null;
   try {
     await run('python3', ['-m', 'venv', python]);
     const pip = join(python, 'bin', 'pip');
-    await run(pip, ['install', '--quiet', '--retries', '1', `openai==${openaiVersion}`]);
+    const packages = [`openai==${openaiVersion}`, `httpx==${httpxVersion}`];
+    await run(pip, ['install', '--quiet', '--retries', '1', ...packages]);
     await writeFile(join(python, 'complete'), '');
     return null;
   } catch (error) {
@@ -187,7 +190,6 @@ async function runBlock(block: Block, directory: string): Promise<string> {
         PATH: process.env['PATH'],
         HOME: directory,
         DATA_DIR: join(directory, '.data'),
-        // The rest of what our client for Python needs, OpenAI's needs too.
         PYTHONPATH: join(root, 'clients', 'python', 'src'),
         ...compileCache,
       },

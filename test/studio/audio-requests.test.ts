@@ -128,7 +128,7 @@ const table: [Capability, object, object[], [object, string][]][] = [
       [{ music_length_ms: 3000.5 }, 'music_length_ms'],
       [{ source_composition_plan: {} }, 'source_composition_plan.sections'],
       [{ model_id: 'music_v2' }, 'model_id'],
-      [{ async: true }, '(body)'],
+      [{ async: 'yes' }, 'async'],
     ],
   ],
   [

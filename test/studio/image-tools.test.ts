@@ -57,7 +57,12 @@ describe('POST /studio/image/upscale: limits of spec §4.7', () => {
     expect(refused.details?.map((detail) => detail.path)).toEqual(['model', 'faceEnhancement']);
     const unknown = refusalOf(imageUpscale, { imageUrl, service: 'service_c' });
     expect(unknown.code).toBe('UNKNOWN_MODEL');
-    expect(unknown.details).toEqual([{ path: 'service', message: 'one of: service_a, service_b' }]);
+    expect(unknown.details).toEqual([
+      {
+        path: 'service',
+        message: 'must be one of service_a, service_b (got "service_c"; did you mean service_a?)',
+      },
+    ]);
   });
 
   it('does six times in two steps where the service does four at most', () => {

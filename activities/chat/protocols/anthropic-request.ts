@@ -1,6 +1,6 @@
 /** OpenAI's request → Anthropic Messages. What has no counterpart is refused, never dropped silently. */
 import type { JsonObject } from '../../../domain/json.ts';
-import { GatewayError } from '../../../domain/errors.ts';
+import { fieldError, type GatewayError } from '../../../domain/errors.ts';
 import type { ChatBody, ChatMessage, ContentPart, ToolCall } from '../chat-body.ts';
 import { isRecord, type ChatCall } from './protocol.ts';
 
@@ -39,9 +39,7 @@ const mapped: ReadonlySet<string> = new Set([
 ]);
 
 function unsupported(path: string, message: string): GatewayError {
-  return new GatewayError('UNSUPPORTED_PARAMETER', `${path}: ${message}`, {
-    details: [{ path, message }],
-  });
+  return fieldError('UNSUPPORTED_PARAMETER', path, message);
 }
 
 /** @throws GatewayError UNSUPPORTED_PARAMETER */
@@ -53,7 +51,7 @@ function refuseForeign(body: ChatBody): void {
   }
 }
 
-/** See the file's head. @throws GatewayError UNSUPPORTED_PARAMETER */
+/** See the file's head. @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_REQUEST */
 export function encodeAnthropic({ model, body, stream }: ChatCall): Record<string, unknown> {
   refuseForeign(body);
   const system = body.messages.filter(({ role }) => role === 'system').map(textOnly);
@@ -89,6 +87,10 @@ function turnsOf(messages: readonly ChatMessage[]): Turn[] {
     const last = turns.at(-1);
     if (last?.role === role) last.content.push(...content);
     else turns.push({ role, content });
+  }
+  if (turns.length === 0) {
+    const message = 'must hold a message of the user: this model does not answer to system alone';
+    throw fieldError('INVALID_REQUEST', 'messages', message);
   }
   return turns;
 }

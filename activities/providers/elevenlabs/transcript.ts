@@ -1,5 +1,6 @@
 /** The answer of /v1/speech-to-text in our words (design §7). */
 import { z } from 'zod';
+import type { Transcript } from '../../../studio/audio-transcribe.ts';
 
 const answer = z.object({
   language_code: z.string(),
@@ -16,21 +17,13 @@ const answer = z.object({
   ),
 });
 
-interface Word {
-  text: string;
-  /** Seconds from the start. */
-  start: number;
-  end: number;
-  type: 'word' | 'spacing' | 'audio_event';
-  speakerId?: string;
-}
-
-/** What was said, and when. Long: it is stored, never carried. */
-export interface Transcript {
-  text: string;
-  language: string;
-  durationSeconds: number;
-  words: Word[];
+/** `en` of `eng`: what was recognized is told as what was asked for is. */
+function shortCode(code: string): string {
+  try {
+    return Intl.getCanonicalLocales(code)[0] ?? code;
+  } catch {
+    return code;
+  }
 }
 
 /** The transcript of an answer; null when it is none. */
@@ -38,7 +31,7 @@ export function transcriptOf(body: unknown): Transcript | null {
   const parsed = answer.safeParse(body);
   if (!parsed.success) return null;
   let atSeconds = 0;
-  const words = parsed.data.words.map((word): Word => {
+  const words = parsed.data.words.map((word): Transcript['words'][number] => {
     // A word without times stands where the one before it ended.
     const start = word.start ?? atSeconds;
     const end = word.end ?? start;
@@ -48,7 +41,7 @@ export function transcriptOf(body: unknown): Transcript | null {
   });
   return {
     text: parsed.data.text,
-    language: parsed.data.language_code,
+    language: shortCode(parsed.data.language_code),
     durationSeconds: parsed.data.audio_duration_secs ?? atSeconds,
     words,
   };

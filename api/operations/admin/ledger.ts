@@ -7,7 +7,7 @@ import { isoTimes } from '../../../domain/iso-time.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { readOrganization } from '../../identity/organizations.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
-import { throwRefusal } from '../../studio/refusals.ts';
+import { throwRefusal } from '../../../activities/ledger/refusals.ts';
 import {
   authority,
   exampleAuthority,

@@ -66,13 +66,13 @@ export function artifactsOf({ outputs }: JobRecord): StoredArtifact[] {
 
 /**
  * The bytes of what a job has made.
- * @throws GatewayError NOT_FOUND when they are there no more
+ * @throws GatewayError NOT_FOUND when there are none, or no more
  */
 export async function bytesOf(
   artifact: StoredArtifact | undefined,
   { storage }: Pick<Composition, 'storage'>,
 ): Promise<{ stream: Readable; sizeBytes: number; contentType: string }> {
   const object = artifact && (await storage.open(artifact.storageKey));
-  if (!object) throw new GatewayError('NOT_FOUND', 'The file of this job is there no more.');
+  if (!object) throw new GatewayError('NOT_FOUND', 'This job has no file, or has it no more.');
   return object;
 }

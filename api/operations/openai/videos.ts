@@ -64,6 +64,8 @@ const asked = z.looseObject({
   durationSeconds: z.number().optional(),
 });
 
+const unix = (ms: number): number => Math.floor(ms / 1000);
+
 /** A job as the clients know films. */
 async function filmOf(job: JobRecord, view: Pick<JobView, 'resource'>): Promise<Video> {
   const { status, error } = await view.resource(job);
@@ -73,7 +75,6 @@ async function filmOf(job: JobRecord, view: Pick<JobView, 'resource'>): Promise<
     ...defaultsFor(model?.parameters ?? {}, job.request),
   });
   const [artifact] = artifactsOf(job);
-  const unix = (ms: number): number => Math.floor(ms / 1000);
   return {
     id: job.id,
     object: 'video',

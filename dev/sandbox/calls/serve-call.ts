@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counters } from '../counters.ts';
 import {
+  answerErrorPage,
   durationMs,
   findFault,
   retryAfterOf,
@@ -153,6 +154,11 @@ class CallServer {
     const requestId = await this.#record(exchange, endpoint, asked.body);
     if (this.#strike(faults, 'reset-after-accept')) exchange.request.socket.destroy();
     if (exchange.request.socket.destroyed || this.#strike(faults, 'hang-submit')) return undefined;
+    const page = this.#strike(faults, 'proxy-error');
+    if (page) {
+      answerErrorPage(exchange, page);
+      return undefined;
+    }
     const slow = findFault(faults, 'slow')?.argument ?? '';
     const workMs = durationMs(slow, latencyMs * definition.latencyFactor);
     return { endpoint, faults, requestId, workMs, work };

@@ -1,13 +1,13 @@
 /** fal's queue protocol: submit, status, status stream, result, cancel. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counters } from '../counters.ts';
-import { durationMs, findFault, type Fault, type FaultBook } from '../faults.ts';
+import { answerErrorPage, durationMs, findFault, type Fault, type FaultBook } from '../faults.ts';
 import { answerJson, readJson, type Exchange, type Route } from '../http.ts';
 import { rootAppId } from './endpoint.ts';
 import { endpoints } from './endpoints/registry.ts';
 import { queueMs, type Generator } from './generation.ts';
 import { platformFailure } from './outcome.ts';
-import { interrupt, refusal, refusals } from './refusals.ts';
+import { refusal, refusals } from './refusals.ts';
 import type { FalRequest, RequestStore } from './requests.ts';
 import { createRequestId } from './signing-key.ts';
 
@@ -139,6 +139,11 @@ class Queue {
       exchange.request.socket.destroy();
       return;
     }
+    const page = findFault(request.faults, 'proxy-error');
+    if (page && faults.strikes(page)) {
+      answerErrorPage(exchange, page);
+      return;
+    }
     if (struck('malformed-submit')) {
       exchange.response.writeHead(200, { 'Content-Type': 'application/json' });
       exchange.response.end('{"status":"IN_QUEUE","request_id":"');
@@ -189,7 +194,7 @@ class Queue {
     if (!request) return;
     const fault = findFault(request.faults, 'status');
     if (fault && this.#options.faults.strikes(fault, request.requestId)) {
-      interrupt(exchange, fault);
+      answerErrorPage(exchange, fault);
       return;
     }
     const body = this.#statusOf(request, exchange.url.searchParams.get('logs') === '1');
@@ -228,7 +233,7 @@ class Queue {
     }
     const fault = findFault(request.faults, 'result');
     if (fault && this.#options.faults.strikes(fault, requestId)) {
-      interrupt(exchange, fault);
+      answerErrorPage(exchange, fault);
       return;
     }
     const malformed = findFault(request.faults, 'malformed-result');

@@ -1,6 +1,6 @@
 /** What fal's queue answers when a fault is asked for, or a caller is unknown (dev/sandbox/faults.ts). */
 import { retryAfterOf, type Fault } from '../faults.ts';
-import type { Exchange, JsonAnswer } from '../http.ts';
+import type { JsonAnswer } from '../http.ts';
 import { modelFailure, ModelError, platformFailure } from './outcome.ts';
 
 /** The words of fal by status. */
@@ -23,16 +23,4 @@ export function refusal(fault: Fault): JsonAnswer {
         )
       : platformFailure(status);
   return { status, body: failure.body, headers: { ...failure.headers, ...headers } };
-}
-
-/**
- * The answer of `[[status:STATUS]]` and `[[result:STATUS]]`: the error page of something between
- * the caller and fal. It says nothing about the request, so it carries no error type.
- */
-export function interrupt({ response }: Exchange, fault: Fault): void {
-  response.writeHead(Number(fault.argument || 500), {
-    'Content-Type': 'text/html',
-    ...retryAfterOf(fault),
-  });
-  response.end('<!doctype html><title>Error</title><h1>Temporarily unavailable</h1>');
 }

@@ -499,6 +499,11 @@ class TriedItem(TypedDict):
     error: str
 
 
+class TriedItem(TypedDict):
+    model: str
+    error: str
+
+
 class ChatAnswer(TypedDict):
     id: str
     model: str

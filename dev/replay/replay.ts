@@ -6,11 +6,10 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { Client, WorkflowNotFoundError } from '@temporalio/client';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
-import { loadPayloadSettings, loadTemporalConfig } from '../../platform/config.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { dataConverterOf, sealedEncoding } from '../../platform/payload-codec.ts';
 import { connectTemporal } from '../../platform/temporal.ts';
-import { loadWorkflowBundle } from '../bundle.ts';
+import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import {
   bundleWithRecorder,
   explain,
@@ -19,6 +18,7 @@ import {
   type NamedHistory,
   type ReplayedCode,
 } from './divergence.ts';
+import { loadPayloadSettings, loadTemporalConfig } from './replay-settings.ts';
 import { scrubbedIdOf, scrubHistory } from './scrub.ts';
 
 interface Options {

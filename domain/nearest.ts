@@ -20,12 +20,13 @@ export function createNearest(names: readonly string[]): (word: string) => strin
   };
 }
 
-/** Case and signs are what people get wrong, so they do not count. */
+/** Case and signs are what people get wrong, so they do not count; both ends of a short word do. */
 function pairsOf(text: string): Set<string> {
-  const plain = text
+  const letters = text
     .slice(0, lengthMax)
     .toLowerCase()
     .replaceAll(/[^a-z0-9]/g, '');
+  const plain = letters === '' ? '' : `^${letters}$`;
   return new Set(
     Array.from({ length: Math.max(0, plain.length - 1) }, (_, i) => plain.slice(i, i + 2)),
   );

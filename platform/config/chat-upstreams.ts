@@ -14,15 +14,15 @@ const upstream = z.strictObject({
 /** `CHAT_UPSTREAMS`: further providers, e.g. of the operator's own models. */
 const further = z.record(z.string().regex(/^[a-z][a-z0-9-]{0,31}$/), upstream);
 
-/** A setting that cannot be used, by the name of its variable. */
-export class ChatUpstreamError extends Error {
-  override readonly name = 'ChatUpstreamError';
+/** A configuration that cannot be used; its message is one line naming the variable. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
 }
 
 /**
  * Provider name → key and address, for those of `names` that have a key (`<NAME>_API_KEY`), and for
  * those of CHAT_UPSTREAMS.
- * @throws ChatUpstreamError
+ * @throws ConfigError
  */
 export function readChatUpstreams(
   env: Readonly<Record<string, string | undefined>>,
@@ -36,7 +36,7 @@ export function readChatUpstreams(
     const baseUrl = env[`${prefix}_BASE_URL`];
     const parsed = upstream.safeParse({ apiKey, ...(baseUrl && { baseUrl }) });
     if (!parsed.success) {
-      throw new ChatUpstreamError(`${prefix}_BASE_URL is wrong: must be a URL`);
+      throw new ConfigError(`configuration: ${prefix}_BASE_URL is wrong: must be a URL`);
     }
     found[name] = parsed.data;
   }
@@ -48,8 +48,8 @@ function readFurther(text: string | undefined): Record<string, ChatUpstream> {
   try {
     return further.parse(JSON.parse(text));
   } catch {
-    throw new ChatUpstreamError(
-      'CHAT_UPSTREAMS is wrong: must be JSON, {"name": {"apiKey": …, "baseUrl": …}}',
+    throw new ConfigError(
+      'configuration: CHAT_UPSTREAMS is wrong: must be JSON, {"name": {"apiKey": …, "baseUrl": …}}',
     );
   }
 }

@@ -4,8 +4,8 @@ import type { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
 import { DefaultLogger, Runtime, Worker, type InjectedSinks } from '@temporalio/worker';
 import type { DataConverter } from '@temporalio/common';
 import { z } from 'zod';
-import type { AskedFor, RecorderSinks } from '../../workflows/replay-recorder.ts';
-import { bundleWorkflows } from '../bundle.ts';
+import type { AskedFor, RecorderSinks } from './replay-recorder.ts';
+import { bundleWorkflows } from '../../worker/bundle.ts';
 
 /** A run as the server tells it. */
 export type History = ReturnType<typeof historyFromJSON>;
@@ -56,9 +56,7 @@ export function bundleWithRecorder(options: {
 }
 
 /** The interceptor that tells what the code asks for. */
-export const recorderPath = fileURLToPath(
-  new URL('../../workflows/replay-recorder.ts', import.meta.url),
-);
+export const recorderPath = fileURLToPath(new URL('./replay-recorder.ts', import.meta.url));
 
 /** Replays a history again, against a bundle with the recorder, to say where it diverges. */
 export async function explain(
@@ -193,7 +191,7 @@ function placesOf(stack: string): string[] {
   const places = [...stack.matchAll(/((?:[\w.-]+\/)*workflows\/[\w./-]+\.ts:\d+:\d+)/g)];
   return places
     .map(([place]) => place.slice(place.lastIndexOf('workflows/')))
-    .filter((place) => !/replay-recorder|request-context/.test(place));
+    .filter((place) => !place.includes('request-context'));
 }
 
 /** A replay says what it has to say by its result. */

@@ -1,0 +1,221 @@
+/**
+ * Says what is wrong with a request, in one way for all: the field, what is allowed there (read from its
+ * schema), what was sent. A schema that has words of its own for a fault keeps them.
+ */
+import { z } from 'zod';
+import { charactersOf } from '../../domain/characters.ts';
+import type { ErrorDetail } from '../../domain/errors.ts';
+import { createNearest } from '../../domain/nearest.ts';
+import { got, notOneOf } from '../../domain/request-words.ts';
+
+type Issue = z.core.$ZodIssue;
+type Node = z.core.JSONSchema.JSONSchema;
+
+/** Where the value stands in the request. */
+export type Place = 'body' | 'query';
+
+/** What was parsed, and by what. */
+interface Parsed {
+  schema: z.ZodType;
+  value: unknown;
+  place: Place;
+}
+
+/** Given to zod: a fault without words of its own is worded here. */
+export const noWords = (): string => '';
+
+const detailsMax = 20;
+/** Names that are listed; a chat has more fields than one wants to read. */
+const namesMax = 24;
+const pathMax = 200;
+/** UTF-16 units of a text whose characters are counted. */
+const countedMax = 100_000;
+
+/** A detail for each fault, the first of each field; at most twenty. */
+export function wordIssues(issues: readonly Issue[], parsed: Parsed): ErrorDetail[] {
+  const root = describedOf(parsed.schema);
+  const details = new Map<string, string>();
+  for (const issue of issues.slice(0, detailsMax).flatMap(innerIssues)) {
+    for (const { path, message } of detailsOf(issue, { root, ...parsed })) {
+      // What has the wrong type breaks all other rules of its field as well.
+      if (!details.has(path)) details.set(path, message);
+    }
+  }
+  return [...details].slice(0, detailsMax).map(([path, message]) => ({ path, message }));
+}
+
+const described = new WeakMap<z.ZodType, Node>();
+
+function describedOf(schema: z.ZodType): Node {
+  const known = described.get(schema);
+  if (known) return known;
+  const made = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+  described.set(schema, made);
+  return made;
+}
+
+/** Of a value that fits one of several forms but for something inside, that is what is wrong. */
+function innerIssues(issue: Issue): Issue[] {
+  if (issue.code !== 'invalid_union' || issue.message !== '') return [issue];
+  const inner = issue.errors.find((errors) => errors.every(({ path }) => path.length > 0));
+  if (!inner || inner.length === 0) return [issue];
+  return inner.flatMap((each) => innerIssues({ ...each, path: [...issue.path, ...each.path] }));
+}
+
+function detailsOf(issue: Issue, parsed: Parsed & { root: Node }): ErrorDetail[] {
+  const { root, value, place } = parsed;
+  if (issue.code === 'unrecognized_keys') {
+    const known = nodesAt(root, issue.path).flatMap(({ properties = {} }) =>
+      Object.keys(properties),
+    );
+    return issue.keys.slice(0, detailsMax).map((key) => ({
+      path: pathOf([...issue.path, key], place),
+      message: unknownName(key, known, place),
+    }));
+  }
+  const given = valueAt(value, issue.path);
+  const path = pathOf(issue.path, place);
+  return [{ path, message: wordsOf(issue, { nodes: nodesAt(root, issue.path), given, place }) }];
+}
+
+function pathOf(path: readonly PropertyKey[], place: Place): string {
+  return path.map(String).join('.').slice(0, pathMax) || `(${place})`;
+}
+
+function unknownName(name: string, known: readonly string[], place: Place): string {
+  const fault = place === 'query' ? 'is no query parameter here' : 'is no field here';
+  if (known.length === 0) return place === 'query' ? `${fault}: there are none` : fault;
+  const [near] = createNearest(known)(name);
+  const list =
+    known.length > namesMax ? `${known.slice(0, namesMax).join(', ')}, …` : known.join(', ');
+  return `${fault}${near === undefined ? '' : `; did you mean ${near}?`}; known are ${list}`;
+}
+
+interface Fault {
+  /** What is allowed there: several where a value may have several forms. */
+  nodes: readonly Node[];
+  given: unknown;
+  place: Place;
+}
+
+function wordsOf(issue: Issue, { nodes, given, place }: Fault): string {
+  const isList = nodes.some(({ type }) => type === 'array');
+  if (place === 'query' && Array.isArray(given) && !isList) {
+    return `may stand once only (got ${given.length})`;
+  }
+  if (issue.message !== '') {
+    return given === undefined
+      ? issue.message.replace(/^must be /, 'is required: ')
+      : issue.message + got(given);
+  }
+  const choices = nodes.flatMap((node) => ('const' in node ? [node.const] : (node.enum ?? [])));
+  const isChoice = nodes.length > 0 && nodes.every((node) => 'const' in node || node.enum);
+  const allowed = [...new Set(isChoice ? choices : nodes.map(wordsOfNode))].map(String);
+  if (given === undefined) {
+    return `is required: ${isChoice ? `one of ${allowed.join(', ')}` : allowed.join(' or ')}`;
+  }
+  if (isChoice) return notOneOf(allowed, given);
+  return `must be ${allowed.join(' or ') || 'something else'}${measure(issue, given)}`;
+}
+
+/** What was sent; of what is too long or too short, how long it is. */
+function measure(issue: Issue, given: unknown): string {
+  const isLength = 'origin' in issue && (issue.origin === 'string' || issue.origin === 'array');
+  if (isLength && (issue.code === 'too_big' || issue.code === 'too_small')) {
+    // To count characters takes a while.
+    const isLong = typeof given === 'string' && given.length > countedMax;
+    if (isLong) return ` (has more than ${countedMax / 2})`;
+    if (typeof given === 'string') return ` (has ${charactersOf(given)})`;
+    if (Array.isArray(given)) return ` (has ${given.length})`;
+  }
+  return got(given);
+}
+
+/** `an integer of 1–100`, `a string of 3–2000 characters`, `an array of 1–10 strings`. */
+function wordsOfNode(node: Node): string {
+  if ('const' in node) return JSON.stringify(node.const);
+  if (node.enum) return `one of ${node.enum.join(', ')}`;
+  switch (node.type) {
+    case 'string':
+      return stringWords(node);
+    case 'integer':
+    case 'number': {
+      const kind = node.type === 'integer' ? 'an integer' : 'a number';
+      return kind + rangeWords(bounded(node.minimum), bounded(node.maximum));
+    }
+    case 'boolean':
+      return 'true or false';
+    case 'array': {
+      const { type } =
+        typeof node.items === 'object' && !Array.isArray(node.items) ? node.items : {};
+      const items = typeof type === 'string' && type !== 'array' ? `${type}s` : 'items';
+      const range = rangeWords(node.minItems, node.maxItems);
+      return range === '' ? `an array of ${items}` : `an array${range} ${items}`;
+    }
+    case 'object': {
+      const names = Object.keys(node.properties ?? {});
+      return names.length > 0 && names.length <= 8
+        ? `an object with ${names.join(', ')}`
+        : 'an object';
+    }
+    case 'null':
+    case undefined:
+    default:
+      return 'something else';
+  }
+}
+
+const forms: Readonly<Record<string, string>> = {
+  'date-time': 'an ISO 8601 date and time, such as 2026-01-31T12:00:00Z',
+  uri: 'a URL',
+};
+
+function stringWords({ format = '', minLength, maxLength }: Node): string {
+  const range = rangeWords(minLength, maxLength);
+  return forms[format] ?? `a string${range}${range && ' characters'}`;
+}
+
+/** zod describes every integer by the bounds of what a number holds exactly. */
+function bounded(limit: number | undefined): number | undefined {
+  return limit !== undefined && Math.abs(limit) < Number.MAX_SAFE_INTEGER ? limit : undefined;
+}
+
+function rangeWords(min: number | undefined, max: number | undefined): string {
+  if (min !== undefined && max !== undefined) return ` of ${min === max ? min : `${min}–${max}`}`;
+  if (max !== undefined) return ` of at most ${max}`;
+  return min === undefined ? '' : ` of at least ${min}`;
+}
+
+/** The descriptions of what stands at a path. */
+function nodesAt(root: Node, path: readonly PropertyKey[]): Node[] {
+  let nodes = formsOf(root, root);
+  for (const key of path) nodes = nodes.flatMap((node) => childrenOf(node, { key, root }));
+  return nodes;
+}
+
+/** A description's several forms, without `null`, which says as much as absence. */
+function formsOf(node: z.core.JSONSchema._JSONSchema | undefined, root: Node): Node[] {
+  if (typeof node !== 'object') return [];
+  const { $ref, anyOf, oneOf, type } = node;
+  if ($ref !== undefined) return formsOf(root.$defs?.[$ref.split('/').at(-1) ?? ''], root);
+  const several = anyOf ?? oneOf;
+  if (several) return several.flatMap((each) => formsOf(each, root));
+  return type === 'null' ? [] : [node];
+}
+
+function childrenOf(node: Node, { key, root }: { key: PropertyKey; root: Node }): Node[] {
+  const { properties = {}, items, additionalProperties } = node;
+  if (typeof key === 'number') return [items].flat().flatMap((each) => formsOf(each, root));
+  if (Object.hasOwn(properties, key)) return formsOf(properties[String(key)], root);
+  return formsOf(additionalProperties, root);
+}
+
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce<unknown>(
+    (at, key) =>
+      typeof at === 'object' && at !== null && Object.hasOwn(at, key)
+        ? Reflect.get(at, key)
+        : undefined,
+    value,
+  );
+}

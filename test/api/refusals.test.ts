@@ -1,0 +1,252 @@
+/**
+ * What a 400 says: the field, what is allowed, what was sent, and what was probably meant. In one way for
+ * bodies, queries and forms, and never in the words of the library that found it.
+ */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type StudioBody, type TestGateway } from '../harness/gateway.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ worker: false });
+});
+afterAll(async () => {
+  await gateway.expectSettled();
+  await gateway.close();
+});
+
+const prompt = 'a harbour';
+const libraryWords = /Invalid|expected|received|Unrecognized|Too (?:big|small)|NaN|undefined|zod/;
+
+function expectWords(body: StudioBody, path: string, words: string): void {
+  expect(body.details[0]).toEqual({ path, message: words });
+  expect(JSON.stringify(body)).not.toMatch(libraryWords);
+}
+
+type Row = [to: string, body: object, path: string, words: string];
+const studio: Row[] = [
+  [
+    'image/upscale',
+    { scaleFactor: 3 },
+    'imageUrl',
+    'is required: an http(s) URL, or the id of an uploaded file',
+  ],
+  [
+    'image/upscale',
+    { imageUrl: 'https://example.com/a.png', scaleFactor: 3 },
+    'scaleFactor',
+    'must be one of 2, 4, 6 (got 3)',
+  ],
+  ['image/generate', {}, 'prompt', 'is required: a string of 3–2000 characters'],
+  ['image/generate', { prompt: 'ab' }, 'prompt', 'must be a string of 3–2000 characters (has 2)'],
+  [
+    'image/generate',
+    { prompt: '🌊'.repeat(2001) },
+    'prompt',
+    'must be a string of 3–2000 characters (has 2001)',
+  ],
+  [
+    'image/generate',
+    { prompt: ['a', 'b'] },
+    'prompt',
+    'must be a string of 3–2000 characters (got an array of 2)',
+  ],
+  ['image/generate', { prompt: '   ' }, 'prompt', 'must not be blank (got "   ")'],
+  [
+    'image/generate',
+    { prompt, numImages: '2' },
+    'numImages',
+    'must be an integer of 1–10 (got "2")',
+  ],
+  ['image/generate', { prompt, async: 'yes' }, 'async', 'must be true or false (got "yes")'],
+  [
+    'image/generate',
+    { prompt, outputFormat: 'jpg' },
+    'outputFormat',
+    'must be one of jpeg, png, webp (got "jpg"; did you mean jpeg?)',
+  ],
+  [
+    'image/generate',
+    { prompt, aspectRatio: '16x9' },
+    'aspectRatio',
+    expect.stringMatching(
+      /^nano-banana takes one of .*16:9.* \(got "16x9"; did you mean 16:9\?\)$/,
+    ) as string,
+  ],
+  [
+    'image/edit',
+    { prompt, imageUrls: 'https://example.com/a.png?signature=abc' },
+    'imageUrls',
+    'must be an array of 1–10 items (got "https://example.com/a.png?…")',
+  ],
+  [
+    'voiceover/generate',
+    { text: 'hi', title: 't', voice: 'raechel' },
+    'voice',
+    expect.stringMatching(/\(got "raechel"; did you mean rachel\?\)$/) as string,
+  ],
+  [
+    'dialogue/generate',
+    { title: 't', inputs: [{ text: 'hi', voiceId: 'adam', speed: 2 }] },
+    'inputs.0.speed',
+    'is no field here; known are text, voiceId',
+  ],
+  [
+    'image/batch',
+    { operation: 'upscale', imageURLs: [] },
+    'imageURLs',
+    expect.stringMatching(
+      /^is no field here; did you mean imageUrls\?; known are operation, /,
+    ) as string,
+  ],
+  [
+    'music/generate',
+    { prompt, webhookUrl: 'http://example.com' },
+    'webhookUrl',
+    'only https URLs are read',
+  ],
+];
+
+describe('a Studio request', () => {
+  it.each(studio)('%s %j: %s %s', async (to, body, path, words) => {
+    const answer = await gateway.call(`/api/v1/studio/${to}`, { body });
+    expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
+    expectWords(answer.body, path, words);
+    expect(answer.body.message).toBe(`${path}: ${answer.body.details[0]?.message}`);
+  });
+
+  it.each([
+    ['image/generate', { prompt, model: 'nanobanana-pro' }, 'model', 'nano-banana-pro'],
+    [
+      'image/upscale',
+      { imageUrl: 'https://example.com/a', service: 'service-b' },
+      'service',
+      'service_b',
+    ],
+    ['music/plan', { prompt, model_id: 'musicv1' }, 'model_id', 'music_v1'],
+    ['video/generate', { prompt, model: 'kling' }, 'model', 'kling-3.0-pro'],
+  ])('%s %j: the model that was probably meant', async (to, body, path, right) => {
+    const answer = await gateway.call(`/api/v1/studio/${to}`, { body });
+    expect([answer.status, answer.body.error]).toEqual([400, 'UNKNOWN_MODEL']);
+    expect(answer.body.details[0]).toEqual({
+      path,
+      message: expect.stringMatching(
+        new RegExp(`^must be one of .*; did you mean ${right}\\?\\)$`),
+      ),
+    });
+  });
+
+  it('names every field once, whatever rules of it are broken', async () => {
+    const body = { prompt, imageUrls: 'https://example.com/longer-than-ten', seed: -1, mask: 1 };
+    const answer = await gateway.call('/api/v1/studio/image/edit', { body });
+    expect(answer.body.details.map(({ path }) => path)).toEqual(['imageUrls', 'seed', 'mask']);
+  });
+
+  it('is never told what looks like a secret', async () => {
+    const voice = gateway.caller.key;
+    const body = { text: 'hi', title: 't', voice };
+    const answer = await gateway.call('/api/v1/studio/voiceover/generate', { body });
+    expect(answer.status).toBe(400);
+    expect(JSON.stringify(answer.body)).not.toContain('gk_live_');
+    expect(answer.body.details[0]?.message).toMatch(/\(got a secret\)$/);
+  });
+});
+
+describe('a chat', () => {
+  const messages = [{ role: 'user', content: 'hi' }];
+  it.each([
+    [
+      { messages, model: 'gpt-4o', temperature: 3 },
+      'temperature',
+      'must be a number of 0–2 (got 3)',
+    ],
+    [
+      { messages, model: 'gpt-4o', temprature: 1 },
+      'temprature',
+      expect.stringMatching(/did you mean temperature\?/),
+    ],
+    [
+      { messages: [], model: 'gpt-4o' },
+      'messages',
+      'must hold at least one message (got an array of 0)',
+    ],
+    [
+      { messages: [{ role: 'usr', content: 'hi' }], model: 'gpt-4o' },
+      'messages.0.role',
+      'must be one of system, user, assistant (got "usr")',
+    ],
+    [
+      {
+        messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 5 } }] }],
+        model: 'gpt-4o',
+      },
+      'messages.0.content',
+      expect.stringMatching(/^must be a string or a non-empty array of parts/),
+    ],
+  ])('%j: %s %s', async (body, path, words) => {
+    const answer = await gateway.call('/api/v1/chat', { body });
+    expect(answer.status).toBe(400);
+    expectWords(answer.body, path, words as string);
+  });
+
+  it('to a model that does not answer to system alone is refused here', async () => {
+    const body = { model: 'claude-opus-5', messages: [{ role: 'system', content: 'be kind' }] };
+    const answer = await gateway.call('/api/v1/chat', { body });
+    expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
+    expect(answer.body.details[0]?.path).toBe('messages');
+  });
+});
+
+describe('a query', () => {
+  it.each([
+    ['/api/v1/usage?limit=x', 'limit', 'must be an integer of 1–100 (got "x")'],
+    ['/api/v1/usage?limit=101', 'limit', 'must be an integer of 1–100 (got "101")'],
+    ['/api/v1/usage?limit=1&limit=2', 'limit', 'may stand once only (got 2)'],
+    [
+      '/api/v1/usage?foo=1',
+      'foo',
+      'is no query parameter here; known are after, limit, cursor, keyId',
+    ],
+    [
+      '/api/v1/usage?after=2026-11-22',
+      'after',
+      'must be an ISO 8601 date and time, such as 2026-01-31T12:00:00Z (got "2026-11-22")',
+    ],
+    [
+      '/api/v1/studio/jobs?status=done',
+      'status',
+      'must be one of queued, in_progress, completed, failed, canceled (got "done")',
+    ],
+    [
+      '/api/v1/studio/jobs/job_00000000000000000000000000000000?foo=1',
+      'foo',
+      'is no query parameter here; known are wait',
+    ],
+  ])('%s: %s %s', async (path, field, words) => {
+    const answer = await gateway.call(path);
+    expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
+    expectWords(answer.body, field, words);
+  });
+
+  it('that a Studio request does not know is refused, not paid for', async () => {
+    const path = '/api/v1/studio/image/generate?dryRun=true';
+    const answer = await gateway.call(path, { body: { prompt } });
+    expect(answer.status).toBe(400);
+    expectWords(answer.body, 'dryRun', 'is no query parameter here: there are none');
+  });
+});
+
+describe('a form', () => {
+  it('without its file is told that it lacks it, not what it has too much', async () => {
+    const form = new FormData();
+    form.append('x', '1');
+    const answer = await fetch(`${gateway.url}/api/v1/studio/audio/transcribe`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.caller.key}` },
+      body: form,
+    });
+    const body = (await answer.json()) as StudioBody;
+    expect([answer.status, body.error]).toEqual([400, 'INVALID_REQUEST']);
+    expect(body.message).toBe('one of fileId, audioUrl and a multipart file is required');
+    expect(body.details.map(({ path }) => path)).toEqual(['fileId', 'audioUrl', 'file']);
+  });
+});
