@@ -5,10 +5,10 @@
  * Sources: spec §2.2, §2.3; the types of the `openai` client (`ChatCompletionCreateParams`).
  */
 import { z } from 'zod';
-import type { ChatBody, ChatMessage } from '../../activities/chat/chat-body.ts';
-import { assert } from '../../domain/assert.ts';
+import type { ChatBody } from '../../activities/chat/chat-body.ts';
 import { anyJson, anyJsonObject, bodySchema, recordOf } from '../middleware/body-schema.ts';
 import { metadata, pairsOf } from '../middleware/metadata.ts';
+import { toMessage, type WireMessage } from './wire-message.ts';
 import { audioPart, filePart, imagePart, textMax, textPart } from './content-parts.ts';
 
 /** A request, ready for the chat activity. */
@@ -209,10 +209,6 @@ const notDropped = {
   function_call: notTaken('say it with tool_choice'),
 };
 
-interface WireMessage {
-  role: string;
-}
-
 interface Wire {
   model: string;
   models?: string[] | null | undefined;
@@ -255,30 +251,6 @@ function toRequest(wire: Wire): ChatRequest {
     metadata: pairsOf(wire.metadata),
     body: { messages: wire.messages.map(toMessage), ...options },
   };
-}
-
-/** Fields of answers that no upstream takes back. */
-const answerOnly = new Set([
-  'audio',
-  'function_call',
-  'annotations',
-  'reasoning_content',
-  'parsed',
-]);
-
-function toMessage(wire: WireMessage): ChatMessage {
-  const message: Record<string, unknown> & { role: string } = { role: 'system' };
-  for (const [field, value] of Object.entries(wire)) {
-    if (value != null && !answerOnly.has(field)) message[field] = value;
-  }
-  if (wire.role === 'developer') message.role = 'system';
-  assertMessage(message);
-  return message;
-}
-
-/** Names the type of what the schemas above have checked. */
-function assertMessage(value: { role: string }): asserts value is ChatMessage {
-  assert(value.role !== 'developer', 'upstreams are told of system messages');
 }
 
 const messages = <Message extends z.ZodType>(message: Message) =>
