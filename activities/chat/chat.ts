@@ -4,11 +4,11 @@
  * sweeper: the order of a chat's life is `open`, then `answer` or `events`, then its end settles it.
  */
 import type { ChatModel } from '../../catalog/chat-model.ts';
-import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Telemetry } from '../../platform/telemetry.ts';
+import { refusalError } from '../ledger/refusal-errors.ts';
 import { observeUpstreams } from '../providers/observed-providers.ts';
 import { createAbandonedChats } from './abandoned-chats.ts';
 import type { ChatBody } from './chat-body.ts';
@@ -18,7 +18,7 @@ import { affordableOutput, boundsOf, chatPriceMicro, type ChatBounds } from './c
 import { OpenChat } from './open-chat.ts';
 import { createRunningChats } from './running-chats.ts';
 import { countInput } from './token-count.ts';
-import { createUpstreams } from './upstreams.ts';
+import { createUpstreams, type Upstreams } from './upstreams.ts';
 
 /** What a caller asked for. */
 export interface ChatOrder {
@@ -32,6 +32,8 @@ export interface ChatOrder {
   /** Most tokens of an answer; null leaves it to the model and the balance. */
   maxTokens: number | null;
   stream: boolean;
+  /** The key has a limit: it is reserved by itself too, so that no lease spends beyond it. */
+  limited: boolean;
   /** Its Idempotency-Key: reserved only while the claim names it, and by itself, not from a lease. */
   claim: ChatClaim | null;
 }
@@ -50,7 +52,7 @@ export interface ChatEstimate {
 export interface Chat {
   /**
    * Checks the order and reserves its credits.
-   * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, TOO_MANY_ABANDONED_CHATS,
+   * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, TOO_MANY_ABANDONED_CHATS,
    * SERVICE_UNAVAILABLE, and REQUEST_IN_PROGRESS when another request has taken its Idempotency-Key over
    */
   open: (order: ChatOrder) => Promise<OpenChat>;
@@ -100,33 +102,23 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
   const drains = { underWay: 0 };
   const usdPerCredit = config.USD_PER_CREDIT;
 
-  /** The upstream's request, what it counts and what that may cost. */
-  function measured({ model, body, stream, maxTokens }: ChatOrder) {
-    const upstream = upstreams.of(model);
-    const request = upstream.protocol.encode({ model, body, stream });
-    const input = countInput(body);
-    const bounds = boundsOf(model, { input, maxTokens, answers: body.n ?? 1 }, usdPerCredit);
-    return { upstream, request, input, bounds };
-  }
-
   /** Micro-credits that the ledger reserved for this chat alone. */
   async function reserved(reserve: ChatReserve): Promise<number> {
     const verdict = await ledger.reserve(reserve);
-    if (verdict.verdict === 'insufficient_credits') throw insufficient(verdict);
-    if (verdict.verdict === 'claim_lost') {
-      throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
-    }
-    return verdict.amount;
+    if (verdict.verdict === 'reserved') return verdict.amount;
+    if (verdict.verdict !== 'claim_lost') throw refusalError(verdict);
+    throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
   }
 
   return {
     async open(order) {
       const { model, stream, organizationId, keyId } = order;
       abandoned.admit(keyId);
-      const { upstream, request, input, bounds } = measured(order);
+      const { upstream, request, input, bounds } = measure(order, { upstreams, usdPerCredit });
       const reserve = reserveOf(order, bounds, config.CHAT_RESERVATION_TTL_MS);
       // A lease holds the most that its chats may cost: one that may cost more has a reservation to raise.
-      const leased = order.claim || !input.certain ? null : leases.take(reserve);
+      const ownReservation = order.claim || order.limited || !input.certain;
+      const leased = ownReservation ? null : leases.take(reserve);
       const reservedMicro = leased ? bounds.amountMaxMicro : await reserved(reserve);
       const granted = { bounds, amountMicro: reservedMicro };
       request[upstream.protocol.boundField(model)] = affordableOutput(model, granted, usdPerCredit);
@@ -150,7 +142,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
       });
     },
     async estimate(order) {
-      const { bounds } = measured(order);
+      const { bounds } = measure(order, { upstreams, usdPerCredit });
       const reserve = reserveOf(order, bounds, config.CHAT_RESERVATION_TTL_MS);
       return {
         reserveMicro: await ledger.price(reserve),
@@ -166,6 +158,18 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
     },
     close: upstreams.close,
   };
+}
+
+/** The upstream's request, what it counts and what that may cost. */
+function measure(
+  { model, body, stream, maxTokens }: ChatOrder,
+  { upstreams, usdPerCredit }: { upstreams: Upstreams; usdPerCredit: number },
+) {
+  const upstream = upstreams.of(model);
+  const request = upstream.protocol.encode({ model, body, stream });
+  const input = countInput(body);
+  const bounds = boundsOf(model, { input, maxTokens, answers: body.n ?? 1 }, usdPerCredit);
+  return { upstream, request, input, bounds };
 }
 
 function reserveOf(order: ChatOrder, bounds: ChatBounds, ttlMs: number): ChatReserve {
@@ -194,17 +198,4 @@ function partsOf(
     // Both are rounded up together, once.
     { unit: 'output token', tokens: outputTokens, amountMicro: amountMaxMicro - inputMicro },
   ];
-}
-
-function insufficient(verdict: {
-  required: number;
-  balance: { available: number; reserved: number };
-}): GatewayError {
-  return new GatewayError('INSUFFICIENT_CREDITS', undefined, {
-    body: {
-      required: creditsFromMicro(verdict.required),
-      available: creditsFromMicro(verdict.balance.available),
-      reserved: creditsFromMicro(verdict.balance.reserved),
-    },
-  });
 }

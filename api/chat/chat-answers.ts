@@ -125,6 +125,7 @@ function orderOf(ctx: Context, request: ChatRequest, model: ChatModel): ChatOrde
     id: '',
     organizationId: caller.organizationId,
     keyId: caller.keyId,
+    limited: caller.limited,
     requestId,
     model,
     body: request.body,

@@ -83,6 +83,7 @@ const chatOperation = (told: {
       'PROVIDER_REJECTED_INPUT',
       'CONTENT_POLICY',
       'INSUFFICIENT_CREDITS',
+      'KEY_LIMIT_EXCEEDED',
       'TOO_MANY_ABANDONED_CHATS',
       'ANSWER_NOT_KEPT',
       'PROVIDER_ERROR',

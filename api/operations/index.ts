@@ -19,6 +19,7 @@ import { docs } from './docs.ts';
 import { files } from './files.ts';
 import { health } from './health.ts';
 import { hooks } from './hooks.ts';
+import { key } from './key.ts';
 import { models } from './models.ts';
 import type { Operation } from './operation.ts';
 import { pricing } from './pricing.ts';
@@ -41,6 +42,7 @@ export const operations: readonly Operation[] = [
   ...webhooksSecret,
   ...storageUploadUrl,
   ...apiKeys,
+  ...key,
   ...usage,
   ...organizations,
   ...keys,

@@ -11,6 +11,7 @@ import {
 } from '@temporalio/client';
 import type { JobNews, JobSubscription } from '../../activities/jobs/job-news.ts';
 import type { JobReads, JobRecord } from '../../activities/jobs/job-reads.ts';
+import { refusalError } from '../../activities/ledger/refusal-errors.ts';
 import type { KnownRefusals } from '../../activities/ledger/known-refusals.ts';
 import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import { GatewayError } from '../../domain/errors.ts';
@@ -21,7 +22,6 @@ import type { JobPlan } from '../../jobs/job-plan.ts';
 import { studioTaskQueue, workflowIdOf, type JobOutcome } from '../../jobs/contract.ts';
 import type { Hold } from '../idempotency/claims.ts';
 import { describeJob } from './job-description.ts';
-import { throwRefusal } from './refusals.ts';
 
 interface AdmissionDeps {
   client: Client;
@@ -49,7 +49,8 @@ export interface Admission {
   /**
    * Starts the workflow and returns once the credits are reserved, with the news of the job
    * since before its start; whoever gets them ends the subscription.
-   * @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_LIMIT_EXCEEDED, WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
+   * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED, WINDOW_EXHAUSTED,
+   *   SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
    */
   admit: (plan: JobPlan, hold: StartHold) => Promise<JobSubscription>;
   /** Waits until the job ends, at most `waitMs`; returns its row then, or null when it has none. */
@@ -73,8 +74,8 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     hold: StartHold,
     leave: () => void,
   ): Promise<JobSubscription> {
-    const known = await deps.refusals.find(plan.organizationId, plan.priceMicro);
-    if (known) throwRefusal(known);
+    const known = await deps.refusals.find(plan);
+    if (known) throw refusalError(known);
     const news = deps.news.subscribe(plan.jobId);
     try {
       await hold.starting();
@@ -87,7 +88,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       if (refusal && refusal.verdict !== 'reserved') {
         hold.refused();
         deps.refusals.note(plan.organizationId);
-        throwRefusal(refusal);
+        throw refusalError(refusal);
       }
       return news;
     } catch (error) {

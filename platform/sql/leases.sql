@@ -54,15 +54,19 @@ CREATE FUNCTION book_leased_chats(lease reservation, chats jsonb) RETURNS bigint
         reason = excluded.reason, input_tokens = excluded.input_tokens,
         output_tokens = excluded.output_tokens, counted_by = excluded.counted_by
         WHERE l.state = 'reserved'
-      RETURNING l.state, l.amount
+      RETURNING l.key_id, l.created_at, l.state, l.amount
+  ), charged AS (
+    SELECT coalesce(sum(amount), 0)::bigint AS spent,
+        jsonb_agg(jsonb_build_object('key', key_id, 'at', created_at, 'amount', amount)) AS chats
+      FROM told WHERE state = 'charged'
   )
-  SELECT coalesce(sum(amount) FILTER (WHERE state = 'charged'), 0)::bigint FROM told
+  SELECT spent FROM charged, LATERAL budget_write_chats(chats)
 $$;
 
 -- Ends leases whose API is gone: charges the last checkpoints of their chats, gives the rest back.
 CREATE FUNCTION chat_lease_sweep(count_max integer) RETURNS TABLE (id text, state text, charged bigint)
 LANGUAGE plpgsql AS $$
-DECLARE due record; spent bigint;
+DECLARE due record; spent bigint; charged_chats jsonb;
 BEGIN
   FOR due IN
     SELECT l.id, l.organization_id FROM reservation l
@@ -80,9 +84,12 @@ BEGIN
           input_tokens = CASE WHEN c.amount > 0 THEN c.input_tokens ELSE 0 END,
           output_tokens = CASE WHEN c.amount > 0 THEN c.output_tokens ELSE 0 END
         WHERE c.lease_id = due.id AND c.state = 'reserved'
-        RETURNING c.amount
+        RETURNING c.key_id, c.created_at, c.amount
     )
-    SELECT coalesce(sum(amount), 0) INTO spent FROM lost;
+    SELECT coalesce(sum(amount), 0),
+        jsonb_agg(jsonb_build_object('key', key_id, 'at', created_at, 'amount', amount))
+      INTO spent, charged_chats FROM lost;
+    PERFORM budget_write_chats(charged_chats);
     PERFORM ledger_apply(jsonb_build_array(jsonb_build_object('verb', 'lease', 'hold', 0, 'ttlMs', 0,
       'organizationId', due.organization_id, 'id', due.id, 'spent', spent, 'reason', 'CHAT_LOST')));
     RETURN QUERY SELECT due.id, 'released', spent;

@@ -26,7 +26,7 @@ describe('the schema', () => {
     await database.query('CREATE SCHEMA public');
     const ran = await Promise.all([migrate(database.url), migrate(database.url)]);
     const [applied, nothing] = ran.toSorted((a, b) => b.length - a.length);
-    expect(applied).toEqual(['0001-tables.sql', 'sql/']);
+    expect(applied).toEqual(['0001-tables.sql', '0002-budgets.sql', 'sql/']);
     expect(nothing).toEqual([]);
     await expect(assertSchemaCurrent(database.url)).resolves.toBeUndefined();
   });
