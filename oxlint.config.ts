@@ -21,6 +21,8 @@ export const graph: Readonly<Record<string, Edge>> = {
     value: ['domain', 'catalog', 'jobs', 'studio', 'platform', 'activities', 'workflows'],
   },
   cli: { value: ['domain'] },
+  // Packages for others' programs: they know the public API only.
+  clients: { value: [] },
   dev: {
     value: [
       'domain',
@@ -72,7 +74,13 @@ export default defineConfig({
   plugins: ['typescript', 'import', 'unicorn', 'promise', 'node'],
   categories: { correctness: 'error', suspicious: 'error' },
   options: { typeAware: true, reportUnusedDisableDirectives: 'error' },
-  ignorePatterns: ['node_modules', '.data', '.cache', 'test/histories'],
+  ignorePatterns: [
+    'node_modules',
+    '.data',
+    '.cache',
+    'test/histories',
+    'clients/typescript/schema.ts',
+  ],
   rules: {
     'import/no-cycle': 'error',
     'import/no-named-as-default': 'off',

@@ -19,7 +19,5 @@ export default defineConfig({
     hookTimeout: 240_000,
     teardownTimeout: 60_000,
     expect: { poll: { timeout: 60_000 } },
-    // Shared machines stall for seconds. A test that fails twice in a row fails; locally, once is enough.
-    retry: process.env['CI'] ? 1 : 0,
   },
 });

@@ -1,77 +1,45 @@
 /** Everything with an effect, opened once per process from its configuration. */
 import type { Client } from '@temporalio/client';
-import type { ChatCatalog } from '../catalog/chat-catalog.ts';
 import type { Config } from '../platform/config.ts';
-import { openDatabase, type DatabasePool } from '../platform/database.ts';
+import { openDatabase } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
-import { createOutbound, type Outbound } from '../platform/outbound.ts';
-import { openTelemetry, type Telemetry } from '../platform/telemetry.ts';
-import { createProviderLimiter, type ProviderLimiter } from './calls/provider-limiter.ts';
+import { createOutbound } from '../platform/outbound.ts';
+import { openTelemetry } from '../platform/telemetry.ts';
+import {
+  connectTemporal,
+  createTemporalClient,
+  registerSearchAttributes,
+} from '../platform/temporal.ts';
+import { searchAttributes } from '../jobs/contract.ts';
+import { createProviderLimiter } from './calls/provider-limiter.ts';
 import { openChatCatalog } from './chat/chat-models.ts';
-import { createChat, type Chat } from './chat/chat.ts';
-import { createChatLedger, type ChatLedger } from './chat/chat-ledger.ts';
-import { createInputCopies, type InputCopies } from './inputs/input-copies.ts';
-import { createInputs, type Inputs } from './inputs/inputs.ts';
-import { createNotificationRelay, type NotificationRelay } from './inbox/notification-relay.ts';
-import { createInbox, type Inbox } from './inbox/notifications.ts';
-import { observeInbox } from './inbox/observed-inbox.ts';
-import { createJobNews, type JobNews } from './jobs/job-news.ts';
-import { createJobReads, type JobReads } from './jobs/job-reads.ts';
-import { createCallRecords, type CallRecords } from './calls/call-records.ts';
-import { createLedger, type Ledger } from './ledger/ledger.ts';
+import { createChat } from './chat/chat.ts';
+import { createChatLedger } from './chat/chat-ledger.ts';
+import { createInputCopies } from './inputs/input-copies.ts';
+import { createInputs } from './inputs/inputs.ts';
+import { createNotificationRelay } from './inbox/notification-relay.ts';
+import { createInbox, observeInbox } from './inbox/notifications.ts';
+import { createJobNews } from './jobs/job-news.ts';
+import { createJobReads } from './jobs/job-reads.ts';
+import { createCallRecords } from './calls/call-records.ts';
+import { createLedger } from './ledger/ledger.ts';
 import { observeChatLedger, observeLedger } from './ledger/observed-ledgers.ts';
 import { observeProviders } from './providers/observed-providers.ts';
-import { observeArtifacts } from './storage/observed-storage.ts';
 import { observeWebhooks } from './webhooks/observed-webhooks.ts';
 import { createSettlements } from './ledger/settlements.ts';
-import { createStatusChecks, type StatusChecks } from './calls/status-checks.ts';
-import { createLateOutcomes, type LateOutcomes } from './jobs/late-outcomes.ts';
-import { createNotificationUrls, type NotificationUrls } from './providers/notification-url.ts';
-import type { Provider } from './providers/provider.ts';
+import { createStatusChecks } from './calls/status-checks.ts';
+import { createLateOutcomes } from './jobs/late-outcomes.ts';
+import { createNotificationUrls } from './providers/notification-url.ts';
 import { createProviders, providerConcurrency } from './providers/registry.ts';
-import { createRecordings, type Recordings } from './inputs/recordings.ts';
-import { createArtifactStore, type ArtifactStore } from './storage/artifacts.ts';
-import { createInputMeter, type InputMeter } from './inputs/input-meter.ts';
-import type { SignedUrls } from './storage/local-disk.ts';
-import { loadDocuments } from './storage/documents.ts';
+import { createPictures } from './inputs/pictures.ts';
+import { createRecordings } from './inputs/recordings.ts';
+import { createArtifactStore, observeArtifacts } from './storage/artifacts.ts';
+import { createInputMeter } from './inputs/input-meter.ts';
 import { openStorage } from './storage/open-storage.ts';
-import type { Storage } from './storage/storage.ts';
-import { createUploads, type Uploads } from './storage/uploads.ts';
-import { createSigningSecrets, type SigningSecrets } from './webhooks/signing-secrets.ts';
-import { createWebhookRelay, type WebhookRelay } from './webhooks/webhook-relay.ts';
-import { createWebhooks, type Webhooks } from './webhooks/webhooks.ts';
-
-/** The open services of a process. */
-export interface Services {
-  pool: DatabasePool;
-  ledger: Ledger;
-  chatLedger: ChatLedger;
-  chat: Chat;
-  records: CallRecords;
-  reads: JobReads;
-  inbox: Inbox;
-  statusChecks: StatusChecks;
-  outcomes: LateOutcomes;
-  slots: ProviderLimiter;
-  news: JobNews;
-  providers: Map<string, Provider>;
-  chatCatalog: ChatCatalog;
-  storage: Storage;
-  /** Null when the store serves its URLs itself. */
-  signedUrls: SignedUrls | null;
-  uploads: Uploads;
-  inputs: Inputs;
-  copies: InputCopies;
-  outbound: Outbound;
-  artifacts: ArtifactStore;
-  meter: InputMeter;
-  recordings: Recordings;
-  urls: NotificationUrls;
-  telemetry: Telemetry;
-  webhooks: Webhooks;
-  signingSecrets: SigningSecrets;
-  logger: Logger;
-}
+import { createUploads } from './storage/uploads.ts';
+import { createSigningSecrets } from './webhooks/signing-secrets.ts';
+import { createWebhookRelay } from './webhooks/webhook-relay.ts';
+import { createWebhooks } from './webhooks/webhooks.ts';
 
 /** Where callers and providers reach the API. */
 export function publicBaseUrl(config: Config): string {
@@ -80,7 +48,7 @@ export function publicBaseUrl(config: Config): string {
 }
 
 /** Opens the services; nothing is asked of a server before it is needed. */
-export async function openServices(config: Config, logger: Logger): Promise<Services> {
+async function openServices(config: Config, logger: Logger) {
   const telemetry = await openTelemetry(config);
   const { metrics, tracing } = telemetry;
   const pool = await openDatabase({
@@ -111,7 +79,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     chatLedger,
     chat: createChat({ config, ledger: chatLedger, logger, telemetry }),
     records: createCallRecords(pool),
-    reads: createJobReads(pool, (outputs) => loadDocuments(storage, outputs)),
+    reads: createJobReads(pool, storage),
     inbox: observeInbox(createInbox(pool), metrics),
     statusChecks,
     outcomes: createLateOutcomes({ pool, statusChecks, logger }),
@@ -120,6 +88,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     providers,
     chatCatalog: await openChatCatalog(config),
     storage,
+    /** Null when the store serves its URLs itself. */
     signedUrls,
     uploads,
     inputs,
@@ -128,6 +97,7 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
     artifacts: observeArtifacts(createArtifactStore({ storage, outbound }), tracing),
     meter: createInputMeter({ storage }),
     recordings: createRecordings({ storage, uploads, inputs }),
+    pictures: createPictures({ storage, uploads }),
     urls: createNotificationUrls({
       publicBaseUrl: ownUrl,
       secret: config.WEBHOOK_SECRET,
@@ -139,14 +109,36 @@ export async function openServices(config: Config, logger: Logger): Promise<Serv
   };
 }
 
-/** What tells workflows of what came in. */
-export interface Relays {
-  notificationRelay: NotificationRelay;
-  webhookRelay: WebhookRelay;
+/** The open services of a process. */
+export type Services = Awaited<ReturnType<typeof openServices>>;
+
+/**
+ * Opens what every process of the gateway works with: the services, and a connection to a Temporal server that
+ * has what the start of a job needs; waits for the server.
+ */
+export async function openProcess(config: Config, logger: Logger) {
+  const services = await openServices(config, logger);
+  const connection = await connectTemporal(config, logger);
+  const namespace = config.TEMPORAL_NAMESPACE;
+  /** Again for a server that lost everything it knew. */
+  const prepareServer = (): Promise<void> =>
+    registerSearchAttributes(connection, namespace, Object.values(searchAttributes));
+  await prepareServer();
+  return {
+    services,
+    connection,
+    client: createTemporalClient(connection, config, services.telemetry.tracing),
+    prepareServer,
+    async close() {
+      await services.pool.end();
+      await services.telemetry.close();
+      await connection.close();
+    },
+  };
 }
 
-/** The relays of a process, once it has a connection to Temporal. */
-export function createRelays(services: Services, client: Client, config: Config): Relays {
+/** What tells workflows of what came in, once a process has a connection to Temporal. */
+export function createRelays(services: Services, client: Client, config: Config) {
   const { inbox, outcomes, webhooks, logger } = services;
   return {
     notificationRelay: createNotificationRelay({ client, inbox, logger, outcomes }),

@@ -5,10 +5,12 @@ import { compose, rateLimitsOf, type AppDeps } from './composition.ts';
 import type { RequestState } from './context.ts';
 import { authenticate } from './middleware/authenticate.ts';
 import { limitBodyBytes } from './middleware/body-bytes.ts';
+import { allowOrigins } from './middleware/cors.ts';
 import { errorAnswers } from './middleware/error-answers.ts';
 import { observedRequests } from './middleware/observed-requests.ts';
 import { requestLog } from './middleware/request-log.ts';
 import { securityHeaders } from './middleware/security-headers.ts';
+import { shortPaths } from './middleware/short-paths.ts';
 import { createDocuments } from './openapi/document.ts';
 import { operations } from './operations/index.ts';
 import { createRouter } from './operations/runner.ts';
@@ -25,9 +27,11 @@ export function createApp(deps: AppDeps): Handler {
     polls: authenticate(access, { bucket: 'polls', limit: limits.polls }),
   };
   const app = new Koa<RequestState>();
+  app.use(shortPaths);
   app.use(requestLog(logger));
   app.use(securityHeaders);
   for (const observed of observedRequests(telemetry)) app.use(observed);
+  app.use(allowOrigins(config.CORS_ORIGINS));
   app.use(errorAnswers(logger));
   app.use(
     limitBodyBytes({

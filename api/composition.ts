@@ -13,11 +13,11 @@ import { createRelays, publicBaseUrl, type Services } from '../activities/servic
 import type { Config } from '../platform/config.ts';
 import { codecAccessWord, createPayloadCodec } from '../platform/payload-codec.ts';
 import type { Readiness } from '../platform/readiness.ts';
+import { isSecret } from '../platform/secret-comparison.ts';
 import { createJobView } from '../studio/job-view.ts';
 import { createClaims } from './idempotency/claims.ts';
 import { createAccess, type RateBucket } from './identity/access.ts';
 import { createKeys } from './identity/keys.ts';
-import { createWordCheck } from './middleware/shared-secret.ts';
 import type { Documents } from './openapi/document.ts';
 import { createAnswerChat, createEstimateChat } from './chat/chat-answers.ts';
 import { createAdmission } from './studio/admission.ts';
@@ -99,9 +99,10 @@ export function compose(deps: AppDeps, documents: Documents) {
 /** What only operators' requests use. */
 function operatorsServices({ config, services, client }: AppDeps) {
   const { pool, providers, storage, ledger, reads, statusChecks, inputs } = services;
+  const codecWord = codecAccessWord(config.ADMIN_API_KEY);
   return {
-    isOperatorKey: createWordCheck(config.ADMIN_API_KEY),
-    isCodecWord: createWordCheck(codecAccessWord(config.ADMIN_API_KEY)),
+    isOperatorKey: (given: string | undefined) => isSecret(given, config.ADMIN_API_KEY),
+    isCodecWord: (given: string | undefined) => isSecret(given, codecWord),
     payloadCodec: createPayloadCodec(config),
     ledgerReads: createLedgerReads(pool),
     oversight: createJobOverview(pool),

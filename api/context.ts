@@ -3,12 +3,17 @@ import type { RouterContext } from '@koa/router';
 import type Koa from 'koa';
 import type { Caller } from './identity/access.ts';
 import type { BodyBytes } from './middleware/body-bytes.ts';
+import type { ErrorShape } from './middleware/error-shapes.ts';
 
 /** State of a request; `caller` is set behind authentication. */
 export interface RequestState {
   requestId: string;
   caller: Caller;
   bodyBytes: BodyBytes;
+  /** Set where an operation tells errors in another shape than the service's own. */
+  errorShape?: ErrorShape;
+  /** Whether the key may come as `x-api-key` too. */
+  takesXApiKey?: boolean;
 }
 
 /** A request on its way, and its answer. */

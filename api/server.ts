@@ -2,19 +2,15 @@
 import { createServer, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
+import type { NativeConnection } from '@temporalio/worker';
 import { providerDefinitions } from '../activities/providers/registry.ts';
-import { openServices, type Services } from '../activities/services.ts';
+import { openProcess, type Services } from '../activities/services.ts';
 import { assert } from '../domain/assert.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
-import { databaseChecks, jobChecks } from '../platform/process-readiness.ts';
-import {
-  connectTemporal,
-  createTemporalClient,
-  registerSearchAttributes,
-} from '../platform/temporal.ts';
-import { polledQueues, searchAttributes } from '../jobs/contract.ts';
+import { databaseChecks, jobChecks } from '../platform/readiness.ts';
+import { polledQueues } from '../jobs/contract.ts';
 import { createApp } from './app.ts';
 import { startJobListener } from './job-listener.ts';
 import { answerStarting, type Handler } from './starting.ts';
@@ -26,8 +22,6 @@ interface HostedWorkers {
   running: () => boolean;
 }
 
-type Connection = Awaited<ReturnType<typeof connectTemporal>>;
-
 interface ApiOptions {
   config: Config;
   logger: Logger;
@@ -35,7 +29,7 @@ interface ApiOptions {
   startWorkers:
     | ((parts: {
         config: Config;
-        connection: Connection;
+        connection: NativeConnection;
         services: Services;
       }) => Promise<HostedWorkers>)
     | null;
@@ -82,8 +76,8 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   let handle: Handler = answerStarting;
   const server = createServer(serverTimeouts, (request, response) => handle(request, response));
   const port = await listen(server, config);
-  const services = await openServices(config, logger);
-  const { connection, client } = await openTemporal(config, services);
+  const opened = await openProcess(config, logger);
+  const { services, connection, client } = opened;
   const workers = options.startWorkers
     ? await options.startWorkers({ config, connection, services })
     : null;
@@ -133,26 +127,9 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       await services.chat.drained();
       await services.chat.close();
       await operations?.close();
-      await services.pool.end();
-      await services.telemetry.close();
-      await connection.close();
+      await opened.close();
     },
   };
-}
-
-/** Waits for Temporal and makes a client on the connection that the workers share. */
-async function openTemporal(
-  config: Config,
-  services: Services,
-): Promise<{ connection: Connection; client: Client }> {
-  const connection = await connectTemporal(config, services.logger);
-  await registerSearchAttributes(
-    connection,
-    config.TEMPORAL_NAMESPACE,
-    Object.values(searchAttributes),
-  );
-  const client = createTemporalClient(connection, config, services.telemetry.tracing);
-  return { connection, client };
 }
 
 async function listen(server: Server, config: Config): Promise<number> {

@@ -14,13 +14,13 @@ export type { ChatModel };
 export interface ChatCatalog {
   /** Every model in service, newest first; the same array until one of them retires. */
   current: () => readonly ChatModel[];
-  /** Null when there is none of this id in service. */
+  /** By its id, or by its provider's or maker's name and its id (`openai/gpt-5`); null: none in service. */
   get: (id: string) => ChatModel | null;
   /**
-   * Finds what a caller named.
+   * Finds what a caller named in a field, `model` where none is told.
    * @throws GatewayError UNKNOWN_MODEL listing the nearest ids
    */
-  find: (id: string) => ChatModel;
+  find: (id: string, field?: string) => ChatModel;
 }
 
 /** The committed models; some may have retired since they were gathered. */
@@ -88,7 +88,10 @@ export function createChatCatalog(
   now: () => number = Date.now,
 ): ChatCatalog {
   const ordered = models.toSorted((a, b) => b.created - a.created || (a.id < b.id ? -1 : 1));
-  const byId = new Map(ordered.map((model) => [model.id, model]));
+  const byId = new Map([
+    ...ordered.flatMap((model) => longIdsOf(model).map((id) => [id, model] as const)),
+    ...ordered.map((model) => [model.id, model] as const),
+  ]);
   let serving: readonly ChatModel[] = [];
   let nearest = createNearest([]);
   let day = -1;
@@ -111,21 +114,27 @@ export function createChatCatalog(
   return {
     current,
     get,
-    find(id) {
+    find(id, field = 'model') {
       const model = get(id);
       if (model) return model;
       current();
-      throw unknownModel(id, { retired: byId.get(id), near: nearest(id) });
+      throw unknownModel(id, { field, retired: byId.get(id), near: nearest(id) });
     },
   };
 }
 
+/** How other gateways name a model that its maker or one provider serves. */
+function longIdsOf({ id, provider, ownedBy }: ChatModel): string[] {
+  return id.includes('/') ? [] : [`${provider}/${id}`, `${ownedBy}/${id}`];
+}
+
 interface Miss {
+  field: string;
   retired: ChatModel | undefined;
   near: readonly string[];
 }
 
-function unknownModel(id: string, { retired, near }: Miss): GatewayError {
+function unknownModel(id: string, { field, retired, near }: Miss): GatewayError {
   const shown = id.length > 128 ? `${id.slice(0, 128)}…` : id;
   const fault = retired
     ? `model "${shown}" was retired on ${retired.retiresOn}`
@@ -133,17 +142,6 @@ function unknownModel(id: string, { retired, near }: Miss): GatewayError {
   const advice = near.length > 0 ? `; did you mean ${near.join(', ')}?` : '';
   const all = near.length > 0 ? `nearest: ${near.join(', ')}` : 'GET /api/v1/models lists all';
   return new GatewayError('UNKNOWN_MODEL', `${fault}${advice}`, {
-    details: [{ path: 'model', message: all }],
+    details: [{ path: field, message: all }],
   });
-}
-
-const committed = createChatCatalog(chatModels);
-
-/**
- * Finds a committed model, without the operator's changes; a process that has a configuration uses
- * the `find` of its own catalog.
- * @throws GatewayError UNKNOWN_MODEL listing the nearest ids
- */
-export function findChatModel(id: string): ChatModel {
-  return committed.find(id);
 }

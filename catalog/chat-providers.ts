@@ -1,7 +1,9 @@
 /** The upstream providers of chat: who they are, what they speak, where they listen. */
 
+import type { ChatModel } from './chat-model.ts';
+
 /** Wire protocols: OpenAI chat-completions and Anthropic Messages. */
-export type ChatProtocol = 'openai' | 'anthropic';
+export type ChatProtocol = ChatModel['protocol'];
 
 /** A provider that serves chat models. */
 export interface ChatProvider {

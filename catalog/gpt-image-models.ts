@@ -3,7 +3,12 @@
  * which is asked only when fal certainly did not take the call.
  */
 import type { ImageModel, ImagePrice, ImageRoute } from './image-model.ts';
-import { seedRule, type ParameterRules, type SizeRule } from './model-parameters.ts';
+import {
+  seedRule,
+  type CatalogRow,
+  type ParameterRules,
+  type SizeRule,
+} from './model-parameters.ts';
 
 const anyFormat = ['png', 'jpeg', 'webp'] as const;
 const numImages = { min: 1, max: 10, default: 1 } as const;
@@ -89,33 +94,25 @@ function openaiRoute(model: string): ImageRoute {
   };
 }
 
-interface GptImage {
-  id: string;
-  displayName: string;
-  servedBy: string;
-  /** Seconds that the upstream takes as a rule; the first status check comes well after. */
-  typicalSeconds: number;
+interface GptImage extends CatalogRow {
   upstream: string;
   fal: { generate: string; edit: string };
   perCall: number;
   usdByQuality: { low: number; medium: number; high: number };
 }
 
-function rowOf(gpt: GptImage): ImageModel {
+function rowOf({ upstream, fal, perCall, usdByQuality, ...row }: GptImage): ImageModel {
   const price: ImagePrice = {
     // `auto` leaves the choice to the upstream, which may take the dearest.
-    usd: gpt.usdByQuality.high,
-    by: { quality: gpt.usdByQuality },
+    usd: usdByQuality.high,
+    by: { quality: usdByQuality },
     includedPixels: 1024 * 1024,
   };
   return {
-    id: gpt.id,
-    displayName: gpt.displayName,
-    servedBy: gpt.servedBy,
-    typicalSeconds: gpt.typicalSeconds,
+    ...row,
     generate,
     edit,
-    routes: [falRoute(gpt.fal, gpt.perCall), openaiRoute(gpt.upstream)],
+    routes: [falRoute(fal, perCall), openaiRoute(upstream)],
     price,
   };
 }

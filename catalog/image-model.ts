@@ -1,7 +1,7 @@
 /** The shape of a row of the image model table, and look-ups over it. */
 import { GatewayError } from '../domain/errors.ts';
 import type { FieldMap } from './field-map.ts';
-import type { ParameterRules } from './model-parameters.ts';
+import type { CatalogRow, ParameterRules } from './model-parameters.ts';
 
 /** How a provider serves the model. */
 export interface ImageRoute extends FieldMap {
@@ -29,13 +29,7 @@ export interface ImagePrice {
 }
 
 /** A row of the table. */
-export interface ImageModel {
-  id: string;
-  displayName: string;
-  /** The upstream model behind the public id, told to callers. */
-  servedBy: string;
-  /** Seconds that the upstream takes as a rule; the first status check comes well after. */
-  typicalSeconds: number;
+export interface ImageModel extends CatalogRow {
   /** What image/generate takes. */
   generate: ParameterRules;
   /** What image/edit takes; absent: the model does not edit. */

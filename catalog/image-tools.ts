@@ -3,7 +3,7 @@
  * for these upstreams by megapixel or call that two sources agree on, so they are ours (docs/providers.md).
  */
 import type { FieldMap } from './field-map.ts';
-import type { ParameterRules } from './model-parameters.ts';
+import type { CatalogRow, ParameterRules } from './model-parameters.ts';
 
 interface ToolRoute extends FieldMap {
   provider: string;
@@ -17,13 +17,7 @@ export interface PixelPrice {
 }
 
 /** A service of image/upscale. */
-export interface Upscaler {
-  /** The `service` of the request. */
-  id: string;
-  displayName: string;
-  servedBy: string;
-  /** Seconds that the upstream takes as a rule; the first status check comes well after. */
-  typicalSeconds: number;
+export interface Upscaler extends CatalogRow {
   parameters: ParameterRules;
   routes: readonly ToolRoute[];
   /** An enlargement that the upstream does not do at once is done in these steps. */
@@ -86,12 +80,7 @@ export const upscalers: readonly Upscaler[] = [
 ];
 
 /** A model of image/remove-background. */
-export interface BackgroundRemover {
-  id: string;
-  displayName: string;
-  servedBy: string;
-  /** Seconds that the upstream takes as a rule; the first status check comes well after. */
-  typicalSeconds: number;
+export interface BackgroundRemover extends CatalogRow {
   parameters: ParameterRules;
   routes: readonly ToolRoute[];
   /** USD of one picture by `operatingResolution`. */

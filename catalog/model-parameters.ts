@@ -32,6 +32,17 @@ export interface SizeRule {
 /** Field → rule. A field that is absent here is refused with UNSUPPORTED_PARAMETER. */
 export type ParameterRules = Readonly<Record<string, ParameterRule>>;
 
+/** What every model and tool of Studio says of itself. */
+export interface CatalogRow {
+  /** As in the spec: callers name it. */
+  id: string;
+  displayName: string;
+  /** The upstream model behind the public id, told to callers. */
+  servedBy: string;
+  /** Seconds that the upstream takes as a rule; the first status check comes well after. */
+  typicalSeconds: number;
+}
+
 /** 0–2147483647 (spec §8). */
 export const seedRule: ParameterRule = { min: 0, max: 2_147_483_647 };
 

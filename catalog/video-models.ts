@@ -5,7 +5,7 @@
  * documentation, as gathered in docs/providers.md.
  */
 import type { FieldMap } from './field-map.ts';
-import { seedRule, type ParameterRules } from './model-parameters.ts';
+import { seedRule, type CatalogRow, type ParameterRules } from './model-parameters.ts';
 
 /** How a provider serves the model; what is given besides the prompt decides the operation. */
 export interface VideoRoute extends FieldMap {
@@ -16,12 +16,7 @@ export interface VideoRoute extends FieldMap {
 }
 
 /** A row of the table. */
-export interface VideoModel {
-  id: string;
-  displayName: string;
-  servedBy: string;
-  /** Seconds that the upstream takes as a rule; the first status check comes well after. */
-  typicalSeconds: number;
+export interface VideoModel extends CatalogRow {
   parameters: ParameterRules;
   /** Fields that a picture to begin with makes meaningless. */
   decidedByImage?: readonly string[];
@@ -168,12 +163,7 @@ export const videoModels: readonly VideoModel[] = [
 ];
 
 /** A tool that works on a finished video, priced by the seconds of its input. */
-export interface VideoTool {
-  id: string;
-  displayName: string;
-  servedBy: string;
-  /** Seconds that the upstream takes as a rule; the first status check comes well after. */
-  typicalSeconds: number;
+export interface VideoTool extends CatalogRow {
   route: FieldMap & { provider: string; operation: string };
   /** The result's edges are the input's times this. */
   scale: number;

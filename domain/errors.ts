@@ -183,11 +183,11 @@ export interface ErrorDetail {
 }
 
 interface GatewayErrorExtras {
-  details?: ErrorDetail[];
+  details?: ErrorDetail[] | undefined;
   /** Further fields of the HTTP body, e.g. `resetAt`. */
-  body?: Record<string, unknown>;
+  body?: Record<string, unknown> | undefined;
   /** Seconds for the `Retry-After` header. */
-  retryAfterSeconds?: number;
+  retryAfterSeconds?: number | undefined;
   cause?: unknown;
 }
 
@@ -214,4 +214,18 @@ export class GatewayError extends Error {
   get retryable(): boolean {
     return errorTable[this.code].retryable;
   }
+}
+
+/** The refusal of one field of a request: where it stands, and what is allowed. */
+export function fieldError(code: ErrorCode, path: string, message: string): GatewayError {
+  return new GatewayError(code, `${path}: ${message}`, { details: [{ path, message }] });
+}
+
+/** The refusal of several fields for one reason. */
+export function fieldsError(
+  code: ErrorCode,
+  paths: readonly string[],
+  message: string,
+): GatewayError {
+  return new GatewayError(code, message, { details: paths.map((path) => ({ path, message })) });
 }

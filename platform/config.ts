@@ -3,20 +3,17 @@
  * wrong value stops the process with one line that names the variable, never its value. The variables
  * are in config/, a file for each section of docs/configuration.md.
  */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { z } from 'zod';
-import { ChatUpstreamError, readChatUpstreams, type ChatUpstream } from './chat-upstreams.ts';
 import { apiVariables } from './config/api.ts';
+import { ConfigError, readChatUpstreams, type ChatUpstream } from './config/chat-upstreams.ts';
 import { chatVariables } from './config/chat.ts';
 import { moneyVariables } from './config/money.ts';
 import { providerVariables } from './config/providers.ts';
 import { ownSecrets, secretVariables } from './config/secrets.ts';
-import { payloadVariables, serverVariables, temporalVariables } from './config/servers.ts';
+import { serverVariables, type temporalVariables } from './config/servers.ts';
 import { s3Variables, storageVariables } from './config/storage.ts';
 import { telemetryVariables } from './config/telemetry.ts';
 import { webhookVariables } from './config/webhooks.ts';
-import type { PayloadSettings } from './payload-codec.ts';
 
 const ownVariables = z.object({
   ...serverVariables,
@@ -72,10 +69,7 @@ export interface KnownProviders {
   chat: readonly string[];
 }
 
-/** A configuration that cannot be used; its message is one line naming the variable. */
-export class ConfigError extends Error {
-  override readonly name = 'ConfigError';
-}
+export { ConfigError };
 
 /**
  * Reads the configuration from an environment; empty variables count as absent. The providers are
@@ -94,7 +88,7 @@ export function loadConfig(
       ...parsed.data,
       PAYLOAD_ENCRYPTION: seals(parsed.data),
       PROVIDER_VARIABLES: pick(present, Object.keys(known.variables)),
-      CHAT_UPSTREAMS: chatUpstreams(present, known.chat),
+      CHAT_UPSTREAMS: readChatUpstreams(present, known.chat),
     };
   }
   const faults = new Map<string, string>();
@@ -117,72 +111,21 @@ function pick(
   );
 }
 
-function chatUpstreams(
-  env: Record<string, string | undefined>,
-  names: readonly string[],
-): Config['CHAT_UPSTREAMS'] {
-  try {
-    return readChatUpstreams(env, names);
-  } catch (error) {
-    if (error instanceof ChatUpstreamError) {
-      throw new ConfigError(`configuration: ${error.message}`, { cause: error });
-    }
-    throw error;
-  }
-}
-
-const temporalSchema = z.object(temporalVariables);
-
 /** Where the Temporal server is, and how it is reached. */
-export type TemporalConfig = Omit<z.infer<typeof temporalSchema>, 'PAYLOAD_ENCRYPTION'> & {
-  PAYLOAD_ENCRYPTION: boolean;
-};
-
-/** The stack of this checkout, where it runs (`npm start` writes it). */
-const stackDescription = z.object({ temporalAddress: z.string(), temporalNamespace: z.string() });
-
-/**
- * Configuration of a tool that only speaks to Temporal: of the environment, else of the local stack.
- * @throws ConfigError
- */
-export function loadTemporalConfig(
-  env: Record<string, string | undefined> = process.env,
-): TemporalConfig {
-  const present = presentIn(env);
-  const parsed = temporalSchema.safeParse({ ...localTemporal(present['DATA_DIR']), ...present });
-  if (parsed.success) return { ...parsed.data, PAYLOAD_ENCRYPTION: seals(parsed.data) };
-  const names = parsed.error.issues.map((issue) => issue.path.map(String).join('.'));
-  throw new ConfigError(`configuration: ${[...new Set(names)].join(', ')} missing or wrong`);
-}
-
-const payloadSchema = z.object(payloadVariables);
-
-/** Keys of payloads alone, for a tool that reads histories. @throws ZodError */
-export function loadPayloadSettings(
-  env: Record<string, string | undefined> = process.env,
-): PayloadSettings {
-  const parsed = payloadSchema.parse(presentIn(env));
-  return { ...parsed, PAYLOAD_ENCRYPTION: seals(parsed) };
-}
+export type TemporalConfig = Pick<Config, keyof typeof temporalVariables>;
 
 /** Whether new payloads are sealed: with keys yes, unless told otherwise. */
-function seals(parsed: z.infer<typeof payloadSchema>): boolean {
+export function seals(
+  parsed: Pick<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION' | 'PAYLOAD_KEYS'>,
+): boolean {
   return parsed.PAYLOAD_ENCRYPTION ?? parsed.PAYLOAD_KEYS.length > 0;
 }
 
-/** An empty variable is an absent one. */
-function presentIn(env: Record<string, string | undefined>): Record<string, string | undefined> {
+/** The variables that are set: an empty one is an absent one. */
+export function presentIn(
+  env: Record<string, string | undefined>,
+): Record<string, string | undefined> {
   return Object.fromEntries(Object.entries(env).filter(([, value]) => value));
-}
-
-function localTemporal(dataDir = '.data'): Record<string, string> {
-  try {
-    const described: unknown = JSON.parse(readFileSync(join(dataDir, 'stack.json'), 'utf8'));
-    const { temporalAddress, temporalNamespace } = stackDescription.parse(described);
-    return { TEMPORAL_ADDRESS: temporalAddress, TEMPORAL_NAMESPACE: temporalNamespace };
-  } catch {
-    return {};
-  }
 }
 
 /** Loads the configuration of a process, or prints the fault on one line and exits with status 78. */

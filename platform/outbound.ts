@@ -12,10 +12,10 @@ import {
   guardedAgent,
   isPublicHost,
   notPublic,
+  OutboundError,
+  refuse,
   type ResolveName,
 } from './outbound-addresses.ts';
-import { OutboundError, refuse } from './outbound-error.ts';
-import { createPost, type PostAnswer, type PostMessage } from './outbound-post.ts';
 
 export { OutboundError };
 
@@ -27,17 +27,27 @@ export interface FetchLimits {
   signal?: AbortSignal;
 }
 
-/** An open answer: the stream fails with `too_large` beyond the limit. */
-export interface FetchedBody {
-  body: Readable;
-  contentType: string | null;
-  finalUrl: string;
+/** Something to tell a foreign server. */
+export interface PostMessage {
+  headers: Record<string, string>;
+  body: string;
+  /** Milliseconds for the whole exchange. */
+  timeoutMs: number;
+  /** The answer is read this far; the rest is not waited for. */
+  answerBytesMax: number;
+}
+
+/** What the server said to it; a redirect is an answer like any other. */
+export interface PostAnswer {
+  status: number;
+  retryAfter: string | string[] | undefined;
+  text: string;
 }
 
 /** Fetches foreign URLs. */
 export interface Outbound {
-  /** @throws OutboundError */
-  fetch: (url: string, limits: FetchLimits) => Promise<FetchedBody>;
+  /** The body of a good answer, which fails with `too_large` beyond the limit. @throws OutboundError */
+  fetch: (url: string, limits: FetchLimits) => Promise<Readable>;
   /** Sends once and follows nothing. @throws OutboundError refused, unreachable */
   post: (url: string, message: PostMessage) => Promise<PostAnswer>;
   /** Parses a URL and refuses what could never be fetched. @throws OutboundError refused */
@@ -95,35 +105,45 @@ export function createOutbound(options: OutboundOptions): Outbound {
     connections: 256,
     connect: { timeout: 5000 },
   });
-  const dispatcherOf = (url: URL): Agent => (admitted.has(url.origin) ? open : guarded);
 
-  async function openHop(url: URL, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
-    try {
-      return await request(url, {
-        dispatcher: dispatcherOf(url),
-        method: 'GET',
+  async function send(url: URL, wanted: Wanted): Promise<Dispatcher.ResponseData> {
+    return request(url, {
+      ...wanted,
+      dispatcher: admitted.has(url.origin) ? open : guarded,
+      headers: {
+        ...wanted.headers,
         // No compression: a small answer must not become a large one.
-        headers: { 'accept-encoding': 'identity', 'user-agent': 'studio-gateway' },
-        signal,
-      });
-    } catch (error) {
-      if (error instanceof OutboundError) throw error;
-      throw new OutboundError('unreachable', 'the URL could not be read');
-    }
+        'accept-encoding': 'identity',
+        'user-agent': 'studio-gateway',
+      },
+    });
   }
 
   return {
     check,
-    post: createPost({ check, dispatcherOf }),
+    async post(spelled, { answerBytesMax, timeoutMs, ...message }) {
+      const url = check(spelled);
+      const signal = AbortSignal.timeout(timeoutMs);
+      try {
+        const answer = await send(url, { method: 'POST', signal, ...message });
+        const text = await firstText(answer, answerBytesMax);
+        return { status: answer.statusCode, retryAfter: answer.headers['retry-after'], text };
+      } catch (error) {
+        const late = signal.aborted && `no answer within ${timeoutMs} ms`;
+        throw unreachable(error, late || 'the URL could not be reached');
+      }
+    },
     async fetch(spelled, limits) {
       const deadline = AbortSignal.timeout(limits.timeoutMs);
       const signal = limits.signal ? AbortSignal.any([deadline, limits.signal]) : deadline;
       let url = check(spelled);
       for (let hop = 0; hop <= redirectsMax; hop += 1) {
-        const answer = await openHop(url, signal);
+        const answer = await send(url, { method: 'GET', signal }).catch((error: unknown) => {
+          throw unreachable(error, 'the URL could not be read');
+        });
         const location = answer.headers['location'];
         if (!redirectStatuses.has(answer.statusCode) || typeof location !== 'string') {
-          return admit(answer, url, limits.bytesMax);
+          return admit(answer, limits.bytesMax);
         }
         discard(answer);
         if (!URL.canParse(location, url.href)) refuse('not a URL');
@@ -139,6 +159,35 @@ export function createOutbound(options: OutboundOptions): Outbound {
       return url;
     },
   };
+}
+
+/** A request, but for what all have. */
+interface Wanted {
+  method: 'GET' | 'POST';
+  signal: AbortSignal;
+  headers?: Record<string, string>;
+  body?: string;
+}
+
+function unreachable(error: unknown, why: string): OutboundError {
+  return error instanceof OutboundError ? error : new OutboundError('unreachable', why);
+}
+
+/** The first of an answer as text; what breaks off behind its head is no failure. */
+async function firstText(answer: Dispatcher.ResponseData, bytesMax: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size >= bytesMax) break;
+    }
+  } catch {
+    // The status has been said.
+  }
+  discard(answer);
+  return Buffer.concat(chunks).subarray(0, bytesMax).toString('utf8');
 }
 
 /** Waits until a name has resolved to public addresses only, but not for long. */
@@ -160,7 +209,7 @@ function discard(answer: Dispatcher.ResponseData): void {
   answer.body.on('error', () => {}).destroy();
 }
 
-function admit(answer: Dispatcher.ResponseData, url: URL, bytesMax: number): FetchedBody {
+function admit(answer: Dispatcher.ResponseData, bytesMax: number): Readable {
   const fail = (error: OutboundError): never => {
     discard(answer);
     throw error;
@@ -176,12 +225,7 @@ function admit(answer: Dispatcher.ResponseData, url: URL, bytesMax: number): Fet
   if (typeof length === 'string' && Number(length) > bytesMax) {
     fail(new OutboundError('too_large', `the file has more than ${bytesMax} bytes`));
   }
-  const type = answer.headers['content-type'];
-  return {
-    body: Readable.from(capped(answer.body, bytesMax), { objectMode: false }),
-    contentType: typeof type === 'string' ? type : null,
-    finalUrl: url.href,
-  };
+  return Readable.from(capped(answer.body, bytesMax), { objectMode: false });
 }
 
 async function* capped(source: Readable, bytesMax: number): AsyncGenerator<Buffer> {

@@ -1,7 +1,7 @@
 /** POST /studio/audio/transcribe (spec §4.10, design §7): speech to text with word timestamps. */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
-import { GatewayError } from '../domain/errors.ts';
+import { fieldError, fieldsError } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
 import { asyncFlag } from './audio-fields.ts';
 import { defineCapability, type FinishedJob, type Recording } from './capability.ts';
@@ -42,6 +42,8 @@ const transcript = z.object({
   durationSeconds: z.number(),
   words: z.array(word),
 });
+/** What was said, and when. Long: it is stored as a document, never carried. */
+export type Transcript = z.infer<typeof transcript>;
 
 /** Writes down what is said in a recording. */
 export const audioTranscribe = defineCapability({
@@ -64,16 +66,12 @@ export const audioTranscribe = defineCapability({
     const { fileId, audioUrl } = body;
     if (fileId !== undefined && audioUrl !== undefined) {
       const message = 'name one source: fileId or audioUrl';
-      throw new GatewayError('CONFLICTING_FIELDS', message, {
-        details: ['fileId', 'audioUrl'].map((path) => ({ path, message })),
-      });
+      throw fieldsError('CONFLICTING_FIELDS', ['fileId', 'audioUrl'], message);
     }
     if (fileId !== undefined) return { field: 'fileId', source: fileId };
     if (audioUrl !== undefined) return { field: 'audioUrl', source: audioUrl };
     const message = 'one of fileId, audioUrl and a multipart file is required';
-    throw new GatewayError('INVALID_REQUEST', message, {
-      details: ['fileId', 'audioUrl', 'file'].map((path) => ({ path, message })),
-    });
+    throw fieldsError('INVALID_REQUEST', ['fileId', 'audioUrl', 'file'], message);
   },
   plan: (body, recording = { kind: 'url', url: body.audioUrl ?? '' }) => ({
     model: model.id,
@@ -115,10 +113,7 @@ function secondsOf(recording: Recording, body: TranscribeRequest): number {
   const seconds = recording.durationSeconds;
   if (seconds < min || seconds > max) {
     const path = body.fileId === undefined ? 'audioUrl' : 'fileId';
-    const message = `must last ${min} to ${max} seconds`;
-    throw new GatewayError('INVALID_REQUEST', `${path}: ${message}`, {
-      details: [{ path, message }],
-    });
+    throw fieldError('INVALID_REQUEST', path, `must last ${min} to ${max} seconds`);
   }
   return Math.ceil(seconds);
 }

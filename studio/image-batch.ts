@@ -4,7 +4,7 @@ import { findModel } from '../catalog/image-model.ts';
 import { backgroundRemovers, upscalers } from '../catalog/image-tools.ts';
 import { removalPriceRules, upscalePriceRules } from '../catalog/price-rules.ts';
 import { assert } from '../domain/assert.ts';
-import { GatewayError } from '../domain/errors.ts';
+import { fieldError, fieldsError, GatewayError } from '../domain/errors.ts';
 import { defineCapability, type DraftPlan, type FinishedJob } from './capability.ts';
 import { pictureInputs } from './image-calls.ts';
 import { mediaUrl, mediaUrls, scaleChoice } from './image-fields.ts';
@@ -118,25 +118,20 @@ function planRemovals(body: BatchRequest): DraftPlan {
 function urlsOf({ imageUrls, prompts }: BatchRequest): [string, string[]] {
   if (imageUrls && prompts && !sameList(imageUrls, prompts)) {
     const message = 'prompts is another name of imageUrls: give one, or both alike';
-    throw new GatewayError('CONFLICTING_FIELDS', message, {
-      details: ['imageUrls', 'prompts'].map((path) => ({ path, message })),
-    });
+    throw fieldsError('CONFLICTING_FIELDS', ['imageUrls', 'prompts'], message);
   }
   if (imageUrls) return ['imageUrls', imageUrls];
-  if (!prompts) throw invalid('imageUrls', 'is required');
+  if (!prompts) throw fieldError('INVALID_REQUEST', 'imageUrls', 'is required');
   const wrong = prompts.findIndex((item) => !mediaUrl.safeParse(item).success);
-  if (wrong >= 0) throw invalid(`prompts.${wrong}`, 'must be an http(s) URL of a picture');
+  if (wrong >= 0) {
+    const message = 'must be an http(s) URL of a picture';
+    throw fieldError('INVALID_REQUEST', `prompts.${wrong}`, message);
+  }
   return ['prompts', prompts];
 }
 
 function sameList(some: readonly string[], others: readonly string[]): boolean {
   return some.length === others.length && some.every((item, index) => item === others[index]);
-}
-
-function invalid(path: string, message: string): GatewayError {
-  return new GatewayError('INVALID_REQUEST', `${path}: ${message}`, {
-    details: [{ path, message }],
-  });
 }
 
 function presentBatch(job: FinishedJob): Record<string, unknown> {

@@ -3,12 +3,12 @@ import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
 import { backgroundRemovers } from '../catalog/image-tools.ts';
 import { removalPriceRules } from '../catalog/price-rules.ts';
-import { defineCapability, type FinishedJob } from './capability.ts';
+import { defineCapability } from './capability.ts';
 import { mediaUrl, modelId } from './image-fields.ts';
 import { refuseUnsupported } from './model-parameters.ts';
 import { planRemoval } from './picture-tools.ts';
-import { publishModels } from './published-models.ts';
 import { isPersisted, showPicture, shownPictureData } from './stored-picture.ts';
+import { publishModels } from './published-models.ts';
 
 const request = z.strictObject({
   imageUrl: mediaUrl,
@@ -50,21 +50,8 @@ export const imageRemoveBackground = defineCapability({
     };
   },
   keeps: isPersisted,
-  present: presentCutOut,
-});
-
-function presentCutOut(job: FinishedJob): Record<string, unknown> {
-  const [artifact] = job.outputs.at(-1)?.artifacts ?? [];
-  if (!artifact) return {};
-  const { url, ...shown } = showPicture(job, artifact);
-  return {
-    url,
-    imageUrl: url,
-    contentType: artifact.contentType,
-    width: artifact.width,
-    height: artifact.height,
-    model: job.model,
+  present: (job) => ({
+    ...showPicture(job),
     operatingResolution: job.request['operatingResolution'],
-    ...shown,
-  };
-}
+  }),
+});

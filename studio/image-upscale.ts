@@ -8,8 +8,8 @@ import { defineCapability, type FinishedJob } from './capability.ts';
 import { mediaUrl, modelId, scaleChoice } from './image-fields.ts';
 import { refuseUnsupported } from './model-parameters.ts';
 import { planUpscale } from './picture-tools.ts';
-import { publishModels } from './published-models.ts';
 import { isPersisted, showPicture, shownPictureData } from './stored-picture.ts';
+import { publishModels } from './published-models.ts';
 
 const request = z.strictObject({
   imageUrl: mediaUrl,
@@ -54,21 +54,12 @@ export const imageUpscale = defineCapability({
 });
 
 function presentUpscaled(job: FinishedJob): Record<string, unknown> {
-  // Steps before the last are not what was asked for.
-  const [artifact] = job.outputs.at(-1)?.artifacts ?? [];
-  if (!artifact) return {};
   const service = findModel(upscalers, job.model ?? '', 'service');
   const fields = { ...defaultsFor(service.parameters, job.request), ...job.request };
-  const { url, ...shown } = showPicture(job, artifact);
   return {
-    url,
-    imageUrl: url,
-    contentType: artifact.contentType,
-    width: artifact.width,
-    height: artifact.height,
+    ...showPicture(job),
     service: service.id,
     model: fields['model'] ?? null,
     scaleFactor: fields['scaleFactor'],
-    ...shown,
   };
 }

@@ -7,7 +7,7 @@ import { isoTime } from '../domain/iso-time.ts';
 import { keysOf } from '../domain/json.ts';
 import type { Capability } from './capability.ts';
 import type { CallOutputs, StoredArtifact } from '../jobs/job-plan.ts';
-import type { JobRecord } from './job-record.ts';
+import type { JobRecord } from '../jobs/job-record.ts';
 import { findCapability } from './registry.ts';
 
 const time = z.iso.datetime();

@@ -5,7 +5,7 @@ import { findModel, imagePriceUsd } from '../catalog/image-model.ts';
 import { imageModels } from '../catalog/image-models.ts';
 import { audioPriceRules, coverPriceRules } from '../catalog/price-rules.ts';
 import { assert } from '../domain/assert.ts';
-import { GatewayError } from '../domain/errors.ts';
+import { fieldError, fieldsError, GatewayError } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
 import { asyncFlag, numberOf, textOf } from './audio-fields.ts';
 import { presentRecording, recordingData, recordingOf } from './audio-presentation.ts';
@@ -43,10 +43,8 @@ const request = fields.transform(({ plan, ...body }) => {
     body.composition_plan &&
     JSON.stringify(plan) !== JSON.stringify(body.composition_plan)
   ) {
-    throw conflict('composition_plan and plan are two names of one field, and differ', [
-      'composition_plan',
-      'plan',
-    ]);
+    const message = 'composition_plan and plan are two names of one field, and differ';
+    throw fieldsError('CONFLICTING_FIELDS', ['composition_plan', 'plan'], message);
   }
   const given = body.composition_plan ?? plan;
   return { ...body, ...(given && { composition_plan: given }) };
@@ -128,33 +126,21 @@ export const musicGenerate = defineCapability({
   },
 });
 
-function conflict(message: string, paths: string[]): GatewayError {
-  return new GatewayError('CONFLICTING_FIELDS', message, {
-    details: paths.map((path) => ({ path, message })),
-  });
-}
-
 /** @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, UNSUPPORTED_PARAMETER naming the fields */
 function refuseConflicts(body: MusicRequest): void {
   const plan = body.composition_plan;
   if (!plan && body.prompt === undefined) {
     const message = 'is required unless a composition_plan is given';
-    throw new GatewayError('INVALID_REQUEST', `prompt: ${message}`, {
-      details: [{ path: 'prompt', message }],
-    });
+    throw fieldError('INVALID_REQUEST', 'prompt', message);
   }
   if (plan && body.force_instrumental) {
-    throw conflict('force_instrumental works with a prompt only: leave the lines of the plan out', [
-      'force_instrumental',
-      'composition_plan',
-    ]);
+    const message = 'force_instrumental works with a prompt only: leave the lines of the plan out';
+    throw fieldsError('CONFLICTING_FIELDS', ['force_instrumental', 'composition_plan'], message);
   }
   if (plan && body.durationSeconds !== undefined) {
     if (Math.round(body.durationSeconds * 1000) !== durationMsOf(plan)) {
-      throw conflict('durationSeconds is not the length of the plan', [
-        'durationSeconds',
-        'composition_plan',
-      ]);
+      const message = 'durationSeconds is not the length of the plan';
+      throw fieldsError('CONFLICTING_FIELDS', ['durationSeconds', 'composition_plan'], message);
     }
   }
   if (body.mode === 'audio-only' && body.coverPrompt !== undefined) {

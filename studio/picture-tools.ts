@@ -9,7 +9,7 @@ import {
 import { pixelSteps } from '../catalog/image-model.ts';
 import { defaultsFor } from '../catalog/model-parameters.ts';
 import { assert } from '../domain/assert.ts';
-import { GatewayError } from '../domain/errors.ts';
+import { fieldError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
 import type { DraftCall, InputFacts, MeasuredOutput } from './capability.ts';
 import type { PictureInput } from './image-calls.ts';
@@ -90,9 +90,7 @@ function upscaleUsd(
   const inputPixels = facts.width * facts.height;
   if (inputPixels * wanted ** 2 > upscaledPixelsMax) {
     const message = `${facts.width}×${facts.height} pixels enlarged ${wanted} times are more than ${upscaledPixelsMax}`;
-    throw new GatewayError('INVALID_REQUEST', `${source.field}: ${message}`, {
-      details: [{ path: source.field, message }],
-    });
+    throw fieldError('INVALID_REQUEST', source.field, message);
   }
   return usdOfPixels(service, inputPixels * enlargement ** 2);
 }

@@ -1,14 +1,10 @@
 /** Models as GET /studio/models tells them: the very rules that requests are checked and priced by. */
 import type { AudioModel } from '../catalog/audio-models.ts';
-import type { ParameterRules } from '../catalog/model-parameters.ts';
+import type { CatalogRow, ParameterRules } from '../catalog/model-parameters.ts';
 import { audioPriceRules, type PriceRule } from '../catalog/price-rules.ts';
 
 /** A model, or service, that a request may name. */
-export interface PublishedModel {
-  id: string;
-  displayName: string;
-  /** The upstream model behind the public id. */
-  servedBy: string;
+export interface PublishedModel extends Omit<CatalogRow, 'typicalSeconds'> {
   /** The fields of a request that ask for it; none where there is no other. */
   selectedBy: Readonly<Record<string, string>>;
   parameters: ParameterRules;

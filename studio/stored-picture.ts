@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import type { JsonObject } from '../domain/json.ts';
 import type { FinishedJob } from './capability.ts';
-import type { StoredArtifact } from '../jobs/job-plan.ts';
 
 /** A picture of a tool, described; `service` and `model` say what made it. */
 export const shownPictureData = z.object({
@@ -17,25 +16,27 @@ export const shownPictureData = z.object({
   expiresAt: z.iso.datetime(),
 });
 
-/** Where a result can be read, until when, and where it is stored if it is kept. */
-export interface ShownPicture {
-  url: string | null;
-  persisted: boolean;
-  storagePath: string | null;
-  /** ISO 8601; a kept result gets a new URL with every answer. */
-  expiresAt: string;
-}
-
 /** Whether a tool's result is to be kept. */
 export function isPersisted(request: JsonObject): boolean {
   return request['persistToStorage'] === true;
 }
 
-/** See `ShownPicture`. */
-export function showPicture(job: FinishedJob, artifact: StoredArtifact): ShownPicture {
+/**
+ * The last picture of a tool, as steps before it are not what was asked for: where it can be read and until when
+ * (a kept one gets a new URL with every answer), and where it is stored if it is kept.
+ */
+export function showPicture(job: FinishedJob) {
+  const [artifact] = job.outputs.at(-1)?.artifacts ?? [];
+  if (!artifact) return {};
   const persisted = isPersisted(job.request);
+  const url = job.urlsHaveEnded ? null : job.urlOf(artifact);
   return {
-    url: job.urlsHaveEnded ? null : job.urlOf(artifact),
+    url,
+    imageUrl: url,
+    contentType: artifact.contentType,
+    width: artifact.width,
+    height: artifact.height,
+    model: job.model,
     persisted,
     storagePath: persisted ? artifact.storageKey : null,
     expiresAt: new Date(job.urlsEndAtMs).toISOString(),

@@ -21,8 +21,8 @@ import { pictureInputs } from './image-calls.ts';
 import { mediaUrl, modelId, seedNumber } from './image-fields.ts';
 import { refuseTogether, refuseUnsupported } from './model-parameters.ts';
 import { providerInput } from './provider-input.ts';
-import { publishModels } from './published-models.ts';
 import { presentVideo, videoData } from './video-presentation.ts';
+import { publishModels } from './published-models.ts';
 
 const request = z.strictObject({
   prompt: z.string().min(1).max(5000),

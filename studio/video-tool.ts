@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { videoToolPriceRules } from '../catalog/price-rules.ts';
 import type { VideoTool } from '../catalog/video-models.ts';
 import { assert } from '../domain/assert.ts';
-import { GatewayError } from '../domain/errors.ts';
+import { fieldError, type GatewayError } from '../domain/errors.ts';
 import {
   defineCapability,
   type Capability,
@@ -111,7 +111,5 @@ function toolOutput(tool: VideoTool, facts: InputFacts): MeasuredOutput {
 }
 
 function beyond(message: string): GatewayError {
-  return new GatewayError('INVALID_REQUEST', `videoUrl: the video ${message}`, {
-    details: [{ path: 'videoUrl', message: `the video ${message}` }],
-  });
+  return fieldError('INVALID_REQUEST', 'videoUrl', `the video ${message}`);
 }

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { providerDefinitions } from '../activities/providers/registry.ts';
 import type { Services } from '../activities/services.ts';
 import { creditsFromMicro } from '../domain/credits.ts';
+import { keysOf } from '../domain/json.ts';
 import type { Config } from '../platform/config.ts';
 import type { Metrics, StateMetrics } from '../platform/metrics.ts';
 import { describeTaskQueue, remembered } from '../platform/task-queues.ts';
@@ -24,14 +25,16 @@ const reservations = z.object({
   amount: z.number(),
   age_seconds: z.number(),
 });
-const unsettled = z.object({
-  overdue: z.number(),
-  verifying: z.number(),
-  notifications: z.number(),
-  notification_age_seconds: z.number(),
-  webhooks: z.number(),
-  webhook_age_seconds: z.number(),
+/** By the gauges that show them. */
+const counts = z.object({
+  jobsOverdue: z.number(),
+  jobsVerifying: z.number(),
+  notificationsWaiting: z.number(),
+  notificationAgeSeconds: z.number(),
+  callerWebhooksOpen: z.number(),
+  callerWebhookAgeSeconds: z.number(),
 });
+const countNames = keysOf(counts.shape);
 
 /** Several scrapers, or an impatient one, cost no more than one. */
 const readAgeMaxMs = 4000;
@@ -44,19 +47,11 @@ export function showState(options: StateGaugesOptions): void {
     state.reservationsOpenCredits,
     state.reservationAgeSeconds,
   ];
-  const counts = [
-    state.jobsOverdue,
-    state.jobsVerifying,
-    state.notificationsWaiting,
-    state.notificationAgeSeconds,
-    state.callerWebhooksOpen,
-    state.callerWebhookAgeSeconds,
-  ];
   const byQueue = [state.taskQueueBacklog, state.taskQueueAgeSeconds, state.taskQueuePollers];
   const forget = (): void => {
     for (const gauge of byKind) gauge.reset();
     // A gauge without labels is reset to 0, which would be a lie.
-    for (const gauge of counts) gauge.remove();
+    for (const name of countNames) state[name].remove();
   };
   const forgetQueues = (): void => {
     for (const gauge of byQueue) gauge.reset();
@@ -89,26 +84,21 @@ async function readDatabase({ services, state }: StateGaugesOptions): Promise<vo
     state.reservationsOpenCredits.set({ kind }, creditsFromMicro(amount));
     state.reservationAgeSeconds.set({ kind }, ageSeconds);
   }
-  const counts = await services.pool.one(sql.type(unsettled)`
+  const found = await services.pool.one(sql.type(counts)`
     SELECT jobs.*, waiting.*, telling.* FROM (
-      SELECT count(*) FILTER (WHERE j.deadline_at < clock_timestamp()) AS overdue,
-        count(*) FILTER (WHERE j.verifying) AS verifying
+      SELECT count(*) FILTER (WHERE j.deadline_at < clock_timestamp()) AS "jobsOverdue",
+        count(*) FILTER (WHERE j.verifying) AS "jobsVerifying"
       FROM reservation r JOIN job j ON j.id = r.id WHERE r.state = 'reserved') AS jobs, (
-      SELECT count(*) AS notifications,
+      SELECT count(*) AS "notificationsWaiting",
         coalesce(extract(epoch FROM clock_timestamp() - min(received_at)), 0)::float8
-          AS notification_age_seconds
+          AS "notificationAgeSeconds"
       FROM notification WHERE state = 'received') AS waiting, (
-      SELECT count(*) AS webhooks,
+      SELECT count(*) AS "callerWebhooksOpen",
         coalesce(extract(epoch FROM clock_timestamp() - min(j.completed_at)), 0)::float8
-          AS webhook_age_seconds
+          AS "callerWebhookAgeSeconds"
       FROM webhook w JOIN job j ON j.id = w.job_id
       WHERE w.state IN ('waiting', 'delivering') AND j.status <> 'queued') AS telling`);
-  state.jobsOverdue.set(counts.overdue);
-  state.jobsVerifying.set(counts.verifying);
-  state.notificationsWaiting.set(counts.notifications);
-  state.notificationAgeSeconds.set(counts.notification_age_seconds);
-  state.callerWebhooksOpen.set(counts.webhooks);
-  state.callerWebhookAgeSeconds.set(counts.webhook_age_seconds);
+  for (const name of countNames) state[name].set(found[name]);
 }
 
 async function readQueues({ config, connection, state }: StateGaugesOptions): Promise<void> {

@@ -34,7 +34,7 @@ interface WorkerOptions {
 
 /** How long a draining worker waits for its activities. */
 const shutdownGraceTime = '20s' as const;
-/** A parked job holds about 277 KB of memory in the cache (docs/performance.md). */
+/** A parked job holds about 277 KB of memory in the cache (docs/scaling.md). */
 const cachedWorkflowsMax = 2000;
 /**
  * A task that waits for its local activities holds a place but no CPU. Without a free place a start is
@@ -52,7 +52,7 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     publicBaseUrl: publicBaseUrl(config),
     urlOf: (artifact, ttlMs) => services.storage.urlOf(artifact.storageKey, ttlMs),
   });
-  const activities = createActivities({ ...services, config, showJob: view.resource });
+  const activities = createActivities(services, { config, showJob: view.resource });
   const shared = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,

@@ -6,7 +6,7 @@ import type { Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
-import { releaseLostJob } from '../activities/jobs/lost-jobs.ts';
+import { releaseLostJob } from '../activities/jobs/job-moves.ts';
 import type { NotificationRelay } from '../activities/inbox/notification-relay.ts';
 import type { WebhookRelay } from '../activities/webhooks/webhook-relay.ts';
 import type { Services } from '../activities/services.ts';
@@ -31,32 +31,22 @@ interface SweeperDeps {
   webhookRelay: WebhookRelay;
 }
 
-/** What one pass found. */
-export interface SweepReport {
-  extended: number;
-  missing: number;
-  released: number;
-  redelivered: number;
-  /** Deliveries of webhooks that nobody made. */
-  webhooks: number;
-  /** Chats whose API is gone, settled by their last checkpoint. */
-  chats: number;
-  /** Reservations, uploads and webhooks that could not be looked after now. */
-  skipped: number;
-  /** Steps that could not be done at all. */
-  failed: number;
-}
-
-const emptyReport: SweepReport = {
+const emptyReport = {
   extended: 0,
   missing: 0,
   released: 0,
   redelivered: 0,
+  /** Deliveries of webhooks that nobody made. */
   webhooks: 0,
+  /** Chats whose API is gone, settled by their last checkpoint. */
   chats: 0,
+  /** Reservations, uploads and webhooks that could not be looked after now. */
   skipped: 0,
+  /** Steps that could not be done at all. */
   failed: 0,
 };
+/** What one pass found. */
+export type SweepReport = typeof emptyReport;
 
 /** The sweeper of a worker process. */
 export interface Sweeper {

@@ -3,18 +3,13 @@ import type { Client } from '@temporalio/client';
 import type { AuditSources } from '../activities/ledger/audit.ts';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
 import { providerDefinitions } from '../activities/providers/registry.ts';
-import { createRelays, openServices, type Services } from '../activities/services.ts';
+import { createRelays, openProcess, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createStateMetrics, type StateMetrics } from '../platform/metrics.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
-import { databaseChecks, jobChecks } from '../platform/process-readiness.ts';
-import {
-  connectTemporal,
-  createTemporalClient,
-  registerSearchAttributes,
-} from '../platform/temporal.ts';
-import { polledQueues, searchAttributes } from '../jobs/contract.ts';
+import { databaseChecks, jobChecks } from '../platform/readiness.ts';
+import { polledQueues } from '../jobs/contract.ts';
 import { repeat } from './repetition.ts';
 import { startStudioWorkers } from './studio-worker.ts';
 import { startAuditor } from './auditor.ts';
@@ -43,18 +38,10 @@ export async function startWorkerProcess(
   logger: Logger,
   options: WorkerProcessOptions = {},
 ): Promise<WorkerProcess> {
-  const services = await openServices(config, logger);
-  const connection = await connectTemporal(config, logger);
-  const prepareServer = (): Promise<void> =>
-    registerSearchAttributes(
-      connection,
-      config.TEMPORAL_NAMESPACE,
-      Object.values(searchAttributes),
-    );
-  await prepareServer();
-  const { metrics, tracing } = services.telemetry;
+  const opened = await openProcess(config, logger);
+  const { services, connection, client, prepareServer } = opened;
+  const { metrics } = services.telemetry;
   const state = metrics && createStateMetrics(metrics);
-  const client = createTemporalClient(connection, config, tracing);
   const sweeper = openSweeper({ config, services, client, prepareServer, state });
   const workers = await startStudioWorkers({ config, connection, services });
   const stopSweeping = startSweeping(sweeper, { config, services });
@@ -94,9 +81,7 @@ export async function startWorkerProcess(
       await stopSweeping();
       await stopAuditing();
       await operations?.close();
-      await services.pool.end();
-      await services.telemetry.close();
-      await connection.close();
+      await opened.close();
     },
   };
 }

@@ -1,4 +1,4 @@
-/** What a failed step says: the words by which a workflow decides (activities/calls/failures.ts writes them). */
+/** What a failed step says: the words by which a workflow decides (activities/calls/attempt.ts writes them). */
 import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/workflow';
 
 /** A failure of a step, local or not. */

@@ -70,7 +70,7 @@ async function concatAudio(
   const { organizationId, jobId, callIndex } = task;
   try {
     return await deps.artifacts.store(
-      { kind: 'stream', stream, contentType: 'audio/mpeg' },
+      { kind: 'stream', stream },
       {
         output: { medium: 'audio', format: null },
         place: { organizationId, jobId, callIndex, outputIndex: 0 },

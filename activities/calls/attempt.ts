@@ -1,13 +1,19 @@
-/** One attempt of an activity that may take long: it beats while it runs, and fails in words of the workflow. */
+/**
+ * One attempt of an activity that may take long: it beats while it runs, and its failures cross the border into
+ * Temporal: the type is a word that the workflow decides by, the message is ours, and a wait that the provider
+ * asked for becomes the next retry delay.
+ */
 import { Context } from '@temporalio/activity';
-import { toApplicationFailure } from './failures.ts';
+import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
+import { ProviderFailure, type FailureKind } from '../providers/provider.ts';
+import { StorageFailure } from '../storage/artifacts.ts';
 
 const heartbeatIntervalMs = 4000;
 
 /**
  * Runs one attempt with a heartbeat. `refusalsMax` counts attempts of the task queue: the first attempt
  * in a workflow task is one more.
- * @throws what the attempt throws, as a failure that the workflow understands (failures.ts)
+ * @throws what the attempt throws, as a failure that the workflow understands
  */
 export async function attempt<Outcome>(
   run: () => Promise<Outcome>,
@@ -22,4 +28,55 @@ export async function attempt<Outcome>(
   } finally {
     clearInterval(beat);
   }
+}
+
+interface FailureRow {
+  /** `ApplicationFailure.type`; a code of the error table, or one of the two words of retries. */
+  type: string;
+  nonRetryable: boolean;
+  /** The caller's doing: not an alarm for operators. */
+  benign: boolean;
+}
+
+const rows: Record<FailureKind, FailureRow> = {
+  rejected: { type: 'PROVIDER_REJECTED_INPUT', nonRetryable: true, benign: true },
+  content_policy: { type: 'CONTENT_POLICY', nonRetryable: true, benign: true },
+  not_accepted: { type: 'PROVIDER_NOT_ACCEPTED', nonRetryable: false, benign: false },
+  refused: { type: 'PROVIDER_NOT_ACCEPTED', nonRetryable: true, benign: false },
+  unknown: { type: 'OUTCOME_UNKNOWN', nonRetryable: true, benign: false },
+  failed: { type: 'PROVIDER_ERROR', nonRetryable: true, benign: false },
+  canceled: { type: 'CANCELED', nonRetryable: true, benign: true },
+  unreachable: { type: 'PROVIDER_UNREACHABLE', nonRetryable: false, benign: false },
+};
+
+/** Nothing is sent for a job that was settled, by a sweeper or by an earlier run of its workflow. */
+export function jobSettledBefore(): ApplicationFailure {
+  return ApplicationFailure.nonRetryable('the job was settled before this call', 'JOB_LOST');
+}
+
+/**
+ * The failure to throw from an activity; errors that are not ours pass unchanged (retried). `lastRefusal`:
+ * a provider that still takes nothing is not asked again.
+ */
+export function toApplicationFailure(error: unknown, lastRefusal: boolean): unknown {
+  if (error instanceof StorageFailure) {
+    return ApplicationFailure.create({
+      message: error.message,
+      type: 'STORAGE_ERROR',
+      nonRetryable: !error.retryable,
+    });
+  }
+  if (!(error instanceof ProviderFailure)) return error;
+  const row = rows[error.kind];
+  return ApplicationFailure.create({
+    message: error.message,
+    type: row.type,
+    nonRetryable: row.nonRetryable || (lastRefusal && error.kind === 'not_accepted'),
+    ...(error.retryAfterMs !== undefined && {
+      nextRetryDelay: error.retryAfterMs,
+      // For a workflow that retries by itself: the delay does not come back out of a failure.
+      details: [{ retryAfterMs: error.retryAfterMs }],
+    }),
+    ...(row.benign && { category: ApplicationFailureCategory.BENIGN }),
+  });
 }

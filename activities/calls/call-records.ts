@@ -4,9 +4,7 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { assert } from '../../domain/assert.ts';
 import { jsonOf, type Json, type JsonObject } from '../../domain/json.ts';
-import { createBatcher } from '../../platform/batch.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import { callOutputs } from '../../jobs/call-outputs.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
@@ -58,35 +56,25 @@ export interface CallRecords {
   progressed: (call: CallName & { progress: Json }) => Promise<void>;
 }
 
-const answer = z.discriminatedUnion('verdict', [
-  ...beginVerdict.options,
-  z.object({ verdict: z.literal('recorded') }),
-  z.object({ verdict: z.literal('no_call') }),
-]);
-const row = z.object({ answers: z.array(answer) });
+const beginRow = z.object({ verdict: beginVerdict });
+const none = z.object({});
 
-/** Call records, written in shared commits. */
+/** See `CallRecords`. */
 export function createCallRecords(pool: DatabasePool): CallRecords {
-  const move = createBatcher<JsonObject, z.infer<typeof answer>>({
-    name: 'calls',
-    sizeMax: 200,
-    parallelMax: 2,
-    run: (moves) => pool.oneFirst(sql.type(row)`SELECT call_apply(${sql.jsonb(moves)}) AS answers`),
-  });
-  const record = async (fields: JsonObject): Promise<void> => {
-    await move({ verb: 'record', ...fields });
-  };
+  async function record({ jobId, callIndex }: CallName, told: JsonObject): Promise<void> {
+    await pool.query(
+      sql.type(none)`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(told)})`,
+    );
+  }
   return {
-    async begin(call) {
-      const begun = await move({ verb: 'begin', ...call });
-      assert(begun.verdict !== 'recorded' && begun.verdict !== 'no_call', 'a call is begun or not');
-      return begun;
-    },
-    touched: (call) => record({ ...call }),
-    refused: (call) => record({ ...call, state: 'refused' }),
-    unknown: (call) => record({ ...call, state: 'unknown' }),
-    accepted: (call) => record({ ...call, state: 'accepted' }),
-    answered: (call) => record({ ...call, state: 'answered', outputs: jsonOf(call.outputs) }),
-    progressed: (call) => record({ ...call }),
+    begin: (call) =>
+      pool.oneFirst(sql.type(beginRow)`SELECT call_begin(${sql.jsonb({ ...call })}) AS verdict`),
+    touched: (call) => record(call, {}),
+    refused: (call) => record(call, { state: 'refused' }),
+    unknown: (call) => record(call, { state: 'unknown' }),
+    accepted: ({ operation, ...call }) => record(call, { state: 'accepted', operation }),
+    answered: ({ outputs, ...call }) =>
+      record(call, { state: 'answered', outputs: jsonOf(outputs) }),
+    progressed: ({ progress, ...call }) => record(call, { progress }),
   };
 }

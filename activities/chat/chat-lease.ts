@@ -155,11 +155,12 @@ export class ChatLease {
   }
 
   #end({ amountMicro, reserve, chat }: Hold, settle: ChatSettle): void {
-    const { to, reason, inputTokens, outputTokens, countedBy } = settle;
+    const { to, reason, inputTokens, outputTokens, countedBy, served } = settle;
     this.#promised -= amountMicro;
     this.#spent += settle.amountMicro;
     const row: LeasedChat = {
       ...rowOf(reserve, chat),
+      ...served,
       state: to,
       amount: settle.amountMicro,
       reason,
@@ -235,9 +236,10 @@ export class ChatLease {
     return [...this.#running]
       .filter(({ chat }) => nowMs - chat.startedAtMs >= checkpointMs)
       .map(({ reserve, chat }) => {
-        const { inputTokens, outputTokens, amountMicro } = chat.progress();
+        const { inputTokens, outputTokens, amountMicro, served } = chat.progress();
         return {
           ...rowOf(reserve, chat),
+          ...served,
           state: 'reserved',
           amount: amountMicro,
           reason: null,

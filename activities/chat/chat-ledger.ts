@@ -43,8 +43,6 @@ const chatReserveVerdict = z.discriminatedUnion('verdict', [
   keyLimitExceeded,
   z.object({ verdict: z.literal('claim_lost') }),
 ]);
-/** See `chatReserveVerdict`. */
-export type ChatReserveVerdict = z.infer<typeof chatReserveVerdict>;
 
 /** A reservation that is too small. */
 export interface ChatRaise {
@@ -63,11 +61,16 @@ export interface ChatSettle {
   inputTokens: number;
   outputTokens: number;
   countedBy: 'provider' | 'gateway' | null;
+  served: ServedBy;
 }
+
+/** Which model answers a chat, and who serves it; of several, the one that was asked last. */
+export type ServedBy = { model: string; provider: string };
 
 /** How far a running chat has got. */
 export interface ChatProgress {
   id: string;
+  served: ServedBy;
   inputTokens: number;
   outputTokens: number;
   /** Micro-credits of what was delivered. */
@@ -105,18 +108,15 @@ const leaseVerdict = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('held'), held: z.number() }),
   z.object({ verdict: z.literal('lease_lost') }),
 ]);
-/** See `leaseVerdict`. */
-export type LeaseVerdict = z.infer<typeof leaseVerdict>;
 
 const raiseVerdict = z.object({ verdict: z.literal('raised'), amount: z.number() });
 
-const sweptChat = z.object({ id: z.string(), state: z.string(), charged: z.number() });
 /** A chat, or a lease, that the sweeper settled. */
-export type SweptChat = z.infer<typeof sweptChat>;
+const sweptChat = z.object({ id: z.string(), state: z.string(), charged: z.number() });
 
 /** Moves and reads. */
 export interface ChatLedger {
-  reserve: (reserve: ChatReserve) => Promise<ChatReserveVerdict>;
+  reserve: (reserve: ChatReserve) => Promise<z.infer<typeof chatReserveVerdict>>;
   /** Micro-credits that such a reservation would take, or lack, now; nothing is moved. */
   price: (reserve: ChatReserve) => Promise<number>;
   settle: (settle: ChatSettle) => Promise<SettleVerdict>;
@@ -131,11 +131,11 @@ export interface ChatLedger {
    */
   abandon: (chat: AbandonedChat, withinMs: number) => Promise<AbandonedCount>;
   /** Safe to repeat: chats are known by their ids. */
-  lease: (sync: LeaseSync) => Promise<LeaseVerdict>;
+  lease: (sync: LeaseSync) => Promise<z.infer<typeof leaseVerdict>>;
   /** One statement for all running chats of a process. */
   checkpoint: (progress: ChatProgress[], ttlMs: number) => Promise<void>;
   /** Settles chats and ends leases whose API is gone, by their last checkpoints. */
-  sweep: (terms: ChatSweep) => Promise<readonly SweptChat[]>;
+  sweep: (terms: ChatSweep) => Promise<readonly z.infer<typeof sweptChat>[]>;
 }
 
 /** When an API counts as gone: nothing was heard of it until its time, and again for the grace. */
@@ -221,6 +221,5 @@ async function sweep(
     WHERE state = 'reserved' AND kind IN ('chat', 'lease') AND expires_at < now()
       AND (owner_missing_at + ${grace} IS DISTINCT FROM expires_at
         OR expires_at < now() - ${outage})`);
-  return pool.any(sql.type(sweptChat)`SELECT id, state, charged FROM chat_sweep(${sweepCountMax})
-    UNION ALL SELECT id, state, charged FROM chat_lease_sweep(${sweepCountMax})`);
+  return pool.any(sql.type(sweptChat)`SELECT id, state, charged FROM chat_sweep(${sweepCountMax})`);
 }

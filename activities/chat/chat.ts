@@ -8,17 +8,18 @@ import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Telemetry } from '../../platform/telemetry.ts';
-import { refusalError } from '../ledger/refusal-errors.ts';
+import { throwRefusal } from '../ledger/refusals.ts';
 import { observeUpstreams } from '../providers/observed-providers.ts';
 import { createAbandonedChats } from './abandoned-chats.ts';
 import type { ChatBody } from './chat-body.ts';
 import { createChatLeases } from './chat-leases.ts';
+import { draftCandidates, type CandidatesDraft } from './chat-candidates.ts';
 import type { ChatClaim, ChatLedger, ChatReserve } from './chat-ledger.ts';
-import { affordableOutput, boundsOf, chatPriceMicro, type ChatBounds } from './chat-price.ts';
+import { chatPriceMicro, type ChatBounds } from './chat-price.ts';
 import { OpenChat } from './open-chat.ts';
 import { createRunningChats } from './running-chats.ts';
 import { countInput } from './token-count.ts';
-import { createUpstreams, type Upstreams } from './upstreams.ts';
+import { createUpstreams } from './upstreams.ts';
 
 /** What a caller asked for. */
 export interface ChatOrder {
@@ -27,7 +28,8 @@ export interface ChatOrder {
   organizationId: string;
   keyId: string;
   requestId: string;
-  model: ChatModel;
+  /** In the order in which they are asked. */
+  models: readonly [ChatModel, ...ChatModel[]];
   body: ChatBody;
   /** Most tokens of an answer; null leaves it to the model and the balance. */
   maxTokens: number | null;
@@ -44,7 +46,7 @@ export interface ChatEstimate {
   reserveMicro: number;
   leastMicro: number;
   mostMicro: number;
-  /** Tokens that the most is made of, and their micro-credits. */
+  /** Tokens that the most is made of, of the dearest model, and their micro-credits. */
   parts: { unit: 'input token' | 'output token'; tokens: number; amountMicro: number }[];
 }
 
@@ -102,36 +104,29 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
   const drains = { underWay: 0 };
   const usdPerCredit = config.USD_PER_CREDIT;
 
-  /** Micro-credits that the ledger reserved for this chat alone. */
-  async function reserved(reserve: ChatReserve): Promise<number> {
-    const verdict = await ledger.reserve(reserve);
-    if (verdict.verdict === 'reserved') return verdict.amount;
-    if (verdict.verdict !== 'claim_lost') throw refusalError(verdict);
-    throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
+  /** The upstreams' requests, what they count and what that may cost. */
+  function measured({ models, body, stream, maxTokens }: ChatOrder) {
+    const input = countInput(body);
+    const asked = { body, stream, maxTokens, input };
+    return { input, draft: draftCandidates(models, asked, { upstreams, usdPerCredit }) };
   }
 
   return {
     async open(order) {
-      const { model, stream, organizationId, keyId } = order;
+      const { stream, organizationId, keyId } = order;
       abandoned.admit(keyId);
-      const { upstream, request, input, bounds } = measure(order, { upstreams, usdPerCredit });
-      const reserve = reserveOf(order, bounds, config.CHAT_RESERVATION_TTL_MS);
+      const { input, draft } = measured(order);
+      const reserve = reserveOf(order, draft, config.CHAT_RESERVATION_TTL_MS);
       // A lease holds the most that its chats may cost: one that may cost more has a reservation to raise.
       const ownReservation = order.claim || order.limited || !input.certain;
       const leased = ownReservation ? null : leases.take(reserve);
-      const reservedMicro = leased ? bounds.amountMaxMicro : await reserved(reserve);
-      const granted = { bounds, amountMicro: reservedMicro };
-      request[upstream.protocol.boundField(model)] = affordableOutput(model, granted, usdPerCredit);
+      const reservedMicro = leased ? draft.amountMaxMicro : await reservedAlone(ledger, reserve);
       return new OpenChat({
         id: reserve.id,
         organizationId,
-        model,
+        candidates: draft.grant(reservedMicro),
         reservedMicro,
-        inputEstimate: Math.min(input.estimate, bounds.inputTokens),
-        inputBound: bounds.inputTokens,
-        request: JSON.stringify(request),
         stream,
-        upstream,
         usdPerCredit,
         funds: leased ?? running,
         certain: input.certain,
@@ -142,13 +137,14 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
       });
     },
     async estimate(order) {
-      const { bounds } = measure(order, { upstreams, usdPerCredit });
-      const reserve = reserveOf(order, bounds, config.CHAT_RESERVATION_TTL_MS);
+      const { draft } = measured(order);
+      const { model, bounds } = draft.dearest;
+      const reserve = reserveOf(order, draft, config.CHAT_RESERVATION_TTL_MS);
       return {
         reserveMicro: await ledger.price(reserve),
-        leastMicro: bounds.amountMinMicro,
-        mostMicro: bounds.amountMaxMicro,
-        parts: partsOf(order.model, bounds, usdPerCredit),
+        leastMicro: draft.amountMinMicro,
+        mostMicro: draft.amountMaxMicro,
+        parts: partsOf(model, bounds, usdPerCredit),
       };
     },
     recall: leases.recall,
@@ -160,25 +156,22 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
   };
 }
 
-/** The upstream's request, what it counts and what that may cost. */
-function measure(
-  { model, body, stream, maxTokens }: ChatOrder,
-  { upstreams, usdPerCredit }: { upstreams: Upstreams; usdPerCredit: number },
-) {
-  const upstream = upstreams.of(model);
-  const request = upstream.protocol.encode({ model, body, stream });
-  const input = countInput(body);
-  const bounds = boundsOf(model, { input, maxTokens, answers: body.n ?? 1 }, usdPerCredit);
-  return { upstream, request, input, bounds };
+/** Micro-credits that the ledger reserved for this chat alone. */
+async function reservedAlone(ledger: ChatLedger, reserve: ChatReserve): Promise<number> {
+  const verdict = await ledger.reserve(reserve);
+  if (verdict.verdict === 'reserved') return verdict.amount;
+  if (verdict.verdict !== 'claim_lost') throwRefusal(verdict);
+  throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
 }
 
-function reserveOf(order: ChatOrder, bounds: ChatBounds, ttlMs: number): ChatReserve {
-  const { id, organizationId, keyId, model, stream, requestId, claim } = order;
+function reserveOf(order: ChatOrder, draft: CandidatesDraft, ttlMs: number): ChatReserve {
+  const { id, organizationId, keyId, models, stream, requestId, claim } = order;
+  const [model] = models;
   return {
     organizationId,
     id,
-    amountMinMicro: bounds.amountMinMicro,
-    amountMaxMicro: bounds.amountMaxMicro,
+    amountMinMicro: draft.amountMinMicro,
+    amountMaxMicro: draft.amountMaxMicro,
     ttlMs,
     ...(claim && { claim: { key: claim.key, attempt: claim.attempt } }),
     chat: { keyId, model: model.id, provider: model.provider, streamed: stream, requestId },

@@ -1,33 +1,32 @@
 /** A chat whose credits are reserved: one upstream call, read once, then settled once. */
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import type { ChatModel } from '../../catalog/chat-model.ts';
 import type { Logger } from '../../platform/logger.ts';
 import { billOf, isAbandoned, type Billing, type ChatAccount, type ChatEnd } from './bill.ts';
-import type { ChatProgress } from './chat-ledger.ts';
+import type { ChatProgress, ServedBy } from './chat-ledger.ts';
+import {
+  withTries,
+  type ChatCandidate,
+  type ChatCandidates,
+  type FailedTry,
+} from './chat-candidates.ts';
 import { chatPriceMicro, type TokenUsage } from './chat-price.ts';
 import type { ChatAnswer, StreamReader, StreamStep } from './protocols/protocol.ts';
 import type { ChatFunds } from './chat-lease.ts';
 import type { RunningChat } from './running-chats.ts';
 import { createStepReader } from './step-reader.ts';
 import { TextMeter } from './token-count.ts';
-import { upstreamBroke } from './upstream-failures.ts';
+import { UnpaidFailure, upstreamBroke } from './upstream-failures.ts';
 import { Cancellation } from './upstream-exchange.ts';
-import type { Upstream } from './upstreams.ts';
 
 interface Parts {
   id: string;
   organizationId: string;
-  model: ChatModel;
+  candidates: ChatCandidates;
   reservedMicro: number;
-  inputEstimate: number;
-  inputBound: number;
   /** Whether no provider can count more of the input than was reserved. */
   certain: boolean;
-  /** JSON. */
-  request: string;
   stream: boolean;
-  upstream: Upstream;
   usdPerCredit: number;
   funds: ChatFunds;
   /** Raises the reservation as far as the balance goes; returns what is reserved then. */
@@ -56,7 +55,11 @@ type Deliver = (steps: StreamStep[]) => Promise<void> | null;
 export class OpenChat implements RunningChat {
   readonly id: string;
   readonly startedAtMs = performance.now();
+  /** Models that did not answer. */
+  readonly tried: FailedTry[] = [];
   readonly #parts: Parts;
+  /** The model that answers, or is asked. */
+  #asked: ChatCandidate;
   readonly #cancellation = new Cancellation();
   readonly #meter = new TextMeter();
   #reader: StreamReader | null = null;
@@ -70,6 +73,7 @@ export class OpenChat implements RunningChat {
   constructor(parts: Parts) {
     this.id = parts.id;
     this.#parts = parts;
+    [this.#asked] = parts.candidates;
     parts.funds.add(this);
   }
 
@@ -83,6 +87,12 @@ export class OpenChat implements RunningChat {
     };
   }
 
+  /** Which model answers, and who serves it. */
+  get served(): ServedBy {
+    const { id, provider } = this.#asked.model;
+    return { model: id, provider };
+  }
+
   /** Names and end of the stream, for chunks of our own. */
   get outline(): { head: StreamReader['head']; finishReason: string | null } {
     const head = this.#reader?.head ?? { id: '', created: 0, model: '' };
@@ -93,7 +103,7 @@ export class OpenChat implements RunningChat {
     const usage = this.#counted();
     const { reservedMicro } = this.#parts;
     const amountMicro = this.#delivered ? Math.min(this.#priceOf(usage), reservedMicro) : 0;
-    return { id: this.id, ...usage, amountMicro };
+    return { id: this.id, served: this.served, ...usage, amountMicro };
   }
 
   /**
@@ -102,9 +112,10 @@ export class OpenChat implements RunningChat {
    */
   async answer(): Promise<ChatAnswer> {
     try {
-      const { upstream, request } = this.#parts;
-      const text = await upstream.whole(request, this.#cancellation);
-      const answer = upstream.protocol.decode(parseJson(text));
+      const text = await this.#ask(({ upstream, request }) =>
+        upstream.whole(request(), this.#cancellation),
+      );
+      const answer = this.#asked.upstream.protocol.decode(parseJson(text));
       if (!answer) throw upstreamBroke(null);
       this.#meter.add(answer.written);
       this.#said = { ...answer.usage, final: answer.usage !== null };
@@ -130,9 +141,10 @@ export class OpenChat implements RunningChat {
   async stream(deliver: Deliver): Promise<void> {
     let delivering = false;
     try {
-      const { upstream, request } = this.#parts;
-      const packets = await upstream.stream(request, this.#cancellation);
-      this.#reader = upstream.protocol.createReader();
+      const packets = await this.#ask(({ upstream, request }) =>
+        upstream.stream(request(), this.#cancellation),
+      );
+      this.#reader = this.#asked.upstream.protocol.createReader();
       const reader = createStepReader(packets, this.#reader);
       // One packet after the other.
       for (let steps = await reader.next(); steps; steps = await reader.next()) {
@@ -165,6 +177,22 @@ export class OpenChat implements RunningChat {
     this.#drainTimer = setTimeout(() => this.#cancellation.cancel(), drainMs);
   }
 
+  /** Asks one model after the other, until one begins to answer or may have been paid for. */
+  async #ask<Answer>(ask: (candidate: ChatCandidate) => Promise<Answer>): Promise<Answer> {
+    for (;;) {
+      try {
+        return await ask(this.#asked);
+      } catch (error) {
+        if (!(error instanceof GatewayError)) throw error;
+        this.tried.push({ model: this.#asked.model.id, error: error.code });
+        const next = this.#parts.candidates[this.tried.length];
+        const mayAsk = error instanceof UnpaidFailure && !this.#left;
+        if (!next || !mayAsk) throw withTries(error, this.tried);
+        this.#asked = next;
+      }
+    }
+  }
+
   #note(steps: StreamStep[]): void {
     for (const { written } of steps) {
       if (written === '') continue;
@@ -179,14 +207,13 @@ export class OpenChat implements RunningChat {
 
   #counted(): TokenUsage {
     return {
-      inputTokens: this.#usage.inputTokens ?? this.#parts.inputEstimate,
+      inputTokens: this.#usage.inputTokens ?? this.#asked.inputEstimate,
       outputTokens: this.#meter.tokens,
     };
   }
 
   #priceOf(usage: TokenUsage): number {
-    const { model, usdPerCredit } = this.#parts;
-    return chatPriceMicro(model, usage, usdPerCredit);
+    return chatPriceMicro(this.#asked.model, usage, this.#parts.usdPerCredit);
   }
 
   /** The first end settles. Nothing is waited for, unless the reservation has to be raised. */
@@ -206,14 +233,15 @@ export class OpenChat implements RunningChat {
     this.#alarm(end, billing, { priceMicro, payableMicro });
     const abandoned = isAbandoned(account, this.#parts);
     const reason = abandoned ? 'chat abandoned' : `chat ${end}`;
-    funds.settle(this, { organizationId, id, amountMicro, reason, ...billing });
+    const { served } = this;
+    funds.settle(this, { organizationId, id, served, amountMicro, reason, ...billing });
     if (abandoned) this.#tellAbandoned();
   }
 
   #tellAbandoned(): void {
-    const { certain, inputEstimate, inputBound, abandon } = this.#parts;
-    const inputTokens = certain ? inputEstimate : inputBound;
-    abandon(this.#priceOf({ inputTokens, outputTokens: 0 }));
+    const { inputEstimate, inputBound } = this.#asked;
+    const inputTokens = this.#parts.certain ? inputEstimate : inputBound;
+    this.#parts.abandon(this.#priceOf({ inputTokens, outputTokens: 0 }));
   }
 
   /** What can be paid once the reservation is raised; it stays as it is where that fails. */
@@ -232,13 +260,11 @@ export class OpenChat implements RunningChat {
     billing: Billing,
     { priceMicro, payableMicro }: { priceMicro: number; payableMicro: number },
   ): void {
-    const { id, model, logger } = this.#parts;
-    if (end === 'broken') logger.warn({ chatId: id, model: model.id, ...billing }, 'chat.broken');
+    const { id, logger } = this.#parts;
+    const { model } = this.served;
+    if (end === 'broken') logger.warn({ chatId: id, model, ...billing }, 'chat.broken');
     if (priceMicro <= payableMicro) return;
-    logger.error(
-      { chatId: id, model: model.id, priceMicro, payableMicro },
-      'chat.above_reservation',
-    );
+    logger.error({ chatId: id, model, priceMicro, payableMicro }, 'chat.above_reservation');
   }
 }
 

@@ -17,6 +17,21 @@ const secrets = /\b(?:org|proj|user|sk|key|req|request)[-_][\w-]{6,}\b|https?:\/
 const policyCodes = /content_?(?:policy|filter)|moderation|safety/i;
 const wordsLengthMax = 300;
 
+/** A failure after which certainly nobody is paid: another model may be asked. */
+export class UnpaidFailure extends GatewayError {
+  constructor(failure: GatewayError) {
+    super(failure.code, failure.message, failure);
+  }
+}
+
+/** Said by what stands before an upstream, which may be at work all the same. */
+const saidByProxies: ReadonlySet<number> = new Set([408, 502, 504, 520, 521, 522, 523, 524]);
+
+/** The failure that an answer of this status is. */
+export function answeredFailure(status: number, failure: GatewayError): GatewayError {
+  return saidByProxies.has(status) ? failure : new UnpaidFailure(failure);
+}
+
 /** An upstream that answered with an error, or sent one in its stream. */
 export function upstreamRefused(status: number, words: Words): GatewayError {
   const { message, code, param, retryAfter } = words;
@@ -53,10 +68,10 @@ export function upstreamUnreached(error: unknown): GatewayError {
     });
   }
   if (/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|UND_ERR_CONNECT_TIMEOUT)$/.test(code)) {
-    return new GatewayError('SERVICE_UNAVAILABLE', 'The provider of this model is away.', {
-      retryAfterSeconds: 2,
-      cause: error,
-    });
+    const away = 'The provider of this model is away.';
+    return new UnpaidFailure(
+      new GatewayError('SERVICE_UNAVAILABLE', away, { retryAfterSeconds: 2, cause: error }),
+    );
   }
   return upstreamBroke(error);
 }

@@ -10,6 +10,7 @@ import type { Config } from '../../platform/config.ts';
 import { anthropicProtocol } from './protocols/anthropic-protocol.ts';
 import { openaiProtocol } from './protocols/openai-protocol.ts';
 import type { ChatProtocol } from './protocols/protocol.ts';
+import { answeredFailure } from './upstream-failures.ts';
 import {
   exchangeStream,
   exchangeWhole,
@@ -85,7 +86,7 @@ export function createUpstreams(config: Config): Upstreams {
       headersTimeout: config.CHAT_ANSWER_TIMEOUT_MS,
     } as const;
     const refused = (status: number, text: string, retryAfter: RetryAfter): GatewayError =>
-      protocol.failureOf({ status, body: parseError(text), retryAfter });
+      answeredFailure(status, protocol.failureOf({ status, body: parseError(text), retryAfter }));
     return {
       protocol,
       async stream(body, cancellation) {

@@ -2,6 +2,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
+import type { Metrics } from '../../platform/metrics.ts';
 
 const deliveriesRow = z.object({ deliveries: z.number(), state: z.string() });
 const none = z.object({});
@@ -79,6 +80,34 @@ export function createInbox(pool: DatabasePool): Inbox {
           AND received_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
         ORDER BY received_at LIMIT 100`);
       return [...rows];
+    },
+  };
+}
+
+/** Counts what comes in, and times the way to the workflow. */
+export function observeInbox(inbox: Inbox, metrics: Metrics | null): Inbox {
+  if (!metrics) return inbox;
+  const { notifications, notificationSeconds } = metrics;
+  // One that is told again later is another object: its age is a gauge of the worker.
+  const keptAtMs = new WeakMap<InboxNotification, number>();
+  return {
+    ...inbox,
+    async keep(notification) {
+      const startedAtMs = performance.now();
+      const known = await inbox.keep(notification);
+      const { provider } = notification;
+      notifications.inc({ provider, outcome: known === 'new' ? 'new' : 'repeated' });
+      if (known === 'new') keptAtMs.set(notification, startedAtMs);
+      return known;
+    },
+    async mark(notification, state) {
+      await inbox.mark(notification, state);
+      const { provider } = notification;
+      const startedAtMs = keptAtMs.get(notification);
+      if (state === 'late') notifications.inc({ provider, outcome: 'late' });
+      else if (startedAtMs !== undefined) {
+        notificationSeconds.observe({ provider }, (performance.now() - startedAtMs) / 1000);
+      }
     },
   };
 }

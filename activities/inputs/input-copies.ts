@@ -79,7 +79,7 @@ export function createInputCopies(deps: InputCopiesDeps): InputCopies {
     const path = await storage.spoolPath();
     try {
       const limits = { bytesMax: fileBytesMax[medium], timeoutMs: timeoutMs[medium], signal };
-      const { body } = await deps.outbound.fetch(url, limits);
+      const body = await deps.outbound.fetch(url, limits);
       const { extension } = await spool(body, path, medium);
       const storageKey = `${organizationId}/${newId('upload')}.${extension}`;
       await pool.query(sql.type(none)`INSERT INTO input_copy (storage_key, organization_id, job_id)

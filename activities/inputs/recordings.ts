@@ -2,17 +2,16 @@
  * Recordings that callers bring: kept as uploads, and looked at before their request is priced. What
  * came with a request that is refused is to be discarded (`Uploads.discard`). Only containers are read here, never sound, so memory stays flat.
  */
-import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
-import type { Readable } from 'node:stream';
-import { buffer } from 'node:stream/consumers';
-import { ALL_FORMATS, CustomSource, FilePathSource, Input, type Source } from 'mediabunny';
-import { GatewayError } from '../../domain/errors.ts';
+import { FilePathSource, type Source } from 'mediabunny';
+import { fieldError } from '../../domain/errors.ts';
 import type { Recording, RecordingSource } from '../../studio/capability.ts';
 import type { Inputs } from './inputs.ts';
+import { readContainer, storedSource } from '../storage/media-container.ts';
 import { writeSpoolFile } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { UploadOwner, Uploads } from '../storage/uploads.ts';
+import { fileTooLarge, type UploadedFile } from './pictures.ts';
 
 interface RecordingsDeps {
   storage: Storage;
@@ -42,12 +41,6 @@ export interface Recordings {
   find: (wanted: RecordingSource, organizationId: string) => Promise<Recording>;
 }
 
-/** A file on its way in; `truncated` tells at its end that it had more bytes than it may have. */
-export interface UploadedFile {
-  field: string;
-  stream: Readable & { truncated: boolean };
-}
-
 /** Containers that are kept, by their MIME type; another one that can be read is kept as `bin`. */
 const extensions: Readonly<Record<string, string>> = {
   'audio/mpeg': 'mp3',
@@ -68,12 +61,8 @@ export function createRecordings(deps: RecordingsDeps): Recordings {
     async keep({ field, stream }, { organizationId, keyId }) {
       const path = await storage.spoolPath();
       try {
-        const file = await spool(stream, path);
-        if (stream.truncated) {
-          throw new GatewayError('FILE_TOO_LARGE', `${field}: the file is too large`, {
-            details: [{ path: field, message: 'is too large' }],
-          });
-        }
+        const file = await writeSpoolFile(path, stream);
+        if (stream.truncated) throw fileTooLarge(field);
         const { extension, durationSeconds } = await measure(new FilePathSource(path), field);
         const storageKey = await uploads.keep({ organizationId, keyId, extension, path, ...file });
         const fileId = `file_${file.sha256.slice(0, 32)}`;
@@ -93,57 +82,15 @@ export function createRecordings(deps: RecordingsDeps): Recordings {
   };
 }
 
-/** Writes a file; the hash of its bytes is in hex. */
-async function spool(
-  stream: Readable,
-  path: string,
-): Promise<{ sizeBytes: number; sha256: string }> {
-  const hash = createHash('sha256');
-  let sizeBytes = 0;
-  async function* watched(): AsyncGenerator<Buffer> {
-    const chunks: AsyncIterable<Buffer> = stream;
-    for await (const chunk of chunks) {
-      hash.update(chunk);
-      sizeBytes += chunk.length;
-      yield chunk;
-    }
-  }
-  await writeSpoolFile(path, watched);
-  return { sizeBytes, sha256: hash.digest('hex') };
-}
-
-/** Reads of a container go to the storage range by range: a long file is not copied to be measured. */
-function storedSource(storage: Storage, storageKey: string): Source {
-  return new CustomSource({
-    getSize: async () => (await storage.size(storageKey)) ?? 0,
-    async read(start, end) {
-      const object = await storage.open(storageKey, { first: start, last: end - 1 });
-      return object ? new Uint8Array(await buffer(object.stream)) : new Uint8Array(0);
-    },
-    prefetchProfile: 'network',
-  });
-}
-
 /** What a recording is and how long. @throws GatewayError INVALID_REQUEST naming the field */
 async function measure(
   source: Source,
   field: string,
 ): Promise<{ extension: string; durationSeconds: number }> {
-  const input = new Input({ source, formats: ALL_FORMATS });
-  try {
-    const track = await input.getPrimaryAudioTrack();
-    const mimeType = (await input.getMimeType()).split(';')[0] ?? '';
-    const durationSeconds = await input.computeDuration();
-    if (track && durationSeconds > 0) {
-      return { extension: extensions[mimeType] ?? 'bin', durationSeconds };
-    }
-  } catch {
-    // Falls through: what cannot be read is refused like what holds no sound.
-  } finally {
-    input.dispose();
+  const found = await readContainer(source);
+  if (!found?.hasAudio || !(found.durationSeconds > 0)) {
+    throw fieldError('INVALID_REQUEST', field, 'is no recording that can be read');
   }
-  const message = 'is no recording that can be read';
-  throw new GatewayError('INVALID_REQUEST', `${field}: ${message}`, {
-    details: [{ path: field, message }],
-  });
+  const { mimeType, durationSeconds } = found;
+  return { extension: extensions[mimeType] ?? 'bin', durationSeconds };
 }

@@ -1,7 +1,7 @@
 /** The workflow's moves on its job: reserve, charge, release, and the mark that an outcome is being verified. */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import type { ErrorCode } from '../../domain/errors.ts';
+import { errorTable, type ErrorCode } from '../../domain/errors.ts';
 import { correlate } from '../../platform/correlation.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
@@ -94,15 +94,7 @@ export function createJobMoves(deps: JobMovesDeps): JobMoves {
         },
       }),
 
-    release: ({ jobId, organizationId, status, error }) =>
-      settle({
-        organizationId,
-        id: jobId,
-        to: 'released',
-        amountMicro: 0,
-        reason: error.code,
-        job: { status, outputs: null, error, artifacts: [] },
-      }),
+    release: (undelivered) => settle(releaseMove(undelivered)),
 
     async markVerifying(jobId) {
       await deps.pool.query(
@@ -110,4 +102,28 @@ export function createJobMoves(deps: JobMovesDeps): JobMoves {
       );
     },
   };
+}
+
+/** Releases a job's credits and ends it, in one move. */
+function releaseMove({ jobId, organizationId, status, error }: Undelivered): Settle {
+  return {
+    organizationId,
+    id: jobId,
+    to: 'released',
+    amountMicro: 0,
+    reason: error.code,
+    job: { status, outputs: null, error, artifacts: [] },
+  };
+}
+
+/**
+ * The end of a job that has lost its workflow, and whose provider delivers nothing any more; harmless when it was
+ * settled before.
+ */
+export function releaseLostJob(
+  ledger: Pick<Ledger, 'settle'>,
+  { organizationId, id: jobId }: { organizationId: string; id: string },
+): Promise<SettleVerdict> {
+  const error = { code: 'JOB_LOST', message: errorTable.JOB_LOST.message } as const;
+  return ledger.settle(releaseMove({ jobId, organizationId, status: 'failed', error }));
 }

@@ -1,12 +1,12 @@
 /** Reads of jobs: what polls, lists and answers are made from. Phases are derived, never written. */
+import { buffer } from 'node:stream/consumers';
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
-import { errorTable } from '../../domain/errors.ts';
-import { keysOf } from '../../domain/json.ts';
+import type { Json } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
-import { callOutputs } from '../../jobs/call-outputs.ts';
+import { jobRow, type Documents, type JobRecord } from '../../jobs/job-record.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
-import type { Documents, JobRecord } from '../../studio/job-record.ts';
+import type { Storage } from '../storage/storage.ts';
 
 const idRow = z.object({ id: z.string() });
 
@@ -32,28 +32,6 @@ export interface JobReads {
   ended: (jobIds: readonly string[]) => Promise<string[]>;
 }
 
-const row: z.ZodType<JobRecord> = z.object({
-  id: z.string(),
-  type: z.string(),
-  model: z.string().nullable(),
-  status: z.enum(['queued', 'completed', 'failed', 'canceled']),
-  verifying: z.boolean(),
-  request: z.record(z.string(), z.json()),
-  outputs: z.array(callOutputs).nullable(),
-  error: z.object({ code: z.enum(keysOf(errorTable)), message: z.string() }).nullable(),
-  request_id: z.string(),
-  created_at: z.number(),
-  deadline_at: z.number(),
-  completed_at: z.number().nullable(),
-  started_at: z.number().nullable(),
-  call_states: z.array(z.string()).nullable(),
-  progress: z.json(),
-  billing_state: z.enum(['reserved', 'charged', 'released']),
-  reserved: z.number(),
-  charged: z.number().nullable(),
-  available: z.number(),
-});
-
 const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT j.id, j.type, j.model, j.status, j.verifying, j.request, j.outputs, j.error, j.request_id,
     j.created_at, j.deadline_at, j.completed_at, c.started_at, c.call_states, c.progress,
@@ -66,26 +44,24 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
       FROM provider_call WHERE job_id = j.id) c ON true
   WHERE ${where}`;
 
-/** See `JobReads`; `load` reads the documents of a single job. */
-export function createJobReads(
-  pool: DatabasePool,
-  load?: (outputs: CallOutputs[]) => Promise<Documents>,
-): JobReads {
+/** See `JobReads`; from the storage come the documents of a single job. */
+export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open'>): JobReads {
   return {
     async read(organizationId, jobId) {
       const job = await pool.maybeOne(
-        sql.type(row)`${select(
+        sql.type(jobRow)`${select(
           sql.fragment`j.organization_id = ${organizationId} AND j.id = ${jobId}`,
         )}`,
       );
-      return job?.outputs && load ? { ...job, documents: await load(job.outputs) } : job;
+      if (!job?.outputs || !storage) return job;
+      return { ...job, documents: await loadDocuments(storage, job.outputs) };
     },
     async list(organizationId, listing) {
       const where = sql.join(
         [sql.fragment`j.organization_id = ${organizationId}`, ...conditions(listing)],
         sql.fragment` AND `,
       );
-      const rows = await pool.any(sql.type(row)`${select(sql.fragment`${where}`)}
+      const rows = await pool.any(sql.type(jobRow)`${select(sql.fragment`${where}`)}
         ORDER BY j.created_at DESC, j.id DESC LIMIT ${listing.limit}`);
       return [...rows];
     },
@@ -115,4 +91,22 @@ function conditions(listing: JobListing): FragmentSqlToken[] {
         AND b.organization_id = j.organization_id)`);
   }
   return found;
+}
+
+/** JSON artifacts: results too long for a row or a workflow's history. One that is gone is left out. */
+async function loadDocuments(
+  storage: Pick<Storage, 'open'>,
+  outputs: CallOutputs[],
+): Promise<Documents> {
+  const keys = outputs
+    .flatMap((output) => output.artifacts)
+    .filter((artifact) => artifact.contentType === 'application/json')
+    .map((artifact) => artifact.storageKey);
+  const loaded = await Promise.all(
+    keys.map(async (key): Promise<[string, Json][]> => {
+      const object = await storage.open(key);
+      return object ? [[key, JSON.parse((await buffer(object.stream)).toString('utf8'))]] : [];
+    }),
+  );
+  return new Map(loaded.flat());
 }

@@ -3,11 +3,11 @@
  * Rows are asked of Postgres; owners of Temporal, bytes of the storage and accepted submits of the
  * provider's own log are asked where the caller of the audit can reach them.
  */
-import { createHash } from 'node:crypto';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import { findViolations, invariantNames, type Finding } from './invariants.ts';
+import { digestOf } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
 
 /** A submit that a provider accepted, by its own log. */
@@ -133,14 +133,8 @@ async function isIntact(
 ): Promise<boolean> {
   const object = await storage.open(row.storage_key);
   if (!object) return false;
-  const hash = createHash('sha256');
-  let sizeBytes = 0;
-  const bytes: AsyncIterable<Buffer> = object.stream;
-  for await (const chunk of bytes) {
-    sizeBytes += chunk.length;
-    hash.update(chunk);
-  }
-  return sizeBytes === row.size_bytes && hash.digest('hex') === row.sha256;
+  const { sizeBytes, sha256 } = await digestOf(object.stream);
+  return sizeBytes === row.size_bytes && sha256 === row.sha256;
 }
 
 /** Job and call as they stand in a notification URL or an idempotency key. */

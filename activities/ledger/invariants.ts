@@ -1,6 +1,6 @@
 /**
  * What must hold of all rows at any moment, asked of Postgres in one snapshot. The ledger's own
- * promises are the views `ledger_audit` and `chat_lease_audit`; these add what reaches beyond it: jobs, artifacts, owners.
+ * promises are the view `ledger_audit`; these add what reaches beyond it: jobs, artifacts, owners.
  */
 import { Client } from 'pg';
 
@@ -34,8 +34,6 @@ export const invariantNames: readonly string[] = [
 /** A reservation that is due for a quarter of an hour means that no sweeper runs. */
 const violations = `
   SELECT finding, subject FROM ledger_audit
-  UNION ALL
-  SELECT finding, subject FROM chat_lease_audit
   UNION ALL
   SELECT 'a reservation was not reserved exactly once', r.id FROM reservation r
     LEFT JOIN ledger_entry e ON e.reservation_id = r.id AND e.kind = 'reserve'

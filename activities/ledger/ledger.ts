@@ -107,8 +107,7 @@ export function createLedger(pool: DatabasePool): Ledger {
         WHERE organization_id = ${organizationId}`),
     async audit() {
       const rows = await pool.any(sql.type(finding)`
-        SELECT finding, subject FROM ledger_audit
-        UNION ALL SELECT finding, subject FROM chat_lease_audit`);
+        SELECT finding, subject FROM ledger_audit`);
       return [...rows];
     },
   };

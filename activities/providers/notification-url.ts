@@ -2,7 +2,8 @@
  * The address that a provider is told to notify: it names provider, job and call and carries a MAC, so
  * that even a notification that comes before the submit's answer finds its job (design §3.5).
  */
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac } from 'node:crypto';
+import { isSecret } from '../../platform/secret-comparison.ts';
 
 /** Whom a notification is for. */
 export interface NotificationAddress {
@@ -30,10 +31,6 @@ export function createNotificationUrls(options: {
   return {
     urlFor: (address) =>
       `${options.publicBaseUrl}/hooks/${address.provider}/${address.jobId}/${address.callIndex}/${macOf(address)}`,
-    holds(address, mac) {
-      const given = Buffer.from(mac);
-      const right = Buffer.from(macOf(address));
-      return given.length === right.length && timingSafeEqual(given, right);
-    },
+    holds: (address, mac) => isSecret(mac, macOf(address)),
   };
 }

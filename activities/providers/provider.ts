@@ -7,9 +7,7 @@ import { z } from 'zod';
 import type { Json, JsonObject } from '../../domain/json.ts';
 
 /** An output as the provider hands it over: a URL to read, or the bytes themselves. */
-export type ProviderOutput =
-  | { kind: 'url'; url: string; contentType: string | null }
-  | { kind: 'stream'; stream: Readable; contentType: string | null };
+export type ProviderOutput = { kind: 'url'; url: string } | { kind: 'stream'; stream: Readable };
 
 /** What one paid request looks like. */
 export interface Submission {

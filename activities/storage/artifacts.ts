@@ -2,17 +2,17 @@
  * Provider output → artifact: streamed to a spool file, looked at, converted when the caller was
  * promised another format, hashed and stored. Memory stays flat whatever the size.
  */
-import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import pRetry from 'p-retry';
 import sharp from 'sharp';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
+import type { Tracing } from '../../platform/tracing.ts';
 import type { OutputSpec, StoredArtifact } from '../../jobs/job-plan.ts';
 import { ProviderFailure, type ProviderOutput } from '../providers/provider.ts';
 import { pixelsMax, probeMedia } from './probe.ts';
-import { writeSpoolFile } from './spool.ts';
+import { digestOf, writeSpoolFile, type Digest } from './spool.ts';
 import { contentTypeOf, type Storage } from './storage.ts';
 
 /** The storage did not take the bytes. */
@@ -68,7 +68,7 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
         timeoutMs: fetchTimeoutMs,
         signal: options.signal,
       };
-      return (await deps.outbound.fetch(output.url, limits)).body;
+      return await deps.outbound.fetch(output.url, limits);
     } catch (error) {
       throw failureOfSource(error);
     }
@@ -105,14 +105,12 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
   return {
     async store(output, options) {
       const retryable = output.kind === 'url';
-      const digest = digesting();
-      const source = await open(output, options);
-      const counted = capped(source, bytesMax[options.output.medium], digest);
-      const path = await spool(counted, deps.storage, retryable);
+      const source = capped(await open(output, options), bytesMax[options.output.medium]);
+      const spooled = await spool(source, deps.storage, retryable);
       try {
-        return await keep({ path, ...digest.end() }, options, retryable);
+        return await keep(spooled, options, retryable);
       } finally {
-        await rm(path, { force: true });
+        await rm(spooled.path, { force: true });
       }
     },
   };
@@ -124,15 +122,14 @@ async function describe(
   storageKey: string,
   { medium, retryable }: OutputSpec & { retryable: boolean },
 ) {
-  const digest = digesting();
   const object = await storage.open(storageKey).catch((cause: unknown) => {
     throw new StorageFailure('the object cannot be read', { retryable, cause });
   });
   if (!object) throw new StorageFailure('the object is gone', { retryable });
-  const path = await spool(capped(object.stream, bytesMax[medium], digest), storage, retryable);
+  const { path, ...digest } = await spool(object.stream, storage, retryable);
   try {
     const { width, height, durationSeconds, hasAudio } = await probeMedia(path, medium);
-    return { ...digest.end(), width, height, durationSeconds, hasAudio };
+    return { ...digest, width, height, durationSeconds, hasAudio };
   } finally {
     await rm(path, { force: true });
   }
@@ -143,37 +140,14 @@ interface Spooled extends Digest {
   path: string;
 }
 
-interface Digest {
-  sizeBytes: number;
-  sha256: string;
-}
-
-/** A digest of bytes as they pass: a file that was just written is not read again for it. */
-interface Digesting {
-  /** @returns the size so far */
-  take: (chunk: Buffer) => number;
-  end: () => Digest;
-}
-
-function digesting(): Digesting {
-  const hash = createHash('sha256');
-  let sizeBytes = 0;
-  return {
-    take(chunk) {
-      hash.update(chunk);
-      sizeBytes += chunk.length;
-      return sizeBytes;
-    },
-    end: () => ({ sizeBytes, sha256: hash.digest('hex') }),
-  };
-}
-
 /** A provider's own bytes under a limit; those of a URL are capped by the guarded fetch as well. */
-function capped(source: Readable, limitBytes: number, digest: Digesting): Readable {
+function capped(source: Readable, limitBytes: number): Readable {
   async function* counted(): AsyncGenerator<Buffer> {
+    let sizeBytes = 0;
     const chunks: AsyncIterable<Buffer> = source;
     for await (const chunk of chunks) {
-      if (digest.take(chunk) > limitBytes) {
+      sizeBytes += chunk.length;
+      if (sizeBytes > limitBytes) {
         throw new ProviderFailure('failed', `the output has more than ${limitBytes} bytes`);
       }
       yield chunk;
@@ -182,7 +156,7 @@ function capped(source: Readable, limitBytes: number, digest: Digesting): Readab
   return Readable.from(counted(), { objectMode: false });
 }
 
-async function spool(source: Readable, storage: Storage, retryable: boolean): Promise<string> {
+async function spool(source: Readable, storage: Storage, retryable: boolean): Promise<Spooled> {
   let broken: unknown;
   source.once('error', (error) => {
     broken = error;
@@ -190,8 +164,7 @@ async function spool(source: Readable, storage: Storage, retryable: boolean): Pr
   let path: string | undefined;
   try {
     path = await storage.spoolPath();
-    await writeSpoolFile(path, source);
-    return path;
+    return { path, ...(await writeSpoolFile(path, source)) };
   } catch (cause) {
     source.destroy();
     if (path !== undefined) await rm(path, { force: true });
@@ -217,14 +190,7 @@ async function convert(storage: Storage, path: string, extension: string): Promi
     .flatten(format === 'jpeg' ? { background: '#ffffff' } : false)
     .toFormat(format)
     .toFile(target);
-  return { path: target, ...(await digestOf(target)) };
-}
-
-async function digestOf(path: string): Promise<Digest> {
-  const digest = digesting();
-  const bytes: AsyncIterable<Buffer> = createReadStream(path);
-  for await (const chunk of bytes) digest.take(chunk);
-  return digest.end();
+  return { path: target, ...(await digestOf(createReadStream(target))) };
 }
 
 function failureOfSource(error: unknown): ProviderFailure {
@@ -244,4 +210,18 @@ function failureOfSource(error: unknown): ProviderFailure {
   return new ProviderFailure('unreachable', 'the output of the provider broke off', {
     cause: error,
   });
+}
+
+/** Traces the store: the way from a provider's bytes to a kept object. */
+export function observeArtifacts(artifacts: ArtifactStore, tracing: Tracing | null): ArtifactStore {
+  if (!tracing) return artifacts;
+  return {
+    ...artifacts,
+    store: (output, options) =>
+      tracing.inSpan({ name: 'storage.store', kind: 'client' }, async (span) => {
+        const stored = await artifacts.store(output, options);
+        span.set({ 'artifact.type': stored.contentType, 'artifact.bytes': stored.sizeBytes });
+        return stored;
+      }),
+  };
 }

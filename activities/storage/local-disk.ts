@@ -2,11 +2,12 @@
  * The embedded storage driver: files below one directory, read and uploaded through URLs of the API,
  * signed with HMAC-SHA256 over everything that they admit.
  */
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { link, mkdir, open, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { assert } from '../../domain/assert.ts';
+import { isSecret } from '../../platform/secret-comparison.ts';
 import { sniff, sniffBytes } from './media-types.ts';
 import { openSpool } from './spool.ts';
 import { contentTypeOf, isStorageKey, untypedExtension, type Storage } from './storage.ts';
@@ -144,7 +145,7 @@ function signedUrls({
     admitsRead(key, query) {
       const { expires, signature } = query;
       if (!isStorageKey(key) || !isInTime(expires)) return false;
-      return holds(signature, macOf('GET', key, [expires]));
+      return isSecret(signature, macOf('GET', key, [expires]));
     },
     admitsUpload(key, query) {
       const { expires, size, signature, ...rest } = query;
@@ -152,16 +153,10 @@ function signedUrls({
       if (size !== undefined && (typeof size !== 'string' || !/^[1-9]\d{0,11}$/.test(size))) {
         return null;
       }
-      if (!holds(signature, macOf('PUT', key, [expires, size ?? '']))) return null;
+      if (!isSecret(signature, macOf('PUT', key, [expires, size ?? '']))) return null;
       return { sizeBytes: size === undefined ? null : Number(size) };
     },
   };
-}
-
-function holds(given: unknown, mac: string): boolean {
-  const right = Buffer.from(mac);
-  const word = Buffer.from(typeof given === 'string' ? given : '');
-  return word.length === right.length && timingSafeEqual(word, right);
 }
 
 function isInTime(expires: unknown): expires is string {

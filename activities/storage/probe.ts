@@ -1,9 +1,10 @@
 /** Looks at stored bytes: what they are, how large, how long. Never believes a content type. */
 import { open, readFile } from 'node:fs/promises';
-import { ALL_FORMATS, FilePathSource, Input } from 'mediabunny';
+import { FilePathSource } from 'mediabunny';
 import sharp from 'sharp';
 import type { OutputSpec } from '../../jobs/job-plan.ts';
 import { ProviderFailure } from '../providers/provider.ts';
+import { readContainer } from './media-container.ts';
 import { sniff, sniffBytes } from './media-types.ts';
 
 /** What a file turned out to be. */
@@ -83,22 +84,14 @@ async function probeDocument(path: string): Promise<Probe | null> {
 }
 
 async function probeRecording(path: string, medium: OutputSpec['medium']): Promise<Probe | null> {
-  const input = new Input({ source: new FilePathSource(path), formats: ALL_FORMATS });
-  try {
-    const mimeType = (await input.getMimeType()).split(';')[0] ?? '';
-    const extension = recordings[mimeType];
-    const video = await input.getPrimaryVideoTrack();
-    if (!extension || !mimeType.startsWith(medium)) return null;
-    return {
-      extension,
-      width: video?.displayWidth ?? null,
-      height: video?.displayHeight ?? null,
-      durationSeconds: await input.computeDuration(),
-      hasAudio: medium === 'video' ? (await input.getPrimaryAudioTrack()) !== null : null,
-    };
-  } catch {
-    return null;
-  } finally {
-    input.dispose();
-  }
+  const found = await readContainer(new FilePathSource(path));
+  const extension = found && recordings[found.mimeType];
+  if (!extension || !found.mimeType.startsWith(medium)) return null;
+  return {
+    extension,
+    width: found.video?.width ?? null,
+    height: found.video?.height ?? null,
+    durationSeconds: found.durationSeconds,
+    hasAudio: medium === 'video' ? found.hasAudio : null,
+  };
 }

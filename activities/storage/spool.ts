@@ -1,5 +1,5 @@
 /** The spool: files on their way into the storage. What a crash leaves there is swept at the next start. */
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -20,6 +20,36 @@ export async function openSpool(directory: string): Promise<() => Promise<string
   return () => Promise.resolve(join(spool, randomUUID()));
 }
 
+/** Bytes that have passed. */
+export interface Digest {
+  sizeBytes: number;
+  /** Hex. */
+  sha256: string;
+}
+
+/** A digest of bytes as they pass: a file that was just written is not read again for it. */
+function createDigest() {
+  const hash = createHash('sha256');
+  let sizeBytes = 0;
+  return {
+    async *pass(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+      for await (const chunk of chunks) {
+        hash.update(chunk);
+        sizeBytes += chunk.length;
+        yield chunk;
+      }
+    },
+    end: (): Digest => ({ sizeBytes, sha256: hash.digest('hex') }),
+  };
+}
+
+/** Reads bytes to their end. */
+export async function digestOf(bytes: Readable): Promise<Digest> {
+  const digest = createDigest();
+  for await (const _ of digest.pass(bytes));
+  return digest.end();
+}
+
 /**
  * Writes a new file. A file is opened in another thread: one whose source fails at once may be made after
  * the failure is known. So this ends only when the file is closed, and who removes it then has removed it.
@@ -27,11 +57,13 @@ export async function openSpool(directory: string): Promise<() => Promise<string
 export async function writeSpoolFile(
   path: string,
   source: Readable | (() => AsyncIterable<Buffer>),
-): Promise<void> {
+): Promise<Digest> {
   const file = createWriteStream(path, { flags: 'wx' });
   const closed = new Promise<void>((resolve) => file.once('close', () => resolve()));
+  const digest = createDigest();
   try {
-    await pipeline(source, file);
+    await pipeline(source, (chunks: AsyncIterable<Buffer>) => digest.pass(chunks), file);
+    return digest.end();
   } finally {
     await closed;
   }

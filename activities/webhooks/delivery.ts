@@ -5,7 +5,7 @@
 import { Webhook } from 'standardwebhooks';
 import { assert } from '../../domain/assert.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
-import type { JobRecord } from '../../studio/job-record.ts';
+import type { JobRecord } from '../../jobs/job-record.ts';
 import { parseRetryAfter } from '../providers/retry-after.ts';
 import type { SigningSecrets } from './signing-secrets.ts';
 import type { AttemptEnd, WebhookName, Webhooks } from './webhooks.ts';
@@ -21,7 +21,8 @@ export type DeliveryOutcome =
   | { kind: 'delivered' | 'gone' | 'given_up' | 'over' }
   | { kind: 'retry'; waitMs: number };
 
-interface DeliveryDeps {
+/** What deliveries are made with. */
+export interface DeliveryDeps {
   webhooks: Webhooks;
   signingSecrets: SigningSecrets;
   outbound: Outbound;

@@ -1,7 +1,7 @@
 /** The answers of chats (spec §4.1): claimed, reserved, and given whole or as a stream. */
 import type { Chat, ChatEstimate, ChatOrder } from '../../activities/chat/chat.ts';
 import type { OpenChat } from '../../activities/chat/open-chat.ts';
-import type { ChatCatalog, ChatModel } from '../../catalog/chat-catalog.ts';
+import type { ChatCatalog } from '../../catalog/chat-catalog.ts';
 import { assert } from '../../domain/assert.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
@@ -35,7 +35,6 @@ interface Handled extends Shown {
   hold: Hold;
   /** When its request came, by `performance.now()`. */
   startedAtMs: number;
-  provider: string;
 }
 
 /** What an answer is given with. */
@@ -58,7 +57,7 @@ export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
   async function open(ctx: Context, request: ChatRequest): Promise<Handled | null> {
     const startedAtMs = performance.now();
     const { requestId } = ctx.state;
-    const model = checkedModel(ctx, request, deps);
+    const models = checkedModels(ctx, request, deps);
     const hold = await claim(ctx, request, deps.claims);
     if (hold.state === 'done') {
       assert(hold.answer, 'the key of a chat that is done has its answer');
@@ -68,7 +67,7 @@ export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
       ctx.body = hold.answer.body;
       return null;
     }
-    const order = orderOf(ctx, request, model);
+    const order = orderOf(ctx, request, models);
     const held = { ...order, id: hold.subjectId, claim: hold.name };
     const chat = await deps.chat.open(held).catch(async (error: unknown) => {
       await hold.giveBack();
@@ -77,7 +76,7 @@ export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
     // From now on its reservation stands for the key.
     hold.leave();
     watch(ctx, chat);
-    return { chat, request, requestId, hold, startedAtMs, provider: model.provider };
+    return { chat, request, requestId, hold, startedAtMs };
   }
 
   return async (ctx, request, presentation) => {
@@ -101,25 +100,32 @@ export function createEstimateChat(
   deps: Pick<ChatAnswersDeps, 'chat' | 'catalog' | 'outbound'>,
 ): EstimateChat {
   return async (ctx, request) => {
-    const model = checkedModel(ctx, request, deps);
-    return deps.chat.estimate(orderOf(ctx, request, model));
+    const models = checkedModels(ctx, request, deps);
+    return deps.chat.estimate(orderOf(ctx, request, models));
   };
 }
 
-/** The model of a request that this key may make. @throws GatewayError */
-function checkedModel(
+type Candidates = ChatOrder['models'];
+
+/** The models to ask, each once, of a request that this key may make. @throws GatewayError */
+function checkedModels(
   ctx: Context,
   request: ChatRequest,
-  deps: Pick<ChatAnswersDeps, 'catalog' | 'outbound'>,
-): ChatModel {
-  const model = deps.catalog.find(request.model);
-  checkParts(request, model, deps.outbound);
-  authorizeModel(ctx.state.caller, model.id);
-  return model;
+  { catalog, outbound }: Pick<ChatAnswersDeps, 'catalog' | 'outbound'>,
+): Candidates {
+  const { model, fallbacks = [] } = request;
+  const first = catalog.find(model);
+  const others = fallbacks.map((id, index) => catalog.find(id, `models.${index}`));
+  const models = [first, ...new Set(others.filter(({ id }) => id !== first.id))] as const;
+  for (const each of models) {
+    checkParts(request, each, outbound);
+    authorizeModel(ctx.state.caller, each.id);
+  }
+  return models;
 }
 
 /** What is asked for, without an id that anything stands under. */
-function orderOf(ctx: Context, request: ChatRequest, model: ChatModel): ChatOrder {
+function orderOf(ctx: Context, request: ChatRequest, models: Candidates): ChatOrder {
   const { caller, requestId } = ctx.state;
   return {
     id: '',
@@ -127,7 +133,7 @@ function orderOf(ctx: Context, request: ChatRequest, model: ChatModel): ChatOrde
     keyId: caller.keyId,
     limited: caller.limited,
     requestId,
-    model,
+    models,
     body: request.body,
     maxTokens: request.maxTokens,
     stream: request.stream,
@@ -211,7 +217,7 @@ async function relay(
     if (silent && steps.some(({ written }) => written !== '')) {
       silent = false;
       const seconds = (performance.now() - shown.startedAtMs) / 1000;
-      firstTokenSent.publish({ provider: shown.provider, seconds });
+      firstTokenSent.publish({ provider: shown.chat.served.provider, seconds });
     }
     return wait;
   });

@@ -1,8 +1,10 @@
 /** The two ways in which a chat is shown (design §6): service style, and a superset of OpenAI's. */
 import type { ChatAnswer, StreamStep } from '../../activities/chat/protocols/protocol.ts';
 import type { ChatBill, OpenChat } from '../../activities/chat/open-chat.ts';
+import type { FailedTry } from '../../activities/chat/chat-candidates.ts';
 import type { TokenUsage } from '../../activities/chat/chat-price.ts';
 import type { GatewayError } from '../../domain/errors.ts';
+import { openaiError } from '../middleware/error-shapes.ts';
 import type { ChatRequest } from './chat-schema.ts';
 
 /** What a presentation works with. */
@@ -51,34 +53,42 @@ function bothUsages(usage: TokenUsage, given: unknown): Record<string, unknown> 
   };
 }
 
+/** What became of the models before the one that answered. */
+export function triesOf({ tried }: OpenChat): { tried?: readonly FailedTry[] } {
+  return tried.length > 0 ? { tried } : {};
+}
+
 /** POST /api/v1/chat: spec §2.4. */
 export const servicePresentation: Presentation = {
-  body: ({ chat, request }, answer, bill) =>
+  body: ({ chat }, answer, bill) =>
     JSON.stringify({
       id: chat.id,
-      model: request.model,
+      model: chat.served.model,
       content: answer.text,
       finishReason: answer.finishReason,
       usage: serviceUsage(bill.usage),
       creditsConsumed: bill.creditsConsumed,
+      ...triesOf(chat),
     }),
-  steps({ chat, request }, steps) {
+  steps({ chat }, steps) {
     const delta = steps.map((step) => step.text).join('');
-    return delta === '' ? '' : event({ id: chat.id, model: request.model, type: 'delta', delta });
+    if (delta === '') return '';
+    return event({ id: chat.id, model: chat.served.model, type: 'delta', delta });
   },
-  end: ({ chat, request }, bill) =>
+  end: ({ chat }, bill) =>
     event({
       id: chat.id,
-      model: request.model,
+      model: chat.served.model,
       type: 'done',
       finishReason: chat.outline.finishReason,
       usage: serviceUsage(bill.usage),
       creditsConsumed: bill.creditsConsumed,
+      ...triesOf(chat),
     }) + done,
-  failure: ({ chat, request, requestId }, error, bill) =>
+  failure: ({ chat, requestId }, error, bill) =>
     event({
       id: chat.id,
-      model: request.model,
+      model: chat.served.model,
       type: 'error',
       error: error.code,
       message: error.message,
@@ -89,12 +99,13 @@ export const servicePresentation: Presentation = {
 
 /** POST /api/v1/chat/completions: OpenAI's envelope, with the service's fields in it. */
 export const completionsPresentation: Presentation = {
-  body: (_shown, { completion, text }, bill) =>
+  body: ({ chat }, { completion, text }, bill) =>
     JSON.stringify({
       ...completion,
       content: text,
       usage: bothUsages(bill.usage, completion['usage']),
       creditsConsumed: bill.creditsConsumed,
+      ...triesOf(chat),
     }),
   // Chunks of an OpenAI upstream are relayed as they came.
   steps: (_shown, steps) =>
@@ -107,23 +118,18 @@ export const completionsPresentation: Presentation = {
         id: head.id || chat.id,
         object: 'chat.completion.chunk',
         created: head.created,
-        model: head.model || request.model,
+        model: head.model || chat.served.model,
         choices: [],
         usage: bothUsages(bill.usage, null),
         creditsConsumed: bill.creditsConsumed,
+        ...triesOf(chat),
       }) + done
     );
   },
   // The `openai` clients throw for a chunk with `error` in it.
   failure: ({ requestId }, error, bill) =>
     event({
-      error: {
-        message: error.message,
-        type: error.retryable ? 'server_error' : 'invalid_request_error',
-        code: error.code,
-        param: null,
-        requestId,
-      },
+      ...openaiError(error, requestId),
       ...(bill && { creditsConsumed: bill.creditsConsumed }),
     }),
 };

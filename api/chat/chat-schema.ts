@@ -1,6 +1,6 @@
 /**
- * Chat requests as callers send them. Fields are OpenAI's; whatever is not known here is refused, and so
- * is what the price list does not cover (sound out, web search, paid service tiers).
+ * Chat requests as callers send them. Fields are OpenAI's. Refused is what the price list does not cover
+ * (sound out, web search, paid service tiers); on /chat also whatever is not known here.
  *
  * Sources: spec §2.2, §2.3; the types of the `openai` client (`ChatCompletionCreateParams`).
  */
@@ -13,6 +13,8 @@ import { audioPart, filePart, imagePart, textMax, textPart } from './content-par
 /** A request, ready for the chat activity. */
 export interface ChatRequest {
   model: string;
+  /** Models that are asked where the one before fails. */
+  fallbacks?: string[];
   body: ChatBody;
   maxTokens: number | null;
   stream: boolean;
@@ -100,7 +102,13 @@ const serviceMessage = z.discriminatedUnion(
 );
 const anyMessage = z.discriminatedUnion(
   'role',
-  [systemMessage, developerMessage, userMessage, assistantMessage, toolMessage],
+  [
+    systemMessage.strip(),
+    developerMessage.strip(),
+    userMessage.strip(),
+    assistantMessage.strip(),
+    toolMessage.strip(),
+  ],
   { error: allRoles },
 );
 
@@ -108,9 +116,17 @@ const anyMessage = z.discriminatedUnion(
 const tokens = z.int().min(1);
 const stop = z.string().max(1024);
 const penalty = z.number().min(-2).max(2);
+const modelId = z.string().min(1).max(256);
+/** Each may cost its provider's time, one after the other. */
+const fallbacksMax = 4;
 /** Fields of both paths; `null` says as much as absence. */
 const common = {
-  model: z.string().min(1).max(256),
+  model: modelId,
+  models: z
+    .array(modelId)
+    .max(fallbacksMax)
+    .nullish()
+    .meta({ description: 'Asked in this order where `model`, or the one before, fails.' }),
   stream: z.boolean().nullish(),
   temperature: z.number().min(0).max(2).nullish(),
   max_tokens: tokens.nullish(),
@@ -181,12 +197,22 @@ const openaiOnly = {
     .nullish(),
 };
 
+const notTaken = (why: string) => z.null(`is not taken here: ${why}`).optional();
+/** Fields without which the answer would be another one than was asked for. */
+const notDropped = {
+  audio: notTaken('answers are text'),
+  web_search_options: notTaken('a search has no price here'),
+  functions: notTaken('say it with tools'),
+  function_call: notTaken('say it with tool_choice'),
+};
+
 interface WireMessage {
   role: string;
 }
 
 interface Wire {
   model: string;
+  models?: string[] | null | undefined;
   messages: WireMessage[];
   stream?: boolean | null | undefined;
   max_tokens?: number | null | undefined;
@@ -197,6 +223,7 @@ interface Wire {
 /** What the gateway decides itself, or what changes nothing. */
 const decidedHere: ReadonlySet<string> = new Set([
   'model',
+  'models',
   'messages',
   'stream',
   'stream_options',
@@ -213,6 +240,7 @@ function toRequest(wire: Wire): ChatRequest {
   }
   return {
     model: wire.model,
+    ...(wire.models && { fallbacks: wire.models }),
     maxTokens: wire.max_completion_tokens ?? wire.max_tokens ?? null,
     stream: wire.stream ?? false,
     includeUsage: wire.stream_options?.include_usage ?? false,
@@ -252,10 +280,13 @@ export const chatRequest = bodySchema(
   z.strictObject({ messages: messages(serviceMessage), ...common }).transform(toRequest),
 );
 
-/** POST /api/v1/chat/completions: the same, and the rest of OpenAI's fields. */
+/**
+ * POST /api/v1/chat/completions: the same, and the rest of OpenAI's fields. Clients know more fields than
+ * anybody lists: one that is unknown here is dropped, and never reaches a provider.
+ */
 export const completionsRequest = bodySchema(
   z
-    .strictObject({ messages: messages(anyMessage), ...common, ...openaiOnly })
+    .object({ messages: messages(anyMessage), ...common, ...openaiOnly, ...notDropped })
     .refine((wire) => wire.stream_options == null || wire.stream === true, {
       path: ['stream_options'],
       message: 'may only stand with stream: true',

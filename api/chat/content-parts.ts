@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { ContentPart } from '../../activities/chat/chat-body.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
-import { GatewayError } from '../../domain/errors.ts';
+import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { ChatRequest } from './chat-schema.ts';
 
@@ -61,9 +61,7 @@ interface Check {
 
 function checkPart(part: ContentPart, { path, model, outbound }: Check): void {
   const refuse = (message: string): GatewayError =>
-    new GatewayError('UNSUPPORTED_PARAMETER', `${path}: ${message}`, {
-      details: [{ path, message }],
-    });
+    fieldError('UNSUPPORTED_PARAMETER', path, message);
   switch (part.type) {
     case 'image_url':
       if (!model.supportsImages) throw refuse(`${model.id} does not take images`);
@@ -81,8 +79,7 @@ function checkPart(part: ContentPart, { path, model, outbound }: Check): void {
 }
 
 function checkImageUrl(url: string, path: string, outbound: Outbound): void {
-  const refuse = (message: string): GatewayError =>
-    new GatewayError('INVALID_INPUT_URL', `${path}: ${message}`, { details: [{ path, message }] });
+  const refuse = (message: string): GatewayError => fieldError('INVALID_INPUT_URL', path, message);
   if (url.startsWith('data:')) {
     if (imageData.test(url.slice(0, 64))) return;
     throw refuse('data URIs must be base64 of a PNG, JPEG, WebP or GIF');

@@ -13,7 +13,7 @@ export function authenticate(
   { bucket, limit }: { bucket: RateBucket; limit: number },
 ): Middleware {
   return async (ctx, next) => {
-    const key = bearerKey(ctx.req);
+    const key = bearerKey(ctx.req) ?? (ctx.state.takesXApiKey ? headerKey(ctx.req) : undefined);
     const caller = key === undefined ? null : await access.admit(key, bucket);
     if (!caller) throw new GatewayError('Unauthorized');
     ctx.state.caller = caller;
@@ -34,6 +34,12 @@ export function bearerKey(request: IncomingMessage): string | undefined {
   // Node joins or drops repeated headers elsewhere; here each is seen.
   const given = request.headersDistinct['authorization'] ?? [];
   return given.length === 1 ? bearer.exec(given[0] ?? '')?.[1] : undefined;
+}
+
+/** The key of a request whose only credential is one `x-api-key`. */
+function headerKey({ headersDistinct: headers }: IncomingMessage): string | undefined {
+  const given = headers['authorization'] ? [] : (headers['x-api-key'] ?? []);
+  return given.length === 1 ? given[0] : undefined;
 }
 
 /**

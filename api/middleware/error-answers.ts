@@ -3,6 +3,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import { isDatabaseAway } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context, Middleware } from '../context.ts';
+import { errorBodies } from './error-shapes.ts';
 
 /** See the file's head. Nothing of an unexpected error is shown. */
 export function errorAnswers(logger: Logger): Middleware {
@@ -50,15 +51,6 @@ function answer(ctx: Context, error: GatewayError): void {
   if (error.retryAfterSeconds !== undefined)
     ctx.set('Retry-After', String(error.retryAfterSeconds));
   if (error.code === 'Unauthorized') ctx.set('WWW-Authenticate', 'Bearer');
-  // Every reason for a 401 gives the same bytes (spec §5).
-  ctx.body =
-    error.code === 'Unauthorized'
-      ? { error: 'Unauthorized' }
-      : {
-          error: error.code,
-          message: error.message,
-          requestId: ctx.state.requestId,
-          ...(error.details && { details: error.details }),
-          ...error.body,
-        };
+  const { errorShape = 'service', requestId } = ctx.state;
+  ctx.body = errorBodies[errorShape](error, requestId);
 }

@@ -1,39 +1,49 @@
-/** multipart/form-data: a few short texts and one file, which is streamed to where it is kept. */
+/** multipart/form-data: a few short texts, and files, which are streamed to where they are kept. */
 import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busboy';
-import { GatewayError } from '../../domain/errors.ts';
+import { fieldError, GatewayError } from '../../domain/errors.ts';
 import type { Context } from '../context.ts';
 
 /** What a form may hold. */
 interface FormRules<Kept> {
-  /** The name of the file's part. */
-  field: string;
+  /** The names of parts that are files; `name[]` counts as `name`. */
+  fields: readonly string[];
+  /** In all; one where absent. */
+  filesMax?: number;
+  /** Of one file. */
   bytesMax: number;
-  /** Takes the file; rejects to refuse the request. */
-  keep: (stream: BusboyFileStream) => Promise<Kept>;
+  /** Of one text; 4,096 where absent. */
+  textBytesMax?: number;
+  /** Takes a file; rejects to refuse the request. */
+  keep: (stream: BusboyFileStream, field: string) => Promise<Kept>;
+}
+
+/** A file of a form. */
+interface ReceivedFile<Kept> {
+  field: string;
+  kept: Kept;
+  name: string;
 }
 
 /** A form that was read. */
 export interface ReceivedForm<Kept> {
   texts: Record<string, string>;
-  /** Null when the form has no file. */
-  file: { kept: Kept; name: string } | null;
+  /** Texts of parts that are called `name[]`, by `name`. */
+  lists: Record<string, string[]>;
+  /** In the order of the form. */
+  files: ReceivedFile<Kept>[];
 }
 
 const limits = {
-  files: 1,
   fields: 16,
-  parts: 17,
   fieldNameSize: 100,
-  fieldSize: 4096,
   headerPairs: 20,
 } as const;
+const textBytesMaxUsual = 4096;
 /** Boundaries, headers and texts beside the file. */
 const overheadBytesMax = 128 * 1024;
 
 function refuse(path: string, message: string): GatewayError {
-  return new GatewayError('INVALID_REQUEST', `${path}: ${message}`, {
-    details: [{ path, message }],
-  });
+  return fieldError('INVALID_REQUEST', path, message);
 }
 
 /**
@@ -45,7 +55,8 @@ export async function receiveForm<Kept>(
   rules: FormRules<Kept>,
 ): Promise<ReceivedForm<Kept>> {
   try {
-    if ((ctx.request.length ?? 0) > rules.bytesMax + overheadBytesMax) {
+    const bytesMax = rules.bytesMax * (rules.filesMax ?? 1) + overheadBytesMax;
+    if ((ctx.request.length ?? 0) > bytesMax) {
       throw new GatewayError('FILE_TOO_LARGE', `A file has at most ${rules.bytesMax} bytes here.`);
     }
     return await read(ctx, rules);
@@ -56,44 +67,74 @@ export async function receiveForm<Kept>(
   }
 }
 
-function openParser(ctx: Context, bytesMax: number): InstanceType<typeof Busboy> {
+function openParser(
+  ctx: Context,
+  { bytesMax, filesMax: files = 1, textBytesMax: fieldSize = textBytesMaxUsual }: Limits,
+): InstanceType<typeof Busboy> {
   const contentType = ctx.get('content-type');
   try {
     const headers: BusboyHeaders = { 'content-type': contentType };
-    return new Busboy({ headers, limits: { ...limits, fileSize: bytesMax } });
+    const parts = limits.fields + files;
+    return new Busboy({
+      headers,
+      limits: { ...limits, files, parts, fieldSize, fileSize: bytesMax },
+    });
   } catch {
     throw refuse('(body)', 'is not a form that can be read');
   }
 }
 
-async function read<Kept>(ctx: Context, rules: FormRules<Kept>): Promise<ReceivedForm<Kept>> {
-  const parser = openParser(ctx, rules.bytesMax);
-  const texts = new Map<string, string>();
-  const { promise: parsed, resolve, reject } = Promise.withResolvers<void>();
-  const keeping: Promise<{ kept: Kept; name: string }>[] = [];
+type Limits = Pick<FormRules<unknown>, 'bytesMax' | 'filesMax' | 'textBytesMax'>;
 
-  parser.on('field', (name, value) => {
-    // The parser cuts at these sizes: what has them may have had more.
-    const cut = name.length >= limits.fieldNameSize || value.length >= limits.fieldSize;
-    if (cut) reject(refuse(name, 'is too long'));
-    else if (texts.has(name)) reject(refuse(name, 'is there twice'));
-    else if (value.includes('\0') || !value.isWellFormed()) {
-      reject(refuse(name, 'must not hold NUL characters or lone surrogates'));
-    } else texts.set(name, value);
-  });
-  parser.on('file', (name, stream, fileName) => {
+/** Texts as they come; refuses those that were cut, or come twice without being a list. */
+function collectTexts(textBytesMax: number, reject: (refusal: GatewayError) => void) {
+  const texts = new Map<string, string>();
+  const lists = new Map<string, string[]>();
+  return {
+    texts,
+    lists,
+    take: (name: string, value: string): void => {
+      // The parser cuts at these sizes: what has them may have had more.
+      const cut = name.length >= limits.fieldNameSize || Buffer.byteLength(value) >= textBytesMax;
+      const isList = name.endsWith('[]');
+      if (cut) reject(refuse(name, 'is too long'));
+      else if (texts.has(name)) reject(refuse(name, 'is there twice'));
+      else if (value.includes('\0') || !value.isWellFormed()) {
+        reject(refuse(name, 'must not hold NUL characters or lone surrogates'));
+      } else if (isList) {
+        const list = name.slice(0, -2);
+        lists.set(list, [...(lists.get(list) ?? []), value]);
+      } else texts.set(name, value);
+    },
+  };
+}
+
+async function read<Kept>(ctx: Context, rules: FormRules<Kept>): Promise<ReceivedForm<Kept>> {
+  const parser = openParser(ctx, rules);
+  const { promise: parsed, resolve, reject } = Promise.withResolvers<void>();
+  const { texts, lists, take } = collectTexts(rules.textBytesMax ?? textBytesMaxUsual, reject);
+  const keeping: Promise<ReceivedFile<Kept>>[] = [];
+  const fields = rules.fields.join(', ');
+  const filesMax = rules.filesMax ?? 1;
+  const tooMany = filesMax === 1 ? 'there may be one file only' : `at most ${filesMax} files`;
+
+  parser.on('field', take);
+  parser.on('file', (part, stream, fileName) => {
     // A form that breaks off tells its file late, when nobody may be reading it any more.
     stream.on('error', () => {});
-    if (name !== rules.field) {
+    const field = part.endsWith('[]') ? part.slice(0, -2) : part;
+    if (!rules.fields.includes(field)) {
       stream.resume();
-      reject(refuse(name, `the file is expected in the part \`${rules.field}\``));
+      reject(refuse(part, `the file is expected in the part \`${fields}\``));
       return;
     }
-    const kept = rules.keep(stream).then((file) => ({ kept: file, name: fileName ?? '' }));
+    const kept = rules
+      .keep(stream, field)
+      .then((file) => ({ field, kept: file, name: fileName ?? '' }));
     kept.catch(reject);
     keeping.push(kept);
   });
-  parser.once('filesLimit', () => reject(refuse(rules.field, 'there may be one file only')));
+  parser.once('filesLimit', () => reject(refuse(fields, tooMany)));
   parser.once('fieldsLimit', () => reject(refuse('(body)', 'has too many parts')));
   parser.once('partsLimit', () => reject(refuse('(body)', 'has too many parts')));
   parser.on('error', () => reject(refuse('(body)', 'is not a form that can be read')));
@@ -105,8 +146,8 @@ async function read<Kept>(ctx: Context, rules: FormRules<Kept>): Promise<Receive
   ctx.req.pipe(parser);
   try {
     await parsed;
-    const [file = null] = await Promise.all(keeping);
-    return { texts: Object.fromEntries(texts), file };
+    const files = await Promise.all(keeping);
+    return { texts: Object.fromEntries(texts), lists: Object.fromEntries(lists), files };
   } finally {
     ctx.req.unpipe(parser);
   }

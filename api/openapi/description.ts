@@ -1,17 +1,8 @@
 /** An operation in OpenAPI's words. */
 import { z } from 'zod';
 import { errorTable } from '../../domain/errors.ts';
+import { errorSchemas } from '../middleware/error-shapes.ts';
 import { ownAnswer, type AnswerParts, type Operation } from '../operations/operation.ts';
-
-/** The error object (spec §2.1, design §7). */
-const errorSchema = z
-  .looseObject({
-    error: z.string(),
-    message: z.string().optional(),
-    requestId: z.string().optional(),
-    details: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
-  })
-  .meta({ id: 'Error', description: 'Machine-readable code, detail for people, fields at fault.' });
 
 /** Headers of every answer behind a key (spec §8). */
 const rateHeaders = z.object({
@@ -75,7 +66,7 @@ function describeAnswer({ scope, answer }: Operation, told: AnswerParts): Record
 }
 
 /** One answer per status; its description names the codes. */
-function describeErrors({ errors }: Operation): Record<string, unknown> {
+function describeErrors({ errors, errorShape = 'service' }: Operation): Record<string, unknown> {
   const byStatus = Map.groupBy(errors, (code) => errorTable[code].status);
   return Object.fromEntries(
     [...byStatus].map(([status, ofStatus]) => [
@@ -87,7 +78,7 @@ function describeErrors({ errors }: Operation): Record<string, unknown> {
         ...(ofStatus.some((code) => errorTable[code].retryable) && {
           headers: z.object({ 'Retry-After': z.int().optional() }),
         }),
-        content: { 'application/json': { schema: errorSchema } },
+        content: { 'application/json': { schema: errorSchemas[errorShape] } },
       },
     ]),
   );

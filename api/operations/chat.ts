@@ -15,6 +15,10 @@ import { defineOperation, ownAnswer, section, type AnswerParts } from './operati
 const tokenUsage = z
   .object({ inputTokens: z.int(), outputTokens: z.int(), totalTokens: z.int() })
   .meta({ id: 'TokenUsage' });
+const tried = z
+  .array(z.object({ model: z.string(), error: z.string() }))
+  .optional()
+  .meta({ description: 'Models of `models` that failed before the one that answered, and why.' });
 const chatAnswer = z.object({
   id: z.string(),
   model: z.string(),
@@ -22,6 +26,7 @@ const chatAnswer = z.object({
   finishReason: z.string().nullable(),
   usage: tokenUsage,
   creditsConsumed: z.number(),
+  tried,
 });
 /** OpenAI's envelope with the service's own fields beside them. */
 const completionAnswer = z.looseObject({
@@ -44,6 +49,7 @@ const completionAnswer = z.looseObject({
   }),
   content: z.string(),
   creditsConsumed: z.number(),
+  tried,
 });
 
 const answered = (schema: z.ZodType): AnswerParts => ({
@@ -52,7 +58,25 @@ const answered = (schema: z.ZodType): AnswerParts => ({
   event: z.object({ event: z.string().optional(), data: z.string() }),
 });
 /** Pictures travel inside the request. */
-const bodyBytesMax = 20 * 1024 * 1024;
+export const chatBodyBytesMax = 20 * 1024 * 1024;
+
+/** How a chat can be refused or fail. */
+export const chatErrors = [
+  'UNKNOWN_MODEL',
+  'UNSUPPORTED_PARAMETER',
+  'CONFLICTING_FIELDS',
+  'INVALID_INPUT_URL',
+  'PROVIDER_REJECTED_INPUT',
+  'CONTENT_POLICY',
+  'INSUFFICIENT_CREDITS',
+  'KEY_LIMIT_EXCEEDED',
+  'TOO_MANY_ABANDONED_CHATS',
+  'ANSWER_NOT_KEPT',
+  'PROVIDER_ERROR',
+  'DEADLINE_EXCEEDED',
+  'OUTCOME_UNKNOWN',
+] as const;
+
 const example = {
   model: 'gpt-5-mini',
   messages: [{ role: 'user', content: 'What lights a harbour?' }],
@@ -66,30 +90,23 @@ const chatOperation = (told: {
   body: BodySchema<ChatRequest>;
   answer: z.ZodType;
   presentation: Presentation;
+  errorShape?: 'openai';
 }) =>
   defineOperation({
     route: `POST ${told.path}`,
     scope: 'chat',
+    ...(told.errorShape && { errorShape: told.errorShape }),
     summary: told.summary,
     description: told.description,
-    request: { headers: idempotencyHeader, body: told.body, bodyBytesMax, example },
+    request: {
+      headers: idempotencyHeader,
+      body: told.body,
+      bodyBytesMax: chatBodyBytesMax,
+      example,
+    },
     answer: ownAnswer,
     answers: { 200: answered(told.answer) },
-    errors: [
-      'UNKNOWN_MODEL',
-      'UNSUPPORTED_PARAMETER',
-      'CONFLICTING_FIELDS',
-      'INVALID_INPUT_URL',
-      'PROVIDER_REJECTED_INPUT',
-      'CONTENT_POLICY',
-      'INSUFFICIENT_CREDITS',
-      'KEY_LIMIT_EXCEEDED',
-      'TOO_MANY_ABANDONED_CHATS',
-      'ANSWER_NOT_KEPT',
-      'PROVIDER_ERROR',
-      'DEADLINE_EXCEEDED',
-      'OUTCOME_UNKNOWN',
-    ],
+    errors: chatErrors,
     handle: ({ ctx, body }, { answerChat }) => answerChat(ctx, body, told.presentation),
   });
 
@@ -113,7 +130,7 @@ const estimateOperation = (told: { path: `/${string}`; body: BodySchema<ChatRequ
     description:
       'Takes the same body and answers what the chat would reserve: all of its input, and the longest answer. ' +
       'Nothing is sent, reserved or charged. A chat is charged for the tokens used.',
-    request: { body: told.body, bodyBytesMax, example },
+    request: { body: told.body, bodyBytesMax: chatBodyBytesMax, example },
     answer: oneOf(chatEstimate),
     errors: ['UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL'],
     async handle({ ctx, body }, { estimateChat }) {
@@ -150,6 +167,7 @@ export const chat = section('Chat', {
     body: completionsRequest,
     answer: completionAnswer,
     presentation: completionsPresentation,
+    errorShape: 'openai',
   }),
   chatEstimate: estimateOperation({ path: '/api/v1/chat', body: chatRequest }),
   chatCompletionsEstimate: estimateOperation({

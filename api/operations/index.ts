@@ -13,6 +13,7 @@ import { processes } from './admin/processes.ts';
 import { providers } from './admin/providers.ts';
 import { temporalCodec } from './admin/temporal-codec.ts';
 import { webhooks } from './admin/webhooks.ts';
+import { anthropic } from './anthropic/messages.ts';
 import { apiKeys } from './api-keys.ts';
 import { chat } from './chat.ts';
 import { docs } from './docs.ts';
@@ -20,7 +21,9 @@ import { files } from './files.ts';
 import { health } from './health.ts';
 import { hooks } from './hooks.ts';
 import { key } from './key.ts';
+import { mcp } from './mcp.ts';
 import { models } from './models.ts';
+import { openai } from './openai/index.ts';
 import type { Operation } from './operation.ts';
 import { pricing } from './pricing.ts';
 import { studioJobs } from './studio-jobs.ts';
@@ -34,11 +37,13 @@ import { webhooksSecret } from './webhooks-secret.ts';
 /** See the file's head. */
 export const operations: readonly Operation[] = [
   ...chat,
+  ...anthropic,
   ...models,
   ...studio,
   ...studioModels,
   ...pricing,
   ...studioJobs,
+  ...openai,
   ...webhooksSecret,
   ...storageUploadUrl,
   ...apiKeys,
@@ -59,5 +64,6 @@ export const operations: readonly Operation[] = [
   files,
   uploads,
   hooks,
+  mcp,
   ...temporalCodec,
 ];

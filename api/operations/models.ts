@@ -70,6 +70,7 @@ export const models = section('Chat', {
   listModels: defineOperation({
     route: 'GET /api/v1/models',
     scope: 'models:read',
+    takesXApiKey: true,
     summary: 'List the chat models',
     request: { query: paging },
     answer: ownAnswer,
@@ -100,6 +101,7 @@ export const models = section('Chat', {
     route: 'GET /api/v1/models/*id',
     // An id may hold slashes, as they are or encoded.
     scope: 'models:read',
+    takesXApiKey: true,
     summary: 'One chat model',
     description: 'Ids may hold slashes, as they are or encoded.',
     request: { params: z.object({ id: z.string() }) },

@@ -10,6 +10,7 @@ import type { Composition } from '../composition.ts';
 import type { RequestState } from '../context.ts';
 import type { Caller, RateBucket, Scope } from '../identity/access.ts';
 import type { BodySchema } from '../middleware/body-schema.ts';
+import type { ErrorShape } from '../middleware/error-shapes.ts';
 
 /** The parts of a request, each by the schema that parses and describes it. */
 export interface RequestParts {
@@ -68,6 +69,10 @@ interface Definition<Parts extends RequestParts, Answer> {
   refusesViewers?: string;
   /** Which requests of the key it is counted among; `requests` where absent. */
   bucket?: RateBucket;
+  /** Whose clients read its errors; the service's own where absent. */
+  errorShape?: ErrorShape;
+  /** Whether the key may come as `x-api-key` too, as Anthropic's clients send it. */
+  takesXApiKey?: true;
   /** In the description; an open operation without a name is in none. */
   summary?: string;
   description?: string;

@@ -34,9 +34,19 @@ export function createRouter(
     const { path, method } = operation;
     const steps = [...gateOf(operation, options), run(operation, options)];
     if (options.checkAnswers && operation.scope !== 'open') steps.unshift(checkCodes(operation));
+    steps.unshift(speakAs(operation));
     router.register(path, [method], steps);
   }
   return router;
+}
+
+/** Before the gate, which reads and refuses in the words of the operation's clients. */
+function speakAs({ errorShape = 'service', takesXApiKey }: Operation): Middleware {
+  return (ctx, next) => {
+    ctx.state.errorShape = errorShape;
+    ctx.state.takesXApiKey = takesXApiKey === true;
+    return next();
+  };
 }
 
 /** In the order of refusals (design §5): 401, 429, 403. */

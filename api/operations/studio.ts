@@ -3,6 +3,7 @@ import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { JobRecord } from '../../activities/jobs/job-reads.ts';
 import { assert } from '../../domain/assert.ts';
+import type { CreditsBlock } from '../../domain/credits.ts';
 import { GatewayError, type ErrorCode } from '../../domain/errors.ts';
 import type { Capability } from '../../studio/capability.ts';
 import { creditsSchema, ticketSchema, type JobView } from '../../studio/job-view.ts';
@@ -15,7 +16,7 @@ import { found, oneOf } from './fields.ts';
 import { defineOperation, section, type AnswerParts, type Operation } from './operation.ts';
 
 /** How a Studio request can be refused or fail (spec §7, design §4, §5). */
-const errors: readonly ErrorCode[] = [
+export const studioErrors: readonly ErrorCode[] = [
   'UNKNOWN_MODEL',
   'UNSUPPORTED_PARAMETER',
   'CONFLICTING_FIELDS',
@@ -34,21 +35,36 @@ const errors: readonly ErrorCode[] = [
   'JOB_LOST',
 ];
 
+/** How a request with a file can be refused beside that. */
+export const fileErrors = ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'] as const;
+
 /** How an estimate can be refused: as the request, before it reserves. */
 const estimateErrors: readonly ErrorCode[] = [
   'UNKNOWN_MODEL',
   'UNSUPPORTED_PARAMETER',
   'CONFLICTING_FIELDS',
   'INVALID_INPUT_URL',
-  'FILE_TOO_LARGE',
-  'STORAGE_QUOTA_EXCEEDED',
+  ...fileErrors,
 ];
 
-const headers = idempotencyHeader.extend({
+/** Headers of a request that waits for its job. */
+export const studioHeaders = idempotencyHeader.extend({
   Prefer: z.string().optional().meta({
     description: '`wait=n` lowers the synchronous wait to n seconds.',
     example: 'wait=10',
   }),
+});
+
+const jobHeader = z.object({
+  'X-Job-Id': z.string().meta({ description: 'The job of the request.' }),
+});
+const replayed = jobHeader.extend({ 'Idempotent-Replayed': z.literal('true').optional() });
+const credit = z.number().meta({ description: 'As in the `credits` of other answers.' });
+/** Headers of an answer that has no place for them in its body. */
+export const bareHeaders = replayed.extend({
+  'X-Credits-Used': credit,
+  'X-Credits-Cost': credit,
+  'X-Credits-Remaining': credit,
 });
 
 const ticketAnswer = oneOf(ticketSchema).extend({ credits: creditsSchema });
@@ -61,29 +77,26 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
     route: `POST /api/v1${capability.path}`,
     scope: capability.scope,
     summary: capability.summary,
-    request: { headers, content: contentOf(capability) },
+    request: { headers: studioHeaders, content: contentOf(capability) },
     answer: z.unknown(),
     answers: {
       200: done,
       202: {
         description: 'Accepted; the credits are reserved. Poll `statusUrl`.',
-        headers: z.object({ Location: z.url(), 'Retry-After': z.int() }),
+        headers: jobHeader.extend({ Location: z.url(), 'Retry-After': z.int() }),
         schema: ticketAnswer,
       },
     },
-    errors: capability.upload ? [...errors, 'FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'] : errors,
+    errors: capability.upload ? [...studioErrors, ...fileErrors] : studioErrors,
     async handle({ ctx }, { submitJob, view }) {
       const { job, waited } = await submitJob(ctx, capability);
+      ctx.set('X-Job-Id', job.id);
       const data = waited && (await resultOf(job, view));
       if (!data) return showTicket(ctx, job, view);
       const credits = view.credits(job);
       ctx.status = 200;
       if (capability.envelope !== 'bare') return { ...found(data), credits };
-      ctx.set({
-        'X-Credits-Used': String(credits.used),
-        'X-Credits-Cost': String(credits.cost),
-        'X-Credits-Remaining': String(credits.remaining),
-      });
+      tellCredits(ctx, credits);
       return data;
     },
   });
@@ -124,17 +137,20 @@ function withWebhook(request: z.ZodType): z.ZodType {
   return sent.safeExtend(webhookFields);
 }
 
+/** Sets them. */
+export function tellCredits(ctx: ParameterizedContext, credits: CreditsBlock): void {
+  ctx.set({
+    'X-Credits-Used': String(credits.used),
+    'X-Credits-Cost': String(credits.cost),
+    'X-Credits-Remaining': String(credits.remaining),
+  });
+}
+
 function doneAnswer({ envelope, data }: Capability): AnswerParts {
-  const replayed = z.object({ 'Idempotent-Replayed': z.literal('true').optional() });
   if (envelope === 'bare') {
-    const credits = z.number().meta({ description: 'As in the `credits` of other answers.' });
     return {
       description: 'Done, and charged; without the common envelope.',
-      headers: replayed.extend({
-        'X-Credits-Used': credits,
-        'X-Credits-Cost': credits,
-        'X-Credits-Remaining': credits,
-      }),
+      headers: bareHeaders,
       schema: data,
     };
   }
@@ -147,10 +163,13 @@ function doneAnswer({ envelope, data }: Capability): AnswerParts {
 
 /** The result; null while there is none. @throws GatewayError the job's own failure */
 function resultOf(job: JobRecord, view: JobView): ReturnType<JobView['result']> {
-  if (job.error) {
-    throw new GatewayError(job.error.code, job.error.message, { body: { jobId: job.id } });
-  }
+  refuseFailed(job);
   return view.result(job);
+}
+
+/** @throws GatewayError the job's own failure */
+export function refuseFailed({ id, error }: JobRecord): void {
+  if (error) throw new GatewayError(error.code, error.message, { body: { jobId: id } });
 }
 
 /** 202 with where to look (design §4). */

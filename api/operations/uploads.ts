@@ -1,5 +1,4 @@
 /** PUT /uploads/…: the files that the embedded storage takes, behind signed URLs; no key needed. */
-import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { z } from 'zod';
 import { fileBytesMax, mediaTypeOf, type MediaType } from '../../activities/storage/media-types.ts';
@@ -132,7 +131,6 @@ interface SpoolTerms {
 /** Streams the body to a file; memory holds only its start, by which the type is known. */
 async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
   const idle = setTimeout(() => ctx.req.destroy(), idleTimeoutMs);
-  const hash = createHash('sha256');
   const head: Buffer[] = [];
   const seen: { type?: MediaType } = {};
   let { bytesMax } = terms;
@@ -149,7 +147,6 @@ async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
     for await (const bytes of chunks) {
       idle.refresh();
       sizeBytes += bytes.length;
-      hash.update(bytes);
       if (!seen.type) {
         head.push(bytes);
         if (sizeBytes >= headBytes) await decideType();
@@ -162,15 +159,15 @@ async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
   }
 
   try {
-    await writeSpoolFile(terms.path, watched);
+    const digest = await writeSpoolFile(terms.path, watched);
+    assert(seen.type, 'a file that was received has a type');
+    return { contentType: seen.type.contentType, ...digest };
   } catch (error) {
     if (error instanceof GatewayError || !ctx.req.destroyed) throw error;
     throw new GatewayError('INVALID_REQUEST', 'The upload broke off.', { cause: error });
   } finally {
     clearTimeout(idle);
   }
-  assert(seen.type, 'a file that was received has a type');
-  return { contentType: seen.type.contentType, sizeBytes, sha256: hash.digest('hex') };
 }
 
 /** Lets a refused sender finish, briefly; then the connection is cut. */

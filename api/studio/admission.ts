@@ -11,8 +11,8 @@ import {
 } from '@temporalio/client';
 import type { JobNews, JobSubscription } from '../../activities/jobs/job-news.ts';
 import type { JobReads, JobRecord } from '../../activities/jobs/job-reads.ts';
-import { refusalError } from '../../activities/ledger/refusal-errors.ts';
 import type { KnownRefusals } from '../../activities/ledger/known-refusals.ts';
+import { throwRefusal } from '../../activities/ledger/refusals.ts';
 import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
@@ -75,7 +75,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     leave: () => void,
   ): Promise<JobSubscription> {
     const known = await deps.refusals.find(plan);
-    if (known) throw refusalError(known);
+    if (known) throwRefusal(known);
     const news = deps.news.subscribe(plan.jobId);
     try {
       await hold.starting();
@@ -88,7 +88,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       if (refusal && refusal.verdict !== 'reserved') {
         hold.refused();
         deps.refusals.note(plan.organizationId);
-        throw refusalError(refusal);
+        throwRefusal(refusal);
       }
       return news;
     } catch (error) {

@@ -2,7 +2,6 @@
  * What a Studio request would reserve: on the way of the request itself, up to its price. Nothing is started or
  * reserved, and what was copied or kept to be measured is thrown away.
  */
-import type { KeptRecording } from '../../activities/inputs/recordings.ts';
 import type { Services } from '../../activities/services.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { newId } from '../../domain/ids.ts';
@@ -10,14 +9,18 @@ import type { Config } from '../../platform/config.ts';
 import type { Capability, DraftCall } from '../../studio/capability.ts';
 import type { Estimate, EstimateItem } from './price-view.ts';
 import type { Context } from '../context.ts';
-import { discardRecordings } from './job-submission.ts';
+import { discardFiles, keeperOf, type KeptFile } from './job-submission.ts';
 import { measurePrices } from './measured-prices.ts';
 import { priceCalls } from './planner.ts';
 import { draftRequest } from './request-draft.ts';
+import { readRequest } from './request-reading.ts';
 
 interface EstimatesDeps {
   config: Config;
-  services: Pick<Services, 'inputs' | 'copies' | 'meter' | 'recordings' | 'uploads' | 'outbound'>;
+  services: Pick<
+    Services,
+    'inputs' | 'copies' | 'meter' | 'recordings' | 'pictures' | 'uploads' | 'outbound'
+  >;
 }
 
 /** @throws GatewayError what refuses the request itself before it reserves */
@@ -27,12 +30,12 @@ export type EstimateRequest = (ctx: Context, capability: Capability) => Promise<
 export function createEstimateRequest({ config, services }: EstimatesDeps): EstimateRequest {
   return async (ctx, capability) => {
     const { organizationId } = ctx.state.caller;
-    const kept: Promise<KeptRecording>[] = [];
+    const kept: KeptFile[] = [];
     // Copies belong to a job, here to one that never is.
     const copies = services.copies.of({ organizationId, jobId: newId('job') });
     try {
-      const onKeeping = (keeping: Promise<KeptRecording>) => void kept.push(keeping);
-      const { draft } = await draftRequest(ctx, capability, { ...services, onKeeping });
+      const reading = { ...services, read: readRequest, onKeeping: keeperOf(kept) };
+      const { draft } = await draftRequest(ctx, capability, reading);
       const { meter } = services;
       const { model, calls } = await measurePrices({ meter, copies }, draft);
       const priced = priceCalls(config, calls);
@@ -43,7 +46,7 @@ export function createEstimateRequest({ config, services }: EstimatesDeps): Esti
         items: priced.calls.map(({ call, unitPriceMicro }) => itemOf(call, unitPriceMicro)),
       };
     } finally {
-      discardRecordings(services.uploads, kept);
+      discardFiles(services.uploads, kept);
       await copies.discard();
     }
   };

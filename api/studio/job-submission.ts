@@ -3,7 +3,6 @@ import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { JobSubscription } from '../../activities/jobs/job-news.ts';
 import type { JobRecord } from '../../activities/jobs/job-reads.ts';
-import type { KeptRecording } from '../../activities/inputs/recordings.ts';
 import type { Services } from '../../activities/services.ts';
 import type { Uploads } from '../../activities/storage/uploads.ts';
 import type { Config } from '../../platform/config.ts';
@@ -14,7 +13,8 @@ import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 import type { Admission } from './admission.ts';
 import { measurePrices } from './measured-prices.ts';
 import { completePlan, type Planned } from './planner.ts';
-import { draftRequest } from './request-draft.ts';
+import { draftRequest, type DraftingDeps } from './request-draft.ts';
+import { readRequest, type ReadingDeps, type ReadRequestOf } from './request-reading.ts';
 import { preferredWaitMs } from './waiting.ts';
 
 interface SubmissionDeps {
@@ -23,7 +23,7 @@ interface SubmissionDeps {
   claims: Claims;
   services: Pick<
     Services,
-    'inputs' | 'copies' | 'meter' | 'recordings' | 'uploads' | 'webhooks' | 'outbound'
+    'inputs' | 'copies' | 'meter' | 'recordings' | 'pictures' | 'uploads' | 'webhooks' | 'outbound'
   >;
 }
 
@@ -40,12 +40,13 @@ interface Started {
 
 /**
  * Makes the job of a Studio request, or finds it, and waits as long as the caller likes; `waited` tells
- * whether he wanted to.
+ * whether he wanted to. `read` reads the request; absent: as the capability describes it.
  * @throws GatewayError what refuses the request
  */
 export type SubmitJob = (
   ctx: Context,
   capability: Capability,
+  read?: ReadRequestOf,
 ) => Promise<{ job: JobRecord; waited: boolean }>;
 
 /** Whether a request certainly started nothing: a refusal that names a job may run all the same. */
@@ -58,18 +59,19 @@ export function createSubmitJob(deps: SubmissionDeps): SubmitJob {
   const awaitEnd = awaitedByFew(deps.admission, deps.config.SYNC_WAITERS_MAX);
   const start = createStart(deps);
 
-  return async (ctx, capability) => {
-    const kept: Promise<KeptRecording>[] = [];
+  return async (ctx, capability, read = readRequest) => {
+    const kept: KeptFile[] = [];
+    const reading = { ...deps.services, read, onKeeping: keeperOf(kept) };
     let started: Started | undefined;
     try {
-      started = await start(ctx, capability, (recording) => kept.push(recording));
+      started = await start(ctx, capability, reading);
     } catch (error) {
-      if (startedNothing(error)) discardRecordings(deps.services.uploads, kept);
+      if (startedNothing(error)) discardFiles(deps.services.uploads, kept);
       throw error;
     }
     const { jobId, replayed, news, waitMs } = started;
     // The job has what came with the first request.
-    if (replayed) discardRecordings(deps.services.uploads, kept);
+    if (replayed) discardFiles(deps.services.uploads, kept);
     const { organizationId } = ctx.state.caller;
     const job = await awaitEnd({ organizationId, jobId, news }, waitMs);
     if (!job) {
@@ -82,21 +84,25 @@ export function createSubmitJob(deps: SubmissionDeps): SubmitJob {
   };
 }
 
+/** A file of a request, on its way into the storage. */
+export type KeptFile = Parameters<ReadingDeps['onKeeping']>[0];
+
+/** Takes note of files; whoever reads the request hears how that ends. */
+export function keeperOf(kept: KeptFile[]): ReadingDeps['onKeeping'] {
+  return (file) => {
+    file.catch(() => {});
+    kept.push(file);
+  };
+}
+
 /** Beside the answer, which need not wait for it; what is missed here goes as a file that is not used. */
-export function discardRecordings(
-  uploads: Pick<Uploads, 'discard'>,
-  kept: readonly Promise<KeptRecording>[],
-): void {
+export function discardFiles(uploads: Pick<Uploads, 'discard'>, kept: readonly KeptFile[]): void {
   for (const keeping of kept) {
-    keeping.then(({ recording }) => uploads.discard(recording.storageKey)).catch(() => {});
+    keeping.then(({ storageKey }) => uploads.discard(storageKey)).catch(() => {});
   }
 }
 
-type Start = (
-  ctx: Context,
-  capability: Capability,
-  onKeeping: (recording: Promise<KeptRecording>) => void,
-) => Promise<Started>;
+type Start = (ctx: Context, capability: Capability, reading: DraftingDeps) => Promise<Started>;
 
 /** The way of a request to its job: read, planned, claimed, admitted. */
 function createStart(deps: SubmissionDeps): Start {
@@ -132,12 +138,11 @@ function createStart(deps: SubmissionDeps): Start {
     }
   }
 
-  return async (ctx, capability, onKeeping) => {
+  return async (ctx, capability, reading) => {
     const { caller, requestId } = ctx.state;
-    const reading = { ...deps.services, onKeeping };
-    const { request, webhookUrl, draft } = await draftRequest(ctx, capability, reading);
+    const { request, sameAs, webhookUrl, draft } = await draftRequest(ctx, capability, reading);
     const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
-    const body = webhookUrl === null ? request : { request, webhookUrl };
+    const body = webhookUrl === null ? sameAs : { request: sameAs, webhookUrl };
     const claimed = await claim(ctx, capability, body);
     const { subjectId: jobId } = claimed;
     const replayed = claimed.state === 'done';

@@ -1,5 +1,6 @@
 /** What a Studio request asks for: its body, as JSON or as a form with a file, and its recording. */
-import type { KeptRecording, Recordings } from '../../activities/inputs/recordings.ts';
+import type { Pictures } from '../../activities/inputs/pictures.ts';
+import type { Recordings } from '../../activities/inputs/recordings.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Outbound } from '../../platform/outbound.ts';
@@ -15,15 +16,25 @@ export interface ReadRequest {
   recording: Recording | undefined;
   /** Whom to tell of the job's end; null: nobody. */
   webhookUrl: string | null;
+  /** What a repeat has to say to be the same request; absent: the request itself. */
+  sameAs?: JsonObject;
 }
 
 /** What a request is read with. */
 export interface ReadingDeps {
   recordings: Recordings;
+  pictures: Pictures;
   outbound: Outbound;
-  /** Takes note of what is kept for the request, as soon as it is on its way. */
-  onKeeping: (recording: Promise<KeptRecording>) => void;
+  /** Takes note of a file that is kept for the request, as soon as it is on its way. */
+  onKeeping: (file: Promise<{ storageKey: string }>) => void;
 }
+
+/** Reads a request for a capability from the body of an operation. */
+export type ReadRequestOf = (
+  ctx: Context,
+  capability: Capability,
+  deps: ReadingDeps,
+) => ReadRequest | Promise<ReadRequest>;
 
 /**
  * Reads the body; a file in it is kept, and whatever recording is named is looked at.
@@ -58,15 +69,16 @@ async function readForm(
   { recordings, outbound, onKeeping }: ReadingDeps,
 ): Promise<ReadRequest> {
   const field = capability.upload?.field ?? '';
-  const { texts, file } = await receiveForm(ctx, {
-    field,
+  const { texts, files } = await receiveForm(ctx, {
+    fields: [field],
     bytesMax: capability.upload?.bytesMax ?? 0,
     keep(stream) {
       const keeping = recordings.keep({ field, stream }, ctx.state.caller);
-      onKeeping(keeping);
+      onKeeping(keeping.then(({ recording }) => recording));
       return keeping;
     },
   });
+  const [file] = files;
   const { async: later, webhookUrl: given, ...fields } = texts;
   const webhookUrl = parseWebhookUrl(given, outbound);
   const told = { ...fields, ...(later !== undefined && { async: spelledFlag(later) }) };

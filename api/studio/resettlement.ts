@@ -12,7 +12,7 @@ import type { Inputs } from '../../activities/inputs/inputs.ts';
 import type { Ledger } from '../../activities/ledger/ledger.ts';
 import type { CallFinding, StatusChecks } from '../../activities/calls/status-checks.ts';
 import { ownerOf } from '../../activities/jobs/job-owner.ts';
-import { releaseLostJob } from '../../activities/jobs/lost-jobs.ts';
+import { releaseLostJob } from '../../activities/jobs/job-moves.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
 import { planVersion, type JobPlan } from '../../jobs/job-plan.ts';

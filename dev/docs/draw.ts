@@ -24,10 +24,11 @@ function importsOf(folder: string): Set<string> {
 function drawing(): string {
   const edges = Object.entries(graph).flatMap(([folder, { value, type = [] }]) => {
     const used = importsOf(folder);
-    return [
-      ...value.filter((other) => used.has(other)).map((other) => `  ${folder} --> ${other}`),
-      ...type.filter((other) => used.has(other)).map((other) => `  ${folder} -.-> ${other}`),
-    ];
+    const arrow = (kind: string, others: readonly string[]): string[] => {
+      const inUse = others.filter((other) => used.has(other));
+      return inUse.length === 0 ? [] : [`  ${folder} ${kind} ${inUse.join(' & ')}`];
+    };
+    return [...arrow('-->', value), ...arrow('-.->', type)];
   });
   return ['```mermaid', 'flowchart TD', ...edges, '```'].join('\n');
 }

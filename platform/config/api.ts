@@ -1,6 +1,6 @@
 /** The API: where it listens, how much it takes, how long it waits. */
 import { z } from 'zod';
-import { count, flag, port } from './values.ts';
+import { count, flag, openOriginList, port } from './values.ts';
 
 /** See the file's head; what every process has (its log) is part of it. */
 export const apiVariables = {
@@ -9,6 +9,8 @@ export const apiVariables = {
   API_HOST: z.string().default('127.0.0.1'),
   API_PORT: port.default(4000),
   PUBLIC_BASE_URL: z.url().optional(),
+  /** Origins whose pages may use the API. */
+  CORS_ORIGINS: openOriginList,
   /** How long a process that was asked to end still serves while it says that it is not ready. */
   DRAIN_DELAY_MS: count(0, 60_000).default(0),
   /** Whether the API process also works on the Studio queue, so that workflows start eagerly. */

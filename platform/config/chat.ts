@@ -2,13 +2,13 @@
 import { z } from 'zod';
 import { count } from './values.ts';
 
-/** See the file's head; keys of the providers are read by platform/chat-upstreams.ts. */
+/** See the file's head; keys of the providers are read by chat-upstreams.ts. */
 export const chatVariables = {
   /** JSON: chat models of the operator's own, and ids taken out (docs/catalog.md). */
   CHAT_MODELS_FILE: z.string().min(1).optional(),
   /** Added to the catalog's chat prices: 0.2 is 20 % on top. */
   CHAT_PRICE_MARKUP: z.coerce.number().min(0).max(10).default(0),
-  /** Serves the chat models of providers that have no key (platform/chat-upstreams.ts). */
+  /** Serves the chat models of providers that have no key (chat-upstreams.ts). */
   SANDBOX_CHAT_OPENAI_URL: z.url().optional(),
   SANDBOX_CHAT_ANTHROPIC_URL: z.url().optional(),
   SANDBOX_CHAT_KEY: z.string().min(8).optional(),

@@ -18,7 +18,7 @@ SELECT 'a reservation and its settle entry disagree', r.id FROM reservation r
   LEFT JOIN ledger_entry s
     ON s.organization_id = r.organization_id AND s.idempotency_key = 'settle:' || r.id
   WHERE (r.state = 'reserved') <> (s.sequence IS NULL) OR -s.reserved_change <> r.amount
-    -- What a lease spent is in its chats (chat_lease_audit).
+    -- What a lease spent is in its chats, see below.
     OR r.kind <> 'lease' AND ((s.kind = 'charge') <> (r.state = 'charged')
       OR -s.posted_change <> coalesce(r.charged, 0))
 UNION ALL
@@ -59,11 +59,9 @@ SELECT 'a job and its reservation disagree', j.id FROM job j JOIN reservation r 
 UNION ALL
 SELECT 'a completed job has no artifact', j.id FROM job j
   WHERE j.status = 'completed' AND jsonb_path_exists(j.outputs, '$[*].artifacts[*]')
-    AND NOT EXISTS (SELECT FROM artifact f WHERE f.job_id = j.id);
-
--- As ledger_audit, for leases.
-CREATE VIEW chat_lease_audit AS
-SELECT 'a lease and its ledger entries disagree' AS finding, r.id AS subject FROM reservation r
+    AND NOT EXISTS (SELECT FROM artifact f WHERE f.job_id = j.id)
+UNION ALL
+SELECT 'a lease and its ledger entries disagree', r.id FROM reservation r
   LEFT JOIN (SELECT reservation_id, sum(posted_change) AS posted, sum(reserved_change) AS reserved
     FROM ledger_entry GROUP BY 1) e ON e.reservation_id = r.id
   LEFT JOIN (SELECT lease_id, sum(amount) AS spent FROM leased_chat

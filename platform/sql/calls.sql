@@ -42,28 +42,16 @@ END $$;
 -- What a provider took stays taken. `refused` (it certainly did not take the call) says so of a call that was
 -- begun and nothing else, and nothing of a call changes once its outputs are there: an attempt that is late,
 -- or not the only one, must not open a paid call to being sent again.
--- {jobId, callIndex, state?, operation?, outputs?, progress?}
-CREATE FUNCTION call_record(move jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-BEGIN
-  UPDATE provider_call SET state = coalesce(move->>'state', state),
-    operation = coalesce(nullif(move->'operation', 'null'), operation),
-    outputs = coalesce(nullif(move->'outputs', 'null'), outputs),
-    progress = coalesce(nullif(move->'progress', 'null'), progress), updated_at = clock_timestamp()
-    WHERE job_id = move->>'jobId' AND call_index = (move->>'callIndex')::integer
-      AND CASE move->>'state'
+-- {state?, operation?, outputs?, progress?}
+CREATE FUNCTION call_record(job text, index integer, told jsonb) RETURNS void LANGUAGE sql AS $$
+  UPDATE provider_call SET state = coalesce(told->>'state', state),
+    operation = coalesce(nullif(told->'operation', 'null'), operation),
+    outputs = coalesce(nullif(told->'outputs', 'null'), outputs),
+    progress = coalesce(nullif(told->'progress', 'null'), progress), updated_at = clock_timestamp()
+    WHERE job_id = job AND call_index = index
+      AND CASE told->>'state'
         WHEN 'refused' THEN state = 'begun'
         WHEN 'accepted' THEN state <> 'answered'
         ELSE true
-      END;
-  RETURN jsonb_build_object('verdict', CASE WHEN FOUND THEN 'recorded' ELSE 'no_call' END);
-END $$;
-
--- A batch of call_begin and call_record: an answer per move, in the order given. Rows are taken in one order,
--- so that two batches never wait for each other in a circle; no account is touched.
-CREATE FUNCTION call_apply(moves jsonb) RETURNS jsonb LANGUAGE sql AS $$
-  SELECT jsonb_agg(answer ORDER BY position) FROM (
-    SELECT position, CASE move->>'verb'
-        WHEN 'begin' THEN call_begin(move) WHEN 'record' THEN call_record(move) END AS answer
-      FROM jsonb_array_elements(moves) WITH ORDINALITY AS x(move, position)
-      ORDER BY move->>'jobId', (move->>'callIndex')::integer, position) AS answered
+      END
 $$;

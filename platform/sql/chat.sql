@@ -31,54 +31,63 @@ BEGIN
   END IF;
   IF moves @? '$[*].countedBy' THEN
     UPDATE chat_request SET input_tokens = (m->>'inputTokens')::bigint,
-        output_tokens = (m->>'outputTokens')::bigint, counted_by = m->>'countedBy'
+        output_tokens = (m->>'outputTokens')::bigint, counted_by = m->>'countedBy',
+        -- Of several models, the one that was asked last.
+        model = coalesce(m#>>'{served,model}', model),
+        provider = coalesce(m#>>'{served,provider}', provider)
       FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
       WHERE answer->>'verdict' = 'settled' AND id = m->>'id';
   END IF;
 END $$;
 
--- [{id, inputTokens, outputTokens, amount}]: records how far running chats have got and keeps the
+-- [{id, inputTokens, outputTokens, amount, served: {model, provider}}]: records how far running chats have got and keeps the
 -- sweeper away. A reservation that is being settled right now is locked, and needs no checkpoint.
 CREATE FUNCTION chat_checkpoint(progress jsonb, ttl interval) RETURNS void LANGUAGE sql AS $$
   WITH running AS (
-    SELECT r.id, p."inputTokens", p."outputTokens", p.amount
+    SELECT r.id, p."inputTokens", p."outputTokens", p.amount, p.served
       FROM reservation r
-      JOIN jsonb_to_recordset(progress)
-        AS p(id text, "inputTokens" bigint, "outputTokens" bigint, amount bigint) USING (id)
+      JOIN jsonb_to_recordset(progress) AS p(id text, "inputTokens" bigint, "outputTokens" bigint,
+        amount bigint, served jsonb) USING (id)
       WHERE r.state = 'reserved'
       FOR UPDATE OF r SKIP LOCKED
   ), extended AS (
     UPDATE reservation r SET expires_at = clock_timestamp() + ttl FROM running WHERE r.id = running.id
   )
   UPDATE chat_request c SET input_tokens = "inputTokens", output_tokens = "outputTokens",
-    checkpoint_micro = amount, checkpoint_at = clock_timestamp()
+    checkpoint_micro = amount, checkpoint_at = clock_timestamp(),
+    model = coalesce(served->>'model', c.model), provider = coalesce(served->>'provider', c.provider)
     FROM running WHERE c.id = running.id
 $$;
 
--- Settles chats whose API is gone: charges the last checkpoint, releases when there is none. Whether
+-- Settles chats, and ends leases, whose API is gone: charges what was recorded last, gives the rest back. Whether
 -- one is still expired is decided under the account's lock: its API may have come back just now.
 CREATE FUNCTION chat_sweep(count_max integer) RETURNS TABLE (id text, state text, charged bigint)
 LANGUAGE plpgsql AS $$
-DECLARE due record; c record; answer json;
+DECLARE due record; held reservation; c chat_request; spent bigint; move jsonb; answer json;
 BEGIN
   FOR due IN
     SELECT r.id, r.organization_id FROM reservation r
-      WHERE r.state = 'reserved' AND r.kind = 'chat' AND r.expires_at < clock_timestamp()
+      WHERE r.state = 'reserved' AND r.kind IN ('chat', 'lease') AND r.expires_at < clock_timestamp()
       ORDER BY r.organization_id, r.id LIMIT count_max
   LOOP
     PERFORM FROM account a WHERE a.organization_id = due.organization_id FOR UPDATE;
-    SELECT least(coalesce(q.checkpoint_micro, 0), r.amount) AS cost, q.input_tokens, q.output_tokens INTO c
-      FROM reservation r LEFT JOIN chat_request q USING (id)
-      WHERE r.id = due.id AND r.state = 'reserved' AND r.expires_at < clock_timestamp()
-      FOR UPDATE OF r;
+    SELECT r.* INTO held FROM reservation r
+      WHERE r.id = due.id AND r.state = 'reserved' AND r.expires_at < clock_timestamp() FOR UPDATE;
     CONTINUE WHEN NOT FOUND;
-    answer := ledger_apply(jsonb_build_array(
-      jsonb_build_object('verb', 'settle', 'organizationId', due.organization_id, 'id', due.id,
-        'amount', c.cost, 'reason', 'CHAT_LOST')
-      || CASE WHEN c.cost > 0 THEN jsonb_build_object('to', 'charged', 'inputTokens', c.input_tokens,
+    IF held.kind = 'lease' THEN
+      spent := lose_leased_chats(due.id);
+      move := jsonb_build_object('verb', 'lease', 'hold', 0, 'ttlMs', 0, 'spent', spent);
+    ELSE
+      SELECT * INTO c FROM chat_request q WHERE q.id = due.id;
+      spent := least(coalesce(c.checkpoint_micro, 0), held.amount);
+      move := jsonb_build_object('verb', 'settle', 'amount', spent) || CASE WHEN spent > 0
+        THEN jsonb_build_object('to', 'charged', 'inputTokens', c.input_tokens,
           'outputTokens', c.output_tokens, 'countedBy', 'gateway')
-        ELSE '{"to": "released", "inputTokens": 0, "outputTokens": 0, "countedBy": null}' END))->0;
-    RETURN QUERY SELECT due.id, answer->>'state', (answer->>'charged')::bigint;
+        ELSE '{"to": "released", "inputTokens": 0, "outputTokens": 0, "countedBy": null}' END;
+    END IF;
+    answer := ledger_apply(jsonb_build_array(move || jsonb_build_object(
+      'organizationId', due.organization_id, 'id', due.id, 'reason', 'CHAT_LOST')))->0;
+    RETURN QUERY SELECT due.id, coalesce(answer->>'state', 'released'), spent;
   END LOOP;
 END $$;
 

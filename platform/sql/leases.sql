@@ -51,6 +51,7 @@ CREATE FUNCTION book_leased_chats(lease reservation, chats jsonb) RETURNS bigint
         streamed boolean, "requestId" text, state text, amount bigint, reason text, input bigint,
         output bigint, "countedBy" text, "ageMs" float8)
       ON CONFLICT (id) DO UPDATE SET state = excluded.state, amount = excluded.amount,
+        model = excluded.model, provider = excluded.provider,
         reason = excluded.reason, input_tokens = excluded.input_tokens,
         output_tokens = excluded.output_tokens, counted_by = excluded.counted_by
         WHERE l.state = 'reserved'
@@ -63,38 +64,23 @@ CREATE FUNCTION book_leased_chats(lease reservation, chats jsonb) RETURNS bigint
   SELECT spent FROM charged, LATERAL budget_write_chats(chats)
 $$;
 
--- Ends leases whose API is gone: charges the last checkpoints of their chats, gives the rest back.
-CREATE FUNCTION chat_lease_sweep(count_max integer) RETURNS TABLE (id text, state text, charged bigint)
-LANGUAGE plpgsql AS $$
-DECLARE due record; spent bigint; charged_chats jsonb;
-BEGIN
-  FOR due IN
-    SELECT l.id, l.organization_id FROM reservation l
-      WHERE l.state = 'reserved' AND l.kind = 'lease' AND l.expires_at < clock_timestamp()
-      ORDER BY l.organization_id, l.id LIMIT count_max
-  LOOP
-    PERFORM FROM account a WHERE a.organization_id = due.organization_id FOR UPDATE;
-    PERFORM FROM reservation l
-      WHERE l.id = due.id AND l.state = 'reserved' AND l.expires_at < clock_timestamp();
-    CONTINUE WHEN NOT FOUND;
-    WITH lost AS (
-      UPDATE leased_chat c SET reason = 'CHAT_LOST',
-          state = CASE WHEN c.amount > 0 THEN 'charged' ELSE 'released' END,
-          counted_by = CASE WHEN c.amount > 0 THEN 'gateway' END,
-          input_tokens = CASE WHEN c.amount > 0 THEN c.input_tokens ELSE 0 END,
-          output_tokens = CASE WHEN c.amount > 0 THEN c.output_tokens ELSE 0 END
-        WHERE c.lease_id = due.id AND c.state = 'reserved'
-        RETURNING c.key_id, c.created_at, c.amount
-    )
-    SELECT coalesce(sum(amount), 0),
-        jsonb_agg(jsonb_build_object('key', key_id, 'at', created_at, 'amount', amount))
-      INTO spent, charged_chats FROM lost;
-    PERFORM budget_write_chats(charged_chats);
-    PERFORM ledger_apply(jsonb_build_array(jsonb_build_object('verb', 'lease', 'hold', 0, 'ttlMs', 0,
-      'organizationId', due.organization_id, 'id', due.id, 'spent', spent, 'reason', 'CHAT_LOST')));
-    RETURN QUERY SELECT due.id, 'released', spent;
-  END LOOP;
-END $$;
+-- Ends the running chats of a lease whose API is gone by their last checkpoints. Answers what they cost.
+CREATE FUNCTION lose_leased_chats(lease text) RETURNS bigint LANGUAGE sql AS $$
+  WITH lost AS (
+    UPDATE leased_chat c SET reason = 'CHAT_LOST',
+        state = CASE WHEN c.amount > 0 THEN 'charged' ELSE 'released' END,
+        counted_by = CASE WHEN c.amount > 0 THEN 'gateway' END,
+        input_tokens = CASE WHEN c.amount > 0 THEN c.input_tokens ELSE 0 END,
+        output_tokens = CASE WHEN c.amount > 0 THEN c.output_tokens ELSE 0 END
+      WHERE c.lease_id = lease AND c.state = 'reserved'
+      RETURNING c.key_id, c.created_at, c.amount
+  ), charged AS (
+    SELECT coalesce(sum(amount), 0)::bigint AS spent,
+        jsonb_agg(jsonb_build_object('key', key_id, 'at', created_at, 'amount', amount)) AS chats
+      FROM lost
+  )
+  SELECT spent FROM charged, LATERAL budget_write_chats(chats)
+$$;
 
 -- Asks the processes that hold leases of an organization to give back what no running chat needs;
 -- answers with what is leased, and with what is there.

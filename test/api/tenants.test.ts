@@ -8,7 +8,7 @@ import { newApiKey } from '../../api/identity/key-format.ts';
 import { newId } from '../../domain/ids.ts';
 import { scopes } from '../../api/identity/access.ts';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
-import { ofCallers, ofOperators } from '../harness/operations.ts';
+import { ofCallers, ofOperators, ofProtocols } from '../harness/operations.ts';
 
 let gateway: TestGateway;
 /** Whose objects these are. */
@@ -118,11 +118,6 @@ const attempts: Record<string, (ids: ObjectIds) => Attempt> = {
     method: 'PUT',
     path: `/api/v1/api-keys/${key}/limit`,
     body: { limit: { credits: 1, per: 'day' } },
-  }),
-  'ask for the price of work on an upload': ({ upload }) => ({
-    method: 'POST',
-    path: '/api/v1/studio/image/upscale/estimate',
-    body: { imageUrl: upload },
   }),
   'use an upload by its id': ({ upload }) => generateFrom(upload),
   'use an upload by its URL': ({ uploadUrl }) => generateFrom(uploadUrl),
@@ -272,7 +267,8 @@ describe('a stranger', () => {
   });
 
   it('does nothing that his key has no scope for', async () => {
-    for (const { method, asked, scope } of ofCallers.filter((each) => each.scope !== 'any')) {
+    for (const { method, asked, scope } of [...ofCallers, ...ofProtocols]) {
+      if (scope === 'any') continue;
       const others = scopes.filter((each) => each !== scope);
       const key = (lacking[scope] ??= (
         await gateway.newCaller({ credits: 0, scopes: others })

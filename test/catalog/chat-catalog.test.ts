@@ -8,7 +8,6 @@ import {
   chatModels,
   configureChatModels,
   createChatCatalog,
-  findChatModel,
   type ChatModel,
 } from '../../catalog/chat-catalog.ts';
 import { chatPriceFor } from '../../catalog/chat-model.ts';
@@ -30,6 +29,9 @@ function model(id: string, changes: Partial<ChatModel> = {}): ChatModel {
   };
 }
 
+/** The committed models, without an operator's changes. */
+const { find: findChatModel } = createChatCatalog(chatModels);
+
 function faultOf(find: () => unknown): GatewayError {
   try {
     find();
@@ -46,12 +48,18 @@ describe('finding a model', () => {
     }
   });
 
+  it('finds it by its maker or provider, too, where no maker is in its id', () => {
+    expect(findChatModel('anthropic/claude-opus-5').id).toBe('claude-opus-5');
+    expect(findChatModel('mistral/zai-glm-5-3').id).toBe('zai-glm-5-3');
+    expect(findChatModel('zai/zai-glm-5-3').id).toBe('zai-glm-5-3');
+  });
+
   it.each([
     ['gpt41', 'gpt-4.1'],
     ['GPT-4O-MINI', 'gpt-4o-mini'],
     ['gemini 2.5 pro', 'gemini-2.5-pro'],
     ['openai/gpt-oss-120b', 'groq/openai/gpt-oss-120b'],
-    ['anthropic/claude-opus-5', 'claude-opus-5'],
+    ['anthropic/claude-opus-55', 'claude-opus-5'],
   ])('names the nearest for %s', (wrong, right) => {
     const fault = faultOf(() => findChatModel(wrong));
     expect([fault.code, fault.status]).toEqual(['UNKNOWN_MODEL', 400]);

@@ -47,7 +47,10 @@ async function chat(caller: TestCaller, body: object, key: string, path = ''): P
   };
 }
 
-const errorOf = ({ text }: Told): string => JSON.parse(text).error;
+const errorOf = ({ text }: Told): string => {
+  const { error } = JSON.parse(text);
+  return error.code ?? error;
+};
 const newCaller = () => gateway.newCaller({ credits: 100 });
 
 describe('a repeated chat', () => {

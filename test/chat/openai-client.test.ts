@@ -230,7 +230,7 @@ describe('pictures', () => {
       })
       .catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(BadRequestError);
-    expect(refused).toMatchObject({ status: 400, error: 'INVALID_INPUT_URL' });
+    expect(refused).toMatchObject({ status: 400, code: 'INVALID_INPUT_URL' });
   });
 });
 
@@ -318,11 +318,89 @@ describe('what goes upstream', () => {
     const refused = await client.chat.completions
       .create({ model: 'claude-sonnet-5', messages: say('x'), logit_bias: { '1': 5 } })
       .catch((error: unknown) => error);
-    expect(refused).toMatchObject({ status: 400, error: 'UNSUPPORTED_PARAMETER' });
+    expect(refused).toMatchObject({
+      status: 400,
+      code: 'UNSUPPORTED_PARAMETER',
+      param: 'logit_bias',
+    });
+  });
+});
+
+describe('fields that nobody here knows', () => {
+  it('are dropped, and reach no provider', async () => {
+    const unknown = { plugins: [{ id: 'web' }], provider: { order: ['x'] }, transforms: [] };
+    const message = { role: 'user' as const, content: 'witness of the unknown', cache: true };
+    const answer = await client.chat.completions.create({
+      model: 'gpt-4o',
+      messages: [message],
+      max_tokens: 9,
+      ...unknown,
+    });
+    expect(answer.choices[0]?.message.content).toBe('You said: witness of the unknown');
+    const [witness] = await gateway.sandbox.chatRequests('witness of the unknown');
+    expect(witness?.body).toEqual({
+      model: 'gpt-4o',
+      messages: say('witness of the unknown'),
+      max_completion_tokens: 9,
+    });
+  });
+
+  it.each([
+    ['audio', { voice: 'alloy', format: 'mp3' }],
+    ['web_search_options', {}],
+    ['functions', [{ name: 'x' }]],
+  ])('are refused where the answer would be another one: %s', async (field, value) => {
+    const answer = await gateway.call('/api/v1/chat/completions', {
+      body: { model: 'gpt-4o', messages: say('x'), [field]: value },
+    });
+    expect(answer).toMatchObject({
+      status: 400,
+      body: { error: { code: 'INVALID_REQUEST', param: field } },
+    });
   });
 });
 
 describe('errors', () => {
+  it('have OpenAI’s shape, and the service’s fields beside it', async () => {
+    const { status, body } = await gateway.call('/api/v1/chat/completions', {
+      body: { model: 'gpt-4o', messages: say('x'), temperature: 9 },
+    });
+    const message = expect.stringContaining('temperature: ');
+    expect([status, body]).toEqual([
+      400,
+      {
+        error: {
+          message,
+          type: 'invalid_request_error',
+          code: 'INVALID_REQUEST',
+          param: 'temperature',
+        },
+        message,
+        requestId: expect.stringMatching(/^req_/),
+        details: [{ path: 'temperature', message: expect.any(String) }],
+      },
+    ]);
+    const { body: poor } = await gateway.call('/api/v1/chat/completions', {
+      key: (await gateway.newCaller({ credits: 0 })).key,
+      body: { model: 'gpt-4o', messages: say('x') },
+    });
+    expect(poor).toMatchObject({
+      error: { type: 'insufficient_quota', code: 'INSUFFICIENT_CREDITS', param: null },
+      required: expect.any(Number),
+    });
+    const nobody = await gateway.call('/api/v1/chat/completions', { key: null, body: {} });
+    expect(nobody).toMatchObject({
+      status: 401,
+      body: { error: { type: 'authentication_error', code: 'Unauthorized' } },
+    });
+  });
+
+  it('are shown by the client in words', async () => {
+    await expect(
+      client.chat.completions.create({ model: 'gpt-4oo', messages: say('x') }),
+    ).rejects.toThrow('400 model "gpt-4oo" does not exist here; did you mean gpt-4o');
+  });
+
   const failing = (marker: string, model = 'gpt-4o') =>
     client.chat.completions
       .create({ model, messages: say(`${marker} please`) })
@@ -344,7 +422,7 @@ describe('errors', () => {
         .chat.completions.create({ model, messages: say(`${marker} please`) })
         .catch((thrown: unknown) => thrown);
       expect(error).toBeInstanceOf(APIError);
-      expect(error).toMatchObject({ status, error: code });
+      expect(error).toMatchObject({ status, code });
       const [row] = await settledChatsOf(gateway, caller);
       expect(row).toMatchObject({ state: 'released', charged: 0 });
     }
@@ -373,7 +451,7 @@ describe('errors', () => {
     ).rejects.toBeInstanceOf(AuthenticationError);
     await expect(
       client.chat.completions.create({ model: 'gpt-4oo', messages: say('x') }),
-    ).rejects.toMatchObject({ status: 400, error: 'UNKNOWN_MODEL' });
+    ).rejects.toMatchObject({ status: 400, code: 'UNKNOWN_MODEL', param: 'model' });
     const limited = await gateway.newCaller({ credits: 100, scopes: ['models:read'] });
     await expect(
       client

@@ -88,7 +88,7 @@ describe('the OpenAI client tries again', () => {
     const { client, sent } = clientOf(caller);
     const failure: unknown = await ask(client, '[[fail:500]] always').catch((error) => error);
     expect(failure).toBeInstanceOf(InternalServerError);
-    expect(failure).toMatchObject({ status: 500, error: 'PROVIDER_ERROR' });
+    expect(failure).toMatchObject({ status: 500, code: 'PROVIDER_ERROR' });
     expect(sent).toHaveLength(3);
     const rows = await settledChatsOf(gateway, caller);
     expect(rows.map(({ state }) => state)).toEqual(['released', 'released', 'released']);

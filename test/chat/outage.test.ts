@@ -66,7 +66,6 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   expect(await ledger.audit()).toEqual([]);
-  expect(await database.query('SELECT * FROM chat_lease_audit')).toEqual([]);
 });
 afterAll(async () => {
   await pool.end();
@@ -85,11 +84,18 @@ const newReserve = (): ChatReserve => ({
 const chatOf = ({ id }: ChatReserve): RunningChat => ({
   id,
   startedAtMs: performance.now(),
-  progress: () => ({ id, inputTokens: 1, outputTokens: 1, amountMicro: 1 }),
+  progress: () => ({
+    id,
+    served: { model: 'm', provider: 'p' },
+    inputTokens: 1,
+    outputTokens: 1,
+    amountMicro: 1,
+  }),
 });
 const endOf = ({ id }: ChatReserve): ChatSettle => ({
   organizationId,
   id,
+  served: { model: 'm', provider: 'p' },
   to: 'charged',
   amountMicro: priceMicro,
   reason: 'done',

@@ -1,6 +1,6 @@
 /** POST /api/v1/chat: the service's own style (spec §2.2–2.4), what is refused, and what is reserved. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { readChatUpstreams } from '../../platform/chat-upstreams.ts';
+import { readChatUpstreams } from '../../platform/config/chat-upstreams.ts';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
 
@@ -187,7 +187,7 @@ describe('a request that is not valid', () => {
     ],
   ])('%s is refused by name: the price list does not cover it', async (_name, extra, field) => {
     const answer = await chat({ ...valid, ...extra }, gateway.caller, `${path}/completions`);
-    expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
+    expect(answer).toMatchObject({ status: 400, body: { error: { code: 'INVALID_REQUEST' } } });
     expect(answer.body.message).toContain(field);
   });
 

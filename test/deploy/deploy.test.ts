@@ -3,10 +3,13 @@
  * are checked by `npm run check:deploy`.
  */
 import { providerDefinitions, knownProviders } from '../../activities/providers/registry.ts';
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { searchAttributes } from '../../jobs/contract.ts';
 import { loadConfig } from '../../platform/config.ts';
@@ -53,7 +56,7 @@ interface Manifest {
 
 /** Reads `NAME=value` lines. */
 function readEnv(file: string): Record<string, string> {
-  const lines = read(file).split('\n');
+  const lines = readFileSync(resolve(root, file), 'utf8').split('\n');
   return Object.fromEntries(
     lines
       .filter((line) => /^[A-Z]/.test(line))
@@ -62,9 +65,9 @@ function readEnv(file: string): Record<string, string> {
 }
 
 const secret = (seed: string): string => createHash('sha256').update(seed).digest('hex');
-/** What docs/deployment.md has its reader put into `.env`. */
+/** What deploy/secrets.sh makes. */
 const dotEnv = Object.fromEntries(
-  [...(/for name in ([^;]+);/.exec(read('docs/deployment.md'))?.[1] ?? '').matchAll(/\w+/g)].map(
+  [...(/for name in ([^;]+);/.exec(read(`${deploy}/secrets.sh`))?.[1] ?? '').matchAll(/\w+/g)].map(
     ([name]) => [name, secret(name)],
   ),
 );
@@ -104,10 +107,30 @@ const known = new Set([
     `${name.toUpperCase()}_BASE_URL`,
   ]),
   'CHAT_UPSTREAMS',
+  ...Array.from(read('cli/settings.ts').matchAll(/env\['(\w+)'\]/g), ([, name = '']) => name),
 ]);
 const sandboxKnown = new Set(
   [...read('dev/sandbox/main.ts').matchAll(/(SANDBOX_[A-Z_]+):/g)].map(([, name]) => name),
 );
+
+describe('deploy/secrets.sh', () => {
+  it('makes every secret once, and never another in its place', () => {
+    const directory = mkdtempSync(join(tmpdir(), 'secrets-'));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const file = join(directory, '.env');
+    const make = (): Record<string, string> => {
+      execFileSync('sh', [`${root}${deploy}/secrets.sh`, file]);
+      return readEnv(file);
+    };
+    writeFileSync(file, 'KEY_PEPPER=mine\nFAL_KEY=also-mine');
+    const made = make();
+    expect(made).toMatchObject({ KEY_PEPPER: 'mine', FAL_KEY: 'also-mine' });
+    const names = [...Object.keys(dotEnv), 'FAL_KEY'];
+    expect(Object.keys(made).toSorted()).toEqual(names.toSorted());
+    expect(new Set(Object.values(made)).size).toBe(names.length);
+    expect(make()).toEqual(made);
+  });
+});
 
 describe('docker-compose.yml', () => {
   it('gives every process of ours a configuration that it starts with', () => {
@@ -155,7 +178,9 @@ describe('docker-compose.yml', () => {
   it('mounts files that exist, and waits for services that exist', () => {
     for (const [name, service] of Object.entries(compose.services)) {
       for (const volume of service.volumes ?? []) {
-        const [source = ''] = volume.split(':');
+        const [source = '', target] = volume.split(':');
+        // Without a name: the container's own.
+        if (target === undefined) continue;
         const found = source.startsWith('./')
           ? existsSync(root + source)
           : source in compose.volumes;
@@ -207,14 +232,23 @@ describe('docker-compose.yml', () => {
   });
 });
 
-describe('the image', () => {
+describe('the images', () => {
   const dockerfile = read(`${deploy}/Dockerfile`);
-  const copied = [...dockerfile.matchAll(/^COPY (?!--)(.+) \S+$/gm)].flatMap(([, sources = '']) =>
-    sources.split(' '),
-  );
+  const copiedIn = (text: string): string[] => [
+    ...new Set(
+      [...text.matchAll(/^COPY (?!--)(.+) \S+$/gm)].flatMap(([, sources = '']) =>
+        sources.split(' '),
+      ),
+    ),
+  ];
+  const copied = copiedIn(dockerfile);
+  const [gateway = '', sandbox = ''] = dockerfile.split(/^FROM .*\n/m).slice(1);
 
-  it('holds every folder that its programs import, and no other', () => {
-    const folders = new Set(['api', 'worker', 'dev/sandbox']);
+  it.each([
+    ['the gateway', gateway, ['api', 'worker', 'cli']],
+    ['the sandbox', sandbox, ['dev/sandbox']],
+  ])('hold every folder that their programs import, and no other: %s', (_name, stage, programs) => {
+    const folders = new Set(programs);
     for (const folder of folders) {
       for (const file of readdirSync(root + folder, { recursive: true }).map(String)) {
         if (!file.endsWith('.ts')) continue;
@@ -225,11 +259,11 @@ describe('the image', () => {
         }
       }
     }
-    const held = copied.filter((path) => !path.includes('.'));
+    const held = copiedIn(stage).filter((path) => !path.includes('.'));
     expect(held.toSorted()).toEqual([...folders].toSorted());
   });
 
-  it('is built from what .dockerignore lets through, with variables that exist', () => {
+  it('are built from what .dockerignore lets through, with variables that exist', () => {
     const admitted = read(`${deploy}/Dockerfile.dockerignore`)
       .split('\n')
       .filter((line) => line.startsWith('!'))
@@ -241,12 +275,12 @@ describe('the image', () => {
     expect(env.filter((name) => !known.has(name ?? ''))).toEqual([]);
   });
 
-  it('runs on the Node of the project, and not as root', () => {
-    const { dependencies } = JSON.parse(read('package.json')) as {
+  it('run on the Node of the project, and not as root', () => {
+    const { dependencies } = JSON.parse(read('dev/package.json')) as {
       dependencies: Record<string, string>;
     };
     expect(dockerfile).toContain(`NODE_VERSION=${dependencies['node']}\n`);
-    expect(dockerfile).toMatch(/^USER 1000:1000$/m);
+    expect(dockerfile.match(/^USER 1000:1000$/gm)).toHaveLength(2);
   });
 });
 

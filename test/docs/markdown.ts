@@ -16,11 +16,12 @@ export interface Block {
   prints: Block | null;
 }
 
-/** README.md and everything under docs/. */
+/** README.md, those of the clients, and everything under docs/. */
 export async function documents(): Promise<string[]> {
   const inDocs = await readdir(`${root}docs`, { recursive: true });
   const pages = inDocs.filter((name) => name.endsWith('.md')).toSorted();
-  return ['README.md', ...pages.map((name) => `docs/${name}`)];
+  const clients = ['clients/typescript/README.md', 'clients/python/README.md'];
+  return ['README.md', ...clients, ...pages.map((name) => `docs/${name}`)];
 }
 
 /** The blocks of one document, in order. */

@@ -12,6 +12,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse as parseYaml } from 'yaml';
 import { compileCache } from '../../dev/stack/node-service.ts';
+import { installing, installMs, installTypescriptClient } from '../clients/installed.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
 import { blocksOf, documents, type Block } from './markdown.ts';
@@ -26,19 +27,9 @@ const notRun: { file: string; begins: string; reason: string }[] = [
     reason: 'starts servers on fixed ports; test/stack/local-stack.test.ts runs the same program',
   },
   {
-    file: 'README.md',
-    begins: 'npm run demo',
-    reason: 'needs the running local stack',
-  },
-  {
-    file: 'README.md',
-    begins: 'npm run check',
-    reason: 'runs all checks and this very test suite',
-  },
-  {
     file: 'docs/payload-encryption.md',
-    begins: 'PAYLOAD_ENCRYPTION=true npm start',
-    reason: 'starts servers on fixed ports; test/workflows/payload-encryption.test.ts seals',
+    begins: '# act',
+    reason: 'acts on an incident; it was tried by hand',
   },
   {
     file: 'docs/payload-encryption.md',
@@ -73,7 +64,7 @@ const notRun: { file: string; begins: string; reason: string }[] = [
   { file: 'docs/faults.md', begins: 'npm run test:chaos', reason: 'takes ten minutes' },
   {
     file: 'docs/deployment.md',
-    begins: 'for name in POSTGRES_PASSWORD',
+    begins: 'sh deploy/secrets.sh',
     reason: 'needs Docker',
   },
   {
@@ -83,14 +74,12 @@ const notRun: { file: string; begins: string; reason: string }[] = [
   },
   ...[
     'audit-row',
-    'payload-key',
     'postgres-restored',
     'provider-down',
     'replay-failure',
     'storage',
     'stuck-reservation',
     'temporal-lost',
-    'webhook-secrets',
   ].map((page) => ({
     file: `docs/runbooks/${page}.md`,
     begins: '# act',
@@ -100,33 +89,41 @@ const notRun: { file: string; begins: string; reason: string }[] = [
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const openaiVersion = '3.54.0';
-const python = join(root, '.cache', `openai-python-${openaiVersion}`);
+/** What our own client for Python needs. */
+const httpxVersion = '0.28.1';
+const python = join(root, '.cache', `openai-python-${openaiVersion}-httpx-${httpxVersion}`);
 /** Below the project, so that its packages are found; its name is not in anybody's way. */
 const place = join(root, '.cache', `snippets-${process.pid}`);
 
 let gateway: TestGateway;
 /** Why Python's blocks cannot be run; null: they can. */
 let withoutPython: string | null = null;
+/** Why the blocks with our client for TypeScript cannot be run; null: they can. */
+let withoutClient: string | null = null;
 
 beforeAll(async () => {
-  [gateway, withoutPython] = await Promise.all([
+  await mkdir(place, { recursive: true });
+  const installingClient = installing(() => installTypescriptClient(place));
+  [gateway, withoutPython, { missing: withoutClient }] = await Promise.all([
     // As `npm start` begins: the documents tell what is left of it.
     startGateway({ credits: 10_000, latencyMs: 20 }),
     installPython(),
+    installingClient,
   ]);
-});
+}, installMs);
 afterAll(async () => {
   await gateway.close();
   await rm(place, { recursive: true, force: true });
 });
 
-/** The OpenAI SDK of Python; without a network only CI insists on it. */
+/** The OpenAI SDK of Python and `httpx`; without a network only CI insists on it. */
 async function installPython(): Promise<string | null> {
   if (existsSync(join(python, 'complete'))) return null;
   try {
     await run('python3', ['-m', 'venv', python]);
     const pip = join(python, 'bin', 'pip');
-    await run(pip, ['install', '--quiet', '--retries', '1', `openai==${openaiVersion}`]);
+    const packages = [`openai==${openaiVersion}`, `httpx==${httpxVersion}`];
+    await run(pip, ['install', '--quiet', '--retries', '1', ...packages]);
     await writeFile(join(python, 'complete'), '');
     return null;
   } catch (error) {
@@ -193,6 +190,7 @@ async function runBlock(block: Block, directory: string): Promise<string> {
         PATH: process.env['PATH'],
         HOME: directory,
         DATA_DIR: join(directory, '.data'),
+        PYTHONPATH: join(root, 'clients', 'python', 'src'),
         ...compileCache,
       },
     },
@@ -255,6 +253,8 @@ describe.each(pages.filter(([, blocks]) => blocks.some(({ language }) => runnabl
       }
       it(title, async ({ skip }) => {
         if (block.language === 'python' && withoutPython !== null) skip(withoutPython);
+        const usesClient = block.text.includes("'studio-gateway-client'");
+        if (usesClient && withoutClient !== null) skip(withoutClient);
         const printed = await runBlock(block, directory);
         if (block.prints) expectPrinted(printed, block.prints);
       });

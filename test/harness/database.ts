@@ -16,10 +16,12 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   const templateUrl = inject('templateDatabaseUrl');
   const name = `test_${randomUUID().replaceAll('-', '')}`;
   const urlOf = (database: string): string => templateUrl.replace(/\/[^/]*$/, `/${database}`);
-  const admin = new Client({ connectionString: urlOf('postgres') });
+  // The product's bound on silence holds for every connection of the process; a test waits for a machine that stalls.
+  const query_timeout = 240_000;
+  const admin = new Client({ connectionString: urlOf('postgres'), query_timeout });
   await admin.connect();
   await admin.query(`CREATE DATABASE ${name} TEMPLATE template_gateway`);
-  const client = new Client({ connectionString: urlOf(name) });
+  const client = new Client({ connectionString: urlOf(name), query_timeout });
   await client.connect();
   // The file's last act is to drop the database under this very connection.
   client.on('error', () => {});

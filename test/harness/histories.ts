@@ -6,7 +6,7 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import type { WorkflowHandle } from '@temporalio/client';
-import { scrubbedIdOf, scrubHistory } from '../../worker/replay/scrub.ts';
+import { scrubbedIdOf, scrubHistory } from '../../dev/replay/scrub.ts';
 
 type History = ReturnType<typeof historyFromJSON>;
 

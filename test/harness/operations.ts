@@ -32,7 +32,8 @@ export const ofOperators = operations.filter(({ scope }) => scope === 'admin').m
 export const ofEverybody = operations
   .filter(({ scope, id }) => scope === 'open' && id !== undefined)
   .map(walk);
+const behindKeys = operations.filter(({ scope }) => scope !== 'admin' && scope !== 'open');
 /** What callers do, behind a key. */
-export const ofCallers = operations
-  .filter(({ scope }) => scope !== 'admin' && scope !== 'open')
-  .map(walk);
+export const ofCallers = behindKeys.filter(({ id }) => id !== undefined).map(walk);
+/** The same in protocols of their own, which OpenAPI does not describe. */
+export const ofProtocols = behindKeys.filter(({ id }) => id === undefined).map(walk);

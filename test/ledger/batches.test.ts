@@ -217,7 +217,7 @@ it.each([
         }
       }
       expect(await readWorld(whole)).toEqual(await readWorld(single));
-      const audit = 'SELECT * FROM ledger_audit UNION ALL SELECT * FROM chat_lease_audit';
+      const audit = 'SELECT * FROM ledger_audit';
       expect(await database.query(audit)).toEqual([]);
     }),
     // The seed is printed with a counterexample; SEED=… repeats it.

@@ -111,6 +111,7 @@ const settleChat = ({ organizationId }: Holder, id: string, amountMicro: number)
     inputTokens: 1,
     outputTokens: 1,
     countedBy: 'provider',
+    served: { model: 'm', provider: 'p' },
   });
 
 async function used({ keyId }: Holder): Promise<number> {

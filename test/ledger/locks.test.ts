@@ -45,7 +45,6 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   expect(await ledger.audit()).toEqual([]);
-  expect(await database.query('SELECT * FROM chat_lease_audit')).toEqual([]);
 });
 afterAll(async () => {
   await holder.end();

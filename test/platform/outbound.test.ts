@@ -316,8 +316,8 @@ describe('redirects', () => {
   it('are followed three times and no further', async () => {
     requests = 0;
     const three = await hops.fetch(`${far.origin}/chain/3`, limits);
-    expect((await buffer(three.body)).toString()).toBe('arrived');
-    expect(three.finalUrl).toBe(`${far.origin}/chain/0`);
+    expect((await buffer(three)).toString()).toBe('arrived');
+    expect(requests).toBe(4);
     requests = 0;
     await expect(hops.fetch(`${far.origin}/chain/20`, limits)).rejects.toMatchObject(refused);
     expect(requests).toBe(4);
@@ -340,7 +340,7 @@ describe('result URLs of a provider', () => {
     const artifacts = createArtifactStore({ storage, outbound });
     const before = canary.seen();
     const storing = artifacts.store(
-      { kind: 'url', url: spelled(url), contentType: null },
+      { kind: 'url', url: spelled(url) },
       {
         output: { medium: 'image', format: null },
         place: {
@@ -416,7 +416,7 @@ describe('what a fetch may cost', () => {
       ...more,
     });
   const readAll = async (path: string, more: Partial<typeof limits> = {}) =>
-    buffer((await open(path, more)).body);
+    buffer(await open(path, more));
 
   it('asks without cookies, credentials or compression', async () => {
     expect((await readAll('/plain')).toString()).toBe('bytes');

@@ -16,7 +16,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 
 const bootstrap = join(dirname(dirname(import.meta.dirname)), 'dev/stack/bootstrap.mjs');
-const total = join(dirname(dirname(import.meta.dirname)), '.ci', 'total.mjs');
+const ci = join(dirname(dirname(import.meta.dirname)), '.ci');
 
 const lock = {
   packages: { '': {}, 'node_modules/a': { version: '1.0.0', integrity: 'sha512-a' } },
@@ -155,45 +155,88 @@ describe('bootstrap', () => {
   });
 });
 
-async function totals(report: unknown) {
+/** Runs a program of .ci/ on reports; an absent one is a file that does not exist. */
+async function runOn(program: string, ...reports: unknown[]) {
   const directory = mkdtempSync(join(tmpdir(), 'report-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
-  const path = join(directory, 'vitest.json');
-  if (report !== undefined) writeFileSync(path, JSON.stringify(report));
-  const child = spawn(process.execPath, [total, path], { stdio: ['ignore', 'pipe', 'ignore'] });
+  const paths = reports.map((report, index) => {
+    const path = join(directory, `${index}.json`);
+    if (report !== undefined) writeFileSync(path, JSON.stringify({ testResults: report }));
+    return path;
+  });
+  const child = spawn(process.execPath, [join(ci, program), ...paths], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
   let output = '';
   child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
   const [code]: unknown[] = await once(child, 'close');
   return { code, output };
 }
 
-describe('the total of a CI run', () => {
-  const passed = { status: 'passed', assertionResults: [{ status: 'passed' }] };
-  const failed = { status: 'failed', assertionResults: [{ status: 'failed' }] };
-  const broken = { status: 'failed', assertionResults: [] };
+describe('a CI run', () => {
+  const passed = { name: 'a', status: 'passed', assertionResults: [{ status: 'passed' }] };
+  const failed = { name: 'b', status: 'failed', assertionResults: [{ status: 'failed' }] };
+  const broken = { name: 'c', status: 'failed', assertionResults: [] };
   const skipped = {
+    name: 'd',
     status: 'passed',
     assertionResults: [{ status: 'skipped', fullName: 'a page (needs a stack)' }],
   };
 
   it.each([
-    [
-      'all passed',
-      { numPassedTests: 1, numFailedTests: 0, testResults: [passed] },
-      { code: 0, output: '1 passed, 0 failed\n' },
-    ],
+    ['all passed', [[passed]], { code: 0, output: '1 passed, 0 failed\n' }],
     [
       'a failed test and a file that could not be loaded',
-      { numPassedTests: 1, numFailedTests: 1, testResults: [passed, failed, broken] },
+      [[passed, failed, broken]],
       { code: 1, output: '1 passed, 2 failed\n' },
     ],
     [
       'a skipped test, which is named',
-      { numPassedTests: 1, numFailedTests: 0, testResults: [passed, skipped] },
+      [[passed, skipped]],
       { code: 0, output: 'skipped: a page (needs a stack)\n1 passed, 0 failed\n' },
     ],
-    ['no report at all', undefined, { code: 1, output: '0 passed, 1 failed\n' }],
-  ])('%s', async (_name, report, expected) => {
-    expect(await totals(report)).toEqual(expected);
+    [
+      'failed files that pass in their second run, which are named',
+      [
+        [passed, failed, broken],
+        [
+          { ...passed, name: 'b' },
+          { ...passed, name: 'c' },
+        ],
+      ],
+      {
+        code: 0,
+        output: 'passed in its second run: b\npassed in its second run: c\n3 passed, 0 failed\n',
+      },
+    ],
+    [
+      'a file that fails twice',
+      [[passed, failed], [failed]],
+      { code: 1, output: '1 passed, 1 failed\n' },
+    ],
+    ['no report at all', [undefined], { code: 1, output: '0 passed, 1 failed\n' }],
+    [
+      'no second report',
+      [[passed, failed], undefined],
+      { code: 1, output: '0 passed, 1 failed\n' },
+    ],
+  ])('totals %s', async (_name, reports, expected) => {
+    expect(await runOn('total.mjs', ...reports)).toEqual(expected);
+  });
+
+  it.each([
+    ['the files that failed', [passed, failed, broken, skipped], 'b\nc\n'],
+    ['none when all passed', [passed], ''],
+    [
+      'none of more than a stall explains',
+      Array.from({ length: 9 }, () => ({ ...failed })).map((file, index) => ({
+        ...file,
+        name: `${index}`,
+      })),
+      '',
+    ],
+    ['none without a report', undefined, ''],
+  ])('runs again %s', async (_name, report, expected) => {
+    expect((await runOn('failed.mjs', report)).output).toBe(expected);
   });
 });

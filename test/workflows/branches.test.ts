@@ -9,7 +9,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import { Worker } from '@temporalio/worker';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { StoreOutcome, SubmitOutcome } from '../../activities/calls/provider-calls.ts';
-import { toApplicationFailure } from '../../activities/calls/failures.ts';
+import { toApplicationFailure } from '../../activities/calls/attempt.ts';
 import { ProviderFailure, type FailureKind } from '../../activities/providers/provider.ts';
 import { checkNow, progressQuery } from '../../jobs/contract.ts';
 import type { PlannedCall } from '../../jobs/job-plan.ts';

@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { createLogger } from '../../platform/logger.ts';
 import { installRuntime } from '../../platform/temporal.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
-import { explain, recorderPath, replays } from '../../worker/replay/divergence.ts';
-import { scrubbedIdOf, scrubHistory } from '../../worker/replay/scrub.ts';
+import { explain, recorderPath, replays } from '../../dev/replay/divergence.ts';
+import { scrubbedIdOf, scrubHistory } from '../../dev/replay/scrub.ts';
 import { bundleChanged, type SourceChange } from '../harness/changed-workflows.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { readHistories } from '../harness/histories.ts';
@@ -17,7 +17,7 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 /** Runs the command as a process of its own. */
 async function replay(args: string[]): Promise<{ status: number; out: string }> {
   return new Promise((resolve) => {
-    const script = `${root}worker/replay/replay.ts`;
+    const script = `${root}dev/replay/replay.ts`;
     const options = { cwd: root, env: { TEMPORAL_ADDRESS: inject('temporalAddress') } };
     execFile(process.execPath, [script, ...args], options, (error, stdout, stderr) => {
       const status = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;

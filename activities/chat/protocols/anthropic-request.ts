@@ -1,6 +1,6 @@
 /** OpenAI's request → Anthropic Messages. What has no counterpart is refused, never dropped silently. */
 import type { JsonObject } from '../../../domain/json.ts';
-import { GatewayError } from '../../../domain/errors.ts';
+import { fieldError, type GatewayError } from '../../../domain/errors.ts';
 import type { ChatBody, ChatMessage, ContentPart, ToolCall } from '../chat-body.ts';
 import { isRecord, type ChatCall } from './protocol.ts';
 
@@ -39,9 +39,7 @@ const mapped: ReadonlySet<string> = new Set([
 ]);
 
 function unsupported(path: string, message: string): GatewayError {
-  return new GatewayError('UNSUPPORTED_PARAMETER', `${path}: ${message}`, {
-    details: [{ path, message }],
-  });
+  return fieldError('UNSUPPORTED_PARAMETER', path, message);
 }
 
 /** @throws GatewayError UNSUPPORTED_PARAMETER */

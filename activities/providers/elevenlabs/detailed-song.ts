@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import { Dicer } from '@fastify/busboy';
 import { z } from 'zod';
 import { ProviderFailure } from '../provider.ts';
-import { readJson, type ElevenlabsAnswer } from './elevenlabs-http.ts';
+import { readJson, type ProviderAnswer } from '../provider-http.ts';
 
 /** A song whose audio is still coming. */
 export interface DetailedSong {
@@ -36,7 +36,7 @@ const detailsShape = z.object({
  * Reads the details and hands over the audio.
  * @throws ProviderFailure `failed` when the answer is something else or breaks off before the audio
  */
-export async function readDetailedSong(answer: ElevenlabsAnswer): Promise<DetailedSong> {
+export async function readDetailedSong(answer: ProviderAnswer): Promise<DetailedSong> {
   const type = String(answer.headers['content-type'] ?? '');
   const [, quoted, plain] = /;\s*boundary=(?:"([^"]+)"|([^\s;]+))/i.exec(type) ?? [];
   const boundary = quoted ?? plain;

@@ -7,22 +7,17 @@ import { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { JsonObject } from '../../../domain/json.ts';
 import type { StoredObject } from '../../storage/storage.ts';
+import { againstPolicy, failureOfStatus, readErrorBody, refusedFields } from '../call-refusals.ts';
+import { ProviderFailure, type Provider, type ProviderResult } from '../provider.ts';
 import {
-  ProviderFailure,
-  type Provider,
-  type ProviderResult,
-  type Submission,
-} from '../provider.ts';
-import { failureOfTransport } from '../transport-failures.ts';
-import { readDetailedSong } from './detailed-song.ts';
-import { failureOfAnswer } from './elevenlabs-failures.ts';
-import {
-  createElevenlabsExchange,
+  createExchange,
+  providerAgent,
   readJson,
-  type ElevenlabsAnswer,
-  type ElevenlabsBody,
-  type ElevenlabsExchange,
-} from './elevenlabs-http.ts';
+  sendCall,
+  type ProviderAnswer,
+} from '../provider-http.ts';
+import { readDetailedSong } from './detailed-song.ts';
+import { encodeForm, type FormFile } from './elevenlabs-form.ts';
 import { transcriptOf } from './transcript.ts';
 
 interface ElevenlabsOptions {
@@ -35,7 +30,6 @@ interface ElevenlabsOptions {
 
 /** All audio is asked for in one format, so that parts of a dialogue can be joined. */
 const audioQuery = '?output_format=mp3_44100_128';
-const audioType = 'audio/mpeg';
 /** Plans are small; one that is not does not belong into a workflow's history. */
 const planBytesMax = 48 * 1024;
 const transcriptBytesMax = 16 * 1024 * 1024;
@@ -43,7 +37,7 @@ const transcriptBytesMax = 16 * 1024 * 1024;
 /** One operation: its path, its body, and what its answer means. */
 interface Endpoint {
   path: (input: JsonObject) => string;
-  read: (answer: ElevenlabsAnswer) => Promise<ProviderResult>;
+  read: (answer: ProviderAnswer) => Promise<ProviderResult>;
   form?: true;
 }
 
@@ -62,55 +56,64 @@ const endpoints: Readonly<Record<string, Endpoint>> = {
 
 /** The ElevenLabs provider. */
 export function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
-  const exchange = createElevenlabsExchange(options);
+  // A song of ten minutes is made before its first byte comes: the caller's signal ends the wait.
+  const exchange = createExchange(providerAgent({ headersTimeout: 0, bodyTimeout: 0 }), {
+    'xi-api-key': options.apiKey,
+  });
+  const base = options.baseUrl.replace(/\/$/, '');
   return {
     name: 'elevenlabs',
     queue: null,
-    async submit(submission) {
-      const endpoint = endpoints[submission.operation];
-      if (!endpoint) {
-        throw new ProviderFailure('not_accepted', `no operation ${submission.operation}`);
-      }
-      const body = endpoint.form
-        ? await formOf(submission.input, options.openFile)
-        : jsonBody(submission.input);
-      const answer = await send(exchange, {
-        submission,
-        path: endpoint.path(submission.input),
-        body,
+    async submit({ operation, input, idempotencyKey, signal }) {
+      const endpoint = endpoints[operation];
+      if (!endpoint) throw new ProviderFailure('not_accepted', `no operation ${operation}`);
+      const form = endpoint.form ? await formOf(input, options.openFile) : null;
+      // The voice is part of the path; all else is the body.
+      const { voice_id: _, ...json } = input;
+      const sent = form ? encodeForm(form.fields, form.file) : { json, headers: {} };
+      const asked = exchange({
+        ...sent,
+        url: base + endpoint.path(input),
+        // It tells this call from others in the provider's support; it does not dedupe by it.
+        headers: { 'idempotency-key': idempotencyKey, ...sent.headers },
+        signal,
       });
+      // Answered or not, nothing more of the file is wanted; it may not even have been begun.
+      const answer = await sendCall(asked).finally(() => form?.file?.stream.destroy());
+      if (answer.status !== 200) throw await failureOfAnswer(answer);
       return { kind: 'result', result: await endpoint.read(answer) };
     },
   };
 }
 
-interface Sending {
-  submission: Submission;
-  path: string;
-  body: ElevenlabsBody;
-}
+/** The documented shape of an error. */
+const worded = z.object({
+  detail: z.object({ status: z.string().nullish(), code: z.string().nullish() }),
+});
+/** The account's, not the caller's, doing: nothing was made, and another provider may still serve. */
+const accountCodes = new Set(['quota_exceeded', 'invalid_api_key', 'missing_permissions']);
+/** Words of the content filters; a song's prompt that names an artist is a `bad_prompt`. */
+const policyCodes = new Set([
+  'content_against_policy',
+  'content_policy_violation',
+  'bad_prompt',
+  'bad_composition_plan',
+  'blocked_by_moderation',
+]);
+/** How long to stay away when all of the plan's concurrent requests are taken. */
+const busyWaitMs = 3000;
 
-async function send(exchange: ElevenlabsExchange, sending: Sending): Promise<ElevenlabsAnswer> {
-  const { submission, path, body } = sending;
-  let answer: ElevenlabsAnswer;
-  try {
-    answer = await exchange({
-      path,
-      body,
-      idempotencyKey: submission.idempotencyKey,
-      signal: submission.signal,
-    });
-  } catch (error) {
-    throw failureOfTransport(error);
+async function failureOfAnswer(answer: ProviderAnswer): Promise<ProviderFailure> {
+  const { status } = answer;
+  const body = await readErrorBody(answer);
+  const detail = worded.safeParse(body).data?.detail;
+  const code = detail?.status ?? detail?.code ?? '';
+  if (policyCodes.has(code)) return againstPolicy();
+  if (status !== 429 && accountCodes.has(code)) {
+    return new ProviderFailure('refused', `the provider refused the call (${status})`);
   }
-  if (answer.status !== 200) throw await failureOfAnswer(answer);
-  return answer;
-}
-
-/** The voice is part of the path; all else is the body. */
-function jsonBody(input: JsonObject): ElevenlabsBody {
-  const { voice_id: _, ...json } = input;
-  return { kind: 'json', json };
+  const { fields } = refusedFields(body);
+  return failureOfStatus(answer, { fields, ...(status === 429 && { busyWaitMs }) });
 }
 
 const formTexts = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()]));
@@ -120,27 +123,27 @@ const fileShape = z.object({ storageKey: z.string(), name: z.string() });
 async function formOf(
   input: JsonObject,
   openFile: ElevenlabsOptions['openFile'],
-): Promise<ElevenlabsBody> {
+): Promise<{ fields: Record<string, string>; file: FormFile | null }> {
   const { file: wanted, ...texts } = input;
   const fields = Object.fromEntries(
     Object.entries(formTexts.parse(texts)).map(([name, value]) => [name, String(value)]),
   );
-  if (wanted === undefined) return { kind: 'form', fields, file: null };
+  if (wanted === undefined) return { fields, file: null };
   const { storageKey, name } = fileShape.parse(wanted);
   const object = await openFile(storageKey).catch((cause: unknown) => {
     throw new ProviderFailure('not_accepted', 'the file cannot be read now', { cause });
   });
   if (!object) throw new ProviderFailure('rejected', 'the file is gone');
-  return { kind: 'form', fields, file: { ...object, name } };
+  return { fields, file: { ...object, name } };
 }
 
-function readAudio(answer: ElevenlabsAnswer): Promise<ProviderResult> {
-  return Promise.resolve({ outputs: [audioOf(answer.body)], data: null });
+function readAudio(answer: ProviderAnswer): Promise<ProviderResult> {
+  return Promise.resolve({ outputs: [{ kind: 'stream', stream: answer.body }], data: null });
 }
 
-async function readSong(answer: ElevenlabsAnswer): Promise<ProviderResult> {
+async function readSong(answer: ProviderAnswer): Promise<ProviderResult> {
   const { audio, title, lyrics } = await readDetailedSong(answer);
-  return { outputs: [audioOf(audio)], data: { title, lyrics } };
+  return { outputs: [{ kind: 'stream', stream: audio }], data: { title, lyrics } };
 }
 
 const planShape = z.object({
@@ -157,13 +160,13 @@ const planShape = z.object({
   ),
 });
 
-async function readPlan(answer: ElevenlabsAnswer): Promise<ProviderResult> {
+async function readPlan(answer: ProviderAnswer): Promise<ProviderResult> {
   const parsed = planShape.safeParse(await paidJson(answer, planBytesMax));
   if (!parsed.success) throw new ProviderFailure('failed', 'the provider answered without a plan');
   return { outputs: [], data: parsed.data };
 }
 
-async function readTranscript(answer: ElevenlabsAnswer): Promise<ProviderResult> {
+async function readTranscript(answer: ProviderAnswer): Promise<ProviderResult> {
   const transcript = transcriptOf(await paidJson(answer, transcriptBytesMax));
   if (!transcript) {
     throw new ProviderFailure('failed', 'the provider answered without a transcript');
@@ -171,18 +174,14 @@ async function readTranscript(answer: ElevenlabsAnswer): Promise<ProviderResult>
   const { language, durationSeconds } = transcript;
   const stream = Readable.from([Buffer.from(JSON.stringify(transcript))], { objectMode: false });
   return {
-    outputs: [{ kind: 'stream', stream, contentType: 'application/json' }],
+    outputs: [{ kind: 'stream', stream }],
     data: { language, durationSeconds },
     seconds: durationSeconds,
   };
 }
 
-function audioOf(stream: Readable): ProviderResult['outputs'][number] {
-  return { kind: 'stream', stream, contentType: audioType };
-}
-
 /** An answer that breaks off was paid for and cannot be had again. */
-async function paidJson(answer: ElevenlabsAnswer, bytesMax: number): Promise<unknown> {
+async function paidJson(answer: ProviderAnswer, bytesMax: number): Promise<unknown> {
   try {
     return await readJson(answer.body, bytesMax);
   } catch (cause) {

@@ -1,5 +1,6 @@
 /** The answer of /v1/speech-to-text in our words (design §7). */
 import { z } from 'zod';
+import type { Transcript } from '../../../studio/audio-transcribe.ts';
 
 const answer = z.object({
   language_code: z.string(),
@@ -16,29 +17,12 @@ const answer = z.object({
   ),
 });
 
-interface Word {
-  text: string;
-  /** Seconds from the start. */
-  start: number;
-  end: number;
-  type: 'word' | 'spacing' | 'audio_event';
-  speakerId?: string;
-}
-
-/** What was said, and when. Long: it is stored, never carried. */
-export interface Transcript {
-  text: string;
-  language: string;
-  durationSeconds: number;
-  words: Word[];
-}
-
 /** The transcript of an answer; null when it is none. */
 export function transcriptOf(body: unknown): Transcript | null {
   const parsed = answer.safeParse(body);
   if (!parsed.success) return null;
   let atSeconds = 0;
-  const words = parsed.data.words.map((word): Word => {
+  const words = parsed.data.words.map((word): Transcript['words'][number] => {
     // A word without times stands where the one before it ended.
     const start = word.start ?? atSeconds;
     const end = word.end ?? start;

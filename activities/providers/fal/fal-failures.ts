@@ -1,69 +1,52 @@
 /** What fal's errors mean for a call: rejected input, not accepted, unknown, failed. */
 import { z } from 'zod';
-import { parseRetryAfter } from '../retry-after.ts';
+import { againstPolicy, failureOfStatus, refusedFields } from '../call-refusals.ts';
 import { ProviderFailure, type Checked } from '../provider.ts';
+import { parseRetryAfter } from '../retry-after.ts';
 
-interface Answer {
+/** An answer of fal with its JSON read; `body` is undefined when it was not JSON or too long. */
+export interface FalAnswer {
   status: number;
   headers: Record<string, string | string[] | undefined>;
   body: unknown;
 }
 
-const modelError = z.object({
-  detail: z.array(z.object({ type: z.string().nullish(), loc: z.array(z.unknown()).nullish() })),
-});
 const platformError = z.object({ detail: z.string(), error_type: z.string().nullish() });
 
 /** A submit that was answered with an error status. */
-export function failureOfSubmit(answer: Answer): ProviderFailure {
-  const retryAfterMs = parseRetryAfter(answer.headers['retry-after']);
-  if ([400, 413, 422].includes(answer.status)) return rejection(answer);
-  const message = `the provider refused the call (${answer.status})`;
-  // These come before the queue, and asking again changes nothing.
-  if ([401, 402, 403, 404].includes(answer.status)) return new ProviderFailure('refused', message);
-  // These say that the request was not taken.
-  if ([429, 503].includes(answer.status)) {
-    return new ProviderFailure('not_accepted', message, { retryAfterMs });
-  }
-  return new ProviderFailure('unknown', `the provider answered the submit with ${answer.status}`);
-}
-
-function rejection(answer: Answer): ProviderFailure {
-  const parsed = modelError.safeParse(answer.body);
-  const types = parsed.success ? parsed.data.detail.map((entry) => entry.type ?? '') : [];
-  if (types.includes('content_policy_violation')) {
-    return new ProviderFailure('content_policy', 'the input is against the content policy');
-  }
-  const fields = parsed.success
-    ? parsed.data.detail
-        .map((entry) => entry.loc?.at(-1))
-        .filter((name) => typeof name === 'string')
-    : [];
-  const where = fields.length > 0 ? ` (${fields.join(', ')})` : '';
-  return new ProviderFailure('rejected', `the provider did not accept the input${where}`);
+export function failureOfSubmit(answer: FalAnswer): ProviderFailure {
+  const { types, fields } = refusedFields(answer.body);
+  const failure = failureOfStatus(answer, { fields });
+  const isPolicy = failure.kind === 'rejected' && types.includes('content_policy_violation');
+  return isPolicy ? againstPolicy() : failure;
 }
 
 /** A result fetch that was answered with an error status. */
-export function failureOfResult(answer: Answer): Checked {
-  const platform = platformError.safeParse(answer.body);
-  if (platform.success && /in progress/i.test(platform.data.detail)) {
+export function failureOfResult(answer: FalAnswer): Checked {
+  const platform = platformError.safeParse(answer.body).data;
+  if (platform && /in progress/i.test(platform.detail)) {
     return { kind: 'pending', progress: { state: 'generating', queuePosition: null } };
   }
-  if (platform.success && /cancel/i.test(`${platform.data.error_type} ${platform.data.detail}`)) {
+  if (platform && /cancel/i.test(`${platform.error_type} ${platform.detail}`)) {
     return { kind: 'failed', failure: new ProviderFailure('canceled', 'canceled at the provider') };
   }
-  if ([400, 413, 422].includes(answer.status))
-    return { kind: 'failed', failure: rejection(answer) };
-  const verdict =
-    answer.headers['x-fal-error-type'] ?? (platform.success && platform.data.error_type);
-  if (verdict || modelError.safeParse(answer.body).success) {
+  if ([400, 413, 422].includes(answer.status)) {
+    return { kind: 'failed', failure: failureOfSubmit(answer) };
+  }
+  const verdict = answer.headers['x-fal-error-type'] ?? platform?.error_type;
+  if (verdict || refusedFields(answer.body).isListed) {
     return {
       kind: 'failed',
       failure: new ProviderFailure('failed', `the provider failed (${answer.status})`),
     };
   }
   // An error page of something in between says nothing about the work.
-  throw new ProviderFailure('unreachable', `the provider answered a look with ${answer.status}`, {
-    retryAfterMs: parseRetryAfter(answer.headers['retry-after']),
+  throw uninformative(answer);
+}
+
+/** A check that was answered with nothing that tells how the work stands. */
+export function uninformative({ status, headers }: FalAnswer): ProviderFailure {
+  return new ProviderFailure('unreachable', `the provider answered a check with ${status}`, {
+    retryAfterMs: parseRetryAfter(headers['retry-after']),
   });
 }

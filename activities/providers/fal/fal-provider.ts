@@ -12,15 +12,19 @@ import {
   type CheckOptions,
   type Operation,
   type Provider,
+  type ProviderOutput,
   type Submission,
   type Submitted,
 } from '../provider.ts';
-import { parseRetryAfter } from '../retry-after.ts';
-import { failureOfTransport } from '../transport-failures.ts';
-import { failureOfResult, failureOfSubmit } from './fal-failures.ts';
-import { createFalHttp, type FalAnswer, type FalRequest } from './fal-http.ts';
+import {
+  createExchange,
+  providerAgent,
+  readJson,
+  sendCall,
+  type ProviderRequest,
+} from '../provider-http.ts';
+import { failureOfResult, failureOfSubmit, uninformative, type FalAnswer } from './fal-failures.ts';
 import { createFalVerifier } from './fal-notifications.ts';
-import { outputsOf } from './fal-outputs.ts';
 
 interface FalOptions {
   apiKey: string;
@@ -35,12 +39,20 @@ const statusAnswer = z.object({
   queue_position: z.number().nullish(),
 });
 const operationShape = z.object({ endpoint: z.string(), id: z.string() });
+/** Answers are short JSON documents; anything longer is not one. */
+const answerBytesMax = 4 * 1024 * 1024;
+const timeoutMs = 30_000;
 
-type FalExchange = (wanted: FalRequest) => Promise<FalAnswer>;
+type FalExchange = (wanted: ProviderRequest) => Promise<FalAnswer>;
 
 /** The fal provider. */
 export function createFalProvider(options: FalOptions): Provider {
-  const { agent, exchange } = createFalHttp(options.apiKey);
+  const agent = providerAgent({ headersTimeout: timeoutMs, bodyTimeout: timeoutMs });
+  const send = createExchange(agent, { authorization: `Key ${options.apiKey}` });
+  const exchange: FalExchange = async (wanted) => {
+    const { body, ...head } = await send({ ...wanted, headers: { accept: 'application/json' } });
+    return { ...head, body: await readJson(body, answerBytesMax) };
+  };
   const base = options.queueUrl.replace(/\/$/, '');
   return {
     name: 'fal',
@@ -72,12 +84,7 @@ async function submit(
 ): Promise<Submitted> {
   const { operation, input, notificationUrl, signal } = submission;
   const url = `${base}/${operation}?fal_webhook=${encodeURIComponent(notificationUrl)}`;
-  let answer: FalAnswer;
-  try {
-    answer = await exchange({ method: 'POST', url, json: input, signal });
-  } catch (error) {
-    throw failureOfTransport(error);
-  }
+  const answer = await sendCall(exchange({ url, json: input, signal }));
   if (answer.status >= 400) throw failureOfSubmit(answer);
   const parsed = submitAnswer.safeParse(answer.body);
   if (!parsed.success) {
@@ -104,15 +111,7 @@ async function status(
 ): Promise<Checked | null> {
   const answer = await asked(exchange({ method: 'GET', url: `${url}/status?logs=0`, signal }));
   const parsed = statusAnswer.safeParse(answer.body);
-  if (answer.status >= 400 || !parsed.success) {
-    throw new ProviderFailure(
-      'unreachable',
-      `the provider answered a check with ${answer.status}`,
-      {
-        retryAfterMs: parseRetryAfter(answer.headers['retry-after']),
-      },
-    );
-  }
+  if (answer.status >= 400 || !parsed.success) throw uninformative(answer);
   if (parsed.data.status === 'COMPLETED') return null;
   return {
     kind: 'pending',
@@ -129,4 +128,23 @@ async function asked(answer: Promise<FalAnswer>): Promise<FalAnswer> {
   } catch (error) {
     throw new ProviderFailure('unreachable', 'the provider could not be asked', { cause: error });
   }
+}
+
+const file = z.object({ url: z.string().min(1) });
+/** Where fal's models put their files. */
+const resultAnswer = z.object({
+  images: z.array(file).nullish(),
+  image: file.nullish(),
+  video: z.union([file, z.array(file)]).nullish(),
+});
+
+/** The files of a result; a result without any is a failure of the provider. */
+function outputsOf(body: unknown): Checked {
+  const { images, image, video } = resultAnswer.safeParse(body).data ?? {};
+  const outputs = [images ?? [], image ?? [], video ?? []]
+    .flat()
+    .map(({ url }): ProviderOutput => ({ kind: 'url', url }));
+  if (outputs.length > 0) return { kind: 'result', result: { outputs, data: null } };
+  const message = 'the provider answered without a usable output';
+  return { kind: 'failed', failure: new ProviderFailure('failed', message) };
 }

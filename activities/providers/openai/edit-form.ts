@@ -77,8 +77,7 @@ async function fetchPicture(
 ): Promise<Picture> {
   const limits = { bytesMax: pictureBytesMax, timeoutMs: fetchTimeoutMs, signal };
   try {
-    const { body } = await outbound.fetch(url, limits);
-    await writeSpoolFile(path, body);
+    await writeSpoolFile(path, await outbound.fetch(url, limits));
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error;
     const passing = error.reason === 'unreachable' || error.reason === 'broken';

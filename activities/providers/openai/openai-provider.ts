@@ -4,13 +4,18 @@
  *
  * Source: OpenAI's API reference, as gathered in docs/providers.md.
  */
-import { Agent, request, type Dispatcher, type FormData } from 'undici';
 import { z } from 'zod';
 import type { Outbound } from '../../../platform/outbound.ts';
-import type { Provider, Submission, Submitted } from '../provider.ts';
-import { failureOfTransport } from '../transport-failures.ts';
+import { againstPolicy, failureOfStatus, readErrorBody } from '../call-refusals.ts';
+import type { Provider, ProviderFailure, Submission, Submitted } from '../provider.ts';
+import {
+  createExchange,
+  providerAgent,
+  sendCall,
+  type ProviderAnswer,
+  type ProviderRequest,
+} from '../provider-http.ts';
 import { createEditForm } from './edit-form.ts';
-import { failureOfAnswer } from './openai-failures.ts';
 import { streamPictures } from './picture-stream.ts';
 
 interface OpenaiOptions {
@@ -22,42 +27,30 @@ interface OpenaiOptions {
 }
 
 const counted = z.object({ n: z.int().min(1).default(1) });
-const errorBytesMax = 64 * 1024;
+/** `{error: {message, type, param, code}}` */
+const errorBody = z.object({
+  error: z.object({ code: z.string().nullish(), param: z.string().nullish() }),
+});
+const policyCodes = new Set(['moderation_blocked', 'content_policy_violation']);
 
 /** The openai provider. */
 export function createOpenaiProvider(options: OpenaiOptions): Provider {
   const base = options.baseUrl.replace(/\/$/, '');
   // A picture may take minutes before the first byte; the caller's signal ends the wait.
-  const agent = new Agent({
-    connect: { timeout: 5000 },
-    headersTimeout: 0,
-    bodyTimeout: 60_000,
-    keepAliveTimeout: 30_000,
+  const exchange = createExchange(providerAgent({ headersTimeout: 0, bodyTimeout: 60_000 }), {
+    authorization: `Bearer ${options.apiKey}`,
   });
 
-  async function post(submission: Submission, body: string | FormData): Promise<Submitted> {
-    let answer: Dispatcher.ResponseData;
-    try {
-      answer = await request(`${base}/${submission.operation}`, {
-        method: 'POST',
-        dispatcher: agent,
-        signal: submission.signal,
-        headers: {
-          authorization: `Bearer ${options.apiKey}`,
-          'accept-encoding': 'identity',
-          'idempotency-key': submission.idempotencyKey,
-          ...(typeof body === 'string' && { 'content-type': 'application/json' }),
-        },
-        body,
-      });
-    } catch (error) {
-      throw failureOfTransport(error);
-    }
-    const { statusCode: status, headers } = answer;
-    if (status !== 200) {
-      throw failureOfAnswer({ status, headers, body: await readError(answer.body) });
-    }
-    const { n } = counted.parse(submission.input);
+  async function post(
+    { operation, input, idempotencyKey, signal }: Submission,
+    body: Pick<ProviderRequest, 'json' | 'body'>,
+  ): Promise<Submitted> {
+    const headers = { 'idempotency-key': idempotencyKey };
+    const answer = await sendCall(
+      exchange({ url: `${base}/${operation}`, headers, signal, ...body }),
+    );
+    if (answer.status !== 200) throw await failureOfAnswer(answer);
+    const { n } = counted.parse(input);
     return {
       kind: 'result',
       result: { outputs: streamPictures(answer.body, n), data: null },
@@ -68,15 +61,11 @@ export function createOpenaiProvider(options: OpenaiOptions): Provider {
     name: 'openai',
     queue: null,
     async submit(submission) {
-      if (submission.operation !== 'images/edits') {
-        return post(submission, JSON.stringify(submission.input));
-      }
-      const { form, discard } = await createEditForm(submission.input, {
-        outbound: options.outbound,
-        signal: submission.signal,
-      });
+      const { input, signal } = submission;
+      if (submission.operation !== 'images/edits') return post(submission, { json: input });
+      const { form, discard } = await createEditForm(input, { outbound: options.outbound, signal });
       try {
-        return await post(submission, form);
+        return await post(submission, { body: form });
       } finally {
         await discard();
       }
@@ -84,19 +73,8 @@ export function createOpenaiProvider(options: OpenaiOptions): Provider {
   };
 }
 
-/** The body of an error, if it is a short JSON document. */
-async function readError(body: Dispatcher.ResponseData['body']): Promise<unknown> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  try {
-    const source: AsyncIterable<Buffer> = body;
-    for await (const chunk of source) {
-      size += chunk.length;
-      if (size > errorBytesMax) return undefined;
-      chunks.push(chunk);
-    }
-    return JSON.parse(Buffer.concat(chunks).toString('utf8'));
-  } catch {
-    return undefined;
-  }
+async function failureOfAnswer(answer: ProviderAnswer): Promise<ProviderFailure> {
+  const error = errorBody.safeParse(await readErrorBody(answer)).data?.error;
+  if (error?.code && policyCodes.has(error.code)) return againstPolicy();
+  return failureOfStatus(answer, { fields: error?.param ? [error.param] : [] });
 }

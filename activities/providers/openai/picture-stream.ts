@@ -114,6 +114,6 @@ export function streamPictures(body: Readable, count: number): ProviderOutput[] 
       stream.once('close', resolve);
     });
     if (index === count - 1) void turn.then(() => body.on('error', () => {}).destroy());
-    return { kind: 'stream', stream, contentType: null };
+    return { kind: 'stream', stream };
   });
 }

@@ -7,7 +7,7 @@ import { isoTimes } from '../../../domain/iso-time.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { readOrganization } from '../../identity/organizations.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
-import { refusalError } from '../../../activities/ledger/refusal-errors.ts';
+import { throwRefusal } from '../../../activities/ledger/refusals.ts';
 import {
   authority,
   exampleAuthority,
@@ -59,7 +59,7 @@ const move = (way: { name: string; summary: string; action: string; sign: 1 | -1
       const amountMicro = way.sign * microFromCredits(credits);
       const moved = await ledger.grant({ ...wanted, organizationId, amountMicro });
       if (moved.verdict === 'no_account') throw new GatewayError('NOT_FOUND');
-      if (moved.verdict === 'insufficient_credits') throw refusalError(moved);
+      if (moved.verdict === 'insufficient_credits') throwRefusal(moved);
       if (moved.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
       // The move shares its transaction with other money moves; its own entry names actor and reason too,
       // and a repeated request makes up for a record that a crash prevented here.

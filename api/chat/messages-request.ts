@@ -1,0 +1,247 @@
+/**
+ * Chat requests as Anthropic's clients send them, in the words that chat has inside. What has no
+ * counterpart there is refused where the answer would be another one, and dropped where it is a hint.
+ *
+ * Source: the types of @anthropic-ai/sdk, `MessageCreateParams`.
+ */
+import { z } from 'zod';
+import type { ChatBody, ChatMessage, ContentPart } from '../../activities/chat/chat-body.ts';
+import { anyJsonObject, bodySchema } from '../middleware/body-schema.ts';
+import type { ChatRequest } from './chat-schema.ts';
+import { textMax } from './content-parts.ts';
+
+const dataMax = 20 * 1024 * 1024;
+const blocksMax = 1024;
+const name = z.string().min(1).max(256);
+const text = z.string().max(textMax);
+const textBlock = z.object({ type: z.literal('text'), text });
+const base64Source = z.object({
+  type: z.literal('base64'),
+  media_type: z.string().max(100),
+  data: z.string().min(1).max(dataMax),
+});
+const urlSource = z.object({ type: z.literal('url'), url: z.string().max(dataMax) });
+const imageBlock = z.object({
+  type: z.literal('image'),
+  source: z.discriminatedUnion('type', [base64Source, urlSource]),
+});
+const documentBlock = z.object({
+  type: z.literal('document'),
+  source: z.discriminatedUnion('type', [
+    base64Source,
+    z.object({ type: z.literal('text'), media_type: z.string().max(100), data: text }),
+  ]),
+  title: z.string().max(255).nullish(),
+});
+const toolResult = z.object({
+  type: z.literal('tool_result'),
+  tool_use_id: name,
+  content: z
+    .union(
+      [text, z.array(textBlock).max(blocksMax)],
+      'must be a string or an array of text blocks: no other result of a tool is taken here',
+    )
+    .optional(),
+});
+const toolUse = z.object({
+  type: z.literal('tool_use'),
+  id: name,
+  name,
+  input: anyJsonObject,
+});
+/** What a model thought is no part of the conversation for another one: it is dropped. */
+const thought = z.object({ type: z.enum(['thinking', 'redacted_thinking']) });
+
+const userMessage = z.object({
+  role: z.literal('user'),
+  content: z.union(
+    [
+      text,
+      z
+        .array(z.discriminatedUnion('type', [textBlock, imageBlock, documentBlock, toolResult]))
+        .max(blocksMax),
+    ],
+    'must be a string or an array of blocks: text, image, document, tool_result',
+  ),
+});
+const assistantMessage = z.object({
+  role: z.literal('assistant'),
+  content: z.union(
+    [text, z.array(z.discriminatedUnion('type', [textBlock, toolUse, thought])).max(blocksMax)],
+    'must be a string or an array of blocks: text, tool_use, thinking',
+  ),
+});
+const tool = z.object({
+  type: z.literal('custom', 'only tools of your own are taken here').optional(),
+  name: z
+    .string()
+    .max(128)
+    .regex(/^[\w.-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 _ . -'),
+  description: text.optional(),
+  input_schema: anyJsonObject,
+});
+const single = { disable_parallel_tool_use: z.boolean().optional() };
+const toolChoice = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('auto'), ...single }),
+  z.object({ type: z.literal('any'), ...single }),
+  z.object({ type: z.literal('tool'), name, ...single }),
+  z.object({ type: z.literal('none') }),
+]);
+const notTaken = (why: string) => z.null(`is not taken here: ${why}`).optional();
+
+const wireRequest = z.object({
+  model: z.string().min(1).max(256),
+  models: z.array(z.string().min(1).max(256)).max(4).optional(),
+  max_tokens: z.int().min(1),
+  messages: z
+    .array(z.discriminatedUnion('role', [userMessage, assistantMessage]))
+    .min(1, 'must hold at least one message')
+    .max(4096),
+  system: z.union([text, z.array(textBlock).max(blocksMax)]).optional(),
+  stream: z.boolean().optional(),
+  temperature: z.number().min(0).max(1).optional(),
+  top_p: z.number().min(0).max(1).optional(),
+  stop_sequences: z.array(z.string().max(1024)).max(4).optional(),
+  tools: z.array(tool).max(512).optional(),
+  tool_choice: toolChoice.optional(),
+  metadata: z.object({ user_id: z.string().max(512).nullish() }).optional(),
+  output_config: z
+    .object({
+      effort: z.enum(['low', 'medium', 'high', 'xhigh', 'max']).nullish(),
+      format: z.object({ type: z.literal('json_schema'), schema: anyJsonObject }).nullish(),
+    })
+    .optional(),
+  service_tier: z.enum(['auto', 'standard_only']).optional(),
+  speed: z.literal('standard', 'must be standard: nothing faster has a price here').nullish(),
+  top_k: notTaken('most models have none'),
+  container: notTaken('nothing runs at the provider'),
+  mcp_servers: notTaken('nothing runs at the provider'),
+});
+type Wire = z.infer<typeof wireRequest>;
+
+/** POST /api/v1/messages. */
+export const messagesRequest = bodySchema(wireRequest.transform(toRequest));
+
+function toRequest(wire: Wire): ChatRequest {
+  const system = typeof wire.system === 'string' ? wire.system : joined(wire.system ?? []);
+  return {
+    model: wire.model,
+    ...(wire.models && { fallbacks: wire.models }),
+    maxTokens: wire.max_tokens,
+    stream: wire.stream ?? false,
+    includeUsage: false,
+    body: {
+      messages: [
+        ...(system === '' ? [] : [{ role: 'system' as const, content: system }]),
+        ...wire.messages.flatMap(toMessages),
+      ],
+      ...optionsOf(wire),
+    },
+  };
+}
+
+function optionsOf(wire: Wire): Omit<ChatBody, 'messages'> {
+  const { effort, format } = wire.output_config ?? {};
+  const userId = wire.metadata?.user_id;
+  const stop = wire.stop_sequences ?? [];
+  return {
+    ...(wire.temperature !== undefined && { temperature: wire.temperature }),
+    ...(wire.top_p !== undefined && { top_p: wire.top_p }),
+    ...(stop.length > 0 && { stop }),
+    ...(userId != null && { user: userId }),
+    ...(effort != null && { reasoning_effort: effort }),
+    ...(format && {
+      response_format: {
+        type: 'json_schema',
+        json_schema: { name: 'answer', schema: format.schema, strict: true },
+      },
+    }),
+    ...toolsOf(wire),
+  };
+}
+
+function toolsOf({ tools = [], tool_choice: choice }: Wire): Partial<ChatBody> {
+  if (tools.length === 0) return {};
+  const parallel = choice && 'disable_parallel_tool_use' in choice;
+  return {
+    tools: tools.map(({ name: called, description, input_schema: parameters }) => ({
+      type: 'function',
+      function: { name: called, ...(description !== undefined && { description }), parameters },
+    })),
+    ...(choice && { tool_choice: choiceOf(choice) }),
+    ...(parallel && choice.disable_parallel_tool_use && { parallel_tool_calls: false }),
+  };
+}
+
+function choiceOf(choice: NonNullable<Wire['tool_choice']>): NonNullable<ChatBody['tool_choice']> {
+  if (choice.type === 'any') return 'required';
+  if (choice.type === 'tool') return { type: 'function', function: { name: choice.name } };
+  return choice.type;
+}
+
+/** Results of tools are messages of their own, before what the user says beside them. */
+function toMessages(message: Wire['messages'][number]): ChatMessage[] {
+  const { content } = message;
+  if (typeof content === 'string') return [{ role: message.role, content }];
+  if (message.role === 'assistant') return [assistantTurn(message.content)];
+  const results: ChatMessage[] = [];
+  const parts: ContentPart[] = [];
+  for (const block of content) {
+    if ('tool_use_id' in block) {
+      const { tool_use_id: id, content: told = '' } = block;
+      const result = typeof told === 'string' ? told : joined(told);
+      results.push({ role: 'tool', tool_call_id: id, content: result });
+    } else if (isPart(block)) parts.push(partOf(block));
+  }
+  return parts.length > 0 ? [...results, { role: 'user', content: parts }] : results;
+}
+
+type AssistantBlocks = Exclude<z.infer<typeof assistantMessage>['content'], string>;
+
+function assistantTurn(content: string | AssistantBlocks): ChatMessage {
+  if (typeof content === 'string') return { role: 'assistant', content };
+  const said: string[] = [];
+  const calls: NonNullable<ChatMessage['tool_calls']> = [];
+  for (const block of content) {
+    if ('text' in block) said.push(block.text);
+    if ('input' in block) {
+      const { id, name: called, input } = block;
+      const call = { name: called, arguments: JSON.stringify(input) };
+      calls.push({ id, type: 'function', function: call });
+    }
+  }
+  return {
+    role: 'assistant',
+    content: said.join(''),
+    ...(calls.length > 0 && { tool_calls: calls }),
+  };
+}
+
+type Part = z.infer<typeof textBlock> | z.infer<typeof imageBlock> | z.infer<typeof documentBlock>;
+
+function isPart(block: { type: string }): block is Part {
+  return block.type !== 'tool_result';
+}
+
+function partOf(block: Part): ContentPart {
+  if (block.type === 'text') return { type: 'text', text: block.text };
+  if (block.type === 'image') {
+    const { source } = block;
+    const url =
+      source.type === 'url' ? source.url : `data:${source.media_type};base64,${source.data}`;
+    return { type: 'image_url', image_url: { url } };
+  }
+  const { source, title } = block;
+  if (source.type === 'text') return { type: 'text', text: source.data };
+  return {
+    type: 'file',
+    file: {
+      file_data: `data:${source.media_type};base64,${source.data}`,
+      ...(title != null && { filename: title }),
+    },
+  };
+}
+
+function joined(blocks: readonly { text: string }[]): string {
+  return blocks.map((block) => block.text).join('\n');
+}

@@ -1,0 +1,151 @@
+/** The MCP server of one request: it has no session, so any process answers any request. */
+import { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import type { RequestHandlerExtra } from '@modelcontextprotocol/sdk/shared/protocol.js';
+import {
+  CallToolRequestSchema,
+  ErrorCode,
+  ListResourcesRequestSchema,
+  ListResourceTemplatesRequestSchema,
+  ListToolsRequestSchema,
+  McpError,
+  ReadResourceRequestSchema,
+  type CallToolRequest,
+  type CallToolResult,
+  type ServerNotification,
+  type ServerRequest,
+} from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
+import type { JobRecord } from '../../activities/jobs/job-reads.ts';
+import { idForm } from '../../domain/ids.ts';
+import type { Composition } from '../composition.ts';
+import type { Caller } from '../identity/access.ts';
+import { jobIdOf, jobResult, uriOf, uriTemplate } from './job-result.ts';
+import type { OwnAnswer, OwnApi } from './own-api.ts';
+import { findTool, toolsFor } from './tools.ts';
+
+type Services = Pick<Composition, 'admission' | 'reads' | 'storage' | 'view'>;
+type Extra = RequestHandlerExtra<ServerRequest, ServerNotification>;
+
+interface Conversation {
+  caller: Caller;
+  api: OwnApi;
+  services: Services;
+}
+
+const instructions =
+  'Tools named after Studio capabilities make jobs that cost credits. A job that takes long is answered with its ' +
+  'jobId: ask getJob with `wait` (seconds, at most 60) until `done`. Leaving does not stop a job, cancelJob does.';
+
+/** How often a waiting client hears of its job. */
+const progressIntervalMs = 2000;
+/** Clients that are told of progress wait on; others give up after a minute as a rule. */
+const silentWaitMs = 50_000;
+/** Jobs that are listed as resources. */
+const listedJobs = 20;
+/** Under this name of `_meta` a call may carry its Idempotency-Key. */
+const idempotencyName = 'studio-gateway/idempotency-key';
+
+const refusal = z.object({ error: z.string(), message: z.string().default('') });
+
+/** Makes the server for a caller. */
+export function createMcpServer(conversation: Conversation): Server {
+  const { caller, services } = conversation;
+  const server = new Server(
+    { name: 'studio-gateway', title: 'Studio Gateway', version: '1.0.0' },
+    { capabilities: { tools: {}, resources: {} }, instructions },
+  );
+  server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: toolsFor(caller) }));
+  server.setRequestHandler(CallToolRequestSchema, ({ params }, extra) =>
+    callTool(conversation, params, extra),
+  );
+  server.setRequestHandler(ListResourceTemplatesRequestSchema, () => ({
+    resourceTemplates: [
+      { uriTemplate, name: 'job', title: 'A Studio job', mimeType: 'application/json' },
+    ],
+  }));
+  server.setRequestHandler(ListResourcesRequestSchema, async () => ({
+    resources: (await latestJobs(conversation)).map(({ id, type, created_at }) => ({
+      uri: uriOf(id),
+      name: `${type} ${new Date(created_at).toISOString()}`,
+      mimeType: 'application/json',
+    })),
+  }));
+  server.setRequestHandler(ReadResourceRequestSchema, async ({ params: { uri } }) => {
+    const job = await findJob(conversation, jobIdOf(uri) ?? '');
+    if (!job) throw new McpError(ErrorCode.InvalidParams, `There is no resource ${uri}.`);
+    const text = JSON.stringify(await services.view.resource(job));
+    return { contents: [{ uri, mimeType: 'application/json', text }] };
+  });
+  return server;
+}
+
+const latestJobs = ({ caller, services }: Conversation): Promise<JobRecord[]> =>
+  services.reads.list(caller.organizationId, {
+    status: 'completed',
+    type: undefined,
+    afterMs: undefined,
+    beforeId: undefined,
+    limit: listedJobs,
+  });
+
+const findJob = async ({ caller, services }: Conversation, id: string): Promise<JobRecord | null> =>
+  idForm('job').test(id) ? services.reads.read(caller.organizationId, id) : null;
+
+async function callTool(
+  conversation: Conversation,
+  { name, arguments: given = {}, _meta }: CallToolRequest['params'],
+  extra: Extra,
+): Promise<CallToolResult> {
+  const tool = findTool(name);
+  if (!tool) throw new McpError(ErrorCode.InvalidParams, `There is no tool ${name}.`);
+  const call = tool.call(given);
+  const key = _meta?.[idempotencyName];
+  const answer = await conversation.api({
+    ...call,
+    headers: { ...call.headers, ...(typeof key === 'string' && { 'idempotency-key': key }) },
+  });
+  const { ok, jobId } = answer;
+  if (!ok || jobId === null) return plainResult(answer);
+  return followJob(conversation, { jobId, wait: given['async'] !== true }, extra);
+}
+
+/** An answer as it came; a refusal is for the model to read. */
+function plainResult({ ok, status, body }: OwnAnswer): CallToolResult {
+  const structuredContent = z.record(z.string(), z.unknown()).parse(body);
+  if (ok) return { content: [{ type: 'text', text: JSON.stringify(body) }], structuredContent };
+  const { error, message } = refusal.catch({ error: `HTTP ${status}`, message: '' }).parse(body);
+  const text = message === '' ? error : `${error}: ${message}`;
+  return { content: [{ type: 'text', text }], structuredContent, isError: true };
+}
+
+/** Waits for a job as long as the client does, telling how it stands. The job does not need either of them. */
+async function followJob(
+  { caller, services }: Conversation,
+  { jobId, wait }: { jobId: string; wait: boolean },
+  { signal, sendNotification, _meta }: Extra,
+): Promise<CallToolResult> {
+  const { organizationId } = caller;
+  const progressToken = _meta?.progressToken;
+  const waitMaxMs = wait ? (progressToken === undefined ? silentWaitMs : Infinity) : 0;
+  const startedAtMs = performance.now();
+  for (let progress = 0; ; progress += 1) {
+    const waitedMs = performance.now() - startedAtMs;
+    const waitMs = Math.max(
+      0,
+      Math.min(progress === 0 ? 0 : progressIntervalMs, waitMaxMs - waitedMs),
+    );
+    const job = await services.admission.awaitEnd({ organizationId, jobId }, waitMs);
+    if (!job) throw new McpError(ErrorCode.InternalError, `${jobId} has no record.`);
+    const isOver = job.status !== 'queued' || signal.aborted;
+    if (isOver || performance.now() - startedAtMs >= waitMaxMs) return jobResult(job, services);
+    if (progressToken !== undefined) {
+      const { phase } = await services.view.resource(job);
+      const message = `${jobId} ${phase}`;
+      // A client that is gone does not hear it.
+      await sendNotification({
+        method: 'notifications/progress',
+        params: { progressToken, progress, message },
+      }).catch(() => {});
+    }
+  }
+}

@@ -1,0 +1,120 @@
+/** The tools: each Studio capability, and the operations that look after its jobs, by their own schemas. */
+import { ToolSchema, type Tool } from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
+import { capabilities, findCapability } from '../../studio/registry.ts';
+import type { Caller, Scope } from '../identity/access.ts';
+import type { Operation } from '../operations/operation.ts';
+import { studioJobs } from '../operations/studio-jobs.ts';
+import { studioModels } from '../operations/studio-models.ts';
+import type { OwnCall } from './own-api.ts';
+
+type Arguments = Record<string, unknown>;
+
+/** A tool, and the call of the API that it stands for. */
+export interface OfferedTool {
+  tool: Tool;
+  scope: Scope;
+  call: (given: Arguments) => OwnCall;
+}
+
+const inputSchema = (schema: z.ZodType): Tool['inputSchema'] => {
+  const described = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+  return ToolSchema.shape.inputSchema.parse({ ...described, type: 'object' });
+};
+
+const making: OfferedTool[] = capabilities.map((capability) => ({
+  tool: {
+    name: capability.type,
+    title: capability.summary,
+    description:
+      `${capability.summary} (${capability.medium}). Costs credits, which are reserved first and ` +
+      'charged only on success. What each model takes: listStudioModels.',
+    inputSchema: inputSchema(capability.request),
+    annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
+  },
+  scope: capability.scope,
+  call: (given) => ({
+    method: 'POST',
+    path: `/api/v1${capability.path}`,
+    body: given,
+    headers: { prefer: 'respond-async' },
+  }),
+}));
+
+/** Operations that are useful in a conversation, by their names in the description. */
+const useful = new Set(['getJob', 'listJobs', 'cancelJob', 'listStudioModels', 'listStudioVoices']);
+
+const looking: OfferedTool[] = [...studioJobs, ...studioModels]
+  .filter(({ id }) => id !== undefined && useful.has(id))
+  .map(toolOf);
+
+/** An operation whose arguments are the words of its path and its query. */
+function toolOf(operation: Operation): OfferedTool {
+  const { id = '', summary = '', description, method, path, request, scope } = operation;
+  const words = Object.keys(request.params?.shape ?? {});
+  const shape = { ...request.params?.shape, ...request.query?.shape };
+  return {
+    tool: {
+      name: id,
+      title: summary,
+      description: [summary, description].filter(Boolean).join('. '),
+      inputSchema: inputSchema(z.strictObject(shape)),
+      annotations: {
+        readOnlyHint: method === 'GET',
+        destructiveHint: method !== 'GET',
+        openWorldHint: false,
+      },
+    },
+    // oxlint-disable-next-line no-unsafe-type-assertion -- `useful` names operations behind keys only
+    scope: scope as Scope,
+    call: (given) => {
+      const texts = Object.entries(given).map(([name, value]) => ({ name, text: textOf(value) }));
+      const search = new URLSearchParams(
+        texts
+          .filter(({ name }) => !words.includes(name))
+          .map(({ name, text }): [string, string] => [name, text]),
+      ).toString();
+      const filled = path.replaceAll(/:(\w+)/g, (_, word: string) =>
+        encodeURIComponent(texts.find(({ name }) => name === word)?.text ?? ''),
+      );
+      return { method, path: search === '' ? filled : `${filled}?${search}` };
+    },
+  };
+}
+
+/** What is no word is refused by the operation, in its own words. */
+const textOf = (value: unknown): string =>
+  typeof value === 'string' ? value : JSON.stringify(value);
+
+/** The price of a capability's request: one tool for all, as each would double the list. */
+const estimate: OfferedTool = {
+  tool: {
+    name: 'estimate',
+    title: 'What a request would cost',
+    description:
+      'Credits that a tool which makes a job would reserve, and what they are made of. Nothing is started.',
+    inputSchema: inputSchema(
+      z.strictObject({
+        tool: z.enum(capabilities.map(({ type }) => type)),
+        arguments: z.looseObject({}).meta({ description: 'As for that tool.' }),
+      }),
+    ),
+    annotations: { readOnlyHint: true },
+  },
+  scope: 'studio:read',
+  call: ({ tool, arguments: given = {} }) => ({
+    method: 'POST',
+    path: `/api/v1${findCapability(String(tool))?.path ?? '/studio/nothing'}/estimate`,
+    body: given,
+  }),
+};
+
+const tools: readonly OfferedTool[] = [...making, estimate, ...looking];
+
+/** The tools that a key may use. */
+export const toolsFor = ({ scopes }: Caller): Tool[] =>
+  tools.filter(({ scope }) => scopes.includes(scope)).map(({ tool }) => tool);
+
+/** A tool by its name; whether a key may use it, the API says when it is called. */
+export const findTool = (name: string): OfferedTool | undefined =>
+  tools.find(({ tool }) => tool.name === name);

@@ -1,0 +1,116 @@
+/**
+ * The shapes in which an error is told: the service's own (spec §2.1), and those that the clients of
+ * OpenAI and Anthropic look for, with the service's fields beside them.
+ */
+import { z } from 'zod';
+import type { GatewayError } from '../../domain/errors.ts';
+
+/** Whose clients an operation is made for. */
+export type ErrorShape = 'service' | 'openai' | 'anthropic';
+
+type Shape = (error: GatewayError, requestId: string) => Record<string, unknown>;
+
+/** OpenAI's words for what went wrong, by status. */
+const openaiTypes: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  402: 'insufficient_quota',
+  403: 'permission_error',
+  429: 'rate_limit_error',
+};
+
+/** Anthropic's. */
+const anthropicTypes: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+};
+
+/** `{"error": {message, type, code, param}, "message", "requestId", …}`. */
+export const openaiError: Shape = (error, requestId) => ({
+  error: {
+    message: error.message,
+    type:
+      openaiTypes[error.status] ?? (error.status < 500 ? 'invalid_request_error' : 'server_error'),
+    code: error.code,
+    param: error.details?.[0]?.path ?? null,
+  },
+  message: error.message,
+  requestId,
+  ...(error.details && { details: error.details }),
+  ...error.body,
+});
+
+/** `{"type": "error", "error": {type, message, code}, "request_id", …}`. */
+export const anthropicError: Shape = (error, requestId) => ({
+  type: 'error',
+  error: {
+    type:
+      anthropicTypes[error.status] ?? (error.status < 500 ? 'invalid_request_error' : 'api_error'),
+    message: error.message,
+    code: error.code,
+  },
+  request_id: requestId,
+  ...(error.details && { details: error.details }),
+  ...error.body,
+});
+
+/** Every reason for a 401 gives the same bytes (spec §5). */
+const serviceError: Shape = (error, requestId) =>
+  error.code === 'Unauthorized'
+    ? { error: 'Unauthorized' }
+    : {
+        error: error.code,
+        message: error.message,
+        requestId,
+        ...(error.details && { details: error.details }),
+        ...error.body,
+      };
+
+/** The body of an error in each shape. */
+export const errorBodies: Readonly<Record<ErrorShape, Shape>> = {
+  service: serviceError,
+  openai: openaiError,
+  anthropic: anthropicError,
+};
+
+const details = z.array(z.object({ path: z.string(), message: z.string() })).optional();
+
+/** The same, described. */
+export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
+  service: z
+    .looseObject({
+      error: z.string(),
+      message: z.string().optional(),
+      requestId: z.string().optional(),
+      details,
+    })
+    .meta({
+      id: 'Error',
+      description: 'Machine-readable code, detail for people, fields at fault.',
+    }),
+  openai: z
+    .looseObject({
+      error: z.object({
+        message: z.string(),
+        type: z.string(),
+        code: z.string(),
+        param: z.string().nullable(),
+      }),
+      message: z.string(),
+      requestId: z.string(),
+      details,
+    })
+    .meta({ id: 'OpenAIError', description: 'As OpenAI’s clients read it; `code` is ours.' }),
+  anthropic: z
+    .looseObject({
+      type: z.literal('error'),
+      error: z.object({ type: z.string(), message: z.string(), code: z.string() }),
+      request_id: z.string(),
+      details,
+    })
+    .meta({ id: 'AnthropicError', description: 'As Anthropic’s clients read it; `code` is ours.' }),
+};

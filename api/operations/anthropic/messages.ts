@@ -1,0 +1,63 @@
+/** POST /api/v1/messages: chat with any model, as Anthropic's clients ask for it. */
+import { z } from 'zod';
+import { messagesPresentation } from '../../chat/messages-presentation.ts';
+import { messagesRequest } from '../../chat/messages-request.ts';
+import { idempotencyHeader } from '../../middleware/idempotency-key.ts';
+import { chatBodyBytesMax, chatErrors } from '../chat.ts';
+import { defineOperation, ownAnswer, section } from '../operation.ts';
+
+const message = z.looseObject({
+  id: z.string(),
+  type: z.literal('message'),
+  role: z.literal('assistant'),
+  model: z.string(),
+  content: z.array(
+    z.discriminatedUnion('type', [
+      z.object({ type: z.literal('text'), text: z.string() }),
+      z.object({
+        type: z.literal('tool_use'),
+        id: z.string(),
+        name: z.string(),
+        input: z.record(z.string(), z.unknown()),
+      }),
+    ]),
+  ),
+  stop_reason: z.enum(['end_turn', 'max_tokens', 'tool_use', 'refusal']),
+  stop_sequence: z.null(),
+  usage: z.object({ input_tokens: z.int(), output_tokens: z.int() }),
+  creditsConsumed: z.number(),
+});
+
+/** Anthropic's endpoints. */
+export const anthropic = section('Anthropic’s endpoints', {
+  createMessage: defineOperation({
+    route: 'POST /api/v1/messages',
+    scope: 'chat',
+    errorShape: 'anthropic',
+    takesXApiKey: true,
+    summary: 'Chat, as Anthropic’s SDK speaks',
+    description:
+      'Any chat model. Point an Anthropic SDK at `{base}` or `{base}/api`; the key may come as `x-api-key`. ' +
+      'Fields not named here are dropped.',
+    request: {
+      headers: idempotencyHeader,
+      body: messagesRequest,
+      bodyBytesMax: chatBodyBytesMax,
+      example: {
+        model: 'claude-sonnet-5',
+        max_tokens: 100,
+        messages: [{ role: 'user', content: 'What lights a harbour?' }],
+      },
+    },
+    answer: ownAnswer,
+    answers: {
+      200: {
+        description: 'The message; with `stream: true` the same as server-sent events.',
+        schema: message,
+        event: z.object({ event: z.string(), data: z.string() }),
+      },
+    },
+    errors: chatErrors,
+    handle: ({ ctx, body }, { answerChat }) => answerChat(ctx, body, messagesPresentation()),
+  }),
+});

@@ -1,0 +1,78 @@
+/**
+ * Studio jobs for clients that know none: the request becomes the same job as on the Studio's own endpoint,
+ * and its result the answer, or an error says where that will be.
+ */
+import type { Readable } from 'node:stream';
+import { z } from 'zod';
+import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
+import { GatewayError } from '../../../domain/errors.ts';
+import type { StoredArtifact } from '../../../jobs/job-plan.ts';
+import type { Capability } from '../../../studio/capability.ts';
+import type { Composition } from '../../composition.ts';
+import type { Context } from '../../context.ts';
+import { parseWith } from '../../middleware/body.ts';
+import { idempotencyKeyOf } from '../../middleware/idempotency-key.ts';
+import type { ReadRequest, ReadRequestOf } from '../../studio/request-reading.ts';
+import type { AnswerParts } from '../operation.ts';
+import { bareHeaders, refuseFailed, studioErrors, tellCredits } from '../studio.ts';
+import { inTheirWords } from './their-words.ts';
+
+/** How such a request can be refused or fail. */
+export const jobErrors = [...studioErrors, 'JOB_NOT_DONE'] as const;
+
+/** What is told of an answer that is made from a finished job. */
+export const finishedAnswer = (description: string, schema: z.ZodType): AnswerParts => ({
+  description,
+  headers: bareHeaders,
+  schema,
+});
+
+/** The fields of a capability's request, as it would have read them itself. */
+export function requestOf(capability: Capability, fields: object): ReadRequest {
+  const request = parseWith(capability.request, fields);
+  return { request, recording: undefined, webhookUrl: null };
+}
+
+/**
+ * Runs the job of a request to its end.
+ * @throws GatewayError what refuses it, its failure, or JOB_NOT_DONE when it takes longer than is waited for
+ */
+export async function finishedJob(
+  ctx: Context,
+  { capability, read }: { capability: Capability; read: ReadRequestOf },
+  { submitJob, view }: Pick<Composition, 'submitJob' | 'view'>,
+): Promise<JobRecord> {
+  const { job } = await inTheirWords(() => submitJob(ctx, capability, read));
+  ctx.set('X-Job-Id', job.id);
+  refuseFailed(job);
+  tellCredits(ctx, view.credits(job));
+  if (job.status !== 'completed') {
+    const { jobId, statusUrl } = view.ticket(job);
+    // The clients try again by themselves: with a key that finds this job, without one it makes another.
+    ctx.set('X-Should-Retry', String(idempotencyKeyOf(ctx) !== null));
+    throw new GatewayError(
+      'JOB_NOT_DONE',
+      'The job goes on. Ask again with the same Idempotency-Key, or look at statusUrl.',
+      { body: { jobId, statusUrl }, retryAfterSeconds: 2 },
+    );
+  }
+  return job;
+}
+
+/** What a job has made, in order. */
+export function artifactsOf({ outputs }: JobRecord): StoredArtifact[] {
+  return (outputs ?? []).flatMap((call) => call.artifacts);
+}
+
+/**
+ * The bytes of what a job has made.
+ * @throws GatewayError NOT_FOUND when there are none, or no more
+ */
+export async function bytesOf(
+  artifact: StoredArtifact | undefined,
+  { storage }: Pick<Composition, 'storage'>,
+): Promise<{ stream: Readable; sizeBytes: number; contentType: string }> {
+  const object = artifact && (await storage.open(artifact.storageKey));
+  if (!object) throw new GatewayError('NOT_FOUND', 'This job has no file, or has it no more.');
+  return object;
+}

@@ -1,0 +1,19 @@
+/**
+ * OpenAI's endpoints beside its chat (api/operations/chat.ts): each translates a request into that of a
+ * Studio capability, and the job's result into what OpenAI's clients read.
+ */
+import { section } from '../operation.ts';
+import { audioSpeech } from './audio-speech.ts';
+import { audioTranscriptions } from './audio-transcriptions.ts';
+import { imagesEdits } from './images-edits.ts';
+import { imagesGenerations } from './images-generations.ts';
+import { videos } from './videos.ts';
+
+/** See the file's head. */
+export const openai = section('OpenAI’s endpoints', {
+  imagesGenerations,
+  imagesEdits,
+  audioSpeech,
+  audioTranscriptions,
+  ...videos,
+});

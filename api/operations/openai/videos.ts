@@ -1,0 +1,281 @@
+/** /api/v1/videos: videoGenerate, as OpenAI's clients ask for films: create, look, list, download. */
+import { z } from 'zod';
+import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
+import type { KeptPicture } from '../../../activities/inputs/pictures.ts';
+import { fileBytesMax } from '../../../activities/storage/media-types.ts';
+import { defaultsFor } from '../../../catalog/model-parameters.ts';
+import { findByAnyName } from '../../../catalog/vendor-names.ts';
+import { videoModels, type VideoModel } from '../../../catalog/video-models.ts';
+import { GatewayError } from '../../../domain/errors.ts';
+import type { JobView } from '../../../studio/job-view.ts';
+import { videoGenerate } from '../../../studio/video-generate.ts';
+import type { Composition } from '../../composition.ts';
+import type { Context } from '../../context.ts';
+import { parseWith, readJson } from '../../middleware/body.ts';
+import { bodySchema } from '../../middleware/body-schema.ts';
+import { receiveForm } from '../../middleware/multipart.ts';
+import type { ReadingDeps, ReadRequestOf } from '../../studio/request-reading.ts';
+import { pathId } from '../fields.ts';
+import { defineOperation, ownAnswer, type Call } from '../operation.ts';
+import { fileErrors, studioErrors, studioHeaders, tellCredits } from '../studio.ts';
+import { artifactsOf, bytesOf, requestOf } from './finished-job.ts';
+import { ratioOf } from './image-request.ts';
+import { inTheirWords } from './their-words.ts';
+
+const reference = z.object({
+  file_id: z.string().max(64).optional(),
+  image_url: z.string().max(4096).optional(),
+});
+const fields = {
+  prompt: z.string().max(32_000),
+  model: z.string().max(256).nullish().meta({ example: 'veo' }),
+  seconds: z.coerce.number().int().min(1).max(60).nullish(),
+  size: z
+    .string()
+    .max(20)
+    .regex(/^\d{3,4}x\d{3,4}$/, 'must be WIDTHxHEIGHT in pixels')
+    .nullish(),
+};
+const film = bodySchema(z.object({ ...fields, input_reference: reference.nullish() }));
+type FilmAsked = z.infer<typeof film>;
+const textBytesMax = 32 * 1024;
+
+const video = z
+  .object({
+    id: z.string(),
+    object: z.literal('video'),
+    model: z.string().nullable(),
+    status: z.enum(['queued', 'in_progress', 'completed', 'failed']),
+    progress: z.int(),
+    created_at: z.int(),
+    completed_at: z.int().nullable(),
+    expires_at: z.null(),
+    prompt: z.string().nullable(),
+    seconds: z.string().nullable(),
+    size: z.string().nullable().meta({ description: 'Known when the film is there.' }),
+    error: z.object({ code: z.string(), message: z.string() }).nullable(),
+    remixed_from_video_id: z.null(),
+  })
+  .meta({ id: 'OpenAIVideo' });
+type Video = z.infer<typeof video>;
+
+const asked = z.looseObject({
+  prompt: z.string().optional(),
+  durationSeconds: z.number().optional(),
+});
+
+const unix = (ms: number): number => Math.floor(ms / 1000);
+
+/** A job as the clients know films. */
+async function filmOf(job: JobRecord, view: Pick<JobView, 'resource'>): Promise<Video> {
+  const { status, error } = await view.resource(job);
+  const model = videoModels.find(({ id }) => id === job.model);
+  const request = asked.parse({
+    ...job.request,
+    ...defaultsFor(model?.parameters ?? {}, job.request),
+  });
+  const [artifact] = artifactsOf(job);
+  return {
+    id: job.id,
+    object: 'video',
+    model: job.model,
+    status: status === 'canceled' ? 'failed' : status,
+    progress: status === 'completed' ? 100 : 0,
+    created_at: unix(job.created_at),
+    completed_at: job.completed_at === null ? null : unix(job.completed_at),
+    expires_at: null,
+    prompt: request.prompt ?? null,
+    seconds: request.durationSeconds === undefined ? null : String(request.durationSeconds),
+    size: artifact ? `${artifact.width}x${artifact.height}` : null,
+    error: error && { code: error.code, message: error.message },
+    remixed_from_video_id: null,
+  };
+}
+
+/** The body as JSON, or as a form with a picture. */
+async function readFilm(
+  ctx: Context,
+  { pictures, onKeeping }: ReadingDeps,
+): Promise<FilmAsked & { picture?: KeptPicture }> {
+  if (!ctx.is('multipart/form-data')) return parseWith(film, await readJson(ctx));
+  const { texts, files } = await receiveForm(ctx, {
+    fields: ['input_reference'],
+    textBytesMax,
+    bytesMax: fileBytesMax.image,
+    keep(stream, field) {
+      const keeping = pictures.keep({ field, stream }, ctx.state.caller);
+      onKeeping(keeping);
+      return keeping;
+    },
+  });
+  const { 'input_reference[file_id]': fileId, 'input_reference[image_url]': url } = texts;
+  const named = {
+    ...(fileId !== undefined && { file_id: fileId }),
+    ...(url !== undefined && { image_url: url }),
+  };
+  const body = parseWith(film, {
+    ...texts,
+    ...(Object.keys(named).length > 0 && { input_reference: named }),
+  });
+  const [file] = files;
+  return file ? { ...body, picture: file.kept } : body;
+}
+
+const read: ReadRequestOf = async (ctx, capability, deps) => {
+  const wanted = await readFilm(ctx, deps);
+  const model = findByAnyName(videoModels, wanted.model);
+  const { input_reference: named, picture } = wanted;
+  const imageUrl = picture?.fileId ?? named?.file_id ?? named?.image_url;
+  const own = {
+    prompt: wanted.prompt,
+    model: model.id,
+    ...(wanted.seconds != null && { durationSeconds: wanted.seconds }),
+    ...frameOf(wanted.size, model),
+  };
+  const request = requestOf(capability, { ...own, ...(imageUrl !== undefined && { imageUrl }) });
+  if (!picture) return request;
+  return { ...request, sameAs: { ...own, imageUrl: picture.sha256 } };
+};
+
+/** @throws GatewayError UNSUPPORTED_PARAMETER for a frame that the model does not film */
+function frameOf(size: string | null | undefined, { id, parameters }: VideoModel): object {
+  if (size == null) return {};
+  const [width = 0, height = 0] = size.split('x').map(Number);
+  const aspectRatio = ratioOf(width, height);
+  const resolution = `${Math.min(width, height)}p`;
+  const ratios = parameters['aspectRatio']?.oneOf ?? [];
+  const resolutions = parameters['resolution']?.oneOf;
+  if (ratios.includes(aspectRatio) && (!resolutions || resolutions.includes(resolution))) {
+    return { aspectRatio, ...(resolutions && { resolution }) };
+  }
+  const lines = resolutions ? ` and ${resolutions.join(', ')}` : '';
+  const message = `${id} films ${ratios.join(', ')}${lines}, this is ${aspectRatio} and ${resolution}`;
+  throw new GatewayError('UNSUPPORTED_PARAMETER', `size: ${message}`, {
+    details: [{ path: 'size', message }],
+  });
+}
+
+const request = { params: z.object({ jobId: pathId('job') }) };
+
+async function find(
+  { caller, params }: Pick<Call<typeof request>, 'caller' | 'params'>,
+  { reads }: Pick<Composition, 'reads'>,
+): Promise<JobRecord> {
+  const job = await reads.read(caller.organizationId, params.jobId);
+  if (job?.type !== videoGenerate.type) throw new GatewayError('JOB_NOT_FOUND');
+  return job;
+}
+
+const picture = z.string().meta({ format: 'binary' });
+
+/** See the file's head. */
+export const videos = {
+  createVideo: defineOperation({
+    route: 'POST /api/v1/videos',
+    scope: 'studio:video',
+    errorShape: 'openai',
+    summary: 'Make a film, as OpenAI’s SDK asks',
+    description:
+      'The same job as POST /api/v1/studio/video/generate. Fields not named are dropped.',
+    request: {
+      headers: studioHeaders,
+      content: {
+        'application/json': {
+          schema: film,
+          example: { prompt: 'waves at night', model: 'veo', seconds: '4' },
+        },
+        'multipart/form-data': {
+          schema: z.object({ ...fields, input_reference: picture.optional() }),
+        },
+      },
+    },
+    answer: video,
+    errors: [...studioErrors, ...fileErrors],
+    async handle({ ctx }, { submitJob, view }) {
+      const { job } = await inTheirWords(() => submitJob(ctx, videoGenerate, read));
+      tellCredits(ctx, view.credits(job));
+      return filmOf(job, view);
+    },
+  }),
+
+  getVideo: defineOperation({
+    route: 'GET /api/v1/videos/:jobId',
+    scope: 'studio:read',
+    bucket: 'polls',
+    errorShape: 'openai',
+    summary: 'Look at a film, as OpenAI’s SDK asks',
+    request,
+    answer: video,
+    errors: ['JOB_NOT_FOUND'],
+    handle: async (call, services) => filmOf(await find(call, services), services.view),
+  }),
+
+  listVideos: defineOperation({
+    route: 'GET /api/v1/videos',
+    scope: 'studio:read',
+    bucket: 'polls',
+    errorShape: 'openai',
+    summary: 'List films, newest first, as OpenAI’s SDK asks',
+    request: {
+      query: z.object({
+        after: pathId('job').optional(),
+        limit: z.coerce.number().int().min(1).max(100).default(20),
+        order: z.literal('desc', 'must be desc: the newest comes first').optional(),
+      }),
+    },
+    answer: z.object({
+      object: z.literal('list'),
+      data: z.array(video),
+      first_id: z.string().nullable(),
+      last_id: z.string().nullable(),
+      has_more: z.boolean(),
+    }),
+    async handle({ caller, query: { after, limit } }, { reads, view }) {
+      const rows = await reads.list(caller.organizationId, {
+        type: videoGenerate.type,
+        status: undefined,
+        afterMs: undefined,
+        beforeId: after,
+        limit: limit + 1,
+      });
+      const page = rows.slice(0, limit);
+      return {
+        object: 'list' as const,
+        data: await Promise.all(page.map((job) => filmOf(job, view))),
+        first_id: page[0]?.id ?? null,
+        last_id: page.at(-1)?.id ?? null,
+        has_more: rows.length > limit,
+      };
+    },
+  }),
+
+  getVideoContent: defineOperation({
+    route: 'GET /api/v1/videos/:jobId/content',
+    scope: 'studio:read',
+    errorShape: 'openai',
+    summary: 'Download a film, as OpenAI’s SDK asks',
+    request: {
+      ...request,
+      query: z.object({
+        variant: z.literal('video', 'must be video: nothing else is kept').optional(),
+      }),
+    },
+    answer: ownAnswer,
+    answers: {
+      200: {
+        description: 'The film.',
+        type: 'video/mp4',
+        schema: z.string().meta({ format: 'binary' }),
+      },
+    },
+    errors: ['JOB_NOT_FOUND', 'JOB_NOT_DONE', 'NOT_FOUND'],
+    async handle({ ctx, ...call }, services) {
+      const job = await find(call, services);
+      if (job.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
+      const { stream, sizeBytes, contentType } = await bytesOf(artifactsOf(job)[0], services);
+      ctx.type = contentType;
+      ctx.length = sizeBytes;
+      ctx.body = stream;
+    },
+  }),
+};

@@ -1,0 +1,1702 @@
+# Made by `npm run clients` from the OpenAPI description.
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+
+
+class Section(TypedDict):
+    section_name: str
+    positive_local_styles: NotRequired[list[str]]
+    negative_local_styles: NotRequired[list[str]]
+    duration_ms: int
+    lines: NotRequired[list[str]]
+
+
+class CompositionPlan(TypedDict):
+    positive_global_styles: NotRequired[list[str]]
+    negative_global_styles: NotRequired[list[str]]
+    sections: list[Section]
+
+
+class KeyLimit(TypedDict):
+    credits: float
+    per: Literal['day', 'week', 'month', 'total']
+
+
+class Error(TypedDict):
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'TOO_MANY_ABANDONED_CHATS', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    message: str
+    retryable: bool
+
+
+class Billing(TypedDict):
+    state: Literal['reserved', 'charged', 'released']
+    reserved: float
+    charged: float
+
+
+class Job(TypedDict):
+    jobId: str
+    type: str
+    model: str | None
+    status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
+    done: bool
+    phase: Literal['reserved', 'waiting_for_provider', 'submitting', 'generating', 'verifying_outcome', 'done']
+    progress: Any
+    createdAt: str
+    startedAt: str | None
+    completedAt: str | None
+    deadlineAt: str
+    result: dict[str, Any] | None
+    error: Error | None
+    billing: Billing
+    requestId: str
+    statusUrl: str
+    cancelUrl: str
+
+
+class TokenUsage(TypedDict):
+    inputTokens: int
+    outputTokens: int
+    totalTokens: int
+
+
+class Detail(TypedDict):
+    path: str
+    message: str
+
+
+class Error1(TypedDict):
+    error: str
+    message: NotRequired[str]
+    requestId: NotRequired[str]
+    details: NotRequired[list[Detail]]
+
+
+class Error2(TypedDict):
+    message: str
+    type: str
+    code: str
+    param: str | None
+
+
+class OpenAIError(TypedDict):
+    error: Error2
+    message: str
+    requestId: str
+    details: NotRequired[list[Detail]]
+
+
+class Item(TypedDict):
+    unit: str
+    quantity: int
+    credits: float
+
+
+class ChatEstimate(TypedDict):
+    model: str
+    credits: float
+    least: float
+    most: float
+    items: list[Item]
+
+
+class Error3(TypedDict):
+    type: str
+    message: str
+    code: str
+
+
+class AnthropicError(TypedDict):
+    type: Literal['error']
+    error: Error3
+    request_id: str
+    details: NotRequired[list[Detail]]
+
+
+class Model(TypedDict):
+    id: str
+    object: Literal['model']
+    created: int
+    owned_by: str
+    type: Literal['model']
+    display_name: str
+    created_at: str
+
+
+class Image(TypedDict):
+    url: str
+    contentType: str
+    width: int | None
+    height: int | None
+
+
+class Credits(TypedDict):
+    used: float
+    cost: float
+    remaining: float
+
+
+class JobTicket(TypedDict):
+    jobId: str
+    status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
+    statusUrl: str
+    cancelUrl: str
+    createdAt: str
+    deadlineAt: str
+
+
+class Item1(TypedDict):
+    unit: str
+    quantity: int
+    creditsPerUnit: float
+    credits: float
+    note: NotRequired[str]
+
+
+class StudioEstimate(TypedDict):
+    type: str
+    model: str | None
+    credits: float
+    items: list[Item1]
+
+
+class Size(TypedDict):
+    multipleOf: int
+    edgeMax: int
+    pixelsMin: int
+    pixelsMax: int
+    ratioMax: float
+
+
+class ParameterRule(TypedDict):
+    oneOf: NotRequired[list[str | float | bool]]
+    min: NotRequired[float]
+    max: NotRequired[float]
+    itemsMax: NotRequired[int]
+    charactersMax: NotRequired[int]
+    size: NotRequired[Size]
+    default: NotRequired[str | float | bool]
+
+
+class Quantity(TypedDict):
+    of: str | None
+    default: float | None
+
+
+class Pixels(TypedDict):
+    of: str
+    edgesTimes: float | str
+    each: float | None
+    rounding: Literal['up', 'none']
+
+
+class Row(TypedDict):
+    when: dict[str, str | float | bool]
+    pixelsMax: NotRequired[float]
+    credits: float
+    chargedAs: NotRequired[str]
+
+
+class PriceRule(TypedDict):
+    unit: Literal['image', 'second', 'character', 'request']
+    quantity: Quantity
+    pixels: Pixels | None
+    rows: list[Row]
+
+
+class WebhookDelivery(TypedDict):
+    number: int
+    outcome: Literal['sending', 'delivered', 'gone', 'failed']
+    status: int | None
+    error: str | None
+    response: str | None
+    durationMs: int | None
+    startedAt: str
+
+
+class Datum(TypedDict):
+    url: NotRequired[str]
+    b64_json: NotRequired[str]
+
+
+class OpenAIImages(TypedDict):
+    created: int
+    data: list[Datum]
+
+
+class Error4(TypedDict):
+    code: str
+    message: str
+
+
+class OpenAIVideo(TypedDict):
+    id: str
+    object: Literal['video']
+    model: str | None
+    status: Literal['queued', 'in_progress', 'completed', 'failed']
+    progress: int
+    created_at: int
+    completed_at: int | None
+    expires_at: None
+    prompt: str | None
+    seconds: str | None
+    size: str | None
+    error: Error4 | None
+    remixed_from_video_id: None
+
+
+class UploadUrl(TypedDict):
+    fileId: str
+    uploadUrl: str
+    method: Literal['PUT']
+    headers: dict[str, str]
+    publicUrl: str
+    url: str
+    storagePath: str
+    maxBytes: int
+    expiresAt: str
+
+
+class ApiKeyMeta(TypedDict):
+    keyId: str
+    keyPrefix: str
+    name: str
+    createdAt: int
+    expiresAt: int | None
+    lastUsedAt: int | None
+    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
+    allowedModels: list[str] | None
+    limit: KeyLimit | None
+
+
+class UsageRecord(TypedDict):
+    id: str
+    type: str
+    model: str | None
+    status: Literal['reserved', 'charged', 'released']
+    credits: float
+    inputTokens: NotRequired[int]
+    outputTokens: NotRequired[int]
+    jobId: NotRequired[str]
+    keyId: str | None
+    requestId: str | None
+    createdAt: str
+
+
+class Section1(TypedDict):
+    section_name: str
+    positive_local_styles: list[str]
+    negative_local_styles: list[str]
+    duration_ms: int
+    lines: list[str]
+
+
+class CompositionPlanOutput(TypedDict):
+    positive_global_styles: list[str]
+    negative_global_styles: list[str]
+    sections: list[Section1]
+
+
+class Error5(TypedDict):
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'TOO_MANY_ABANDONED_CHATS', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    message: str
+    retryable: bool
+
+
+class JobOutput(TypedDict):
+    jobId: str
+    type: str
+    model: str | None
+    status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
+    done: bool
+    phase: Literal['reserved', 'waiting_for_provider', 'submitting', 'generating', 'verifying_outcome', 'done']
+    progress: Any
+    createdAt: str
+    startedAt: str | None
+    completedAt: str | None
+    deadlineAt: str
+    result: dict[str, Any] | None
+    error: Error5 | None
+    billing: Billing
+    requestId: str
+    statusUrl: str
+    cancelUrl: str
+
+
+class ContentItem(TypedDict):
+    type: Literal['text']
+    text: str
+
+
+class Messages(TypedDict):
+    role: Literal['system']
+    content: str | list[ContentItem]
+    name: NotRequired[str | None]
+
+
+class Content(TypedDict):
+    type: Literal['text']
+    text: str
+
+
+class ImageUrl(TypedDict):
+    url: str
+    detail: NotRequired[Literal['auto', 'low', 'high', 'original']]
+
+
+class Content1(TypedDict):
+    type: Literal['image_url']
+    image_url: ImageUrl | str
+
+
+class InputAudio(TypedDict):
+    data: str
+    format: Literal['wav', 'mp3']
+
+
+class Content2(TypedDict):
+    type: Literal['input_audio']
+    input_audio: InputAudio
+
+
+class File(TypedDict):
+    file_data: str
+    filename: NotRequired[str]
+
+
+class Content3(TypedDict):
+    type: Literal['file']
+    file: File
+
+
+class Messages1(TypedDict):
+    role: Literal['user']
+    content: str | list[Content | Content1 | Content2 | Content3]
+    name: NotRequired[str | None]
+
+
+class Content4(TypedDict):
+    type: Literal['text']
+    text: str
+
+
+class Content5(TypedDict):
+    type: Literal['refusal']
+    refusal: str
+
+
+class Function(TypedDict):
+    name: str
+    arguments: str
+
+
+class ToolCall(TypedDict):
+    id: str
+    type: Literal['function']
+    function: Function
+    index: NotRequired[int]
+
+
+class Messages2(TypedDict):
+    role: Literal['assistant']
+    content: NotRequired[str | list[Content4 | Content5] | None]
+    name: NotRequired[str | None]
+    refusal: NotRequired[str | None]
+    tool_calls: NotRequired[list[ToolCall] | None]
+    audio: NotRequired[None]
+    function_call: NotRequired[None]
+    annotations: NotRequired[list[Any] | None]
+    reasoning_content: NotRequired[str | None]
+    parsed: NotRequired[Any]
+
+
+class ChatRequest(TypedDict):
+    messages: list[Messages | Messages1 | Messages2]
+    model: str
+    models: NotRequired[list[str] | None]
+    stream: NotRequired[bool | None]
+    temperature: NotRequired[float | None]
+    max_tokens: NotRequired[int | None]
+    max_completion_tokens: NotRequired[int | None]
+    top_p: NotRequired[float | None]
+    stop: NotRequired[str | list[str] | None]
+    seed: NotRequired[int | None]
+    presence_penalty: NotRequired[float | None]
+    frequency_penalty: NotRequired[float | None]
+    reasoning_effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
+    user: NotRequired[str | None]
+
+
+class TriedItem(TypedDict):
+    model: str
+    error: str
+
+
+class ChatAnswer(TypedDict):
+    id: str
+    model: str
+    content: str
+    finishReason: str | None
+    usage: TokenUsage
+    creditsConsumed: float
+    tried: NotRequired[list[TriedItem]]
+
+
+class Messages3(TypedDict):
+    role: Literal['system']
+    content: str | list[ContentItem]
+    name: NotRequired[str | None]
+
+
+class Messages4(TypedDict):
+    role: Literal['developer']
+    content: str | list[ContentItem]
+    name: NotRequired[str | None]
+
+
+class Content6(TypedDict):
+    type: Literal['text']
+    text: str
+
+
+class Content7(TypedDict):
+    type: Literal['image_url']
+    image_url: ImageUrl | str
+
+
+class Content8(TypedDict):
+    type: Literal['input_audio']
+    input_audio: InputAudio
+
+
+class Content9(TypedDict):
+    type: Literal['file']
+    file: File
+
+
+class Messages5(TypedDict):
+    role: Literal['user']
+    content: str | list[Content6 | Content7 | Content8 | Content9]
+    name: NotRequired[str | None]
+
+
+class Content10(TypedDict):
+    type: Literal['text']
+    text: str
+
+
+class Content11(TypedDict):
+    type: Literal['refusal']
+    refusal: str
+
+
+class ToolCall1(TypedDict):
+    id: str
+    type: Literal['function']
+    function: Function
+    index: NotRequired[int]
+
+
+class Messages6(TypedDict):
+    role: Literal['assistant']
+    content: NotRequired[str | list[Content10 | Content11] | None]
+    name: NotRequired[str | None]
+    refusal: NotRequired[str | None]
+    tool_calls: NotRequired[list[ToolCall1] | None]
+    audio: NotRequired[None]
+    function_call: NotRequired[None]
+    annotations: NotRequired[list[Any] | None]
+    reasoning_content: NotRequired[str | None]
+    parsed: NotRequired[Any]
+
+
+class Messages7(TypedDict):
+    role: Literal['tool']
+    content: str | list[ContentItem]
+    tool_call_id: str
+
+
+class Function2(TypedDict):
+    name: str
+    description: NotRequired[str]
+    parameters: NotRequired[dict[str, Any]]
+    strict: NotRequired[bool | None]
+
+
+class Tool(TypedDict):
+    type: Literal['function']
+    function: Function2
+
+
+class Function3(TypedDict):
+    name: str
+
+
+class ToolChoice(TypedDict):
+    type: Literal['function']
+    function: Function3
+
+
+class ResponseFormat(TypedDict):
+    type: Literal['text']
+
+
+class ResponseFormat1(TypedDict):
+    type: Literal['json_object']
+
+
+class ResponseFormat2(TypedDict):
+    type: Literal['json_schema']
+    json_schema: dict[str, Any]
+
+
+class StreamOptions(TypedDict):
+    include_usage: NotRequired[bool | None]
+    include_obfuscation: NotRequired[bool | None]
+
+
+class ChatCompletionsRequest(TypedDict):
+    messages: list[Messages3 | Messages4 | Messages5 | Messages6 | Messages7]
+    model: str
+    models: NotRequired[list[str] | None]
+    stream: NotRequired[bool | None]
+    temperature: NotRequired[float | None]
+    max_tokens: NotRequired[int | None]
+    max_completion_tokens: NotRequired[int | None]
+    top_p: NotRequired[float | None]
+    stop: NotRequired[str | list[str] | None]
+    seed: NotRequired[int | None]
+    presence_penalty: NotRequired[float | None]
+    frequency_penalty: NotRequired[float | None]
+    reasoning_effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
+    user: NotRequired[str | None]
+    n: NotRequired[int | None]
+    tools: NotRequired[list[Tool] | None]
+    tool_choice: NotRequired[Literal['none', 'auto', 'required'] | ToolChoice | None]
+    parallel_tool_calls: NotRequired[bool | None]
+    response_format: NotRequired[ResponseFormat | ResponseFormat1 | ResponseFormat2 | None]
+    logprobs: NotRequired[bool | None]
+    top_logprobs: NotRequired[int | None]
+    logit_bias: NotRequired[dict[str, float] | None]
+    metadata: NotRequired[dict[str, str] | None]
+    prediction: NotRequired[dict[str, Any] | None]
+    prompt_cache_key: NotRequired[str | None]
+    prompt_cache_retention: NotRequired[Literal['in_memory', '24h'] | None]
+    safety_identifier: NotRequired[str | None]
+    store: NotRequired[bool | None]
+    verbosity: NotRequired[Literal['low', 'medium', 'high'] | None]
+    modalities: NotRequired[list[Literal['text']] | None]
+    service_tier: NotRequired[Literal['auto', 'default'] | None]
+    stream_options: NotRequired[StreamOptions | None]
+    audio: NotRequired[None]
+    web_search_options: NotRequired[None]
+    functions: NotRequired[None]
+    function_call: NotRequired[None]
+
+
+class Message(TypedDict):
+    role: Literal['assistant']
+    content: NotRequired[str | None]
+
+
+class Choice(TypedDict):
+    index: int
+    message: Message
+    finish_reason: str | None
+
+
+class Usage(TypedDict):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    inputTokens: int
+    outputTokens: int
+    totalTokens: int
+
+
+class ChatCompletionsAnswer(TypedDict):
+    id: str
+    object: Literal['chat.completion']
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: Usage
+    content: str
+    creditsConsumed: float
+    tried: NotRequired[list[TriedItem]]
+
+
+class ChatEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: ChatEstimate
+
+
+class ChatCompletionsEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: ChatEstimate
+
+
+class Content12(TypedDict):
+    type: Literal['text']
+    text: str
+
+
+class Source(TypedDict):
+    type: Literal['base64']
+    media_type: str
+    data: str
+
+
+class Source1(TypedDict):
+    type: Literal['url']
+    url: str
+
+
+class Content13(TypedDict):
+    type: Literal['image']
+    source: Source | Source1
+
+
+class Source2(TypedDict):
+    type: Literal['base64']
+    media_type: str
+    data: str
+
+
+class Source3(TypedDict):
+    type: Literal['text']
+    media_type: str
+    data: str
+
+
+class Content14(TypedDict):
+    type: Literal['document']
+    source: Source2 | Source3
+    title: NotRequired[str | None]
+
+
+class Content15(TypedDict):
+    type: Literal['tool_result']
+    tool_use_id: str
+    content: NotRequired[str | list[ContentItem]]
+
+
+class Messages8(TypedDict):
+    role: Literal['user']
+    content: str | list[Content12 | Content13 | Content14 | Content15]
+
+
+class Content16(TypedDict):
+    type: Literal['text']
+    text: str
+
+
+class Content17(TypedDict):
+    type: Literal['tool_use']
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class Content18(TypedDict):
+    type: Literal['thinking', 'redacted_thinking']
+
+
+class Messages9(TypedDict):
+    role: Literal['assistant']
+    content: str | list[Content16 | Content17 | Content18]
+
+
+class SystemItem(TypedDict):
+    type: Literal['text']
+    text: str
+
+
+class Tool1(TypedDict):
+    type: NotRequired[Literal['custom']]
+    name: str
+    description: NotRequired[str]
+    input_schema: dict[str, Any]
+
+
+class ToolChoice1(TypedDict):
+    type: Literal['auto']
+    disable_parallel_tool_use: NotRequired[bool]
+
+
+class ToolChoice2(TypedDict):
+    type: Literal['any']
+    disable_parallel_tool_use: NotRequired[bool]
+
+
+class ToolChoice3(TypedDict):
+    type: Literal['tool']
+    name: str
+    disable_parallel_tool_use: NotRequired[bool]
+
+
+class ToolChoice4(TypedDict):
+    type: Literal['none']
+
+
+class Metadata(TypedDict):
+    user_id: NotRequired[str | None]
+
+
+class Format(TypedDict):
+    type: Literal['json_schema']
+    schema: dict[str, Any]
+
+
+class OutputConfig(TypedDict):
+    effort: NotRequired[Literal['low', 'medium', 'high', 'xhigh', 'max'] | None]
+    format: NotRequired[Format | None]
+
+
+class CreateMessageRequest(TypedDict):
+    model: str
+    models: NotRequired[list[str]]
+    max_tokens: int
+    messages: list[Messages8 | Messages9]
+    system: NotRequired[str | list[SystemItem]]
+    stream: NotRequired[bool]
+    temperature: NotRequired[float]
+    top_p: NotRequired[float]
+    stop_sequences: NotRequired[list[str]]
+    tools: NotRequired[list[Tool1]]
+    tool_choice: NotRequired[ToolChoice1 | ToolChoice2 | ToolChoice3 | ToolChoice4]
+    metadata: NotRequired[Metadata]
+    output_config: NotRequired[OutputConfig]
+    service_tier: NotRequired[Literal['auto', 'standard_only']]
+    speed: NotRequired[Literal['standard'] | None]
+    top_k: NotRequired[None]
+    container: NotRequired[None]
+    mcp_servers: NotRequired[None]
+
+
+class Content19(TypedDict):
+    type: Literal['text']
+    text: str
+
+
+class Content20(TypedDict):
+    type: Literal['tool_use']
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class Usage1(TypedDict):
+    input_tokens: int
+    output_tokens: int
+
+
+class CreateMessageAnswer(TypedDict):
+    id: str
+    type: Literal['message']
+    role: Literal['assistant']
+    model: str
+    content: list[Content19 | Content20]
+    stop_reason: Literal['end_turn', 'max_tokens', 'tool_use', 'refusal']
+    stop_sequence: None
+    usage: Usage1
+    creditsConsumed: float
+
+
+class Cost(TypedDict):
+    input: float
+    output: float
+
+
+class Limit(TypedDict):
+    context: int
+    output: int
+
+
+class Model4(TypedDict):
+    id: str
+    name: str
+    cost: Cost
+    limit: Limit
+    reasoning: NotRequired[Literal[True]]
+    supportsImages: NotRequired[Literal[True]]
+    supportsVideo: NotRequired[Literal[True]]
+    supportsAudio: NotRequired[Literal[True]]
+    description: NotRequired[str]
+
+
+class ListModelsAnswer(TypedDict):
+    object: Literal['list']
+    data: list[Model]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
+    models: list[Model4]
+
+
+class ImageSize(TypedDict):
+    width: int
+    height: int
+
+
+ImageGenerateRequest = TypedDict(
+    'ImageGenerateRequest',
+    {
+        'prompt': str,
+        'model': NotRequired[Literal['nano-banana', 'nano-banana-pro', 'seedream', 'alpha-image', 'alpha-image-mini', 'alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst', 'alpha-imagen', 'alpha-imagen-ultra', 'alpha-imagine']],
+        'numImages': NotRequired[int],
+        'aspectRatio': NotRequired[str],
+        'outputFormat': NotRequired[Literal['jpeg', 'png', 'webp']],
+        'resolution': NotRequired[Literal['1K', '2K', '4K']],
+        'width': NotRequired[int],
+        'height': NotRequired[int],
+        'seed': NotRequired[int],
+        'negativePrompt': NotRequired[str],
+        'quality': NotRequired[Literal['auto', 'low', 'medium', 'high']],
+        'background': NotRequired[Literal['auto', 'transparent', 'opaque']],
+        'imageSize': NotRequired[Literal['square_hd', 'square', 'portrait_4_3', 'portrait_16_9', 'landscape_4_3', 'landscape_16_9'] | ImageSize],
+        'imageUrls': NotRequired[str | list[str]],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+    },
+)
+
+
+class Metadata1(TypedDict):
+    outputImages: int
+    prompt: str
+    aspectRatio: str | None
+
+
+class ImageGenerateResult(TypedDict):
+    model: str
+    images: list[Image]
+    metadata: Metadata1
+
+
+class ImageGenerateEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
+ImageEditRequest = TypedDict(
+    'ImageEditRequest',
+    {
+        'prompt': str,
+        'imageUrls': list[str],
+        'model': NotRequired[Literal['nano-banana', 'seedream', 'alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst']],
+        'numImages': NotRequired[int],
+        'outputFormat': NotRequired[Literal['jpeg', 'png', 'webp']],
+        'seed': NotRequired[int],
+        'quality': NotRequired[Literal['low', 'medium', 'high']],
+        'background': NotRequired[Literal['auto', 'transparent', 'opaque']],
+        'maskUrl': NotRequired[str],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+    },
+)
+
+
+class ImageEditResult(TypedDict):
+    model: str
+    images: list[Image]
+    metadata: Metadata1
+
+
+class ImageEditEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
+ImageUpscaleRequest = TypedDict(
+    'ImageUpscaleRequest',
+    {
+        'imageUrl': str,
+        'scaleFactor': NotRequired[Literal[2, 4, 6]],
+        'service': NotRequired[Literal['service_a', 'service_b']],
+        'model': NotRequired[Literal['Standard V2', 'High Fidelity V2', 'CGI', 'Low Resolution V2']],
+        'faceEnhancement': NotRequired[bool],
+        'persistToStorage': NotRequired[bool],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+    },
+)
+
+
+class ImageUpscaleResult(TypedDict):
+    url: str | None
+    imageUrl: str | None
+    contentType: str
+    width: int | None
+    height: int | None
+    model: str | None
+    persisted: bool
+    storagePath: str | None
+    expiresAt: str
+    service: str
+    scaleFactor: int
+
+
+class ImageUpscaleEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
+ImageRemoveBackgroundRequest = TypedDict(
+    'ImageRemoveBackgroundRequest',
+    {
+        'imageUrl': str,
+        'model': NotRequired[Literal['General Use (Light)', 'General Use (Heavy)', 'Portrait']],
+        'operatingResolution': NotRequired[Literal['1024x1024', '2048x2048', '2304x2304']],
+        'refineForeground': NotRequired[bool],
+        'persistToStorage': NotRequired[bool],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+    },
+)
+
+
+class ImageRemoveBackgroundResult(TypedDict):
+    url: str | None
+    imageUrl: str | None
+    contentType: str
+    width: int | None
+    height: int | None
+    model: str | None
+    persisted: bool
+    storagePath: str | None
+    expiresAt: str
+    operatingResolution: str
+
+
+class ImageRemoveBackgroundEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
+ImageBatchRequest = TypedDict(
+    'ImageBatchRequest',
+    {
+        'operation': Literal['remove-background', 'upscale'],
+        'imageUrls': NotRequired[list[str]],
+        'prompts': NotRequired[list[str]],
+        'scaleFactor': NotRequired[Literal[2, 4, 6]],
+        'service': NotRequired[str],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+    },
+)
+
+
+class Results(TypedDict):
+    success: Literal[True]
+    index: int
+    data: str
+
+
+class Error6(TypedDict):
+    code: str
+    message: str
+
+
+class Results1(TypedDict):
+    success: Literal[False]
+    index: int
+    error: Error6
+
+
+class ImageBatchResult(TypedDict):
+    total: int
+    successful: int
+    failed: int
+    results: list[Results | Results1]
+
+
+class ImageBatchEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
+VideoGenerateRequest = TypedDict(
+    'VideoGenerateRequest',
+    {
+        'prompt': str,
+        'model': NotRequired[Literal['veo', 'kling-3.0-pro', 'seedance-2.5', 'seedance-2.0']],
+        'imageUrl': NotRequired[str],
+        'referenceUrls': NotRequired[list[str]],
+        'durationSeconds': NotRequired[int],
+        'aspectRatio': NotRequired[str],
+        'resolution': NotRequired[str],
+        'generateAudio': NotRequired[bool],
+        'seed': NotRequired[int],
+        'negativePrompt': NotRequired[str],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+    },
+)
+
+
+class VideoGenerateResult(TypedDict):
+    url: str
+    storagePath: str
+    format: str
+    contentType: str
+    durationSeconds: float | None
+    width: int | None
+    height: int | None
+    hasAudio: bool | None
+    model: str
+    metadata: dict[str, Any]
+
+
+class VideoGenerateEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
+VideoUpscaleRequest = TypedDict(
+    'VideoUpscaleRequest',
+    {
+        'videoUrl': str,
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+    },
+)
+
+
+class VideoUpscaleResult(TypedDict):
+    url: str
+    storagePath: str
+    format: str
+    contentType: str
+    durationSeconds: float | None
+    width: int | None
+    height: int | None
+    hasAudio: bool | None
+    model: str
+    metadata: dict[str, Any]
+
+
+class VideoUpscaleEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
+VideoRemoveBackgroundRequest = TypedDict(
+    'VideoRemoveBackgroundRequest',
+    {
+        'videoUrl': str,
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+    },
+)
+
+
+class VideoRemoveBackgroundResult(TypedDict):
+    url: str
+    storagePath: str
+    format: str
+    contentType: str
+    durationSeconds: float | None
+    width: int | None
+    height: int | None
+    hasAudio: bool | None
+    model: str
+    metadata: dict[str, Any]
+
+
+class VideoRemoveBackgroundEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
+VoiceoverGenerateRequest = TypedDict(
+    'VoiceoverGenerateRequest',
+    {
+        'text': str,
+        'title': str,
+        'voice': NotRequired[Literal['adam', 'alice', 'antoni', 'aria', 'bill', 'brian', 'callum', 'charlie', 'charlotte', 'chris', 'daniel', 'eric', 'george', 'jessica', 'laura', 'liam', 'lily', 'matilda', 'rachel', 'river', 'roger', 'sarah', 'will']],
+        'stability': NotRequired[float],
+        'similarityBoost': NotRequired[float],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+    },
+)
+
+
+class Metadata3(TypedDict):
+    stability: float
+    similarityBoost: float
+
+
+class VoiceoverGenerateResult(TypedDict):
+    url: str
+    storagePath: str
+    format: str
+    title: str
+    voice: str
+    model: str
+    textLength: int
+    metadata: Metadata3
+
+
+class VoiceoverGenerateEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
+class Input(TypedDict):
+    text: str
+    voiceId: Literal['adam', 'alice', 'antoni', 'aria', 'bill', 'brian', 'callum', 'charlie', 'charlotte', 'chris', 'daniel', 'eric', 'george', 'jessica', 'laura', 'liam', 'lily', 'matilda', 'rachel', 'river', 'roger', 'sarah', 'will']
+
+
+DialogueGenerateRequest = TypedDict(
+    'DialogueGenerateRequest',
+    {
+        'inputs': list[Input],
+        'title': str,
+        'stability': NotRequired[float],
+        'similarityBoost': NotRequired[float],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+    },
+)
+
+
+class DialogueLine(TypedDict):
+    line: int
+    voice: str
+    text: str
+
+
+class Metadata4(TypedDict):
+    stability: float
+    similarityBoost: float
+    chunks: int
+
+
+class DialogueGenerateResult(TypedDict):
+    url: str
+    storagePath: str
+    format: str
+    title: str
+    model: str
+    dialogueLines: list[DialogueLine]
+    voicesUsed: list[str]
+    totalLines: int
+    totalTextLength: int
+    metadata: Metadata4
+
+
+class DialogueGenerateEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
+class MusicPlanRequest(TypedDict):
+    prompt: str
+    music_length_ms: NotRequired[int]
+    source_composition_plan: NotRequired[CompositionPlan]
+    model_id: NotRequired[Literal['music_v1']]
+    webhookUrl: NotRequired[str]
+
+
+class MusicPlanEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
+MusicGenerateRequest = TypedDict(
+    'MusicGenerateRequest',
+    {
+        'prompt': NotRequired[str],
+        'composition_plan': NotRequired[CompositionPlan],
+        'plan': NotRequired[CompositionPlan],
+        'durationSeconds': NotRequired[float],
+        'coverPrompt': NotRequired[str],
+        'force_instrumental': NotRequired[bool],
+        'model_id': NotRequired[Literal['music_v1']],
+        'mode': NotRequired[Literal['full', 'audio-only']],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+    },
+)
+
+
+class CoverError(TypedDict):
+    code: str
+    message: str
+
+
+class MusicGenerateResult(TypedDict):
+    url: str
+    storagePath: str
+    format: str
+    duration: int
+    title: str | None
+    model: str
+    coverUrl: NotRequired[str | None]
+    coverError: NotRequired[CoverError]
+    lyrics: NotRequired[str | None]
+
+
+class MusicGenerateEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
+SfxGenerateRequest = TypedDict(
+    'SfxGenerateRequest',
+    {
+        'prompt': str,
+        'durationSeconds': NotRequired[float],
+        'promptInfluence': NotRequired[float],
+        'loop': NotRequired[bool],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+    },
+)
+
+
+class SfxGenerateResult(TypedDict):
+    url: str
+    storagePath: str
+    format: str
+    prompt: str
+    durationSeconds: float
+    model: str
+
+
+class SfxGenerateEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
+AudioTranscribeRequest = TypedDict(
+    'AudioTranscribeRequest',
+    {
+        'fileId': NotRequired[str],
+        'audioUrl': NotRequired[str],
+        'language': NotRequired[str],
+        'fileName': NotRequired[str],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+    },
+)
+
+
+class Word(TypedDict):
+    text: str
+    start: float
+    end: float
+    type: Literal['word', 'spacing', 'audio_event']
+    speakerId: NotRequired[str]
+
+
+class AudioTranscribeResult(TypedDict):
+    text: str
+    language: str
+    durationSeconds: float
+    words: list[Word]
+    model: str
+    source: Literal['file', 'url']
+    transcriptUrl: str
+
+
+class AudioTranscribeEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
+
+
+class Input1(TypedDict):
+    width: int
+    height: int
+    durationSeconds: float
+
+
+class Example(TypedDict):
+    request: dict[str, Any]
+    input: Input1 | None
+    credits: float
+    notes: list[str]
+
+
+class Model5(TypedDict):
+    id: str
+    displayName: str
+    servedBy: str
+    selectedBy: dict[str, str]
+    parameters: dict[str, ParameterRule]
+    price: list[PriceRule]
+    example: Example
+
+
+class Datum1(TypedDict):
+    type: str
+    endpoint: str
+    medium: Literal['image', 'video', 'audio']
+    scope: str
+    defaultModel: str | None
+    models: list[Model5]
+    request: dict[str, Any]
+
+
+class ListStudioModelsAnswer(TypedDict):
+    success: Literal[True]
+    data: list[Datum1]
+
+
+class Datum2(TypedDict):
+    name: str
+    gender: str
+    default: bool
+
+
+class ListStudioVoicesAnswer(TypedDict):
+    success: Literal[True]
+    data: list[Datum2]
+
+
+class Example1(TypedDict):
+    request: dict[str, Any]
+    input: Input1 | None
+    credits: float
+    notes: list[str]
+
+
+class StudioItem(TypedDict):
+    endpoint: str
+    model: str
+    displayName: str
+    price: list[PriceRule]
+    example: Example1
+
+
+class LongInput(TypedDict):
+    inputTokensAbove: int
+    input: float
+    output: float
+
+
+class ChatItem(TypedDict):
+    model: str
+    name: str
+    input: float
+    output: float
+    longInput: NotRequired[LongInput]
+
+
+class GetPricingAnswer(TypedDict):
+    usdPerCredit: float
+    studio: list[StudioItem]
+    chat: list[ChatItem]
+
+
+class GetJobAnswer(TypedDict):
+    success: Literal[True]
+    data: JobOutput
+    credits: Credits
+
+
+class ListJobsAnswer(TypedDict):
+    success: Literal[True]
+    data: list[JobOutput]
+    hasMore: bool
+    nextCursor: str | None
+
+
+class CancelJobAnswer(TypedDict):
+    success: Literal[True]
+    data: JobOutput
+    credits: Credits
+
+
+class ImagesGenerationsRequest(TypedDict):
+    prompt: str
+    model: NotRequired[str | None]
+    n: NotRequired[int | None]
+    size: NotRequired[str | None]
+    quality: NotRequired[Literal['auto', 'low', 'medium', 'high', 'standard', 'hd'] | None]
+    background: NotRequired[Literal['auto', 'transparent', 'opaque'] | None]
+    output_format: NotRequired[Literal['png', 'jpeg', 'webp'] | None]
+    response_format: NotRequired[Literal['url', 'b64_json'] | None]
+    stream: NotRequired[Literal[False, 'false'] | None]
+
+
+class Voice(TypedDict):
+    id: str
+
+
+class AudioSpeechRequest(TypedDict):
+    model: str
+    input: str
+    voice: str | Voice
+    response_format: NotRequired[Literal['mp3'] | None]
+    stream_format: NotRequired[Literal['audio'] | None]
+    speed: NotRequired[Literal[1] | None]
+    instructions: NotRequired[Literal[''] | None]
+
+
+class AudioTranscriptionsAnswer(TypedDict):
+    text: str
+
+
+class InputReference(TypedDict):
+    file_id: NotRequired[str]
+    image_url: NotRequired[str]
+
+
+class CreateVideoRequest(TypedDict):
+    prompt: str
+    model: NotRequired[str | None]
+    seconds: NotRequired[int | None]
+    size: NotRequired[str | None]
+    input_reference: NotRequired[InputReference | None]
+
+
+class ListVideosAnswer(TypedDict):
+    object: Literal['list']
+    data: list[OpenAIVideo]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class ReplacedItem(TypedDict):
+    generation: int
+    retiresAt: str
+
+
+class GetWebhookSecretAnswer(TypedDict):
+    secret: str
+    generation: int
+    replaced: list[ReplacedItem]
+
+
+class RotateWebhookSecretRequest(TypedDict):
+    overlapSeconds: NotRequired[int]
+
+
+class RotateWebhookSecretAnswer(TypedDict):
+    secret: str
+    generation: int
+    replaced: list[ReplacedItem]
+
+
+class CreateUploadUrlRequest(TypedDict):
+    filename: NotRequired[str]
+    contentType: NotRequired[str]
+    size: NotRequired[int]
+    purpose: NotRequired[str]
+
+
+class ListApiKeysAnswer(TypedDict):
+    keys: list[ApiKeyMeta]
+
+
+class CreateApiKeyRequest(TypedDict):
+    name: str
+    expiresAt: NotRequired[int]
+    scopes: NotRequired[list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]]
+    allowedModels: NotRequired[list[str]]
+    limit: NotRequired[KeyLimit]
+
+
+class CreateApiKeyAnswer(TypedDict):
+    keyId: str
+    keyPrefix: str
+    name: str
+    createdAt: int
+    expiresAt: int | None
+    lastUsedAt: int | None
+    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
+    allowedModels: list[str] | None
+    limit: KeyLimit | None
+    key: str
+
+
+class RotateApiKeyRequest(TypedDict):
+    overlapSeconds: NotRequired[int]
+    expiresAt: NotRequired[int]
+
+
+class Replaced(TypedDict):
+    keyId: str
+    expiresAt: int
+
+
+class RotateApiKeyAnswer(TypedDict):
+    keyId: str
+    keyPrefix: str
+    name: str
+    createdAt: int
+    expiresAt: int | None
+    lastUsedAt: int | None
+    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
+    allowedModels: list[str] | None
+    limit: KeyLimit | None
+    key: str
+    replaced: Replaced
+
+
+class SetApiKeyLimitRequest(TypedDict):
+    limit: KeyLimit | None
+
+
+class RevokeApiKeyAnswer(TypedDict):
+    success: Literal[True]
+    keyId: str
+
+
+class Budget(TypedDict):
+    limit: float
+    per: Literal['day', 'week', 'month', 'total']
+    used: float
+    remaining: float
+    resetsAt: str | None
+
+
+class GetKeyAnswer(TypedDict):
+    keyId: str
+    keyPrefix: str
+    name: str
+    createdAt: int
+    expiresAt: int | None
+    lastUsedAt: int | None
+    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
+    allowedModels: list[str] | None
+    limit: KeyLimit | None
+    organizationId: str
+    organizationName: str
+    userId: str
+    role: Literal['owner', 'admin', 'member', 'viewer']
+    budget: Budget | None
+
+
+class Balance(TypedDict):
+    available: float
+    reserved: float
+    total: float
+
+
+class Window(TypedDict):
+    limit: float | None
+    used: float
+    remaining: float | None
+    startedAt: str | None
+    resetAt: str | None
+
+
+class Storage(TypedDict):
+    limit: int
+    used: int
+    remaining: int
+
+
+class GetUsageAnswer(TypedDict):
+    credits: float
+    balance: Balance
+    window: Window
+    storage: Storage
+    usage: list[UsageRecord]
+    hasMore: bool
+    nextCursor: str | None
+
+
+Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe']
+
+
+class Webhook(TypedDict):
+    jobId: str
+    url: str
+    state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
+    attempts: int
+    nextAttemptAt: str | None
+    createdAt: str
+    updatedAt: str
+    deliveries: list[WebhookDelivery]
+
+
+class ImageGenerateAnswer(TypedDict):
+    success: Literal[True]
+    data: ImageGenerateResult
+    credits: Credits
+
+
+class ImageEditAnswer(TypedDict):
+    success: Literal[True]
+    data: ImageEditResult
+    credits: Credits
+
+
+class ImageUpscaleAnswer(TypedDict):
+    success: Literal[True]
+    data: ImageUpscaleResult
+    credits: Credits
+
+
+class ImageRemoveBackgroundAnswer(TypedDict):
+    success: Literal[True]
+    data: ImageRemoveBackgroundResult
+    credits: Credits
+
+
+class ImageBatchAnswer(TypedDict):
+    success: Literal[True]
+    data: ImageBatchResult
+    credits: Credits
+
+
+class VideoGenerateAnswer(TypedDict):
+    success: Literal[True]
+    data: VideoGenerateResult
+    credits: Credits
+
+
+class VideoUpscaleAnswer(TypedDict):
+    success: Literal[True]
+    data: VideoUpscaleResult
+    credits: Credits
+
+
+class VideoRemoveBackgroundAnswer(TypedDict):
+    success: Literal[True]
+    data: VideoRemoveBackgroundResult
+    credits: Credits
+
+
+class VoiceoverGenerateAnswer(TypedDict):
+    success: Literal[True]
+    data: VoiceoverGenerateResult
+    credits: Credits
+
+
+class DialogueGenerateAnswer(TypedDict):
+    success: Literal[True]
+    data: DialogueGenerateResult
+    credits: Credits
+
+
+class MusicGenerateAnswer(TypedDict):
+    success: Literal[True]
+    data: MusicGenerateResult
+    credits: Credits
+
+
+class SfxGenerateAnswer(TypedDict):
+    success: Literal[True]
+    data: SfxGenerateResult
+    credits: Credits
+
+
+class AudioTranscribeAnswer(TypedDict):
+    success: Literal[True]
+    data: AudioTranscribeResult
+    credits: Credits
+
+
+class GetJobWebhookAnswer(TypedDict):
+    success: Literal[True]
+    data: Webhook

@@ -1,0 +1,73 @@
+/**
+ * `npm run clients`: makes the parts of clients/ that follow from the API's description, without a
+ * server. They are committed; test/clients/generated.test.ts tells when they are out of date.
+ */
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { describeForClients } from './description.ts';
+import { overloadsOf, syncFrom } from './python.ts';
+import { openapiTypescript, pythonCommands, root, run } from './tools.ts';
+
+const python = 'clients/python/src/studio_gateway';
+
+/** The generated files, from the root of the project. */
+export const generatedFiles = {
+  schema: 'clients/typescript/schema.ts',
+  schemas: `${python}/schemas.py`,
+  runs: `${python}/_runs.py`,
+  client: `${python}/_client.py`,
+} as const;
+const asyncClient = `${python}/_async_client.py`;
+
+/** Writes the generated files below a folder; `generatedFiles` are their places. */
+export async function generateClients(into: string): Promise<void> {
+  const { description, capabilities } = describeForClients();
+  const directory = await mkdtemp(join(tmpdir(), 'clients-'));
+  try {
+    const openapi = join(directory, 'openapi.json');
+    await writeFile(openapi, JSON.stringify(description));
+    for (const file of Object.values(generatedFiles)) {
+      await mkdir(dirname(join(into, file)), { recursive: true });
+    }
+    await Promise.all([
+      generateTypescript(openapi, join(into, generatedFiles.schema)),
+      generatePython(openapi, join(into, generatedFiles.schemas)),
+    ]);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+  await writeFile(join(into, generatedFiles.runs), overloadsOf(capabilities));
+  const source = await readFile(join(root, asyncClient), 'utf8');
+  await writeFile(join(into, generatedFiles.client), syncFrom(source));
+}
+
+async function generateTypescript(openapi: string, output: string): Promise<void> {
+  const command = await openapiTypescript();
+  // A field with a default may be left out of a request.
+  const flags = ['--default-non-nullable=false', '--alphabetize=false'];
+  await run(process.execPath, [command, openapi, '--output', output, ...flags]);
+}
+
+async function generatePython(openapi: string, output: string): Promise<void> {
+  const commands = await pythonCommands();
+  const options = {
+    input: openapi,
+    'input-file-type': 'openapi',
+    'openapi-scopes': 'schemas',
+    output,
+    'output-model-type': 'typing.TypedDict',
+    'target-python-version': '3.11',
+    'enum-field-as-literal': 'all',
+    'custom-file-header': '# Made by `npm run clients` from the OpenAPI description.',
+    formatters: 'builtin',
+  };
+  await run(join(commands, 'datamodel-codegen'), [
+    '--no-use-closed-typed-dict',
+    '--collapse-root-models',
+    '--disable-timestamp',
+    ...Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]),
+  ]);
+}
+
+if (import.meta.main) await generateClients(root);

@@ -1,0 +1,46 @@
+/** `npm run clients:pack`: packs the clients into `.cache/clients`; nothing is published. */
+import { cp, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pythonCommands, root, run } from './tools.ts';
+
+/** Builds the TypeScript client and packs it into a folder. Returns the path of the tarball. */
+export async function packTypescript(into: string): Promise<string> {
+  const source = join(root, 'clients', 'typescript');
+  const built = await mkdtemp(join(tmpdir(), 'client-'));
+  try {
+    await run('npx', ['--no-install', 'tsc', '-p', source, '--outDir', join(built, 'dist')], {
+      cwd: root,
+    });
+    for (const file of ['package.json', 'README.md']) {
+      await cp(join(source, file), join(built, file));
+    }
+    await cp(join(root, 'LICENSE'), join(built, 'LICENSE'));
+    await mkdir(into, { recursive: true });
+    const args = ['pack', '--json', '--pack-destination', into];
+    const { stdout } = await run('npm', args, { cwd: built });
+    const [report]: { filename: string }[] = JSON.parse(stdout);
+    return join(into, report?.filename ?? '');
+  } finally {
+    await rm(built, { recursive: true, force: true });
+  }
+}
+
+/** Builds the Python client into a folder. Returns the paths of its wheel and its source distribution. */
+export async function packPython(into: string): Promise<{ wheel: string; sdist: string }> {
+  const source = join(root, 'clients', 'python');
+  // Without isolation: the builder is the one of tools.ts, not what a registry has today.
+  const python = join(await pythonCommands(), 'python');
+  await run(python, ['-m', 'build', '--no-isolation', '--outdir', into, source]);
+  const files = await readdir(into);
+  const one = (end: string): string => join(into, files.find((name) => name.endsWith(end)) ?? '');
+  return { wheel: one('.whl'), sdist: one('.tar.gz') };
+}
+
+if (import.meta.main) {
+  const into = join(root, '.cache', 'clients');
+  await rm(into, { recursive: true, force: true });
+  const tarball = await packTypescript(into);
+  const { wheel, sdist } = await packPython(into);
+  console.log([tarball, wheel, sdist].join('\n'));
+}

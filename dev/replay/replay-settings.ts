@@ -1,0 +1,39 @@
+/** What the replay reads of its environment: where Temporal is, and the keys of its payloads. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { ConfigError, presentIn, seals, type TemporalConfig } from '../../platform/config.ts';
+import { payloadVariables, temporalVariables } from '../../platform/config/servers.ts';
+import type { PayloadSettings } from '../../platform/payload-codec.ts';
+
+const temporalSchema = z.object(temporalVariables);
+/** The stack of this checkout, where it runs (`npm start` writes it). */
+const stackDescription = z.object({ temporalAddress: z.string(), temporalNamespace: z.string() });
+
+/**
+ * Where Temporal is, by the environment, else by the local stack.
+ * @throws ConfigError
+ */
+export function loadTemporalConfig(): TemporalConfig {
+  const present = presentIn(process.env);
+  const parsed = temporalSchema.safeParse({ ...localTemporal(present['DATA_DIR']), ...present });
+  if (parsed.success) return { ...parsed.data, PAYLOAD_ENCRYPTION: seals(parsed.data) };
+  const names = parsed.error.issues.map((issue) => issue.path.map(String).join('.'));
+  throw new ConfigError(`configuration: ${[...new Set(names)].join(', ')} missing or wrong`);
+}
+
+/** Keys of payloads alone. @throws ZodError */
+export function loadPayloadSettings(): PayloadSettings {
+  const parsed = z.object(payloadVariables).parse(presentIn(process.env));
+  return { ...parsed, PAYLOAD_ENCRYPTION: seals(parsed) };
+}
+
+function localTemporal(dataDir = '.data'): Record<string, string> {
+  try {
+    const described: unknown = JSON.parse(readFileSync(join(dataDir, 'stack.json'), 'utf8'));
+    const { temporalAddress, temporalNamespace } = stackDescription.parse(described);
+    return { TEMPORAL_ADDRESS: temporalAddress, TEMPORAL_NAMESPACE: temporalNamespace };
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,55 @@
+/** Where chat goes: keys and addresses of the providers, from the environment. */
+import { z } from 'zod';
+
+/** A provider that this process has a key for; without a base URL, the provider's own is used. */
+export interface ChatUpstream {
+  apiKey: string;
+  baseUrl?: string;
+}
+
+const upstream = z.strictObject({
+  apiKey: z.string().min(1),
+  baseUrl: z.url({ protocol: /^https?$/ }).exactOptional(),
+});
+/** `CHAT_UPSTREAMS`: further providers, e.g. of the operator's own models. */
+const further = z.record(z.string().regex(/^[a-z][a-z0-9-]{0,31}$/), upstream);
+
+/** A configuration that cannot be used; its message is one line naming the variable. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
+
+/**
+ * Provider name → key and address, for those of `names` that have a key (`<NAME>_API_KEY`), and for
+ * those of CHAT_UPSTREAMS.
+ * @throws ConfigError
+ */
+export function readChatUpstreams(
+  env: Readonly<Record<string, string | undefined>>,
+  names: readonly string[],
+): Readonly<Record<string, ChatUpstream>> {
+  const found: Record<string, ChatUpstream> = { ...readFurther(env['CHAT_UPSTREAMS']) };
+  for (const name of names) {
+    const prefix = name.toUpperCase();
+    const apiKey = env[`${prefix}_API_KEY`];
+    if (!apiKey) continue;
+    const baseUrl = env[`${prefix}_BASE_URL`];
+    const parsed = upstream.safeParse({ apiKey, ...(baseUrl && { baseUrl }) });
+    if (!parsed.success) {
+      throw new ConfigError(`configuration: ${prefix}_BASE_URL is wrong: must be a URL`);
+    }
+    found[name] = parsed.data;
+  }
+  return found;
+}
+
+function readFurther(text: string | undefined): Record<string, ChatUpstream> {
+  if (!text) return {};
+  try {
+    return further.parse(JSON.parse(text));
+  } catch {
+    throw new ConfigError(
+      'configuration: CHAT_UPSTREAMS is wrong: must be JSON, {"name": {"apiKey": …, "baseUrl": …}}',
+    );
+  }
+}

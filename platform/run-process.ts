@@ -1,0 +1,58 @@
+/** A process of the gateway from its start to its end, the same for API and worker. */
+import { loadConfigOrExit, type Config, type KnownProviders } from './config.ts';
+import type { DatabasePool } from './database.ts';
+import { createLogger, type Logger } from './logger.ts';
+import { assertSchemaCurrent } from './migrations.ts';
+import { announceReady, drainOnExit } from './process-life.ts';
+import { registerProcess, type GatewayProcess } from './process-register.ts';
+import { installMeasuredRuntime } from './temporal.ts';
+
+/** What a process is started with. */
+interface ProcessParts {
+  config: Config;
+  logger: Logger;
+  /** Where the Temporal SDK shows its own metrics, if it does. */
+  sdkMetricsUrl: string | null;
+}
+
+/** A process that serves. */
+interface ServingProcess {
+  services: { pool: DatabasePool };
+  /** Its ports are told to the parent. */
+  port?: number;
+  metricsPort: number | null;
+  /** Rejects when it can serve no longer: the supervisor starts a new process. */
+  failed: Promise<void>;
+  close: () => Promise<void>;
+}
+
+const drainTimeoutMs = 45_000;
+
+/** Starts the process, and ends it when it is asked to. */
+export async function runProcess(
+  kind: GatewayProcess['kind'],
+  known: KnownProviders,
+  start: (parts: ProcessParts) => Promise<ServingProcess>,
+): Promise<void> {
+  const config = loadConfigOrExit(known);
+  const logger = createLogger(kind, config.LOG_LEVEL);
+  const sdkMetricsUrl = await installMeasuredRuntime(logger, config);
+  await assertSchemaCurrent(config.DATABASE_URL);
+  const { services, failed, close, ...ports } = await start({ config, logger, sdkMetricsUrl });
+  const drain = drainOnExit(async () => {
+    await leave();
+    await close();
+  }, drainTimeoutMs);
+  const leave = registerProcess({
+    pool: services.pool,
+    logger,
+    kind,
+    buildId: config.WORKER_BUILD_ID ?? null,
+    onDrain: drain,
+  });
+  failed.catch((error: unknown) => {
+    logger.fatal({ error }, 'worker.failed');
+    process.exit(1);
+  });
+  announceReady({ port: ports.port, metricsPort: ports.metricsPort });
+}

@@ -1,0 +1,148 @@
+/** Pages of other origins (CORS): who may ask, what they may read, and that asking first costs nothing. */
+import { createHash } from 'node:crypto';
+import sharp from 'sharp';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { exposedHeaders } from '../../api/middleware/cors.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { ofCallers } from '../harness/operations.ts';
+
+const ours = 'https://studio.example';
+const theirs = 'https://elsewhere.example';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({
+    env: { CORS_ORIGINS: `${ours},http://localhost:5173`, RATE_LIMIT_PER_MINUTE: '20' },
+    latencyMs: 20,
+  });
+});
+afterAll(async () => {
+  await gateway.expectSettled();
+  await gateway.close();
+});
+
+const preflight = (path: string, origin: string, base = gateway.url): Promise<Response> =>
+  fetch(base + path, {
+    method: 'OPTIONS',
+    headers: {
+      origin,
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': 'authorization,content-type,idempotency-key',
+    },
+  });
+const allowed = ({ headers }: { headers: Headers }) => headers.get('access-control-allow-origin');
+
+describe('a preflight', () => {
+  it('is answered without a key, with the headers and methods that may be used', async () => {
+    const answer = await preflight('/api/v1/studio/image/generate', ours);
+    expect(answer.status).toBe(204);
+    expect(allowed(answer)).toBe(ours);
+    expect(answer.headers.get('access-control-allow-headers')).toBe(
+      'authorization,content-type,idempotency-key',
+    );
+    for (const method of ['GET', 'POST', 'PUT', 'DELETE']) {
+      expect(answer.headers.get('access-control-allow-methods')).toContain(method);
+    }
+    expect(Number(answer.headers.get('access-control-max-age'))).toBeGreaterThan(0);
+    expect(answer.headers.get('access-control-allow-credentials')).toBeNull();
+    expect(answer.headers.get('vary')).toContain('Origin');
+  });
+
+  it('is not counted', async () => {
+    const caller = await gateway.newCaller({ credits: 1 });
+    const left = async () =>
+      (await gateway.call('/api/v1/usage', { key: caller.key })).headers.get(
+        'x-ratelimit-remaining',
+      );
+    expect(await left()).toBe('19');
+    for (let count = 0; count < 30; count += 1) {
+      expect((await preflight('/api/v1/usage', ours)).status).toBe(204);
+    }
+    expect(await left()).toBe('18');
+  });
+
+  it('of an origin that is not on the list is told nothing', async () => {
+    for (const origin of [theirs, 'null', `${ours}.elsewhere.example`, 'http://studio.example']) {
+      const answer = await preflight('/api/v1/usage', origin);
+      expect([answer.status, allowed(answer)]).toEqual([405, null]);
+    }
+  });
+
+  it('of the operators’ API is answered to nobody', async () => {
+    const answer = await preflight('/api/admin/v1/organizations', ours);
+    expect([answer.status, allowed(answer)]).toEqual([405, null]);
+  });
+
+  it('is answered to every origin unless some are named', async () => {
+    const { port } = await gateway.spawn('api', { API_PORT: '0', CORS_ORIGINS: '' });
+    const answer = await preflight('/api/v1/usage', theirs, `http://127.0.0.1:${port}`);
+    expect([answer.status, allowed(answer)]).toEqual([204, '*']);
+  });
+});
+
+describe('a page', () => {
+  it('reads answers and refusals alike, and their headers', async () => {
+    const ask = (origin: string, key: string | null = gateway.caller.key) =>
+      gateway.call('/api/v1/usage', { key, headers: { origin } });
+    const good = await ask(ours);
+    expect([good.status, allowed(good)]).toEqual([200, ours]);
+    expect(good.headers.get('access-control-expose-headers')).toBe(exposedHeaders.join(','));
+    const refused = await ask(ours, null);
+    expect([refused.status, allowed(refused)]).toEqual([401, ours]);
+    expect(allowed(await ask(theirs))).toBeNull();
+    expect(allowed(await gateway.call('/api/v1/usage'))).toBeNull();
+  });
+
+  it('reads every header that the description names', () => {
+    const named = ofCallers.flatMap(({ answers }) =>
+      Object.values(answers).flatMap(({ headers }) => Object.keys(headers?.shape ?? {})),
+    );
+    expect(named.length).toBeGreaterThan(3);
+    expect(exposedHeaders).toEqual(expect.arrayContaining(named));
+  });
+
+  it('reads a chat as it streams', async () => {
+    const answer = await fetch(`${gateway.url}/api/v1/chat`, {
+      method: 'POST',
+      headers: {
+        origin: ours,
+        authorization: `Bearer ${gateway.caller.key}`,
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify({
+        model: 'gpt-4o',
+        messages: [{ role: 'user', content: 'ahoy' }],
+        stream: true,
+      }),
+    });
+    expect([answer.status, allowed(answer)]).toEqual([200, ours]);
+    expect(await answer.text()).toContain('[DONE]');
+    await gateway.api.services.chat.drained();
+  });
+
+  it('uploads to a signed URL, and everybody reads what is there', async () => {
+    const png = await sharp({ create: { width: 8, height: 8, channels: 3, background: 'teal' } })
+      .png()
+      .toBuffer();
+    const made = await gateway.call<{
+      uploadUrl: string;
+      publicUrl: string;
+      headers: Record<string, string>;
+    }>('/api/v1/storage/upload-url', { body: { contentType: 'image/png', size: png.length } });
+    const { uploadUrl, publicUrl, headers } = made.body;
+    expect((await preflight(new URL(uploadUrl).pathname, ours)).status).toBe(204);
+    const put = (origin: string) =>
+      fetch(uploadUrl, { method: 'PUT', headers: { ...headers, origin }, body: png });
+    const taken = await put(ours);
+    expect([taken.status, allowed(taken)]).toEqual([200, ours]);
+    expect(((await taken.json()) as { sha256: string }).sha256).toBe(
+      createHash('sha256').update(png).digest('hex'),
+    );
+    expect(allowed(await put(theirs))).toBeNull();
+    const read = await fetch(publicUrl, { headers: { origin: theirs, range: 'bytes=0-3' } });
+    expect([read.status, allowed(read)]).toEqual([206, '*']);
+    expect(read.headers.get('access-control-expose-headers')).toContain('Content-Range');
+    const missing = await fetch(`${publicUrl}0`, { headers: { origin: theirs } });
+    expect([missing.status, allowed(missing)]).toEqual([404, '*']);
+  });
+});

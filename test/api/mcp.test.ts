@@ -1,0 +1,245 @@
+/** POST /mcp, by the SDK's own client. */
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { CallToolResult, Progress } from '@modelcontextprotocol/sdk/types.js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { capabilities } from '../../studio/registry.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { download } from '../harness/media.ts';
+import { untilHolds } from '../harness/until.ts';
+
+let gateway: TestGateway;
+const clients: Client[] = [];
+beforeAll(async () => {
+  gateway = await startGateway({ latencyMs: 20, sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
+});
+afterAll(async () => {
+  await Promise.all(clients.map((client) => client.close()));
+  await untilHolds(() => gateway.expectSettled());
+  await gateway.close();
+});
+
+async function connect(key: string = gateway.caller.key): Promise<Client> {
+  const client = new Client({ name: 'test', version: '1' });
+  clients.push(client);
+  const headers = { Authorization: `Bearer ${key}` };
+  const url = new URL(`${gateway.url}/mcp`);
+  const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers } });
+  await client.connect(transport);
+  return client;
+}
+
+interface ToldJob {
+  jobId: string;
+  status: string;
+  uri: string;
+  billing: { state: string; charged: number };
+}
+
+async function call(
+  client: Client,
+  name: string,
+  given: Record<string, unknown>,
+  options: Parameters<Client['callTool']>[2] = {},
+): Promise<CallToolResult & { job: ToldJob; text: string }> {
+  const result = (await client.callTool(
+    { name, arguments: given },
+    undefined,
+    options,
+  )) as CallToolResult;
+  const [first] = result.content;
+  const text = first?.type === 'text' ? first.text : '';
+  return { ...result, job: result.structuredContent as unknown as ToldJob, text };
+}
+
+describe('the tools', () => {
+  it('are the capabilities by their own schemas, and what looks after jobs', async () => {
+    const { tools } = await (await connect()).listTools();
+    const others = [
+      'estimate',
+      'getJob',
+      'listJobs',
+      'cancelJob',
+      'listStudioModels',
+      'listStudioVoices',
+    ];
+    expect(tools.map(({ name }) => name).toSorted()).toEqual(
+      [...capabilities.map(({ type }) => type), ...others].toSorted(),
+    );
+    const draw = tools.find(({ name }) => name === 'imageGenerate');
+    expect(draw?.inputSchema).toMatchObject({
+      type: 'object',
+      required: ['prompt'],
+      properties: { prompt: { type: 'string', minLength: 3, maxLength: 2000 } },
+    });
+    const look = tools.find(({ name }) => name === 'getJob');
+    expect(look?.inputSchema).toMatchObject({ required: ['jobId'] });
+    expect(look?.annotations).toMatchObject({ readOnlyHint: true });
+  });
+
+  it('are those that the key has the scopes for', async () => {
+    const caller = await gateway.newCaller({
+      credits: 10,
+      scopes: ['studio:read', 'studio:audio'],
+    });
+    const client = await connect(caller.key);
+    const names = (await client.listTools()).tools.map(({ name }) => name);
+    expect(names).toContain('sfxGenerate');
+    expect(names).not.toContain('imageGenerate');
+    const { isError, text } = await call(client, 'imageGenerate', { prompt: 'a tree' });
+    expect([isError, text]).toEqual([true, expect.stringMatching(/^FORBIDDEN: .*studio:image/)]);
+  });
+});
+
+describe('a picture', () => {
+  it('is drawn while progress is told, and comes as data, link and picture', async () => {
+    const client = await connect();
+    const told: string[] = [];
+    const onprogress = ({ message = '' }: Progress): void => void told.push(message);
+    const given = { prompt: '[[slow:3s]] a lighthouse for a model' };
+    const { content, job, isError } = await call(client, 'imageGenerate', given, { onprogress });
+    expect(isError).toBeUndefined();
+    expect(told.length).toBeGreaterThan(0);
+    expect(told[0]).toMatch(/^job_\w+ \w+$/);
+    expect(job).toMatchObject({ status: 'completed', billing: { state: 'charged', charged: 3.9 } });
+    const link = content.find(({ type }) => type === 'resource_link');
+    const bytes = await download(link?.type === 'resource_link' ? link.uri : '');
+    const picture = content.find(({ type }) => type === 'image');
+    expect(picture).toMatchObject({ mimeType: 'image/png', data: bytes.toString('base64') });
+
+    const { resources } = await client.listResources();
+    expect(resources.map(({ uri }) => uri)).toContain(job.uri);
+    const { contents } = await client.readResource({ uri: job.uri });
+    const [read] = contents;
+    expect(JSON.parse(read && 'text' in read ? read.text : '')).toMatchObject({
+      jobId: job.jobId,
+      status: 'completed',
+    });
+    expect((await client.listResourceTemplates()).resourceTemplates).toHaveLength(1);
+  });
+
+  it('is answered as a job that runs, when that is asked for', async () => {
+    const client = await connect();
+    const { job } = await call(client, 'imageGenerate', { prompt: 'a later tree', async: true });
+    const { job: answer } = await call(client, 'getJob', { jobId: job.jobId, wait: 30 });
+    expect(answer).toMatchObject({ data: { status: 'completed', done: true } });
+    const list = await call(client, 'listJobs', { limit: 1, type: 'imageGenerate' });
+    expect(list.structuredContent).toMatchObject({ data: [{ type: 'imageGenerate' }] });
+  });
+
+  it('is one picture under one key', async () => {
+    const client = await connect();
+    const ask = async () =>
+      (await client.callTool({
+        name: 'imageGenerate',
+        arguments: { prompt: 'one tree' },
+        _meta: { 'studio-gateway/idempotency-key': 'mcp-1' },
+      })) as { structuredContent: { jobId?: string; images?: unknown[] } };
+    const first = await ask();
+    const second = await ask();
+    expect(second.structuredContent.jobId).toBe(first.structuredContent.jobId);
+    expect(await gateway.sandbox.submits({ match: 'one tree' })).toHaveLength(1);
+  });
+});
+
+describe('an estimate', () => {
+  it('is what the tool would reserve, and starts nothing', async () => {
+    const caller = await gateway.newCaller({ credits: 1 });
+    const client = await connect(caller.key);
+    const given = { tool: 'imageGenerate', arguments: { prompt: 'a tree', numImages: 2 } };
+    const { structuredContent } = await call(client, 'estimate', given);
+    expect(structuredContent).toMatchObject({ data: { credits: 7.8 } });
+    const wrong = await call(client, 'estimate', { tool: 'paint', arguments: {} });
+    expect([wrong.isError, wrong.text]).toEqual([true, expect.stringMatching(/^NOT_FOUND/)]);
+    expect((await client.listResources()).resources).toEqual([]);
+  });
+});
+
+describe('what fails', () => {
+  it('is told with code and message', async () => {
+    const client = await connect();
+    const failed = await call(client, 'imageGenerate', { prompt: '[[fail:422]] a tree' });
+    expect(failed.isError).toBe(true);
+    expect(failed.text).toMatch(/^PROVIDER_REJECTED_INPUT: .+ \(job_/);
+    expect(failed.job).toMatchObject({ billing: { state: 'released', charged: 0 } });
+    const refused = await call(client, 'imageGenerate', { prompt: 'x' });
+    expect([refused.isError, refused.text]).toEqual([
+      true,
+      expect.stringMatching(/^INVALID_REQUEST: prompt/),
+    ]);
+    await expect(client.callTool({ name: 'paint' })).rejects.toThrow(/no tool paint/);
+    await expect(client.readResource({ uri: 'studio://jobs/other' })).rejects.toThrow(/resource/);
+  });
+
+  it('for want of credits says what is needed', async () => {
+    const poor = await connect((await gateway.newCaller({ credits: 1 })).key);
+    const { isError, text, structuredContent } = await call(poor, 'imageGenerate', {
+      prompt: 'a tree',
+    });
+    expect([isError, text]).toEqual([true, expect.stringMatching(/^INSUFFICIENT_CREDITS/)]);
+    expect(structuredContent).toMatchObject({ required: 3.9, available: 1 });
+  });
+
+  it('for want of a key is 401, of a scope 403, of the method 405', async () => {
+    await expect(connect('gk_live_wrong')).rejects.toThrow(/Unauthorized/);
+    const blind = await gateway.newCaller({ credits: 1, scopes: ['studio:image'] });
+    await expect(connect(blind.key)).rejects.toThrow(/FORBIDDEN/);
+    const listened = await gateway.call('/mcp');
+    expect([listened.status, listened.headers.get('allow')]).toEqual([405, 'POST']);
+  });
+
+  it('because it is no message, or many, is 400', async () => {
+    const headers = { accept: 'application/json, text/event-stream' };
+    const post = (body: unknown) => gateway.call('/mcp', { body, headers });
+    expect((await post({ hello: 1 })).status).toBe(400);
+    const batch = [{ jsonrpc: '2.0', id: 1, method: 'tools/list' }];
+    expect((await post(batch)).status).toBe(400);
+    expect((await gateway.call('/mcp', { body: batch[0] })).status).toBe(406);
+  });
+
+  it('of another organization is not found', async () => {
+    const client = await connect();
+    const { job } = await call(client, 'imageGenerate', { prompt: 'a private tree' });
+    const stranger = await connect((await gateway.newCaller({ credits: 1 })).key);
+    const looked = await call(stranger, 'getJob', { jobId: job.jobId });
+    expect([looked.isError, looked.text]).toEqual([true, expect.stringMatching(/^JOB_NOT_FOUND/)]);
+    await expect(stranger.readResource({ uri: job.uri })).rejects.toThrow(/resource/);
+    expect((await stranger.listResources()).resources).toEqual([]);
+  });
+});
+
+describe('a job', () => {
+  it('goes on when its client is gone, and is charged once', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const client = await connect(caller.key);
+    const lost = call(client, 'imageGenerate', { prompt: '[[slow:3s]] a tree left alone' }).catch(
+      (error: unknown) => error,
+    );
+    await untilHolds(async () =>
+      expect(await gateway.sandbox.submits({ match: 'tree left alone' })).toHaveLength(1),
+    );
+    await client.close();
+    expect(await lost).toBeInstanceOf(Error);
+    const [row] = await gateway.database.query<{ id: string }>(
+      `SELECT id FROM job WHERE request->>'prompt' LIKE '%left alone'`,
+    );
+    const done = await gateway.untilDone(row?.id ?? '', caller.key);
+    expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
+    const entries = await gateway.database.query(
+      `SELECT * FROM ledger_entry WHERE reservation_id = '${row?.id}' AND kind = 'charge'`,
+    );
+    expect(entries).toHaveLength(1);
+  });
+
+  it('is canceled by its tool', async () => {
+    const client = await connect();
+    const { job } = await call(client, 'imageGenerate', {
+      prompt: '[[slow:900s]] [[no-webhook]] a slow tree',
+      async: true,
+    });
+    const canceled = await call(client, 'cancelJob', { jobId: job.jobId });
+    expect(canceled.isError).toBeUndefined();
+    const done = await gateway.untilDone(job.jobId);
+    expect(done.body.data).toMatchObject({ status: 'canceled', billing: { state: 'released' } });
+  });
+});

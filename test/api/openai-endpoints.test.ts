@@ -1,0 +1,517 @@
+/**
+ * OpenAI's own client on the endpoints beside chat: pictures, speech, transcripts, films. Each request is a
+ * Studio job: a workflow with its ledger entry, one submit at the provider, charged once.
+ */
+import OpenAI, { APIError, toFile } from 'openai';
+import sharp from 'sharp';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { findCapability } from '../../studio/registry.ts';
+import { workflowIdOf } from '../../jobs/contract.ts';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { discPicture, filmFacts } from '../harness/media.ts';
+
+let gateway: TestGateway;
+let caller: TestCaller;
+let client: OpenAI;
+let picture: Buffer;
+beforeAll(async () => {
+  gateway = await startGateway({ latencyMs: 20 });
+  picture = await discPicture(200, 150);
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+/** A client as its documentation makes it, at `<host>/v1` or `<host>/api/v1`. */
+async function newClient(base = '/v1', credits = 10_000): Promise<void> {
+  caller = await gateway.newCaller({ credits });
+  client = new OpenAI({ apiKey: caller.key, baseURL: gateway.url + base, maxRetries: 0 });
+}
+
+interface JobRow {
+  id: string;
+  type: string;
+  model: string;
+  request: Record<string, unknown>;
+}
+const jobs = (): Promise<JobRow[]> =>
+  gateway.database.query<JobRow>(
+    `SELECT id, type, model, request FROM job WHERE organization_id = $1 ORDER BY id`,
+    [caller.organizationId],
+  );
+
+/** The one job of the caller: its workflow has ended well, and its ledger entries are a reserve and a charge. */
+async function expectOneJob(type: string): Promise<JobRow> {
+  const [job, ...more] = await jobs();
+  if (!job || more.length > 0) throw new Error(`${more.length + 1} jobs, not one`);
+  expect(job.type).toBe(type);
+  expect(findCapability(type)).toBeDefined();
+  const { status, type: workflow } = await gateway.api.client.workflow
+    .getHandle(workflowIdOf(job.id))
+    .describe();
+  expect([workflow, ['RUNNING', 'COMPLETED']]).toEqual([
+    type,
+    expect.arrayContaining([status.name]),
+  ]);
+  const entries = await gateway.database.query<{ kind: string }>(
+    `SELECT kind FROM ledger_entry WHERE reservation_id = $1 ORDER BY sequence`,
+    [job.id],
+  );
+  expect(entries.map(({ kind }) => kind)).toEqual(['reserve', 'charge']);
+  return job;
+}
+
+const failureOf = (asked: Promise<unknown>): Promise<InstanceType<typeof APIError>> =>
+  asked.then(
+    () => {
+      throw new Error('it was not refused');
+    },
+    (error: unknown) => {
+      expect(error).toBeInstanceOf(APIError);
+      return error as InstanceType<typeof APIError>;
+    },
+  );
+
+describe.each(['/v1', '/api/v1'])('at %s, images.generate', (base) => {
+  it('answers pictures as bytes and by URL', async () => {
+    await newClient(base);
+    const { data, created } = await client.images.generate({
+      model: 'gpt-image-2',
+      prompt: 'a lighthouse at dawn',
+      size: '1024x1536',
+      quality: 'low',
+      background: 'auto',
+      output_format: 'webp',
+      n: 2,
+      moderation: 'low',
+      user: 'u1',
+    });
+    expect(Math.abs(created - Date.now() / 1000)).toBeLessThan(120);
+    expect(data).toHaveLength(2);
+    for (const { b64_json: text, url } of data ?? []) {
+      const bytes = Buffer.from(text ?? '', 'base64');
+      expect(await sharp(bytes).metadata()).toMatchObject({
+        format: 'webp',
+        width: 1024,
+        height: 1536,
+      });
+      const read = await fetch(url ?? '');
+      expect(Buffer.from(await read.arrayBuffer()).equals(bytes)).toBe(true);
+    }
+    const job = await expectOneJob('imageGenerate');
+    expect(job).toMatchObject({
+      model: 'alpha-image-2',
+      request: { quality: 'low', numImages: 2, imageSize: { width: 1024, height: 1536 } },
+    });
+  });
+});
+
+describe('/images/generations', () => {
+  it.each(['url', 'b64_json'] as const)(
+    'answers only the %s that was asked for',
+    async (format) => {
+      await newClient();
+      const { data } = await client.images.generate({
+        prompt: 'a pier',
+        response_format: format,
+        quality: 'standard',
+        size: 'auto',
+      });
+      expect(Object.keys(data?.[0] ?? {})).toEqual([format]);
+      expect(await expectOneJob('imageGenerate')).toMatchObject({ model: 'nano-banana' });
+    },
+  );
+
+  it.each([
+    ['gpt-image-1', '1536x1024', { aspectRatio: '3:2' }],
+    ['nano-banana', '1024x1024', { aspectRatio: '1:1' }],
+    ['seedream', '2048x1024', { width: 2048, height: 1024 }],
+  ])('asks %s for %s in its own words', async (model, size, own) => {
+    await newClient();
+    await client.images.generate({ model, size, prompt: 'a pier', response_format: 'url' });
+    expect((await expectOneJob('imageGenerate')).request).toMatchObject(own);
+  });
+
+  it('is the same job for the same Idempotency-Key, on the Studio’s endpoint too', async () => {
+    await newClient();
+    const headers = { 'idempotency-key': 'k' };
+    const asked = { model: 'nano-banana', prompt: 'a pier' };
+    await client.images.generate({ ...asked, response_format: 'url' }, { headers });
+    const again = await client.images
+      .generate({ ...asked, response_format: 'b64_json' }, { headers })
+      .withResponse();
+    expect(again.response.headers.get('idempotent-replayed')).toBe('true');
+    const studio = await gateway.call('/api/v1/studio/image/generate', {
+      key: caller.key,
+      headers,
+      body: asked,
+    });
+    expect([studio.status, studio.headers.get('idempotent-replayed')]).toEqual([200, 'true']);
+    await expectOneJob('imageGenerate');
+  });
+
+  it('tells the credits in headers', async () => {
+    await newClient();
+    const { response } = await client.images
+      .generate({ prompt: 'a pier', response_format: 'url' })
+      .withResponse();
+    expect(Number(response.headers.get('x-credits-used'))).toBeGreaterThan(0);
+    expect(response.headers.get('x-credits-remaining')).toMatch(/^\d/);
+  });
+
+  it('that takes longer than is waited for says where the job goes on, and is not sent again', async () => {
+    await newClient();
+    let sent = 0;
+    const patient = client.withOptions({
+      maxRetries: 2,
+      fetch: (url, init) => {
+        sent += 1;
+        return fetch(url, init);
+      },
+    });
+    const asked = { prompt: '[[slow:2s]] a pier' };
+    const failure = await failureOf(
+      patient.images.generate(asked, { headers: { prefer: 'wait=0' } }),
+    );
+    expect(failure).toMatchObject({ status: 409, code: 'JOB_NOT_DONE' });
+    expect(sent).toBe(1);
+    const [job] = await jobs();
+    await gateway.untilDone(job?.id ?? '', caller.key);
+    await expectOneJob('imageGenerate');
+  });
+
+  it('with an Idempotency-Key is waited for by the client’s own retries', async () => {
+    await newClient();
+    const headers = { 'idempotency-key': 'k', prefer: 'wait=1' };
+    const { data } = await client
+      .withOptions({ maxRetries: 5 })
+      .images.generate({ prompt: '[[slow:3s]] a pier', response_format: 'url' }, { headers });
+    expect(data).toHaveLength(1);
+    await expectOneJob('imageGenerate');
+  });
+
+  it.each([
+    ['an unknown model', { model: 'dall-e-3' }, 'UNKNOWN_MODEL', 'model', 'did you mean'],
+    ['a size that it does not draw', { size: '1792x1024' }, 'UNSUPPORTED_PARAMETER', 'size', '7:4'],
+    ['a short prompt', { prompt: 'x' }, 'INVALID_REQUEST', 'prompt', 'prompt:'],
+    ['too many', { n: 11 }, 'INVALID_REQUEST', 'n', 'n:'],
+    [
+      'a quality that it has not',
+      { quality: 'low' },
+      'UNSUPPORTED_PARAMETER',
+      'quality',
+      'quality',
+    ],
+    ['a stream', { stream: true }, 'INVALID_REQUEST', 'stream', 'whole'],
+    ['no size', { size: 'large' }, 'INVALID_REQUEST', 'size', 'WIDTHxHEIGHT'],
+  ])('is refused in OpenAI’s words: %s', async (_what, extra, code, param, words) => {
+    await newClient();
+    const body = { model: 'nano-banana', prompt: 'a pier', ...extra };
+    const failure = await failureOf(client.images.generate(body as { prompt: string }));
+    expect(failure).toMatchObject({ status: 400, code, param, type: 'invalid_request_error' });
+    expect(failure.message).toContain(words);
+    expect(await jobs()).toEqual([]);
+  });
+
+  it('needs a key, the right, and the credits, and fails as the job does', async () => {
+    await newClient('/v1', 0);
+    const asked = { prompt: 'a pier' };
+    const noKey = client.withOptions({ apiKey: 'nobody' });
+    expect(await failureOf(noKey.images.generate(asked))).toMatchObject({
+      status: 401,
+      code: 'Unauthorized',
+    });
+    expect(await failureOf(client.images.generate(asked))).toMatchObject({
+      status: 402,
+      code: 'INSUFFICIENT_CREDITS',
+    });
+    const { key } = await gateway.newCaller({ credits: 1, scopes: ['chat'] });
+    const limited = client.withOptions({ apiKey: key });
+    expect(await failureOf(limited.images.generate(asked))).toMatchObject({
+      status: 403,
+      code: 'FORBIDDEN',
+    });
+    await newClient();
+    expect(await failureOf(client.images.generate({ prompt: '[[policy]] a pier' }))).toMatchObject({
+      status: 400,
+      code: 'CONTENT_POLICY',
+    });
+  });
+});
+
+describe('/images/edits', () => {
+  const file = (name = 'photo.png') => toFile(picture, name, { type: 'image/png' });
+
+  it('redraws a picture of the form', async () => {
+    await newClient();
+    const { data } = await client.images.edit({
+      model: 'gpt-image-2',
+      image: await file(),
+      mask: await file('mask.png'),
+      prompt: 'add a red hat',
+      quality: 'low',
+    });
+    const bytes = Buffer.from(data?.[0]?.b64_json ?? '', 'base64');
+    expect((await sharp(bytes).metadata()).format).toBe('png');
+    const job = await expectOneJob('imageEdit');
+    expect(job.request).toMatchObject({
+      imageUrls: [expect.stringMatching(/^file_/)],
+      maskUrl: expect.stringMatching(/^file_/),
+    });
+  });
+
+  it('takes several, and a repeat with the same bytes is the same job', async () => {
+    await newClient();
+    const headers = { 'idempotency-key': 'k' };
+    const edit = async (prompt: string) =>
+      client.images
+        .edit(
+          { image: [await file('a.png'), await file('b.png')], prompt, response_format: 'url' },
+          { headers },
+        )
+        .withResponse();
+    const first = await edit('join them');
+    expect(first.data.data).toHaveLength(1);
+    const again = await edit('join them');
+    expect(again.response.headers.get('idempotent-replayed')).toBe('true');
+    expect(await failureOf(edit('another'))).toMatchObject({ code: 'IDEMPOTENCY_KEY_REUSED' });
+    expect((await expectOneJob('imageEdit')).request['imageUrls']).toHaveLength(2);
+    // What came with the repeat and the refusal is not kept.
+    await expect
+      .poll(() =>
+        gateway.database.query(`SELECT id FROM upload WHERE organization_id = $1`, [
+          caller.organizationId,
+        ]),
+      )
+      .toHaveLength(2);
+  });
+
+  it('is refused, and keeps nothing: no picture, or not a picture, or a model that does not edit', async () => {
+    await newClient();
+    const text = await toFile(Buffer.from('no picture'), 'a.png');
+    const edit = async (extra: object) =>
+      failureOf(client.images.edit({ image: await file(), prompt: 'a hat', ...extra }));
+    expect(await edit({ image: text })).toMatchObject({
+      status: 415,
+      code: 'UNSUPPORTED_MEDIA_TYPE',
+    });
+    expect(await edit({ model: 'gpt-image-1' })).toMatchObject({
+      code: 'UNKNOWN_MODEL',
+      message: expect.stringContaining('did you mean gpt-image-2'),
+    });
+    expect(await edit({ size: '1024x1024' })).toMatchObject({ param: 'size' });
+    const bare = new FormData();
+    bare.set('prompt', 'add a hat');
+    const answer = await fetch(`${gateway.url}/v1/images/edits`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${caller.key}` },
+      body: bare,
+    });
+    expect([answer.status, await answer.json()]).toMatchObject([
+      400,
+      { error: { param: 'image' } },
+    ]);
+    await expect
+      .poll(() =>
+        gateway.database.query(`SELECT id FROM upload WHERE organization_id = $1`, [
+          caller.organizationId,
+        ]),
+      )
+      .toEqual([]);
+    expect(await jobs()).toEqual([]);
+  });
+});
+
+describe('/audio/speech', () => {
+  it('answers the sound', async () => {
+    await newClient();
+    const answer = await client.audio.speech.create({
+      model: 'eleven_multilingual_v2',
+      voice: 'rachel',
+      input: 'Welcome to the harbour.',
+    });
+    expect(answer.headers.get('content-type')).toBe('audio/mpeg');
+    const bytes = Buffer.from(await answer.arrayBuffer());
+    expect(bytes.length).toBe(Number(answer.headers.get('content-length')));
+    expect(bytes.length).toBeGreaterThan(500);
+    const job = await expectOneJob('voiceoverGenerate');
+    expect(job.request).toMatchObject({ voice: 'rachel', title: 'Welcome to the harbour.' });
+  });
+
+  it.each([
+    ['another maker’s model', { model: 'tts-1' }, 'model', 'did you mean eleven_multilingual_v2'],
+    ['another maker’s voice', { voice: 'alloy' }, 'voice', 'rachel'],
+    ['another format', { response_format: 'opus' }, 'response_format', 'must be mp3'],
+    ['another speed', { speed: 2 }, 'speed', 'one speed'],
+    ['no text', { input: ' ' }, 'input', 'input:'],
+  ])('refuses %s', async (_what, extra, param, words) => {
+    await newClient();
+    const body = { model: 'eleven_multilingual_v2', voice: 'rachel', input: 'Hello.', ...extra };
+    const failure = await failureOf(
+      client.audio.speech.create(body as OpenAI.Audio.SpeechCreateParams),
+    );
+    expect(failure).toMatchObject({ status: 400, param });
+    expect(failure.message).toContain(words);
+    expect(await jobs()).toEqual([]);
+  });
+});
+
+describe('/audio/transcriptions', () => {
+  async function recording(): Promise<File> {
+    const spoken = await client.audio.speech.create({
+      model: 'eleven_multilingual_v2',
+      voice: 'adam',
+      input: 'One two three. Four five six.',
+    });
+    return toFile(Buffer.from(await spoken.arrayBuffer()), 'talk.mp3', { type: 'audio/mpeg' });
+  }
+
+  it('answers JSON, with words and segments where they are asked for', async () => {
+    await newClient();
+    const file = await recording();
+    await newClient();
+    const plain = await client.audio.transcriptions.create({ model: 'scribe_v2', file });
+    expect(Object.keys(plain)).toEqual(['text']);
+    expect(plain.text.length).toBeGreaterThan(3);
+    const job = await expectOneJob('audioTranscribe');
+    expect(job.request).toMatchObject({ fileName: 'talk.mp3' });
+    await newClient();
+    const verbose = await client.audio.transcriptions.create({
+      model: 'scribe_v2',
+      file,
+      response_format: 'verbose_json',
+      timestamp_granularities: ['word', 'segment'],
+      language: 'en',
+      temperature: 0,
+    });
+    expect(verbose).toMatchObject({ language: expect.any(String), duration: expect.any(Number) });
+    expect(verbose.words?.[0]).toEqual({
+      word: expect.any(String),
+      start: expect.any(Number),
+      end: expect.any(Number),
+    });
+    const said = verbose.segments?.map(({ text }) => text).join(' ') ?? '';
+    expect(said.replaceAll(/\s+/g, '')).toBe(verbose.text.replaceAll(/\s+/g, ''));
+  });
+
+  it('answers text and subtitles', async () => {
+    await newClient();
+    const file = await recording();
+    const ask = (format: 'text' | 'srt' | 'vtt') =>
+      client.audio.transcriptions.create({ model: 'scribe_v2', file, response_format: format });
+    expect(await ask('text')).toMatch(/^\S[^]*\n$/);
+    expect(await ask('srt')).toMatch(/^1\n\d\d:\d\d:\d\d,\d{3} --> \d\d:\d\d:\d\d,\d{3}\n\S/);
+    expect(await ask('vtt')).toMatch(/^WEBVTT\n\n\d\d:\d\d:\d\d\.\d{3} --> /);
+  });
+
+  it('refuses another maker’s model, what is no recording, and a form without one', async () => {
+    await newClient();
+    const file = await recording();
+    await newClient();
+    const ask = (extra: object) =>
+      failureOf(client.audio.transcriptions.create({ model: 'scribe_v2', file, ...extra }));
+    expect(await ask({ model: 'whisper-1' })).toMatchObject({
+      status: 400,
+      param: 'model',
+      message: expect.stringContaining('did you mean scribe_v2'),
+    });
+    expect(await ask({ file: await toFile(Buffer.from('no'), 'a.mp3') })).toMatchObject({
+      status: 400,
+      param: 'file',
+    });
+    expect(await ask({ response_format: 'xml' })).toMatchObject({ param: 'response_format' });
+    expect(await jobs()).toEqual([]);
+  });
+});
+
+describe('/videos', () => {
+  async function untilDone(id: string) {
+    await gateway.untilDone(id, caller.key);
+    return client.videos.retrieve(id);
+  }
+
+  it('are made, looked at, listed and downloaded', async () => {
+    await newClient();
+    const made = await client.videos.create({
+      model: 'veo',
+      prompt: 'waves at night',
+      seconds: '4',
+      size: '1280x720',
+    });
+    expect(made).toMatchObject({ object: 'video', model: 'veo', seconds: '4', progress: 0 });
+    expect(['queued', 'in_progress']).toContain(made.status);
+    const done = await untilDone(made.id);
+    expect(done).toMatchObject({
+      id: made.id,
+      status: 'completed',
+      progress: 100,
+      size: '1280x720',
+      prompt: 'waves at night',
+      error: null,
+    });
+    const job = await expectOneJob('videoGenerate');
+    expect(job.request).toMatchObject({ aspectRatio: '16:9', resolution: '720p' });
+    const film = await client.videos.downloadContent(made.id);
+    expect(film.headers.get('content-type')).toBe('video/mp4');
+    const bytes = Buffer.from(await film.arrayBuffer());
+    expect((await filmFacts(bytes)).durationSeconds).toBeCloseTo(4, 0);
+    const second = await client.videos.create({ prompt: 'waves by day', seconds: '4' });
+    await untilDone(second.id);
+    const listed: string[] = [];
+    for await (const { id } of client.videos.list({ limit: 1 })) listed.push(id);
+    expect(listed).toEqual([second.id, made.id]);
+  });
+
+  it('begin with a picture of the form, or by its URL or id', async () => {
+    await newClient();
+    const made = await client.videos.create({
+      model: 'kling-3.0-pro',
+      prompt: 'let it move',
+      input_reference: await toFile(picture, 'start.png', { type: 'image/png' }),
+    });
+    expect((await untilDone(made.id)).status).toBe('completed');
+    const job = await expectOneJob('videoGenerate');
+    const fileId = String(job.request['imageUrl']);
+    expect(fileId).toMatch(/^file_/);
+    const again = await client.videos.create({
+      prompt: 'let it move again',
+      input_reference: { file_id: fileId },
+    });
+    expect((await untilDone(again.id)).status).toBe('completed');
+  });
+
+  it('that fail say why, and cost nothing', async () => {
+    await newClient();
+    const made = await client.videos.create({ prompt: '[[policy]] waves' });
+    expect(await untilDone(made.id)).toMatchObject({
+      status: 'failed',
+      error: { code: 'CONTENT_POLICY', message: expect.any(String) },
+    });
+    expect(await failureOf(client.videos.downloadContent(made.id).then(() => null))).toMatchObject({
+      status: 404,
+    });
+  });
+
+  it('are refused in OpenAI’s words, and nobody’s else are found', async () => {
+    await newClient();
+    const prompt = 'waves';
+    const ask = (extra: object) => failureOf(client.videos.create({ prompt, ...extra }));
+    expect(await ask({ model: 'sora-2' })).toMatchObject({
+      code: 'UNKNOWN_MODEL',
+      message: expect.stringContaining('did you mean'),
+    });
+    expect(await ask({ seconds: '5' })).toMatchObject({ status: 400, param: 'seconds' });
+    expect(await ask({ size: '1024x1792' })).toMatchObject({ status: 400, param: 'size' });
+    const made = await client.videos.create({ prompt });
+    const { key } = await gateway.newCaller({ credits: 1 });
+    const stranger = client.withOptions({ apiKey: key });
+    expect(await failureOf(stranger.videos.retrieve(made.id))).toMatchObject({
+      status: 404,
+      code: 'JOB_NOT_FOUND',
+    });
+    expect(await failureOf(client.videos.retrieve('nothing'))).toMatchObject({ status: 404 });
+    for (const path of [`/v1/videos/${made.id}`, `/v1/videos/${made.id}/content`]) {
+      expect((await gateway.call(path, { key })).status).toBe(404);
+    }
+    await untilDone(made.id);
+  });
+});

@@ -1,0 +1,51 @@
+/** Makers' names of Studio models: each leads to a row, and the page for callers has the same table. */
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { editModels, imageModels } from '../../catalog/image-models.ts';
+import { findByAnyName, vendorNames } from '../../catalog/vendor-names.ts';
+import { videoModels } from '../../catalog/video-models.ts';
+import type { GatewayError } from '../../domain/errors.ts';
+
+const rows: { id: string }[] = [...imageModels, ...videoModels];
+const page = readFileSync(new URL('../../docs/compatible-clients.md', import.meta.url), 'utf8');
+
+function refusalOf(find: () => unknown): GatewayError {
+  try {
+    find();
+  } catch (error) {
+    return error as GatewayError;
+  }
+  throw new Error('it was found');
+}
+
+describe('a model', () => {
+  it('is found by its id and by every name of its maker', () => {
+    for (const { id } of rows) expect(findByAnyName(rows, id).id).toBe(id);
+    for (const [name, id] of Object.entries(vendorNames)) {
+      expect(findByAnyName(rows, name).id).toBe(id);
+      const line = page.split('\n').find((each) => each.includes(`\`${name}\``)) ?? '';
+      expect(line, name).toContain(`\`${id}\``);
+    }
+  });
+
+  it('is the first where none is named', () => {
+    expect(findByAnyName(imageModels, null).id).toBe('nano-banana');
+    expect(findByAnyName(videoModels, undefined).id).toBe('veo');
+  });
+
+  it.each(['dall-e-3', 'sora-2', '', 'constructor', 'x'.repeat(1000)])(
+    'of another maker, or of none, is refused with what there is: %s',
+    (name) => {
+      const { code, message } = refusalOf(() => findByAnyName(rows, name));
+      expect(code).toBe('UNKNOWN_MODEL');
+      expect(message).toContain('did you mean');
+      expect(message.length).toBeLessThan(500);
+    },
+  );
+
+  it('that does not edit is unknown to edits, by whichever name', () => {
+    expect(refusalOf(() => findByAnyName(editModels, 'gpt-image-1')).message).toContain(
+      'gpt-image-2',
+    );
+  });
+});

@@ -1,0 +1,313 @@
+/** Anthropic's own client, pointed at the gateway, over both upstream protocols. */
+import Anthropic, { APIError, AuthenticationError, NotFoundError } from '@anthropic-ai/sdk';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { settledChatOf, settledChatsOf } from './chat-account.ts';
+
+let gateway: TestGateway;
+let caller: TestCaller;
+let client: Anthropic;
+beforeAll(async () => {
+  gateway = await startGateway({ worker: false });
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+/** A client as its documentation makes it: the key as `x-api-key`, the host as it is. */
+async function newClient(base = '', credits = 1000): Promise<void> {
+  caller = await gateway.newCaller({ credits });
+  client = new Anthropic({ apiKey: caller.key, baseURL: gateway.url + base, maxRetries: 0 });
+}
+
+const say = (content: string) => [{ role: 'user' as const, content }];
+const weather = {
+  name: 'look_outside',
+  description: 'Tells the weather.',
+  input_schema: {
+    type: 'object' as const,
+    properties: { text: { type: 'string' } },
+    required: ['text'],
+  },
+};
+const onePixel =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+const failureOf = (asked: Promise<unknown>): Promise<InstanceType<typeof APIError>> =>
+  asked.then(
+    () => {
+      throw new Error('it was not refused');
+    },
+    (error: unknown) => {
+      expect(error).toBeInstanceOf(APIError);
+      return error as InstanceType<typeof APIError>;
+    },
+  );
+
+describe.each([
+  ['an Anthropic upstream', 'claude-sonnet-5', ''],
+  ['an OpenAI upstream', 'gpt-4o', '/api'],
+  ['a name with its maker', 'anthropic/claude-sonnet-5', ''],
+])('over %s', (_name, model, base) => {
+  it('answers a message, and charges what it says', async () => {
+    await newClient(base);
+    const message = await client.messages.create({
+      model,
+      max_tokens: 50,
+      system: [{ type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral' } }],
+      messages: say('hello there'),
+    });
+    expect(message).toMatchObject({
+      type: 'message',
+      role: 'assistant',
+      model: model.replace('anthropic/', ''),
+      content: [{ type: 'text', text: 'You said: hello there' }],
+      stop_reason: 'end_turn',
+      stop_sequence: null,
+      usage: { input_tokens: 4, output_tokens: 4 },
+    });
+    const row = await settledChatOf(gateway, caller);
+    expect(row).toMatchObject({ state: 'charged', input_tokens: 4, output_tokens: 4 });
+    expect(message).toMatchObject({ creditsConsumed: row.charged / 1e6 });
+    const entries = await gateway.database.query<{ kind: string }>(
+      `SELECT kind FROM ledger_entry WHERE reservation_id = $1 ORDER BY sequence`,
+      [row.id],
+    );
+    expect(entries.map(({ kind }) => kind)).toEqual(['reserve', 'charge']);
+  });
+
+  it('streams it', async () => {
+    await newClient(base);
+    const stream = client.messages.stream({ model, max_tokens: 50, messages: say('a b c') });
+    const heard: string[] = [];
+    stream.on('text', (text) => heard.push(text));
+    const message = await stream.finalMessage();
+    expect(heard.length).toBeGreaterThan(2);
+    expect(heard.join('')).toBe('You said: a b c');
+    expect(message).toMatchObject({
+      content: [{ type: 'text', text: 'You said: a b c' }],
+      stop_reason: 'end_turn',
+      usage: { input_tokens: 3, output_tokens: 5 },
+    });
+    expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged' });
+  });
+
+  it('sends the events in their order', async () => {
+    await newClient(base);
+    const types: string[] = [];
+    const events = await client.messages.create({
+      model,
+      max_tokens: 50,
+      messages: say('a'),
+      stream: true,
+    });
+    for await (const event of events) if (types.at(-1) !== event.type) types.push(event.type);
+    expect(types).toEqual([
+      'message_start',
+      'content_block_start',
+      'content_block_delta',
+      'content_block_stop',
+      'message_delta',
+      'message_stop',
+    ]);
+    await settledChatsOf(gateway, caller);
+  });
+
+  it('calls tools, whole and streamed, and goes on with their results', async () => {
+    await newClient(base);
+    const asked = {
+      model,
+      max_tokens: 50,
+      tools: [weather],
+      tool_choice: { type: 'any' as const },
+      messages: say('look'),
+    };
+    const whole = await client.messages.create(asked);
+    const streamed = await client.messages.stream(asked).finalMessage();
+    for (const message of [whole, streamed]) {
+      expect(message).toMatchObject({
+        stop_reason: 'tool_use',
+        content: [
+          {
+            type: 'tool_use',
+            id: expect.stringMatching(/./),
+            name: 'look_outside',
+            input: { text: 'look' },
+          },
+        ],
+      });
+    }
+    const [call] = whole.content;
+    if (call?.type !== 'tool_use') throw new Error('a tool was called');
+    const next = await client.messages.create({
+      model,
+      max_tokens: 50,
+      tools: [weather],
+      messages: [
+        ...asked.messages,
+        { role: 'assistant', content: whole.content },
+        {
+          role: 'user',
+          content: [
+            {
+              type: 'tool_result',
+              tool_use_id: call.id,
+              content: [{ type: 'text', text: 'sunny' }],
+            },
+          ],
+        },
+      ],
+    });
+    expect(next.content).toEqual([{ type: 'text', text: 'The tool said: sunny' }]);
+    await settledChatsOf(gateway, caller);
+  });
+});
+
+describe('what goes upstream', () => {
+  it('has what was asked for, in the words of the upstream', async () => {
+    await newClient();
+    const messages = [
+      {
+        role: 'user' as const,
+        content: [
+          { type: 'text' as const, text: 'witness of messages' },
+          {
+            type: 'image' as const,
+            source: { type: 'base64' as const, media_type: 'image/png' as const, data: onePixel },
+          },
+        ],
+      },
+    ];
+    // The client no longer knows it; models do.
+    const sampling = { temperature: 0.5 };
+    for (const model of ['claude-sonnet-5', 'gpt-4o']) {
+      await client.messages.create({
+        model,
+        max_tokens: 33,
+        messages,
+        system: 'one',
+        ...sampling,
+        stop_sequences: ['END'],
+        metadata: { user_id: 'u1' },
+        thinking: { type: 'disabled' },
+        tools: [weather],
+        tool_choice: { type: 'auto', disable_parallel_tool_use: true },
+      });
+    }
+    const [anthropic, openai] = await gateway.sandbox.chatRequests('witness of messages');
+    expect(anthropic?.body).toEqual({
+      model: 'claude-sonnet-5',
+      max_tokens: 33,
+      system: 'one',
+      messages,
+      temperature: 0.5,
+      stop_sequences: ['END'],
+      metadata: { user_id: 'u1' },
+      tools: [weather],
+      tool_choice: { type: 'auto', disable_parallel_tool_use: true },
+    });
+    expect(openai?.body).toMatchObject({
+      max_completion_tokens: 33,
+      messages: [{ role: 'system', content: 'one' }, { role: 'user' }],
+      parallel_tool_calls: false,
+      tools: [{ function: { name: 'look_outside' } }],
+      user: 'u1',
+    });
+    await settledChatsOf(gateway, caller);
+  });
+});
+
+describe('errors', () => {
+  it('have Anthropic’s shape, and its client’s classes', async () => {
+    await newClient();
+    const asked = { model: 'gpt-4o', max_tokens: 10, messages: say('x') };
+    const wrong = new Anthropic({ apiKey: 'nobody', baseURL: gateway.url, maxRetries: 0 });
+    expect(await failureOf(wrong.messages.create(asked))).toBeInstanceOf(AuthenticationError);
+    const unknown = await failureOf(client.messages.create({ ...asked, model: 'claude-none' }));
+    expect(unknown).toMatchObject({
+      status: 400,
+      error: {
+        type: 'error',
+        error: { type: 'invalid_request_error', code: 'UNKNOWN_MODEL' },
+        request_id: expect.stringMatching(/^req_/),
+      },
+    });
+    expect(unknown.message).toContain('does not exist here');
+    await newClient('', 0);
+    expect(await failureOf(client.messages.create(asked))).toMatchObject({
+      status: 402,
+      error: { error: { type: 'billing_error' }, required: expect.any(Number) },
+    });
+    await newClient();
+    const busy = say('[[fail:429]] please');
+    expect(await failureOf(client.messages.create({ ...asked, messages: busy }))).toMatchObject({
+      status: 503,
+      error: { error: { type: 'overloaded_error' } },
+    });
+    expect(await failureOf(client.models.retrieve('nothing'))).toBeInstanceOf(NotFoundError);
+    await settledChatsOf(gateway, caller);
+  });
+
+  it('in the middle of a stream throw, after what was streamed', async () => {
+    for (const model of ['gpt-4o', 'claude-sonnet-5']) {
+      await newClient();
+      const stream = client.messages.stream({
+        model,
+        max_tokens: 50,
+        messages: say('[[words:20]] [[stream-error:5]] x'),
+      });
+      let text = '';
+      stream.on('text', (more) => (text += more));
+      await expect(stream.finalMessage()).rejects.toThrow('The provider');
+      expect(text.trim().split(/\s+/)).toHaveLength(5);
+      expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged' });
+    }
+  });
+
+  it.each([
+    ['top_k', { top_k: 5 }],
+    ['tools', { tools: [{ type: 'web_search_20250305', name: 'web_search' }] }],
+    ['mcp_servers', { mcp_servers: [{ type: 'url', url: 'https://x.example', name: 'x' }] }],
+    ['max_tokens', { max_tokens: 0 }],
+    ['messages', { messages: [] }],
+  ])('name the field: %s', async (field, extra) => {
+    await newClient();
+    const body = { model: 'gpt-4o', max_tokens: 10, messages: say('x'), ...extra };
+    const answer = await gateway.call('/v1/messages', {
+      key: null,
+      headers: { 'x-api-key': caller.key },
+      body,
+    });
+    expect(answer.status).toBe(400);
+    expect(answer.body.details[0]?.path).toMatch(new RegExp(`^${field}`));
+  });
+});
+
+describe('the key', () => {
+  it('may come as x-api-key to Anthropic’s endpoints, alone, and nowhere else', async () => {
+    await newClient();
+    const ask = (path: string, headers: Record<string, string>) =>
+      gateway.call(path, { key: null, headers });
+    const own = { 'x-api-key': caller.key };
+    expect((await ask('/v1/models', own)).status).toBe(200);
+    expect((await ask('/v1/models/gpt-4o', own)).status).toBe(200);
+    const both = { ...own, authorization: 'Bearer nobody' };
+    expect((await ask('/v1/models', both)).status).toBe(401);
+    expect((await ask('/v1/usage', own)).status).toBe(401);
+    expect((await ask('/v1/studio/jobs', own)).status).toBe(401);
+  });
+
+  it('is answered once for one Idempotency-Key', async () => {
+    await newClient();
+    const ask = () =>
+      client.messages
+        .create(
+          { model: 'gpt-4o', max_tokens: 10, messages: say('x') },
+          { headers: { 'idempotency-key': 'k' } },
+        )
+        .withResponse();
+    const first = await ask();
+    const again = await ask();
+    expect(again.response.headers.get('idempotent-replayed')).toBe('true');
+    expect(again.data).toMatchObject(first.data);
+    expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
+  });
+});

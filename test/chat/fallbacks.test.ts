@@ -1,0 +1,253 @@
+/**
+ * `models`: the next model is asked when the one before certainly did nothing. One reservation covers the
+ * dearest, what answered is charged, and nothing is ever paid twice.
+ */
+import OpenAI from 'openai';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
+
+let gateway: TestGateway;
+let caller: TestCaller;
+beforeAll(async () => {
+  gateway = await startGateway({ worker: false });
+});
+afterEach(async () => {
+  await gateway.sandbox.clearFaults();
+  await gateway.expectSettled();
+});
+afterAll(() => gateway.close());
+
+interface Body {
+  model: string;
+  content: string;
+  tried?: { model: string; error: string }[];
+  error: string;
+  creditsConsumed: number;
+}
+const path = '/api/v1/chat';
+const say = (content: string) => [{ role: 'user' as const, content }];
+/** A new caller's chat with these models, the first of which fails so. */
+async function ask(faults: string, extra: object = {}) {
+  await gateway.sandbox.inject({ match: '"gpt-4o"', faults });
+  caller = await gateway.newCaller({ credits: 1000 });
+  return gateway.call<Body>(path, {
+    key: caller.key,
+    body: {
+      model: 'gpt-4o',
+      models: ['claude-sonnet-5', 'gpt-5-mini'],
+      messages: say('ahoy'),
+      max_tokens: 50,
+      ...extra,
+    },
+  });
+}
+const rowOf = async () =>
+  gateway.database.query(
+    `SELECT model, provider FROM chat_request WHERE organization_id = $1
+     UNION ALL SELECT model, provider FROM leased_chat WHERE organization_id = $1`,
+    [caller.organizationId],
+  );
+
+describe('the next model answers', () => {
+  it.each(['fail:429', 'fail:500', 'fail:503', 'fail:400', 'fail:404'])(
+    'after %s, and is what is charged',
+    async (fault) => {
+      const { status, body } = await ask(fault);
+      expect([status, body]).toMatchObject([
+        200,
+        {
+          model: 'claude-sonnet-5',
+          content: 'You said: ahoy',
+          tried: [{ model: 'gpt-4o', error: expect.stringMatching(/^[A-Z_]+$/) }],
+        },
+      ]);
+      const row = await settledChatOf(gateway, caller);
+      expect(row).toMatchObject({ state: 'charged', counted_by: 'provider' });
+      expect(body.creditsConsumed).toBe(row.charged / 1e6);
+      expect(await rowOf()).toEqual([{ model: 'claude-sonnet-5', provider: 'anthropic' }]);
+    },
+  );
+
+  it('for a stream, as long as nothing was delivered', async () => {
+    await gateway.sandbox.inject({ match: '"gpt-4o"', faults: 'fail:503' });
+    caller = await gateway.newCaller({ credits: 1000 });
+    const client = new OpenAI({ apiKey: caller.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
+    const asked = {
+      model: 'gpt-4o',
+      models: ['claude-sonnet-5'],
+      messages: say('ahoy'),
+      stream: true as const,
+      stream_options: { include_usage: true },
+    };
+    const stream = await client.chat.completions.create(asked);
+    let text = '';
+    let last: unknown;
+    for await (const chunk of stream) {
+      text += chunk.choices[0]?.delta.content ?? '';
+      expect(chunk.model).toBe('claude-sonnet-5');
+      last = chunk;
+    }
+    expect(text).toBe('You said: ahoy');
+    expect(last).toMatchObject({ tried: [{ model: 'gpt-4o', error: 'SERVICE_UNAVAILABLE' }] });
+    expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged' });
+  });
+
+  it('and the one after it, where that fails too', async () => {
+    await gateway.sandbox.inject({ match: '"claude-sonnet-5"', faults: 'fail:529' });
+    const { status, body } = await ask('fail:500');
+    expect([status, body.model, body.tried?.map(({ model }) => model)]).toEqual([
+      200,
+      'gpt-5-mini',
+      ['gpt-4o', 'claude-sonnet-5'],
+    ]);
+    await settledChatsOf(gateway, caller);
+  });
+
+  it('is not asked when the first one answers', async () => {
+    const { body } = await ask('slow:10ms');
+    expect(body).toMatchObject({ model: 'gpt-4o' });
+    expect(body).not.toHaveProperty('tried');
+    await settledChatsOf(gateway, caller);
+  });
+});
+
+describe('no other model is asked', () => {
+  it.each(['reset-after-accept', 'fail:502', 'fail:504', 'malformed-submit', 'hang-submit'])(
+    'after %s: the first may have been paid for',
+    async (fault) => {
+      await gateway.sandbox.inject({ match: '"gpt-4o"', faults: fault });
+      caller = await gateway.newCaller({ credits: 1000 });
+      const words = `only once ${fault}`;
+      const leaving = AbortSignal.timeout(3000);
+      const answer = await fetch(gateway.url + path, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'gpt-4o', models: ['gpt-5-mini'], messages: say(words) }),
+        signal: leaving,
+      }).catch(() => null);
+      expect(answer?.status ?? 500).toBe(500);
+      await settledChatsOf(gateway, caller);
+      const heard = await gateway.sandbox.chatRequests(words);
+      expect(heard.filter(({ body }) => body['model'] === 'gpt-5-mini')).toEqual([]);
+    },
+    20_000,
+  );
+
+  it('after the first word of a stream', async () => {
+    caller = await gateway.newCaller({ credits: 1000 });
+    const words = '[[words:20]] [[stream-error:5]] begun';
+    const answer = await fetch(gateway.url + path, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        model: 'gpt-4o',
+        models: ['gpt-5-mini'],
+        messages: say(words),
+        stream: true,
+      }),
+    });
+    expect(await answer.text()).not.toContain('[DONE]');
+    await settledChatsOf(gateway, caller);
+    expect(await gateway.sandbox.chatRequests('begun')).toHaveLength(1);
+  });
+});
+
+describe('when all fail', () => {
+  it('the last failure is told, with all that were tried, and nothing is charged', async () => {
+    await gateway.sandbox.inject({ match: '"ahoy"', faults: 'fail:500' });
+    const { status, body } = await ask('fail:429');
+    expect([status, body]).toMatchObject([
+      500,
+      {
+        error: 'PROVIDER_ERROR',
+        tried: [
+          { model: 'gpt-4o' },
+          { model: 'claude-sonnet-5', error: 'PROVIDER_ERROR' },
+          { model: 'gpt-5-mini', error: 'PROVIDER_ERROR' },
+        ],
+      },
+    ]);
+    expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
+  });
+});
+
+describe('the reservation', () => {
+  it('covers the dearest of the models, whichever answers', async () => {
+    const amounts: number[] = [];
+    for (const models of [[], ['gpt-6-sol'], ['gpt-5-nano', 'gpt-6-sol']]) {
+      caller = await gateway.newCaller({ credits: 1000 });
+      const { status } = await gateway.call(path, {
+        key: caller.key,
+        body: { model: 'gpt-5-nano', models, messages: say('ahoy'), max_tokens: 100 },
+      });
+      expect(status).toBe(200);
+      amounts.push((await settledChatOf(gateway, caller)).amount);
+    }
+    const [cheap = 0, dear, both] = amounts;
+    expect(dear).toBeGreaterThan(cheap);
+    expect(both).toBe(dear);
+  });
+
+  it('is refused when the balance cannot pay the dearest', async () => {
+    caller = await gateway.newCaller({ credits: 0.1 });
+    const body = { model: 'gpt-5-nano', messages: say('ahoy'), max_tokens: 100 };
+    const ofOne = await gateway.call(path, { key: caller.key, body });
+    expect(ofOne.status).toBe(200);
+    const dear = { ...body, models: ['gpt-6-sol'] };
+    expect(await gateway.call(path, { key: caller.key, body: dear })).toMatchObject({
+      status: 402,
+      body: { error: 'INSUFFICIENT_CREDITS' },
+    });
+    await settledChatsOf(gateway, caller);
+  });
+});
+
+describe('models', () => {
+  const refused = (extra: object, key = gateway.caller.key) =>
+    gateway.call<Body & { details: { path: string }[] }>(path, {
+      key,
+      body: { model: 'gpt-4o', messages: say('x'), ...extra },
+    });
+
+  it('that do not exist, or too many, are refused by name before anything is reserved', async () => {
+    expect(await refused({ models: ['gpt-4o', 'gpt-none'] })).toMatchObject({
+      status: 400,
+      body: { error: 'UNKNOWN_MODEL', details: [{ path: 'models.1' }] },
+    });
+    expect(await refused({ models: Array(5).fill('gpt-4o') })).toMatchObject({
+      status: 400,
+      body: { error: 'INVALID_REQUEST', details: [{ path: 'models' }] },
+    });
+    expect(await chatsOf(gateway, gateway.caller)).toEqual([]);
+  });
+
+  it('must each be allowed to the key', async () => {
+    const limited = await gateway.newCaller({ credits: 10, allowedModels: ['gpt-4o'] });
+    expect(await refused({ models: ['gpt-5-mini'] }, limited.key)).toMatchObject({
+      status: 403,
+      body: { error: 'FORBIDDEN' },
+    });
+    // By whichever name.
+    expect(await refused({ model: 'openai/gpt-5-mini' }, limited.key)).toMatchObject({
+      status: 403,
+    });
+  });
+
+  it.each([
+    ['openai/gpt-5-mini', 'gpt-5-mini'],
+    ['anthropic/claude-sonnet-5', 'claude-sonnet-5'],
+    ['groq/openai/gpt-oss-120b', 'groq/openai/gpt-oss-120b'],
+  ])('may be named with their maker: %s', async (name, id) => {
+    caller = await gateway.newCaller({ credits: 100 });
+    const { status, body } = await gateway.call<Body>(path, {
+      key: caller.key,
+      body: { model: name, messages: say('x') },
+    });
+    expect([status, body.model]).toEqual([200, id]);
+    await settledChatsOf(gateway, caller);
+    expect(await rowOf()).toMatchObject([{ model: id }]);
+    const found = await gateway.call<{ id: string }>(`/api/v1/models/${name}`);
+    expect([found.status, found.body.id]).toEqual([200, id]);
+  });
+});

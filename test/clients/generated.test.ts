@@ -1,0 +1,34 @@
+/** What is committed of clients/ is what the API's description says now. */
+import { readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, expect, it } from 'vitest';
+import { generateClients, generatedFiles } from '../../dev/clients/generate.ts';
+import { root } from '../../dev/clients/tools.ts';
+import { installing, installMs, newPlace } from './installed.ts';
+
+const place = await newPlace('generated');
+afterAll(() => rm(place, { recursive: true, force: true }));
+
+it('the generated files are fresh (npm run clients)', { timeout: installMs }, async ({ skip }) => {
+  const { missing } = await installing(() => generateClients(place));
+  if (missing !== null) skip(missing);
+  for (const file of Object.values(generatedFiles)) {
+    const [fresh, committed] = await Promise.all(
+      [place, root].map((folder) => readFile(join(folder, file), 'utf8')),
+    );
+    expect(committed === fresh, `${file} is out of date: run npm run clients`).toBe(true);
+  }
+});
+
+it('the TypeScript client depends on what it is tested with', async () => {
+  const read = async (file: string) =>
+    JSON.parse(await readFile(join(root, file), 'utf8')) as Record<string, Record<string, string>>;
+  const [own, project] = await Promise.all([
+    read('clients/typescript/package.json'),
+    read('package.json'),
+  ]);
+  const known = { ...project?.['devDependencies'], ...project?.['dependencies'] };
+  for (const [name, range] of Object.entries(own?.['dependencies'] ?? {})) {
+    expect(range).toBe(`^${known[name]}`);
+  }
+});

@@ -1,0 +1,47 @@
+/** The clients as their users get them: packed, and installed into a folder of their own. */
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { packPython, packTypescript } from '../../dev/clients/pack.ts';
+import { root, run } from '../../dev/clients/tools.ts';
+
+/** The first time, tools come from registries. */
+export const installMs = 900_000;
+
+/** What came of an attempt to install something from a registry. */
+export type Installed = { missing: null } | { missing: string };
+
+/** Without a network only CI insists on what comes from a registry. */
+export async function installing(install: () => Promise<unknown>): Promise<Installed> {
+  try {
+    await install();
+    return { missing: null };
+  } catch (error) {
+    if (process.env['CI']) throw error;
+    return { missing: `cannot be installed: ${String(error).slice(0, 300)}` };
+  }
+}
+
+/** A folder for one run of one test; `.cache/` is nobody's checkout. */
+export async function newPlace(name: string): Promise<string> {
+  const place = join(root, '.cache', `${name}-${process.pid}`);
+  await rm(place, { recursive: true, force: true });
+  await mkdir(place, { recursive: true });
+  return place;
+}
+
+/** Packs the TypeScript client and installs it in a folder, with what it depends on. */
+export async function installTypescriptClient(place: string): Promise<void> {
+  const tarball = await packTypescript(join(place, 'packed'));
+  await writeFile(join(place, 'package.json'), '{"private": true, "type": "module"}');
+  const flags = ['--no-audit', '--no-fund', '--prefer-offline'];
+  await run('npm', ['install', ...flags, tarball], { cwd: place });
+}
+
+/** Packs the Python client and installs its wheel for a Python of its own. Returns that Python. */
+export async function installPythonClient(place: string): Promise<string> {
+  const { wheel } = await packPython(join(place, 'packed-python'));
+  await run('python3', ['-m', 'venv', join(place, 'python')]);
+  const bin = join(place, 'python', 'bin');
+  await run(join(bin, 'pip'), ['install', '--quiet', '--retries', '1', wheel]);
+  return join(bin, 'python');
+}

@@ -1,0 +1,141 @@
+"""What a user's program does with the Python client; prints what came of it as one line of JSON.
+
+Arguments: the URL of the gateway, a key, the URL of a webhook receiver.
+"""
+
+import asyncio
+import json
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+
+from studio_gateway import AsyncStudioGateway, StudioError, StudioGateway
+
+base_url, api_key, webhook_url = sys.argv[1:]
+report = {}
+
+
+def error_of(call):
+    try:
+        call()
+    except StudioError as error:
+        return {
+            "code": error.code,
+            "status": error.status,
+            "jobId": error.job_id,
+            "requestId": error.request_id,
+            "details": error.details,
+        }
+    return None
+
+
+class LostAnswers(httpx.HTTPTransport):
+    """Loses the answers of the first two requests that ask for work, after they were taken."""
+
+    lost = 0
+
+    def handle_request(self, request):
+        response = super().handle_request(request)
+        if request.method in ("POST", "PUT") and self.lost < 2:
+            self.lost += 1
+            response.read()
+            raise httpx.ReadError("the connection broke")
+        return response
+
+
+with StudioGateway(api_key, base_url) as client:
+    image = client.run("image/generate", {"prompt": "a lighthouse", "webhookUrl": webhook_url})
+    report["image"] = image["images"][0]["url"]
+    report["estimate"] = client.estimate("image/generate", {"prompt": "a tree"})["credits"]
+    report["plan"] = client.run("music/plan", {"prompt": "a song", "music_length_ms": 20_000})
+    film = client.submit("video/generate", {"prompt": "[[slow:1s]] waves"})
+    report["film"] = [job["status"] for job in client.events(film)]
+
+    speech = client.run("voiceover/generate", {"title": "a talk", "text": "Hello there."})
+    Path("talk.mp3").write_bytes(httpx.get(speech["url"]).content)
+    upload = client.upload("talk.mp3")
+    report["text"] = client.run("audio/transcribe", {"fileId": upload["fileId"]})["text"]
+
+    said = {"model": "gpt-4o", "messages": [{"role": "user", "content": "[[words:20]] go"}]}
+    report["chat"] = client.chat(said)["content"]
+    report["stream"] = list(client.chat_stream(said))
+    broken = {**said, "messages": [{"role": "user", "content": "[[words:9]] [[stream-error:5]]"}]}
+    report["brokenStream"] = error_of(lambda: list(client.chat_stream(broken)))
+
+    failing = {"prompt": "[[fail:422]] a tree"}
+    report["failed"] = error_of(lambda: client.run("image/generate", failing))
+    report["refused"] = error_of(lambda: client.run("image/generate", {"prompt": "x"}))
+    report["late"] = error_of(
+        lambda: client.run("image/generate", {"prompt": "[[slow:2s]] late"}, timeout=0.2)
+    )
+
+    first = client.submit("image/generate", {"prompt": "one"}, idempotency_key="mine-py")
+    client.wait(first)
+    second = client.submit("image/generate", {"prompt": "one"}, idempotency_key="mine-py")
+    other = {"prompt": "two"}
+    report["replayed"] = first == second
+    report["reused"] = error_of(
+        lambda: client.submit("image/generate", other, idempotency_key="mine-py")
+    )
+
+    slow = client.submit("image/generate", {"prompt": "[[slow:900s]] [[no-webhook]] slow"})
+    client.cancel(slow)
+    report["canceled"] = error_of(lambda: client.wait(slow))
+    report["usage"] = client.request("GET", "/api/v1/usage", params={"limit": 1})["hasMore"]
+
+transport = LostAnswers()
+with StudioGateway(api_key, base_url, http_client=httpx.Client(transport=transport)) as client:
+    client.run("image/generate", {"prompt": "a lost python answer"})
+    report["lost"] = transport.lost
+
+with StudioGateway("gk_live_wrong", base_url) as client:
+    report["wrongKey"] = error_of(lambda: client.chat(said))
+with StudioGateway(api_key, "http://127.0.0.1:9", retries=1) as client:
+    report["nobody"] = error_of(lambda: client.chat(said))
+
+
+class Silent(BaseHTTPRequestHandler):
+    def do_POST(self):
+        threading.Event().wait(2)
+
+    def log_message(self, *_):
+        pass
+
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Silent)
+server.daemon_threads = True
+threading.Thread(target=server.serve_forever, daemon=True).start()
+silent = f"http://127.0.0.1:{server.server_port}"
+with StudioGateway(api_key, silent, timeout=0.2, retries=0) as client:
+    report["silent"] = error_of(lambda: client.submit("image/generate", {"prompt": "a tree"}))
+server.shutdown()
+
+
+async def together():
+    async with AsyncStudioGateway(api_key, base_url) as client:
+        prompts = ("an async tree", "an async house")
+        images = await asyncio.gather(
+            *(client.run("image/generate", {"prompt": prompt}) for prompt in prompts)
+        )
+        film = await client.submit("video/generate", {"prompt": "[[slow:1s]] waves"})
+        states = [job["status"] async for job in client.events(film)]
+        text = "".join([event.get("delta", "") async for event in client.chat_stream(said)])
+        upload = await client.upload(Path("talk.mp3").read_bytes(), content_type="audio/mpeg")
+        try:
+            await client.run("image/generate", failing)
+        except StudioError as error:
+            code = error.code
+        return {
+            "images": len(images),
+            "states": states,
+            "words": len(text.split()),
+            "file": upload["fileId"],
+            "code": code,
+        }
+
+
+report["async"] = asyncio.run(together())
+print(json.dumps(report))

@@ -1,0 +1,147 @@
+/** The Python client, packed and installed, against a gateway; program.py is what a user would write. */
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { pythonCommands, root, run } from '../../dev/clients/tools.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { download } from '../harness/media.ts';
+import { untilHolds } from '../harness/until.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../harness/webhook-receiver.ts';
+import {
+  installing,
+  installMs,
+  installPythonClient,
+  newPlace,
+  type Installed,
+} from './installed.ts';
+
+let place: string;
+let python = '';
+let installed: Installed;
+let gateway: TestGateway;
+let receiver: WebhookReceiver;
+/** What the program printed. */
+let report: Record<string, any>; // oxlint-disable-line no-explicit-any -- what is in it is what is tested
+
+beforeAll(async () => {
+  place = await newPlace('client-python');
+  receiver = await startWebhookReceiver();
+  [gateway, installed] = await Promise.all([
+    startGateway({ latencyMs: 20, admittedOrigins: [receiver.origin] }),
+    installing(async () => {
+      python = await installPythonClient(place);
+    }),
+  ]);
+  if (installed.missing !== null) return;
+  const program = join(root, 'test', 'clients', 'program.py');
+  const args = [program, gateway.url, gateway.caller.key, receiver.at('/python')];
+  const { stdout } = await run(python, args, { cwd: place });
+  report = JSON.parse(stdout);
+}, installMs);
+afterAll(async () => {
+  await gateway.api.services.chat.drained();
+  // The program leaves a job behind that it does not wait for.
+  await untilHolds(() => gateway.expectSettled());
+  await gateway.close();
+  receiver.close();
+  await rm(place, { recursive: true, force: true });
+});
+
+const testWith = (title: string, body: () => Promise<void> | void) =>
+  it(title, async ({ skip }) => {
+    if (installed.missing !== null) skip(installed.missing);
+    await body();
+  });
+
+describe('a program with the Python client', () => {
+  testWith('runs jobs to their results', async () => {
+    expect((await download(report['image'])).length).toBeGreaterThan(1000);
+    expect(report['estimate']).toBe(3.9);
+    expect(report['plan'].sections.length).toBeGreaterThan(0);
+    expect(report['text']).toMatch(/\w/);
+  });
+
+  testWith('follows a film until it is done', () => {
+    expect(report['film'].length).toBeGreaterThan(1);
+    expect(report['film'].at(-1)).toBe('completed');
+  });
+
+  testWith('chats, whole and as it comes', () => {
+    expect(report['chat'].trim().split(/\s+/)).toHaveLength(20);
+    const text = report['stream'].map(({ delta = '' }) => delta).join('');
+    expect(text.trim().split(/\s+/)).toHaveLength(20);
+    expect(report['stream'].at(-1)).toMatchObject({ type: 'done', finishReason: 'stop' });
+    expect(report['brokenStream']).toMatchObject({ code: 'PROVIDER_ERROR' });
+  });
+
+  testWith('gets errors with what is known of them', () => {
+    const jobId = expect.stringMatching(/^job_/);
+    expect(report).toMatchObject({
+      failed: { code: 'PROVIDER_REJECTED_INPUT', status: null, jobId },
+      refused: { code: 'INVALID_REQUEST', status: 400, details: [{ path: 'prompt' }] },
+      late: { code: 'TIMEOUT', jobId },
+      canceled: { code: 'CANCELED', jobId },
+      reused: { code: 'IDEMPOTENCY_KEY_REUSED', status: 422 },
+      wrongKey: { code: 'Unauthorized', status: 401 },
+      nobody: { code: 'CONNECTION_FAILED', status: null },
+      silent: { code: 'TIMEOUT', status: null },
+    });
+    expect(report['refused'].requestId).toMatch(/\w/);
+  });
+
+  testWith('is charged once, however often it asks', async () => {
+    expect(report).toMatchObject({ replayed: true, lost: 2, usage: true });
+    expect(await gateway.sandbox.submits({ match: 'a lost python answer' })).toHaveLength(1);
+    const charged = await gateway.database.query(
+      `SELECT id FROM job WHERE request->>'prompt' = 'a lost python answer'`,
+    );
+    expect(charged).toHaveLength(1);
+  });
+
+  testWith('does it all asynchronously too', () => {
+    expect(report['async']).toMatchObject({
+      images: 2,
+      words: 20,
+      file: expect.stringMatching(/^file_/),
+      code: 'PROVIDER_REJECTED_INPUT',
+    });
+    expect(report['async'].states.at(-1)).toBe('completed');
+  });
+
+  testWith('verifies webhooks, and refuses what is not the service’s', async () => {
+    const [sent] = await receiver.untilReceived('/python');
+    const { body } = await gateway.call<{ secret: string }>('/api/v1/webhooks/secret');
+    const right = { body: sent?.text, headers: sent?.headers, secret: body.secret };
+    const given = [
+      right,
+      { ...right, body: `${sent?.text} ` },
+      { ...right, secret: 'whsec_c29tZXRoaW5nIGVsc2U=' },
+      { ...right, headers: { ...sent?.headers, 'webhook-timestamp': '1' } },
+      { ...right, headers: { ...sent?.headers, 'webhook-signature': 'v1,not base64!' } },
+      { ...right, headers: {} },
+    ];
+    const program = [
+      'import json, sys',
+      'from studio_gateway import verify_webhook',
+      'for given in json.loads(sys.argv[1]):',
+      '    try: print(verify_webhook(given["body"], given["headers"], given["secret"])["type"])',
+      '    except ValueError as error: print(error)',
+    ].join('\n');
+    const { stdout } = await run(python, ['-c', program, JSON.stringify(given)]);
+    const [verified, ...refused] = stdout.trim().split('\n');
+    expect(verified).toBe('studio.job.completed');
+    expect(refused).toHaveLength(5);
+    for (const each of refused) expect(each).toMatch(/webhook/);
+  });
+});
+
+describe('the Python package', () => {
+  testWith('has types that mypy finds sound, and programs can rely on', async () => {
+    const mypy = join(await pythonCommands(), 'mypy');
+    const source = join(root, 'clients', 'python', 'src', 'studio_gateway');
+    const { stdout } = await run(mypy, ['--strict', source], { cwd: place }).catch(
+      (error) => error,
+    );
+    expect(stdout).toContain('Success');
+  });
+});

@@ -1,0 +1,339 @@
+/** The TypeScript client, packed and installed, against a gateway. */
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type * as Library from '../../clients/typescript/index.ts';
+import { root, run } from '../../dev/clients/tools.ts';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { download, filmFacts } from '../harness/media.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../harness/webhook-receiver.ts';
+import {
+  installing,
+  installMs,
+  installTypescriptClient,
+  newPlace,
+  type Installed,
+} from './installed.ts';
+
+let place: string;
+let installed: Installed;
+let gateway: TestGateway;
+let receiver: WebhookReceiver;
+let client: Library.StudioGateway;
+/** The package as its users import it. */
+let library: typeof Library;
+
+beforeAll(async () => {
+  place = await newPlace('client-typescript');
+  receiver = await startWebhookReceiver();
+  [gateway, installed] = await Promise.all([
+    startGateway({ latencyMs: 20, admittedOrigins: [receiver.origin] }),
+    installing(() => installTypescriptClient(place)),
+  ]);
+  if (installed.missing !== null) return;
+  const main = join(place, 'node_modules', 'studio-gateway-client', 'dist', 'index.js');
+  library = await import(pathToFileURL(main).href);
+  client = newClient();
+}, installMs);
+afterAll(async () => {
+  await gateway.api.services.chat.drained();
+  await gateway.expectSettled();
+  await gateway.close();
+  receiver.close();
+  await rm(place, { recursive: true, force: true });
+});
+
+function newClient(options: Partial<Library.GatewayOptions> = {}): Library.StudioGateway {
+  const known = { apiKey: gateway.caller.key, baseUrl: gateway.url };
+  return new library.StudioGateway({ ...known, ...options });
+}
+
+/** What a call throws. */
+const thrown = (promise: Promise<unknown>): Promise<Library.StudioError> =>
+  promise.then(
+    () => expect.fail('nothing was thrown'),
+    (error: Library.StudioError) => error,
+  );
+
+/** What an iteration throws, after what it gave. */
+async function collect<T>(items: AsyncIterable<T>): Promise<{ got: T[]; error: unknown }> {
+  const got: T[] = [];
+  try {
+    for await (const item of items) got.push(item);
+    return { got, error: null };
+  } catch (error) {
+    return { got, error };
+  }
+}
+
+const testWith = (title: string, body: () => Promise<void>) =>
+  it(title, async ({ skip }) => {
+    if (installed.missing !== null) skip(installed.missing);
+    await body();
+  });
+
+const say = (content: string) => [{ role: 'user' as const, content }];
+
+describe('a job', () => {
+  testWith('is run to its result', async () => {
+    const { images, model } = await client.run('image/generate', { prompt: 'a lighthouse' });
+    expect(model).toBe('nano-banana');
+    expect((await download(images[0]?.url ?? '')).length).toBeGreaterThan(1000);
+  });
+
+  testWith('has its price before it is run', async () => {
+    const { credits } = await client.estimate('image/generate', { prompt: 'a tree', numImages: 2 });
+    expect(credits).toBe(7.8);
+  });
+
+  testWith('without an envelope is run to its result', async () => {
+    const plan = await client.run('music/plan', { prompt: 'a calm song', music_length_ms: 20_000 });
+    expect(plan.sections.length).toBeGreaterThan(0);
+  });
+
+  testWith('tells its states until it is done', async () => {
+    const film = await client.submit('video/generate', { prompt: '[[slow:1s]] waves' });
+    const { got, error } = await collect(client.events(film));
+    expect(error).toBeNull();
+    expect(got.length).toBeGreaterThan(1);
+    expect(got[0]).toMatchObject({ jobId: film.jobId, done: false });
+    expect(got.at(-1)).toMatchObject({ done: true, status: 'completed' });
+    const { result } = await client.wait(film);
+    const facts = await filmFacts(await download(result?.url ?? ''));
+    expect(facts.durationSeconds).toBeGreaterThan(1);
+  });
+
+  testWith('that fails is thrown with its code and id, and costs nothing', async () => {
+    const error = await thrown(client.run('image/generate', { prompt: '[[fail:422]] a tree' }));
+    expect(error).toBeInstanceOf(library.StudioError);
+    expect(error).toMatchObject({ code: 'PROVIDER_REJECTED_INPUT', status: null });
+    const job = await client.job({ jobId: error.jobId ?? '' });
+    expect(job).toMatchObject({ status: 'failed', billing: { state: 'released', charged: 0 } });
+  });
+
+  testWith('is canceled', async () => {
+    const job = await client.submit('image/generate', {
+      prompt: '[[slow:900s]] [[no-webhook]] a slow tree',
+    });
+    const canceled = await client.cancel(job);
+    expect(canceled.jobId).toBe(job.jobId);
+    expect(await thrown(client.wait(job))).toMatchObject({ code: 'CANCELED', jobId: job.jobId });
+  });
+
+  testWith('goes on when this program stops waiting', async () => {
+    const job = await client.submit('image/generate', { prompt: '[[slow:3s]] a late tree' });
+    const late = await thrown(client.wait(job, { timeoutMs: 300 }));
+    expect(late).toMatchObject({ code: 'TIMEOUT', jobId: job.jobId });
+    const leaving = new AbortController();
+    const left = thrown(client.wait(job, { signal: leaving.signal }));
+    leaving.abort(new Error('enough'));
+    expect(await left).toMatchObject({ message: 'enough' });
+    expect(await client.wait(job)).toMatchObject({ status: 'completed' });
+  });
+});
+
+describe('a request that is repeated', () => {
+  testWith('under its key is the same job, also when that is done', async () => {
+    const input = { prompt: 'one of a kind' };
+    const first = await client.submit('image/generate', input, { idempotencyKey: 'mine' });
+    await client.wait(first);
+    const second = await client.submit('image/generate', input, { idempotencyKey: 'mine' });
+    expect(second).toEqual(first);
+    const other = { prompt: 'another kind' };
+    const refused = client.submit('image/generate', other, { idempotencyKey: 'mine' });
+    expect(await thrown(refused)).toMatchObject({ status: 422, code: 'IDEMPOTENCY_KEY_REUSED' });
+  });
+
+  testWith('because its answer was lost is charged once', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    let lost = 0;
+    const forgetful = newClient({
+      apiKey: caller.key,
+      fetch: async (url, init) => {
+        const answer = await fetch(url, init);
+        if (init.method !== 'POST' || lost > 1) return answer;
+        lost += 1;
+        throw new TypeError('the connection broke');
+      },
+    });
+    await forgetful.run('image/generate', { prompt: 'a lost answer' });
+    expect(lost).toBe(2);
+    const { data } = await forgetful.api.GET('/api/v1/usage');
+    expect(data?.usage).toHaveLength(1);
+    expect(await gateway.sandbox.submits({ match: 'a lost answer' })).toHaveLength(1);
+  });
+
+  testWith('is given up when nobody ever answers', async () => {
+    const nowhere = newClient({ baseUrl: 'http://127.0.0.1:9', retries: 1 });
+    const error = await thrown(nowhere.chat({ model: 'gpt-4o', messages: say('x') }));
+    expect(error).toMatchObject({ code: 'CONNECTION_FAILED', status: null });
+  });
+
+  testWith('waits as long as it is told to', async () => {
+    const caller = await gateway.newCaller({ credits: 1 });
+    let busy = 1;
+    const patient = newClient({
+      apiKey: caller.key,
+      fetch: (url, init) => {
+        busy -= 1;
+        if (busy < 0) return fetch(url, init);
+        const body = { error: 'SERVICE_UNAVAILABLE', message: 'Try again.' };
+        const headers = { 'Retry-After': '1' };
+        return Promise.resolve(Response.json(body, { status: 503, headers }));
+      },
+    });
+    const startedAt = performance.now();
+    expect((await patient.api.GET('/api/v1/models')).data?.data.length).toBeGreaterThan(100);
+    expect(performance.now() - startedAt).toBeGreaterThan(990);
+  });
+
+  testWith('is not sent again when its wait is too long', async () => {
+    const caller = await gateway.newCaller({ credits: 100, windowCredits: 5 });
+    const small = newClient({ apiKey: caller.key });
+    await small.run('image/generate', { prompt: 'the first tree' });
+    const error = await thrown(small.run('image/generate', { prompt: 'the second tree' }));
+    expect(error).toMatchObject({ status: 429, code: 'WINDOW_EXHAUSTED' });
+    expect(error.body).toHaveProperty('resetAt');
+  });
+});
+
+describe('a chat', () => {
+  testWith('is answered', async () => {
+    const answer = await client.chat({ model: 'gpt-4o', messages: say('hello') });
+    expect(answer.content).not.toBe('');
+    expect(answer.creditsConsumed).toBeGreaterThan(0);
+  });
+
+  testWith('is answered as it comes', async () => {
+    const { got, error } = await collect(
+      client.chatStream({ model: 'gpt-4o', messages: say('[[words:20]] go') }),
+    );
+    expect(error).toBeNull();
+    const text = got.map((event) => (event.type === 'delta' ? event.delta : '')).join('');
+    expect(text.trim().split(/\s+/)).toHaveLength(20);
+    expect(got.at(-1)).toMatchObject({ type: 'done', finishReason: 'stop' });
+  });
+
+  testWith('that breaks off is thrown after what there was of it', async () => {
+    const { got, error } = await collect(
+      client.chatStream({ model: 'gpt-4o', messages: say('[[words:20]] [[stream-error:5]]') }),
+    );
+    expect(got.length).toBeGreaterThan(0);
+    expect(error).toMatchObject({ code: 'PROVIDER_ERROR', requestId: expect.any(String) });
+  });
+});
+
+describe('an upload', () => {
+  testWith('is transcribed', async () => {
+    const speech = await client.run('voiceover/generate', {
+      title: 'a talk',
+      text: 'Hello there.',
+    });
+    const file = new File([await download(speech.url)], 'talk.mp3', { type: 'audio/mpeg' });
+    const { fileId, url } = await client.upload(file);
+    expect(await download(url)).toEqual(Buffer.from(await file.arrayBuffer()));
+    const { text } = await client.run('audio/transcribe', { fileId });
+    expect(text).not.toBe('');
+  });
+
+  testWith('whose answer was lost is there once', async () => {
+    let lost = false;
+    const forgetful = newClient({
+      fetch: async (url, init) => {
+        const answer = await fetch(url, init);
+        if (init.method !== 'PUT' || lost) return answer;
+        lost = true;
+        throw new TypeError('the connection broke');
+      },
+    });
+    const speech = await client.run('sfx/generate', { prompt: 'a bell', durationSeconds: 1 });
+    const bytes = await download(speech.url);
+    const { url } = await forgetful.upload(new Blob([bytes], { type: 'audio/mpeg' }));
+    expect(lost).toBe(true);
+    expect(await download(url)).toEqual(bytes);
+  });
+
+  testWith('of what is no media is refused', async () => {
+    const page = new Blob(['<p>'], { type: 'text/html' });
+    expect(await thrown(client.upload(page))).toMatchObject({ status: 415 });
+  });
+});
+
+describe('a refusal', () => {
+  testWith('has status, code, request and fields at fault', async () => {
+    const error = await thrown(client.submit('image/generate', { prompt: 'x' }));
+    expect(error).toMatchObject({
+      status: 400,
+      code: 'INVALID_REQUEST',
+      requestId: expect.stringMatching(/./),
+      jobId: null,
+      details: [{ path: 'prompt', message: expect.any(String) }],
+    });
+  });
+
+  testWith('of a wrong key and of an empty balance has its own code', async () => {
+    const wrong = newClient({ apiKey: 'gk_live_wrong' });
+    expect(await thrown(wrong.run('image/generate', { prompt: 'a tree' }))).toMatchObject({
+      status: 401,
+      code: 'Unauthorized',
+    });
+    const poor = newClient({ apiKey: (await gateway.newCaller({ credits: 1 })).key });
+    const error = await thrown(poor.run('image/generate', { prompt: 'a tree' }));
+    expect(error).toMatchObject({ status: 402, code: 'INSUFFICIENT_CREDITS' });
+    expect(error.body).toMatchObject({ required: 3.9, available: 1 });
+  });
+});
+
+describe('a webhook', () => {
+  testWith('is verified, and what is not the service’s is refused', async () => {
+    const webhookUrl = receiver.at('/client');
+    await client.run('image/generate', { prompt: 'a told tree', webhookUrl });
+    const [sent] = await receiver.untilReceived('/client');
+    const { data } = await client.api.GET('/api/v1/webhooks/secret');
+    const secret = data?.secret ?? '';
+    const body = sent?.text ?? '';
+    const headers = sent?.headers ?? {};
+    const event = await library.verifyWebhook({ body, headers, secret });
+    expect(event).toMatchObject({ type: 'studio.job.completed', data: { status: 'completed' } });
+    await library.verifyWebhook({ body, headers: new Headers(headers), secret });
+
+    const wrong = [
+      { body: `${body} `, headers, secret },
+      { body, headers, secret: 'whsec_c29tZXRoaW5nIGVsc2U=' },
+      { body, headers: { ...headers, 'webhook-timestamp': '1' }, secret },
+      { body, headers: { ...headers, 'webhook-id': 'msg_other' }, secret },
+      { body, headers: { ...headers, 'webhook-signature': 'v1,not base64!' }, secret },
+      { body, headers: {}, secret },
+    ];
+    for (const each of wrong) await expect(library.verifyWebhook(each)).rejects.toThrow(/webhook/);
+  });
+});
+
+describe('the package', () => {
+  testWith('has types that a strict program can rely on', async () => {
+    const program = `
+      import { StudioGateway, type Result } from 'studio-gateway-client';
+      const client = new StudioGateway({ apiKey: 'k', baseUrl: 'http://127.0.0.1' });
+      export const made: Promise<Result<'image/generate'>> = client.run('image/generate', { prompt: 'x' });
+      export const text: Promise<string> = client.run('audio/transcribe', { fileId: 'x' }).then((r) => r.text);
+      // No such capability, no such model, no prompt.
+      void client.run('image/paint', { prompt: 'x' });
+      void client.run('image/generate', { prompt: 'x', model: 'crayon' });
+      void client.run('image/generate', {});
+    `;
+    const file = join(place, 'program.ts');
+    await writeFile(file, program);
+    const flags = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023'];
+    const options = {
+      cwd: place,
+      env: { ...process.env, PATH: `${root}node_modules/.bin:${process.env['PATH']}` },
+    };
+    const { stdout } = await run('tsc', ['--ignoreConfig', ...flags, file], options).catch(
+      (error) => error,
+    );
+    const found = [...stdout.matchAll(/program\.ts\((\d+),.*error (TS\d+)/g)];
+    expect(found.map(([, line]) => line)).toEqual(['7', '8', '9']);
+    expect(stdout.match(/error TS/g)).toHaveLength(3);
+  });
+});
