@@ -27,6 +27,15 @@ export function numeric(text: string): number {
   return value;
 }
 
+/** `500/month` as a limit of a key. */
+export function keyLimit(text: string): { credits: number; per: string } {
+  const [, credits, per] = /^(\d+(?:\.\d+)?)\/(day|week|month|total)$/.exec(text) ?? [];
+  if (per === undefined) {
+    throw new InvalidArgumentError('Say for example 20/day, 100/week, 500/month or 1000/total.');
+  }
+  return { credits: Number(credits), per };
+}
+
 /** Gathers an option that may be given several times. */
 export function several(text: string, before: string[] = []): string[] {
   return [...before, text];

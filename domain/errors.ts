@@ -113,6 +113,11 @@ export const errorTable = {
     retryable: false,
     message: 'The organization does not have enough credits.',
   },
+  KEY_LIMIT_EXCEEDED: {
+    status: 402,
+    retryable: false,
+    message: 'The limit of this key leaves too little for this request.',
+  },
   WINDOW_LIMIT_EXCEEDED: {
     status: 402,
     retryable: false,

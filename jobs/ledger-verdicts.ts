@@ -17,6 +17,20 @@ export const insufficientCredits = z.object({
   balance,
 });
 
+/** The budget that a key spends from; `used` is reserved or charged in the period, which ends at `resetsAtMs`, if it does. */
+export const keyBudget = z.object({
+  limit: z.number(),
+  per: z.enum(['day', 'week', 'month', 'total']),
+  used: z.number(),
+  resetsAtMs: z.number().nullable(),
+});
+
+/** There is less than `required` left of the key's budget. */
+export const keyLimitExceeded = keyBudget.extend({
+  verdict: z.literal('key_limit_exceeded'),
+  required: z.number(),
+});
+
 /** The answer to a reservation; times are ISO 8601, by the database's clock. */
 export const reserveVerdict = z.discriminatedUnion('verdict', [
   z.object({
@@ -27,6 +41,7 @@ export const reserveVerdict = z.discriminatedUnion('verdict', [
     balance,
   }),
   insufficientCredits,
+  keyLimitExceeded,
   z.object({
     /** More than a whole window allows: no waiting helps. */
     verdict: z.literal('window_limit_exceeded'),

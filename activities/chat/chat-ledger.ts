@@ -9,6 +9,7 @@ import type { DatabasePool } from '../../platform/database.ts';
 import {
   balance,
   insufficientCredits,
+  keyLimitExceeded,
   settleVerdict,
   type SettleVerdict,
 } from '../../jobs/ledger-verdicts.ts';
@@ -46,6 +47,7 @@ export interface ChatReserve {
 const chatReserveVerdict = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('reserved'), amount: z.number(), balance }),
   insufficientCredits,
+  keyLimitExceeded,
   z.object({ verdict: z.literal('claim_lost') }),
 ]);
 
@@ -123,9 +125,7 @@ const sweptChat = z.object({ id: z.string(), state: z.string(), charged: z.numbe
 export interface ChatLedger {
   reserve: (reserve: ChatReserve) => Promise<z.infer<typeof chatReserveVerdict>>;
   /** Micro-credits that such a reservation would take, or lack, now; nothing is moved. */
-  price: (
-    reserve: Pick<ChatReserve, 'organizationId' | 'amountMinMicro' | 'amountMaxMicro'>,
-  ) => Promise<number>;
+  price: (reserve: ChatReserve) => Promise<number>;
   settle: (settle: ChatSettle) => Promise<SettleVerdict>;
   /**
    * Raises the open reservation of a chat to this many micro-credits, or as far as the balance goes.
@@ -183,11 +183,11 @@ export function createChatLedger(pool: DatabasePool): ChatLedger {
           chatReserveVerdict,
         ),
       ),
-    price: ({ organizationId, amountMinMicro: amountMin, amountMaxMicro: amountMax }) =>
+    price: ({ organizationId, amountMinMicro: amountMin, amountMaxMicro: amountMax, chat }) =>
       pool.oneFirst(sql.type(priceRow)`
         SELECT coalesce(answer->>'amount', answer->>'required')::bigint AS price
         FROM account a, LATERAL (SELECT (decide_reserve(a, NULL,
-          ${sql.jsonb({ kind: 'chat', amountMin, amountMax })})).answer) AS decided
+          ${sql.jsonb({ kind: 'chat', amountMin, amountMax })}, key_budget(${chat.keyId}))).answer) AS decided
         WHERE organization_id = ${organizationId}`),
     async settle({ amountMicro, ...rest }) {
       assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a charge is whole');

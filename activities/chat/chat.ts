@@ -36,6 +36,8 @@ export interface ChatOrder {
   stream: boolean;
   /** The caller's own pairs; null where there are none. */
   metadata: Record<string, string> | null;
+  /** The key has a limit: it is reserved by itself too, so that no lease spends beyond it. */
+  limited: boolean;
   /** Its Idempotency-Key: reserved only while the claim names it, and by itself, not from a lease. */
   claim: ChatClaim | null;
 }
@@ -54,7 +56,7 @@ export interface ChatEstimate {
 export interface Chat {
   /**
    * Checks the order and reserves its credits.
-   * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, TOO_MANY_ABANDONED_CHATS,
+   * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, TOO_MANY_ABANDONED_CHATS,
    * SERVICE_UNAVAILABLE, and REQUEST_IN_PROGRESS when another request has taken its Idempotency-Key over
    */
   open: (order: ChatOrder) => Promise<OpenChat>;
@@ -118,7 +120,8 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
       const { input, draft } = measured(order);
       const reserve = reserveOf(order, draft, config.CHAT_RESERVATION_TTL_MS);
       // A lease holds the most that its chats may cost: one that may cost more has a reservation to raise.
-      const leased = order.claim || !input.certain ? null : leases.take(reserve);
+      const ownReservation = order.claim || order.limited || !input.certain;
+      const leased = ownReservation ? null : leases.take(reserve);
       const reservedMicro = leased ? draft.amountMaxMicro : await reservedAlone(ledger, reserve);
       return new OpenChat({
         id: reserve.id,
@@ -158,11 +161,9 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
 /** Micro-credits that the ledger reserved for this chat alone. */
 async function reservedAlone(ledger: ChatLedger, reserve: ChatReserve): Promise<number> {
   const verdict = await ledger.reserve(reserve);
-  if (verdict.verdict === 'insufficient_credits') throwRefusal(verdict);
-  if (verdict.verdict === 'claim_lost') {
-    throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
-  }
-  return verdict.amount;
+  if (verdict.verdict === 'reserved') return verdict.amount;
+  if (verdict.verdict !== 'claim_lost') throwRefusal(verdict);
+  throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
 }
 
 function reserveOf(order: ChatOrder, draft: CandidatesDraft, ttlMs: number): ChatReserve {

@@ -17,6 +17,8 @@ export const invariantNames: readonly string[] = [
   'a reservation and its settle entry disagree',
   'entries do not chain',
   'window use differs from its reservations',
+  'budget use differs from its reservations and chats',
+  "a job or chat counts in another budget than its key's",
   'a job and its reservation disagree',
   'a completed job has no artifact',
   'a lease and its ledger entries disagree',

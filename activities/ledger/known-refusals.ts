@@ -16,7 +16,14 @@ export interface KnownRefusals {
    * The refusal that a Studio reservation of this price would meet now, for an organization that is
    * remembered; null: the ledger must be asked.
    */
-  find: (organizationId: string, amountMicro: number) => Promise<Refusal | null>;
+  find: (wanted: WantedReservation) => Promise<Refusal | null>;
+}
+
+/** A Studio reservation that is wanted; the price in micro-credits. */
+export interface WantedReservation {
+  organizationId: string;
+  keyId: string;
+  priceMicro: number;
 }
 
 const rememberedMs = 60_000;
@@ -35,7 +42,7 @@ export function createKnownRefusals(pool: DatabasePool): KnownRefusals {
       if (refused.size >= organizationsMax) refused.clear();
       refused.set(organizationId, performance.now() + rememberedMs);
     },
-    async find(organizationId, amountMicro) {
+    async find({ organizationId, keyId, priceMicro }) {
       const untilMs = refused.get(organizationId);
       if (untilMs === undefined) return null;
       if (performance.now() >= untilMs) {
@@ -45,7 +52,8 @@ export function createKnownRefusals(pool: DatabasePool): KnownRefusals {
       // The ledger's own decision, on the account as it stands. What is leased to chats can be had back: the
       // ledger asks for it.
       const row = await pool.maybeOne(sql.type(known)`
-        SELECT (decide_reserve(a, NULL, ${sql.jsonb({ kind: 'studio', amount: amountMicro })})).answer,
+        SELECT (decide_reserve(a, NULL, ${sql.jsonb({ kind: 'studio', amount: priceMicro })},
+            key_budget(${keyId}))).answer,
           EXISTS (SELECT FROM reservation r WHERE r.organization_id = a.organization_id
             AND r.kind = 'lease' AND r.state = 'reserved') AS leased
         FROM account a WHERE organization_id = ${organizationId}`);

@@ -77,9 +77,12 @@ export function observeKnownRefusals(
   if (!metrics) return refusals;
   return {
     ...refusals,
-    async find(organizationId, amountMicro) {
-      const refusal = await refusals.find(organizationId, amountMicro);
-      if (refusal) countReserve(metrics, 'studio', { verdict: refusal.verdict, amountMicro });
+    async find(wanted) {
+      const refusal = await refusals.find(wanted);
+      if (refusal) {
+        const { verdict } = refusal;
+        countReserve(metrics, 'studio', { verdict, amountMicro: wanted.priceMicro });
+      }
       return refusal;
     },
   };

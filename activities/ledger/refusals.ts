@@ -2,8 +2,9 @@
 import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
+import { isoTime } from '../../domain/iso-time.ts';
 
-/** @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_LIMIT_EXCEEDED, WINDOW_EXHAUSTED */
+/** @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED, WINDOW_EXHAUSTED */
 export function throwRefusal(verdict: Refusal): never {
   switch (verdict.verdict) {
     case 'insufficient_credits':
@@ -14,6 +15,8 @@ export function throwRefusal(verdict: Refusal): never {
           reserved: creditsFromMicro(verdict.balance.reserved),
         },
       });
+    case 'key_limit_exceeded':
+      throw keyLimitExceeded(verdict);
     case 'window_limit_exceeded':
       throw new GatewayError('WINDOW_LIMIT_EXCEEDED', undefined, {
         body: {
@@ -36,4 +39,21 @@ export function throwRefusal(verdict: Refusal): never {
       });
     }
   }
+}
+
+function keyLimitExceeded(
+  verdict: Extract<Refusal, { verdict: 'key_limit_exceeded' }>,
+): GatewayError {
+  const { limit, per, used, resetsAtMs } = verdict;
+  const message =
+    limit === 0 ? 'The budget of this key is zero: it may not spend any credits.' : undefined;
+  return new GatewayError('KEY_LIMIT_EXCEEDED', message, {
+    body: {
+      required: creditsFromMicro(verdict.required),
+      limit: creditsFromMicro(limit),
+      per,
+      used: creditsFromMicro(used),
+      resetsAt: isoTime(resetsAtMs),
+    },
+  });
 }

@@ -43,6 +43,8 @@ const callerShape = z.object({
   /** Null: all models. */
   allowedModels: z.array(z.string()).nullable(),
   organizationStatus: organizationStatus,
+  /** Whether its credits are limited. */
+  limited: z.boolean(),
   /** Requests of this key in the current minute, this one included. */
   hits: z.number(),
   /** Unix seconds at which the minute ends, by the database's clock. */

@@ -43,6 +43,16 @@ export const keyScopes = z
 /** Ids of the models a key may use. */
 export const keyModels = z.array(z.string().min(1).max(200)).min(1).max(200);
 
+const limitCreditsMax = 1_000_000_000;
+
+/** How many credits a key may spend in a calendar period, UTC; weeks begin on Mondays. */
+export const keyLimit = z
+  .strictObject({
+    credits: z.number().min(0).max(limitCreditsMax),
+    per: z.enum(['day', 'week', 'month', 'total']),
+  })
+  .meta({ id: 'KeyLimit', description: 'Credits per calendar period, UTC; `total`: ever.' });
+
 /** A time in what is told of keys. */
 export const unixMs = z.int().meta({ description: 'Unix milliseconds.' });
 
@@ -57,5 +67,6 @@ export const keyMeta = z
     lastUsedAt: unixMs.nullable(),
     scopes: z.array(z.enum(scopes)),
     allowedModels: z.array(z.string()).nullable().meta({ description: 'Null: all models.' }),
+    limit: keyLimit.nullable().meta({ description: 'Null: none but the balance.' }),
   })
   .meta({ id: 'ApiKeyMeta' });

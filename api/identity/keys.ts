@@ -5,17 +5,19 @@
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../../domain/assert.ts';
+import { microFromCredits } from '../../domain/credits.ts';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Scope } from './access.ts';
-import { keyMeta } from './key-fields.ts';
+import { keyMeta, type keyLimit } from './key-fields.ts';
 import { macOfKey, newApiKey, prefixOfKey } from './key-format.ts';
 
 /** Keys a user may hold (spec §8). */
 const keysPerUserMax = 10;
 
 type ApiKeyMeta = z.infer<typeof keyMeta>;
+type KeyLimit = z.infer<typeof keyLimit>;
 
 /** A new key; the only time the key itself is known. */
 export interface NewKey {
@@ -35,6 +37,8 @@ interface WantedKey {
   scopes?: readonly Scope[] | undefined;
   allowedModels?: readonly string[] | null | undefined;
   expiresAtMs?: number | null | undefined;
+  /** Null, or absent: none of its own. */
+  limit?: KeyLimit | null | undefined;
   /** A key that already exists, e.g. the demo key of a stack whose database was emptied. */
   key?: string | undefined;
 }
@@ -49,6 +53,15 @@ interface WantedRotation {
   expiresAtMs?: number | null | undefined;
 }
 
+interface WantedLimit {
+  keyId: string;
+  /** Null: of anyone. */
+  memberId: string | null;
+  /** The key that asks; null: an operator asks. */
+  makerKeyId: string | null;
+  limit: KeyLimit | null;
+}
+
 /** Keys of users. */
 export interface Keys {
   /** Keys that are not revoked, newest first. */
@@ -57,6 +70,11 @@ export interface Keys {
   create: (wanted: WantedKey) => Promise<NewKey>;
   /** @throws GatewayError as `create`, and KEY_ALREADY_REPLACED */
   rotate: (wanted: WantedRotation) => Promise<NewKey & { oldExpiresAt: number }>;
+  /**
+   * Sets what the key, and those that share its budget, may spend; null: no limit.
+   * @throws GatewayError NOT_FOUND, FORBIDDEN when the key that asks has a limit itself, Unauthorized
+   */
+  setLimit: (wanted: WantedLimit) => Promise<{ meta: ApiKeyMeta; organizationId: string }>;
   /**
    * Revokes a key of this user (null: of anyone), at once and everywhere.
    * @returns its organization
@@ -67,7 +85,7 @@ export interface Keys {
 
 const verdict = z.discriminatedUnion('verdict', [
   z.object({
-    verdict: z.literal('created'),
+    verdict: z.enum(['created', 'set']),
     organizationId: z.string(),
     meta: keyMeta,
     /** Of a rotation. */
@@ -123,6 +141,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string): Keys
         scopes: wanted.scopes ? [...wanted.scopes] : null,
         allowedModels: wanted.allowedModels ? [...wanted.allowedModels] : null,
         expiresAtMs: wanted.expiresAtMs ?? null,
+        limit: microLimit(wanted.limit),
       };
       const answer = await connection.oneFirst(
         sql.type(answerRow)`SELECT create_api_key(${sql.jsonb(request)}) AS answer`,
@@ -149,6 +168,8 @@ export function createKeys(connection: CommonQueryMethods, pepper: string): Keys
       return { key, meta, organizationId, oldExpiresAt };
     },
 
+    setLimit: (wanted) => setLimit(connection, wanted),
+
     async revoke(keyId, memberId) {
       const organizationId = await connection.oneFirst(
         sql.type(organizationRow)`SELECT revoke_api_key(${keyId}, ${memberId}) AS organization`,
@@ -159,10 +180,27 @@ export function createKeys(connection: CommonQueryMethods, pepper: string): Keys
   };
 }
 
+async function setLimit(
+  connection: CommonQueryMethods,
+  { limit, ...wanted }: WantedLimit,
+): ReturnType<Keys['setLimit']> {
+  const request: JsonObject = { ...wanted, limit: microLimit(limit) };
+  const answer = await connection.oneFirst(
+    sql.type(answerRow)`SELECT set_key_limit(${sql.jsonb(request)}) AS answer`,
+  );
+  const { meta, organizationId } = accepted(answer);
+  return { meta, organizationId };
+}
+
+function microLimit(limit: KeyLimit | null | undefined): JsonObject | null {
+  return limit ? { micro: microFromCredits(limit.credits), per: limit.per } : null;
+}
+
 /** The new key's record, or the refusal as an error of the table. */
-function accepted(answer: Verdict): Extract<Verdict, { verdict: 'created' }> {
+function accepted(answer: Verdict): Extract<Verdict, { verdict: 'created' | 'set' }> {
   switch (answer.verdict) {
     case 'created':
+    case 'set':
       return answer;
     case 'quota_reached':
       throw new GatewayError('KEY_QUOTA_REACHED');

@@ -54,8 +54,9 @@ export function refuseViewer(caller: Caller, message: string): void {
  * Checks what the key may do, before a body is read (refusal order, design §5).
  * @throws GatewayError FORBIDDEN, ORGANIZATION_SUSPENDED
  */
-export function authorize(caller: Caller, scope: Scope): void {
+export function authorize(caller: Caller, scope: Scope | 'any'): void {
   if (caller.organizationStatus === 'suspended') throw new GatewayError('ORGANIZATION_SUSPENDED');
+  if (scope === 'any') return;
   if (!caller.scopes.includes(scope)) {
     throw new GatewayError('FORBIDDEN', `This key does not have the scope ${scope}.`);
   }

@@ -16,6 +16,7 @@ const rateHeaders = z.object({
 const unscoped = new Map<Operation['scope'], string>([
   ['admin', ''],
   ['open', 'No key needed.'],
+  ['any', 'Any key may ask.'],
 ]);
 
 /** The operation as the document has it. */

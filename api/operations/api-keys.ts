@@ -6,6 +6,7 @@ import { newId } from '../../domain/ids.ts';
 import type { Caller } from '../identity/access.ts';
 import {
   keyExpiry,
+  keyLimit,
   keyMeta,
   keyModels,
   keyName,
@@ -38,6 +39,7 @@ export const wantedKey = {
   expiresAt: keyExpiry.nullish(),
   scopes: keyScopes.optional(),
   allowedModels: keyModels.optional(),
+  limit: keyLimit.optional(),
 };
 const rotation = z.strictObject({
   overlapSeconds: z.int().min(0).max(overlapSecondsMax).optional(),
@@ -58,7 +60,7 @@ function requireFuture({ nowMs }: Caller, expiresAtMs: number | null | undefined
   if (typeof expiresAtMs === 'number' && expiresAtMs <= nowMs) throw pastExpiry();
 }
 
-/** List, create, rotate, revoke. */
+/** List, create, rotate, limit, revoke. */
 export const apiKeys = section('API keys', {
   listApiKeys: defineOperation({
     route: `GET ${path}`,
@@ -76,7 +78,7 @@ export const apiKeys = section('API keys', {
     summary: 'Create an API key',
     description:
       'At most 10 per user. A key grants no more than the key that makes it: scopes, models and ' +
-      'expiry that are not given are taken from it. With an Idempotency-Key a repeat makes no second ' +
+      'expiry that are not given are taken from it. What a key with a limit makes spends from its limit. With an Idempotency-Key a repeat makes no second ' +
       'key; it is told the id of the first.',
     request: {
       headers: idempotencyHeader,
@@ -137,6 +139,28 @@ export const apiKeys = section('API keys', {
         expiresAtMs: expiresAt,
       });
       return { ...shownOnce(ctx, made), replaced: { keyId, expiresAt: made.oldExpiresAt } };
+    },
+  }),
+
+  setApiKeyLimit: defineOperation({
+    route: `PUT ${path}/:keyId/limit`,
+    scope: 'keys:write',
+    refusesViewers,
+    summary: 'Limit what an API key may spend',
+    description:
+      'Credits per UTC day, week (from Monday), month, or in total; null: no limit. What the period has seen ' +
+      'counts, and so do keys that share the budget: those that took its place, or that it made. A key that has a ' +
+      'limit itself may not change any.',
+    request: {
+      params,
+      body: bodySchema(z.strictObject({ limit: keyLimit.nullable() })),
+      example: { limit: { credits: 500, per: 'month' } },
+    },
+    answer: keyMeta,
+    errors: ['NOT_FOUND'],
+    async handle({ caller, params: { keyId }, body: { limit } }, { keys }) {
+      const { memberId, keyId: makerKeyId } = caller;
+      return (await keys.setLimit({ keyId, memberId, makerKeyId, limit })).meta;
     },
   }),
 

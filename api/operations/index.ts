@@ -20,6 +20,7 @@ import { docs } from './docs.ts';
 import { files } from './files.ts';
 import { health } from './health.ts';
 import { hooks } from './hooks.ts';
+import { key } from './key.ts';
 import { mcp } from './mcp.ts';
 import { models } from './models.ts';
 import { openai } from './openai/index.ts';
@@ -53,6 +54,7 @@ export const operations: readonly Operation[] = [
   ...storageUploadUrl,
   ...storageFiles,
   ...apiKeys,
+  ...key,
   ...usage,
   ...usageSummary,
   ...organizations,

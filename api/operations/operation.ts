@@ -63,8 +63,8 @@ export interface Call<Parts extends RequestParts = RequestParts> {
 interface Definition<Parts extends RequestParts, Answer> {
   /** As the router reads it: `:name` is a word of the path, `*name` its rest. */
   route: `${'GET' | 'POST' | 'PUT' | 'DELETE' | 'OPTIONS'} /${string}`;
-  /** What a key needs; absent: the operators' key; `open`: none, or what `handle` asks for itself. */
-  scope?: Scope | 'admin' | 'open';
+  /** What a key needs; absent: the operators' key; `any`: nothing; `open`: there is none, or what `handle` asks for itself. */
+  scope?: Scope | 'admin' | 'open' | 'any';
   /** Said to a viewer, who may not do this. */
   refusesViewers?: string;
   /** Which requests of the key it is counted among; `requests` where absent. */
@@ -96,7 +96,7 @@ export interface Operation extends Omit<
   /** Its name and its place in the description. */
   id?: string;
   tag?: string;
-  scope: Scope | 'admin' | 'open';
+  scope: Scope | 'admin' | 'open' | 'any';
   request: RequestParts;
   answers: Record<number, AnswerParts>;
   /** All that it can answer. */

@@ -27,6 +27,7 @@ export const studioErrors: readonly ErrorCode[] = [
   'INSUFFICIENT_CREDITS',
   'MEDIA_DELETED',
   'CANCELED',
+  'KEY_LIMIT_EXCEEDED',
   'WINDOW_LIMIT_EXCEEDED',
   'WINDOW_EXHAUSTED',
   'PROVIDER_ERROR',

@@ -49,7 +49,8 @@ export interface Admission {
   /**
    * Starts the workflow and returns once the credits are reserved, with the news of the job
    * since before its start; whoever gets them ends the subscription.
-   * @throws GatewayError INSUFFICIENT_CREDITS, WINDOW_LIMIT_EXCEEDED, WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
+   * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED, WINDOW_EXHAUSTED,
+   *   SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
    */
   admit: (plan: JobPlan, hold: StartHold) => Promise<JobSubscription>;
   /** Waits until the job ends, at most `waitMs`; returns its row then, or null when it has none. */
@@ -73,7 +74,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     hold: StartHold,
     leave: () => void,
   ): Promise<JobSubscription> {
-    const known = await deps.refusals.find(plan.organizationId, plan.priceMicro);
+    const known = await deps.refusals.find(plan);
     if (known) throwRefusal(known);
     const news = deps.news.subscribe(plan.jobId);
     try {

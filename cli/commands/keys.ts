@@ -1,8 +1,8 @@
-/** `studio keys ls|create|rotate|revoke`. */
+/** `studio keys ls|create|show|limit|rotate|revoke`. */
 import { Command } from 'commander';
 import { z } from 'zod';
 import { cellOf, cellsOf, fields, type Columns, type Fields } from '../columns.ts';
-import { durationMs, given, several } from '../fields.ts';
+import { durationMs, given, keyLimit, several } from '../fields.ts';
 import { list, table } from '../output.ts';
 import { sessionOf } from '../session.ts';
 
@@ -13,6 +13,7 @@ export interface KeyOptions {
   expiresIn?: number;
   scope?: string[];
   model?: string[];
+  limit?: { credits: number; per: string };
 }
 
 /** Adds the options that narrow a new key. */
@@ -20,7 +21,8 @@ export function withKeyOptions(command: Command): Command {
   return command
     .option('--expires-in <duration>', 'for example 30d or 12h', durationMs)
     .option('--scope <scope>', 'what the key may do (repeatable; default: all of yours)', several)
-    .option('--model <id>', 'a model the key may use (repeatable; default: all of yours)', several);
+    .option('--model <id>', 'a model the key may use (repeatable; default: all of yours)', several)
+    .option('--limit <credits/period>', 'what it may spend, for example 500/month', keyLimit);
 }
 
 /** The body of a request for a key. */
@@ -30,6 +32,7 @@ export function keyRequest(name: string, options: KeyOptions): Record<string, un
     expiresAt: options.expiresIn === undefined ? undefined : Date.now() + options.expiresIn,
     scopes: options.scope,
     allowedModels: options.model,
+    limit: options.limit,
   });
 }
 
@@ -40,6 +43,25 @@ const keyColumns: Columns = {
   created: 'createdAt',
   expires: 'expiresAt',
   'last used': 'lastUsedAt',
+  limit: limitText,
+};
+
+function limitText(key: Fields): string | null {
+  const credits = cellOf(key, 'limit.credits');
+  return credits === null ? null : `${String(credits)}/${String(cellOf(key, 'limit.per'))}`;
+}
+
+/** The key in use, and what is left of its limit. */
+const ownColumns: Columns = {
+  organization: 'organizationName',
+  'organization id': 'organizationId',
+  role: 'role',
+  ...keyColumns,
+  scopes: 'scopes',
+  models: 'allowedModels',
+  used: 'budget.used',
+  left: 'budget.remaining',
+  'begins again': 'budget.resetsAt',
 };
 
 /** What is shown of keys. */
@@ -54,6 +76,8 @@ export function newKeyText(made: Fields): string {
 }
 
 const pathOf = (keyId: string): string => `/api/v1/api-keys/${encodeURIComponent(keyId)}`;
+
+const limitOrNone = (text: string) => ({ limit: text === 'none' ? null : keyLimit(text) });
 
 /** `studio keys`. */
 export function keysCommand(): Command {
@@ -74,6 +98,26 @@ export function keysCommand(): Command {
         .api()
         .send('/api/v1/api-keys', fields, { body: keyRequest(name, options) });
       session.output.show(raw, () => newKeyText(body));
+    });
+  keys
+    .command('show')
+    .description('show the key in use, what it may do and what is left of its limit')
+    .action(async (_options: object, command: Command) => {
+      const session = sessionOf(command);
+      const { body, raw } = await session.api().send('/api/v1/key', fields);
+      session.output.show(raw, () => list(cellsOf(body, ownColumns)));
+    });
+  keys
+    .command('limit')
+    .argument('<keyId>')
+    .requiredOption('--to <credits/period>', 'for example 500/month, or none', limitOrNone)
+    .description('limit what a key may spend')
+    .action(async (keyId: string, { to }: { to: object }, command: Command) => {
+      const session = sessionOf(command);
+      const { body, raw } = await session
+        .api()
+        .send(`${pathOf(keyId)}/limit`, fields, { method: 'PUT', body: to });
+      session.output.show(raw, () => keyTable([body]));
     });
   keys
     .command('rotate')

@@ -1293,7 +1293,7 @@ export interface paths {
         put?: never;
         /**
          * Create an API key
-         * @description At most 10 per user. A key grants no more than the key that makes it: scopes, models and expiry that are not given are taken from it. With an Idempotency-Key a repeat makes no second key; it is told the id of the first.
+         * @description At most 10 per user. A key grants no more than the key that makes it: scopes, models and expiry that are not given are taken from it. What a key with a limit makes spends from its limit. With an Idempotency-Key a repeat makes no second key; it is told the id of the first.
          *
          *     Scope: `keys:write`.
          */
@@ -1326,6 +1326,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/api-keys/{keyId}/limit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Limit what an API key may spend
+         * @description Credits per UTC day, week (from Monday), month, or in total; null: no limit. What the period has seen counts, and so do keys that share the budget: those that took its place, or that it made. A key that has a limit itself may not change any.
+         *
+         *     Scope: `keys:write`.
+         */
+        put: operations["setApiKeyLimit"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/api-keys/{keyId}": {
         parameters: {
             query?: never;
@@ -1341,6 +1363,26 @@ export interface paths {
          * @description Scope: `keys:write`.
          */
         delete: operations["revokeApiKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/key": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who this key is, what it may do, and what is left of its limit
+         * @description Any key may ask.
+         */
+        get: operations["getKey"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1459,6 +1501,12 @@ export interface components {
                 /** @default [] */
                 lines?: string[];
             }[];
+        };
+        /** @description Credits per calendar period, UTC; `total`: ever. */
+        KeyLimit: {
+            credits: number;
+            /** @enum {string} */
+            per: "day" | "week" | "month" | "total";
         };
         Job: {
             jobId: string;
@@ -1833,6 +1881,8 @@ export interface components {
             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
             /** @description Null: all models. */
             allowedModels: string[] | null;
+            /** @description Null: none but the balance. */
+            limit: components["schemas"]["KeyLimit"] | null;
         };
         UsageRecord: {
             id: string;
@@ -3480,6 +3530,7 @@ export interface components {
             expiresAt?: number | null;
             scopes?: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
             allowedModels?: string[];
+            limit?: components["schemas"]["KeyLimit"];
         };
         CreateApiKeyAnswer: {
             keyId: string;
@@ -3492,6 +3543,8 @@ export interface components {
             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
             /** @description Null: all models. */
             allowedModels: string[] | null;
+            /** @description Null: none but the balance. */
+            limit: components["schemas"]["KeyLimit"] | null;
             /** @description Shown this once only. */
             key: string;
         };
@@ -3510,6 +3563,8 @@ export interface components {
             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
             /** @description Null: all models. */
             allowedModels: string[] | null;
+            /** @description Null: none but the balance. */
+            limit: components["schemas"]["KeyLimit"] | null;
             /** @description Shown this once only. */
             key: string;
             replaced: {
@@ -3518,10 +3573,43 @@ export interface components {
                 expiresAt: number;
             };
         };
+        SetApiKeyLimitRequest: {
+            limit: components["schemas"]["KeyLimit"] | null;
+        };
         RevokeApiKeyAnswer: {
             /** @constant */
             success: true;
             keyId: string;
+        };
+        GetKeyAnswer: {
+            keyId: string;
+            keyPrefix: string;
+            name: string;
+            /** @description Unix milliseconds. */
+            createdAt: number;
+            expiresAt: number | null;
+            lastUsedAt: number | null;
+            scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
+            /** @description Null: all models. */
+            allowedModels: string[] | null;
+            /** @description Null: none but the balance. */
+            limit: components["schemas"]["KeyLimit"] | null;
+            organizationId: string;
+            organizationName: string;
+            userId: string;
+            /** @enum {string} */
+            role: "owner" | "admin" | "member" | "viewer";
+            /** @description Of the `limit`, as it stands, in credits; null: there is none. */
+            budget: {
+                limit: number;
+                /** @enum {string} */
+                per: "day" | "week" | "month" | "total";
+                /** @description Reserved and charged in this period. */
+                used: number;
+                remaining: number;
+                /** @description Null: it never begins again. */
+                resetsAt: string | null;
+            } | null;
         };
         GetUsageAnswer: {
             /** @description The available balance. */
@@ -5781,6 +5869,40 @@ export interface operations {
             };
         };
     };
+    setApiKeyLimit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                keyId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "limit": {
+                 *         "credits": 500,
+                 *         "per": "month"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["SetApiKeyLimitRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiKeyMeta"];
+                };
+            };
+        };
+    };
     revokeApiKey: {
         parameters: {
             query?: never;
@@ -5799,6 +5921,26 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RevokeApiKeyAnswer"];
+                };
+            };
+        };
+    };
+    getKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The key of the request. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GetKeyAnswer"];
                 };
             };
         };

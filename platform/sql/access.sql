@@ -12,7 +12,9 @@ DECLARE
   spare integer := coalesce((request->>'spare')::integer, 0);
 BEGIN
   SELECT a.id, a.organization_id, a.member_id, a.scopes, a.allowed_models, a.last_used_at,
-      a.expires_at, m.role, o.status AS organization_status
+      a.expires_at, m.role, o.status AS organization_status,
+      EXISTS (SELECT FROM api_key holder WHERE holder.id = coalesce(a.budget_of, a.id)
+        AND holder.limit_micro IS NOT NULL) AS limited
     INTO k
     FROM api_key a JOIN member m ON m.id = a.member_id JOIN organization o ON o.id = a.organization_id
     WHERE a.mac = decode(request->>'mac', 'hex') AND a.revoked_at IS NULL
@@ -35,7 +37,7 @@ BEGIN
   RETURN jsonb_build_object('keyId', k.id, 'organizationId', k.organization_id,
     'memberId', k.member_id, 'role', k.role, 'scopes', to_jsonb(k.scopes),
     'allowedModels', to_jsonb(k.allowed_models), 'organizationStatus', k.organization_status,
-    'hits', counted, 'resetAtSeconds', (minute + 1) * 60,
+    'limited', k.limited, 'hits', counted, 'resetAtSeconds', (minute + 1) * 60,
     'nowMs', floor(extract(epoch FROM at) * 1000), 'spare', granted,
     'validMs', least(500, floor(extract(epoch FROM k.expires_at - at) * 1000)));
 END $$;

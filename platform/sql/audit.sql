@@ -37,6 +37,22 @@ SELECT 'window use differs from its reservations', a.organization_id FROM accoun
     ON r.organization_id = a.organization_id AND r.window_started_at = a.window_started_at
   WHERE a.window_used <> coalesce(r.used, 0)
 UNION ALL
+SELECT 'budget use differs from its reservations and chats', budget_id || ' ' || day FROM (
+    SELECT budget_id, day, -spent AS spent FROM budget_spend
+    UNION ALL
+    SELECT budget_id, (created_at AT TIME ZONE 'UTC')::date,
+        CASE state WHEN 'reserved' THEN amount ELSE coalesce(charged, 0) END
+      FROM reservation WHERE budget_id IS NOT NULL
+    UNION ALL
+    SELECT coalesce(k.budget_of, k.id), (l.created_at AT TIME ZONE 'UTC')::date, l.amount
+      FROM leased_chat l JOIN api_key k ON k.id = l.key_id WHERE l.state = 'charged') AS spends
+  GROUP BY budget_id, day HAVING sum(spent) <> 0
+UNION ALL
+SELECT 'a job or chat counts in another budget than its key''s', r.id FROM reservation r
+  JOIN (SELECT id, key_id FROM job UNION ALL SELECT id, key_id FROM chat_request) AS asked USING (id)
+  JOIN api_key k ON k.id = asked.key_id
+  WHERE r.budget_id IS DISTINCT FROM coalesce(k.budget_of, k.id)
+UNION ALL
 SELECT 'a job and its reservation disagree', j.id FROM job j JOIN reservation r ON r.id = j.id
   WHERE (j.status = 'completed') <> (r.state = 'charged')
     OR (j.status IN ('failed', 'canceled')) <> (r.state = 'released')

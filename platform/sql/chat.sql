@@ -1,11 +1,12 @@
 -- Chats whose reservation is their own: moves of the ledger, checkpoints, and the sweep of what a crash left.
 
--- {organizationId, id, amount}: raises the open reservation of a chat to this amount, or as far as the
--- balance goes: only the provider can count some inputs, and what it counted is charged. Answers what is
+-- {organizationId, id, amount}: raises the open reservation of a chat to this amount, or as far as
+-- balance and budget go: only the provider can count some inputs, and what it counted is charged. Answers what is
 -- reserved then; 0: there is no open one.
-CREATE FUNCTION decide_raise(INOUT a account, INOUT r reservation, move jsonb,
+CREATE FUNCTION decide_raise(INOUT a account, INOUT r reservation, move jsonb, budget jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
-DECLARE more bigint := least((move->>'amount')::bigint - r.amount, a.posted - a.reserved);
+DECLARE more bigint := least((move->>'amount')::bigint - r.amount, a.posted - a.reserved,
+  (budget->>'limit')::bigint - (budget->>'used')::bigint);
 BEGIN
   IF (r.organization_id = a.organization_id AND r.state = 'reserved') IS NOT TRUE THEN
     r.amount := 0;

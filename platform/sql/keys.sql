@@ -5,7 +5,9 @@ CREATE FUNCTION api_key_meta(k api_key) RETURNS jsonb LANGUAGE sql STABLE RETURN
   jsonb_build_object('keyId', k.id, 'keyPrefix', k.prefix, 'name', k.name,
     'createdAt', unix_ms(k.created_at), 'expiresAt', unix_ms(k.expires_at),
     'lastUsedAt', unix_ms(k.last_used_at), 'scopes', to_jsonb(k.scopes),
-    'allowedModels', to_jsonb(k.allowed_models));
+    'allowedModels', to_jsonb(k.allowed_models), 'limit', (
+      SELECT jsonb_build_object('credits', trim_scale(holder.limit_micro / 1000000.0), 'per', holder.limit_per)
+      FROM api_key holder WHERE holder.id = coalesce(k.budget_of, k.id) AND holder.limit_micro IS NOT NULL));
 
 -- Which part of a wished key goes beyond the key that makes it; null: none.
 CREATE FUNCTION api_key_excess(maker api_key, wanted api_key) RETURNS text LANGUAGE sql IMMUTABLE RETURN CASE
@@ -24,7 +26,8 @@ $$;
 
 -- What a key of the user's makes is at most what that key may do; what is not said is taken from it.
 -- {memberId, makerKeyId|null, id, name, prefix, mac (hex), scopes|null, allowedModels|null,
---  expiresAtMs|null, quota}
+--  expiresAtMs|null, limit: {micro, per}|null, quota}
+-- A key that a limited one makes spends from its maker's budget, and can have none of its own.
 CREATE FUNCTION create_api_key(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE owner member; maker api_key; k api_key;
 BEGIN
@@ -39,6 +42,11 @@ BEGIN
   k.scopes := coalesce(text_array(request->'scopes'), maker.scopes);
   k.allowed_models := coalesce(text_array(request->'allowedModels'), maker.allowed_models);
   k.expires_at := coalesce(timestamp_of_ms((request->>'expiresAtMs')::bigint), maker.expires_at);
+  k.limit_micro := request->'limit'->>'micro'; k.limit_per := request->'limit'->>'per';
+  IF key_budget(maker.id) IS NOT NULL THEN
+    IF k.limit_micro IS NOT NULL THEN RETURN '{"verdict": "exceeds_maker", "field": "limit"}'; END IF;
+    k.budget_of := coalesce(maker.budget_of, maker.id);
+  END IF;
   RETURN insert_api_key(maker, k, request, (SELECT count(*) FROM api_key
     WHERE member_id = owner.id AND revoked_at IS NULL AND replaced_by IS NULL));
 END $$;
@@ -59,6 +67,7 @@ BEGIN
   IF old.replaced_by IS NOT NULL THEN RETURN '{"verdict": "already_replaced"}'; END IF;
   k := old;
   k.id := request->>'id'; k.last_used_at := NULL;
+  k.budget_of := coalesce(old.budget_of, old.id); k.limit_micro := NULL; k.limit_per := NULL;
   k.expires_at := coalesce(timestamp_of_ms((request->>'expiresAtMs')::bigint), old.expires_at);
   answer := insert_api_key(maker, k, request, (SELECT count(*) FROM api_key
     WHERE member_id = maker.member_id AND revoked_at IS NULL AND replaced_by IS NOT NULL AND expires_at > at));
@@ -80,6 +89,9 @@ BEGIN
   k.prefix := request->>'prefix'; k.mac := decode(request->>'mac', 'hex');
   IF k.expires_at <= clock_timestamp() THEN RETURN '{"verdict": "expiry_past"}'; END IF;
   IF maker.id IS NOT NULL THEN excess := api_key_excess(maker, k); END IF;
+  IF excess IS NULL AND key_budget(maker.id) IS NOT NULL
+    AND k.budget_of IS DISTINCT FROM coalesce(maker.budget_of, maker.id) THEN excess := 'limit';
+  END IF;
   IF excess IS NOT NULL THEN
     RETURN jsonb_build_object('verdict', 'exceeds_maker', 'field', excess);
   ELSIF counted >= (request->>'quota')::integer THEN

@@ -55,9 +55,13 @@ CREATE FUNCTION book_leased_chats(lease reservation, chats jsonb) RETURNS bigint
         reason = excluded.reason, input_tokens = excluded.input_tokens,
         output_tokens = excluded.output_tokens, counted_by = excluded.counted_by
         WHERE l.state = 'reserved'
-      RETURNING l.state, l.amount
+      RETURNING l.key_id, l.created_at, l.state, l.amount
+  ), charged AS (
+    SELECT coalesce(sum(amount), 0)::bigint AS spent,
+        jsonb_agg(jsonb_build_object('key', key_id, 'at', created_at, 'amount', amount)) AS chats
+      FROM told WHERE state = 'charged'
   )
-  SELECT coalesce(sum(amount) FILTER (WHERE state = 'charged'), 0)::bigint FROM told
+  SELECT spent FROM charged, LATERAL budget_write_chats(chats)
 $$;
 
 -- Ends the running chats of a lease whose API is gone by their last checkpoints. Answers what they cost.
@@ -69,9 +73,13 @@ CREATE FUNCTION lose_leased_chats(lease text) RETURNS bigint LANGUAGE sql AS $$
         input_tokens = CASE WHEN c.amount > 0 THEN c.input_tokens ELSE 0 END,
         output_tokens = CASE WHEN c.amount > 0 THEN c.output_tokens ELSE 0 END
       WHERE c.lease_id = lease AND c.state = 'reserved'
-      RETURNING c.amount
+      RETURNING c.key_id, c.created_at, c.amount
+  ), charged AS (
+    SELECT coalesce(sum(amount), 0)::bigint AS spent,
+        jsonb_agg(jsonb_build_object('key', key_id, 'at', created_at, 'amount', amount)) AS chats
+      FROM lost
   )
-  SELECT coalesce(sum(amount), 0)::bigint FROM lost
+  SELECT spent FROM charged, LATERAL budget_write_chats(chats)
 $$;
 
 -- Asks the processes that hold leases of an organization to give back what no running chat needs;

@@ -15,14 +15,17 @@ CREATE FUNCTION ledger_balance(a account) RETURNS json LANGUAGE sql STABLE RETUR
   json_build_object('posted', a.posted, 'reserved', a.reserved, 'available', a.posted - a.reserved);
 
 -- {organizationId, id, kind, amount, ttlMs, job?}; of a chat {amountMin, amountMax, claim?, chat} in place of
--- amount and job: it gets as much of the most as is there, never less than the least.
-CREATE FUNCTION decide_reserve(INOUT a account, INOUT r reservation, move jsonb,
+-- amount and job: it gets as much of the most as balance and budget have, never less than the least. `budget` is
+-- that of its key (budgets.sql); null: none.
+CREATE FUNCTION decide_reserve(INOUT a account, INOUT r reservation, move jsonb, budget jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
   at timestamptz := clock_timestamp();
   available bigint := a.posted - a.reserved;
-  price bigint := coalesce((move->>'amount')::bigint,
-    greatest((move->>'amountMin')::bigint, least((move->>'amountMax')::bigint, available)));
+  key_limit bigint := budget->>'limit';
+  key_used bigint := budget->>'used';
+  price bigint := coalesce((move->>'amount')::bigint, greatest((move->>'amountMin')::bigint,
+    least((move->>'amountMax')::bigint, available, key_limit - key_used)));
   studio boolean := move->>'kind' = 'studio';
 BEGIN
   -- A window opens with the first reservation after the last one ended. In whole milliseconds, as it is shown.
@@ -38,6 +41,8 @@ BEGIN
   ELSIF r.id IS NOT NULL THEN
     answer := json_build_object('verdict', 'reserved', 'repeated', true, 'state', r.state,
       'amount', price, 'createdAt', r.created_at, 'balance', ledger_balance(a));
+  ELSIF key_limit = 0 OR key_used + price > key_limit THEN
+    answer := (budget || jsonb_build_object('verdict', 'key_limit_exceeded', 'required', price))::json;
   ELSIF available < price THEN
     answer := json_build_object('verdict', 'insufficient_credits', 'required', price,
       'balance', ledger_balance(a));
@@ -124,7 +129,8 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
 DECLARE
   answers json[] := array_fill(NULL::json, ARRAY[jsonb_array_length(moves)]);
   accounts account[]; a account; place integer := 0; m record; d record;
-  made reservation[]; changed reservation[]; entries ledger_entry[];
+  made reservation[]; changed reservation[]; entries ledger_entry[]; moved budget_spend[];
+  budget jsonb;
 BEGIN
   accounts := ARRAY(SELECT l FROM account l
     WHERE organization_id = ANY (ARRAY(SELECT jsonb_array_elements(moves)->>'organizationId'))
@@ -134,20 +140,27 @@ BEGIN
     RETURN ledger_apply_singly(moves);
   END IF;
   FOR m IN
-    SELECT x.position, x.move, x.move->>'verb' AS verb, x.move->>'organizationId' AS organization, r AS found
+    SELECT x.position, x.move, x.move->>'verb' AS verb, x.move->>'organizationId' AS organization, r AS found,
+      coalesce(r.budget_id, k.budget_of, k.id) AS budget_id, holder
     FROM jsonb_array_elements(moves) WITH ORDINALITY AS x(move, position)
     LEFT JOIN reservation r ON r.id = x.move->>'id'
+    LEFT JOIN api_key k ON k.id = coalesce(x.move->'job'->>'keyId', x.move->'chat'->>'keyId')
+    -- The key at which the limit stands, if there is one.
+    LEFT JOIN api_key holder ON holder.id = coalesce(r.budget_id, k.budget_of, k.id)
+      AND holder.limit_micro IS NOT NULL AND x.move->>'verb' IN ('reserve', 'raise')
     ORDER BY x.move->>'organizationId', x.move->>'id'
   LOOP
     IF a.organization_id IS DISTINCT FROM m.organization THEN
       a := accounts[place + 1];
       IF a.organization_id = m.organization THEN place := place + 1; ELSE a := NULL; END IF;
     END IF;
+    budget := CASE WHEN (m.holder).id IS NOT NULL
+      THEN budget_state(m.holder, coalesce((m.found).created_at, clock_timestamp()), moved) END;
     d := CASE m.verb
-      WHEN 'reserve' THEN decide_reserve(a, m.found, m.move)
+      WHEN 'reserve' THEN decide_reserve(a, m.found, m.move, budget)
       WHEN 'settle' THEN decide_settle(a, m.found, m.move)
       WHEN 'grant' THEN decide_grant(a, m.found, m.move)
-      WHEN 'raise' THEN decide_raise(a, m.found, m.move)
+      WHEN 'raise' THEN decide_raise(a, m.found, m.move, budget)
       WHEN 'lease' THEN decide_lease(a, m.found, m.move)
     END;
     answers[m.position] := d.answer;
@@ -155,6 +168,11 @@ BEGIN
       entries := entries || ROW(m.organization, a.sequence + 1, d.key, d.kind, (d.r).id,
         (d.a).posted - a.posted, (d.a).reserved - a.reserved, (d.a).posted, (d.a).reserved,
         m.move->>'actor', m.move->>'reason', clock_timestamp())::ledger_entry;
+      IF m.verb = 'reserve' THEN d.r.budget_id := m.budget_id; END IF;
+      IF (d.r).budget_id IS NOT NULL THEN
+        moved := moved || ROW((d.r).budget_id, ((d.r).created_at AT TIME ZONE 'UTC')::date,
+          (d.a).reserved - a.reserved - ((d.a).posted - a.posted))::budget_spend;
+      END IF;
       d.a.sequence := a.sequence + 1;
       a := d.a;
       accounts[place] := a;
@@ -164,6 +182,7 @@ BEGIN
     END IF;
   END LOOP;
   PERFORM ledger_write(accounts, made, changed, entries);
+  IF moved IS NOT NULL THEN PERFORM budget_write(moved); END IF;
   IF moves @? '$[*].job' THEN PERFORM ledger_write_jobs(moves, answers); END IF;
   IF moves @? '$[*] ? (exists(@.chat) || exists(@.countedBy))' THEN
     PERFORM ledger_write_chats(moves, answers);

@@ -122,6 +122,7 @@ describe('creating a key', () => {
       lastUsedAt: null,
       scopes: [...scopes],
       allowedModels: null,
+      limit: null,
     });
     expect(Math.abs(meta.createdAt - Date.now())).toBeLessThan(60_000);
 

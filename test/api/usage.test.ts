@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createChatLedger } from '../../activities/chat/chat-ledger.ts';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
 
 interface UsageBody {
@@ -52,18 +53,32 @@ const keyOf = async (caller: TestCaller) =>
 
 /** A chat as the chat routes leave it: a reservation of kind `chat`, settled, with its tokens. */
 async function chat(caller: TestCaller, id: string, chargedMicro: number): Promise<void> {
-  const { ledger } = gateway.api.services;
-  const { organizationId } = caller;
+  const ledger = createChatLedger(gateway.api.services.pool);
+  const { organizationId, keyId } = caller;
   const ofChat = { organizationId, id };
-  await ledger.reserve({ ...ofChat, kind: 'chat', amountMicro: chargedMicro * 2, ttlMs: 60_000 });
-  await gateway.database.query(
-    `INSERT INTO chat_request (id, organization_id, key_id, model, provider, streamed, request_id,
-        input_tokens, output_tokens, created_at)
-      SELECT $1, $2, $3, 'some/model', 'openai', false, $4, 120, 34, created_at
-        FROM reservation WHERE id = $1`,
-    [id, organizationId, caller.keyId, `req_of_${id}`],
-  );
-  await ledger.settle({ ...ofChat, to: 'charged', amountMicro: chargedMicro, reason: 'done' });
+  await ledger.reserve({
+    ...ofChat,
+    amountMinMicro: chargedMicro * 2,
+    amountMaxMicro: chargedMicro * 2,
+    ttlMs: 60_000,
+    chat: {
+      keyId,
+      model: 'some/model',
+      provider: 'openai',
+      streamed: false,
+      requestId: `req_of_${id}`,
+    },
+  });
+  await ledger.settle({
+    ...ofChat,
+    to: 'charged',
+    amountMicro: chargedMicro,
+    reason: 'done',
+    inputTokens: 120,
+    outputTokens: 34,
+    countedBy: 'provider',
+    served: { model: 'some/model', provider: 'openai' },
+  });
 }
 
 describe('GET /usage', () => {

@@ -124,6 +124,43 @@ describe('studio chat', () => {
   });
 });
 
+describe('studio keys', () => {
+  const meta = { keyId: 'key_1', keyPrefix: 'gk_live_ab', name: 'ci' };
+  const limit = { credits: 500, per: 'month' };
+
+  it('create and limit say what a key may spend', async () => {
+    const made = await run(['keys', 'create', 'ci', '--limit', '500/month'], (response) =>
+      json(response, 200, { ...meta, key: 'gk_live_abc', limit }),
+    );
+    expect(JSON.parse(made.requests[0]?.text ?? '')).toEqual({ name: 'ci', limit });
+    const none = await run(['keys', 'limit', 'key_1', '--to', 'none'], (response) =>
+      json(response, 200, { ...meta, limit: null }),
+    );
+    expect(none.requests[0]).toMatchObject({
+      method: 'PUT',
+      path: '/api/v1/api-keys/key_1/limit',
+      text: '{"limit":null}',
+    });
+    const wrong = await run(['keys', 'create', 'ci', '--limit', 'much'], () => {});
+    expect(wrong).toMatchObject({ status: 2, requests: [] });
+  });
+
+  it('show tells what is left', async () => {
+    const budget = {
+      limit: 500,
+      per: 'month',
+      used: 120,
+      remaining: 380,
+      resetsAt: '2026-12-01T00:00:00.000Z',
+    };
+    const own = { ...meta, organizationName: 'Harbour', role: 'owner', limit, budget };
+    const { stdout } = await run(['keys', 'show'], (response) => json(response, 200, own));
+    expect(stdout).toMatch(/^limit +500\/month$/m);
+    expect(stdout).toMatch(/^left +380$/m);
+    expect(stdout).toMatch(/^begins again +2026-12-01/m);
+  });
+});
+
 describe('--estimate', () => {
   const answer = {
     success: true,

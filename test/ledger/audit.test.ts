@@ -19,7 +19,15 @@ let vandal: Client;
 let jobId = '';
 let storageKey = '';
 
-const tables = ['account', 'reservation', 'ledger_entry', 'job', 'artifact', 'leased_chat'];
+const tables = [
+  'account',
+  'reservation',
+  'budget_spend',
+  'ledger_entry',
+  'job',
+  'artifact',
+  'leased_chat',
+];
 
 beforeAll(async () => {
   gateway = await startGateway();
@@ -96,6 +104,9 @@ const damage: Record<string, string> = {
   'entries do not chain':
     'UPDATE ledger_entry SET posted_after = posted_after + 1 WHERE sequence = 2',
   'window use differs from its reservations': 'UPDATE account SET window_used = window_used + 1',
+  'budget use differs from its reservations and chats': 'UPDATE budget_spend SET spent = spent + 1',
+  "a job or chat counts in another budget than its key's": `UPDATE reservation
+    SET budget_id = 'another'`,
   'a job and its reservation disagree': `UPDATE job SET status = 'failed', outputs = NULL, error = '{}'
     WHERE status = 'completed'`,
   'a completed job has no artifact': 'DELETE FROM artifact',

@@ -125,7 +125,7 @@ const outOfWorld = (world: string, found: unknown): unknown =>
   JSON.parse(JSON.stringify(found).replaceAll(`_${world}_`, '_'));
 
 async function makeWorld(world: string): Promise<void> {
-  for (const [number, limit] of [null, 40].entries()) {
+  for (const [number, limit] of [null, 28].entries()) {
     const id = `org_${world}_${number}`;
     const key = `key_${world}_${number}`;
     await database.query('INSERT INTO organization (id, name) VALUES ($1, $1)', [id]);
@@ -138,9 +138,10 @@ async function makeWorld(world: string): Promise<void> {
       [id],
     );
     await database.query(
-      `INSERT INTO api_key (id, organization_id, member_id, name, prefix, mac, scopes)
-        VALUES ($1, $2, $2, 'k', 'p', decode(md5($1), 'hex'), '{}')`,
-      [key, id],
+      `INSERT INTO api_key (id, organization_id, member_id, name, prefix, mac, scopes, limit_micro, limit_per)
+        VALUES ($1, $2, $2, 'k', 'p', decode(md5($1), 'hex'), '{}', $3, $4)`,
+      // The key of the first has a limit.
+      [key, id, ...(number === 0 ? [42, 'total'] : [null, null])],
     );
     const first = { verb: 'grant', organizationId: id, id: 'first', amount: 60 };
     await apply([{ ...first, actor: 'a', reason: 'r' }]);
@@ -176,6 +177,7 @@ async function readWorld(world: string): Promise<unknown> {
     job: 'SELECT * FROM job WHERE organization_id LIKE $1 ORDER BY id',
     artifact: 'SELECT * FROM artifact WHERE organization_id LIKE $1 ORDER BY storage_key',
     chat: 'SELECT * FROM chat_request WHERE organization_id LIKE $1 ORDER BY id',
+    spent: `SELECT * FROM budget_spend WHERE budget_id LIKE replace($1, 'org', 'key') ORDER BY 1, 2`,
     leased: 'SELECT * FROM leased_chat WHERE organization_id LIKE $1 ORDER BY id',
   };
   for (const [table, text] of Object.entries(tables)) {
@@ -222,11 +224,12 @@ it.each([
     { numRuns: 25, ...(process.env['SEED'] && { seed: Number(process.env['SEED']) }) },
   );
   // Else the moves above were not the ones that this test is about.
-  const both = ['reserved', 'mismatch', 'insufficient_credits', 'no_account', 'settled'];
+  const both = ['reserved', 'mismatch', 'no_account', 'settled'];
+  const refusing = ['insufficient_credits', 'key_limit_exceeded'];
   const settling = ['already_settled', 'not_reserved', 'above_reservation'];
   const own =
     subject === 'Studio'
       ? ['granted', 'window_exhausted', 'window_limit_exceeded']
       : ['held', 'lease_lost', 'raised'];
-  expect([...seen].toSorted()).toEqual([...both, ...settling, ...own].toSorted());
+  expect([...seen].toSorted()).toEqual([...both, ...refusing, ...settling, ...own].toSorted());
 });

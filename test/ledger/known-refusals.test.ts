@@ -40,33 +40,37 @@ const reserve = (organizationId: string, amountMicro: number) =>
 describe('a known refusal', () => {
   it('is looked for only when the organization was refused', async () => {
     const organizationId = await organization(10);
-    expect(await refusals.find(organizationId, 11)).toBeNull();
+    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 11 })).toBeNull();
     refusals.note(organizationId);
-    expect(await refusals.find(organizationId, 11)).toEqual(await reserve(organizationId, 11));
+    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 11 })).toEqual(
+      await reserve(organizationId, 11),
+    );
   });
 
   it('for want of credits ends with a grant', async () => {
     const organizationId = await organization(10);
     refusals.note(organizationId);
-    expect(await refusals.find(organizationId, 10)).toBeNull();
+    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 10 })).toBeNull();
     await reserve(organizationId, 4);
-    expect(await refusals.find(organizationId, 7)).toEqual({
+    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 7 })).toEqual({
       verdict: 'insufficient_credits',
       required: 7,
       balance: { posted: 10, reserved: 4, available: 6 },
     });
     await grant(organizationId, 1, 'more');
-    expect(await refusals.find(organizationId, 7)).toBeNull();
+    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 7 })).toBeNull();
   });
 
   it('by the window says when it ends as the ledger does, and ends with it', async () => {
     const organizationId = await organization(1000, 10);
     refusals.note(organizationId);
     // More than any window allows is refused before one is open.
-    expect(await refusals.find(organizationId, 11)).toEqual(await reserve(organizationId, 11));
+    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 11 })).toEqual(
+      await reserve(organizationId, 11),
+    );
     await reserve(organizationId, 8);
-    expect(await refusals.find(organizationId, 2)).toBeNull();
-    const known = await refusals.find(organizationId, 3);
+    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 2 })).toBeNull();
+    const known = await refusals.find({ organizationId, keyId: 'none', priceMicro: 3 });
     const told = await reserve(organizationId, 3);
     expect(known).toEqual({ ...told, now: expect.any(String) });
     expect(told.verdict).toBe('window_exhausted');
@@ -77,7 +81,7 @@ describe('a known refusal', () => {
         [organizationId],
       );
     }
-    expect(await refusals.find(organizationId, 3)).toBeNull();
+    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 3 })).toBeNull();
     expect(await reserve(organizationId, 3)).toMatchObject({ verdict: 'reserved' });
   });
 
@@ -86,10 +90,10 @@ describe('a known refusal', () => {
     refusals.note(organizationId);
     const id = newId('job');
     await ledger.reserve({ organizationId, id, kind: 'chat', amountMicro: 8, ttlMs: 60_000 });
-    expect(await refusals.find(organizationId, 3)).toMatchObject({
+    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 3 })).toMatchObject({
       verdict: 'insufficient_credits',
     });
     await database.query(`UPDATE reservation SET kind = 'lease' WHERE id = $1`, [id]);
-    expect(await refusals.find(organizationId, 3)).toBeNull();
+    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 3 })).toBeNull();
   });
 });

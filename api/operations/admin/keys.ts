@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { scopes } from '../../identity/access.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
-import { keyMeta } from '../../identity/key-fields.ts';
+import { keyLimit, keyMeta } from '../../identity/key-fields.ts';
 import { createKeys } from '../../identity/keys.ts';
 import { readMember } from '../../identity/organizations.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
@@ -12,7 +12,7 @@ import { defineOperation, section } from '../operation.ts';
 
 const params = z.object({ userId: pathId('member') });
 
-/** List, create, revoke. */
+/** List, create, limit, revoke. */
 export const keys = section('API keys', {
   listKeys: defineOperation({
     route: 'GET /api/admin/v1/users/:userId/keys',
@@ -54,11 +54,45 @@ export const keys = section('API keys', {
           action: 'key.created',
           organizationId: key.organizationId,
           subject: key.meta.keyId,
-          details: { userId, name: key.meta.name, scopes: key.meta.scopes },
+          details: {
+            userId,
+            name: key.meta.name,
+            scopes: key.meta.scopes,
+            limit: key.meta.limit,
+          },
         });
         return key;
       });
       return found(shownOnce(ctx, made));
+    },
+  }),
+
+  setKeyLimit: defineOperation({
+    route: 'PUT /api/admin/v1/keys/:keyId/limit',
+    summary: 'Limit what a key may spend; null is no limit',
+    request: {
+      params: z.object({ keyId: pathId('key') }),
+      body: bodySchema(z.strictObject({ ...authority, limit: keyLimit.nullable() })),
+      example: { ...exampleAuthority, limit: { credits: 500, per: 'month' } },
+    },
+    answer: oneOf(keyMeta),
+    errors: ['NOT_FOUND'],
+    async handle({ params: { keyId }, body, requestId }, { pool, config }) {
+      const { limit, ...by } = body;
+      const meta = await pool.transaction(async (connection) => {
+        const wanted = { keyId, memberId: null, makerKeyId: null, limit };
+        const set = await createKeys(connection, config.KEY_PEPPER).setLimit(wanted);
+        await recordAction(connection, {
+          ...by,
+          requestId,
+          action: 'key.limit_set',
+          organizationId: set.organizationId,
+          subject: keyId,
+          details: { limit },
+        });
+        return set.meta;
+      });
+      return found(meta);
     },
   }),
 

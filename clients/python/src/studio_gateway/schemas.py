@@ -19,6 +19,11 @@ class CompositionPlan(TypedDict):
     sections: list[Section]
 
 
+class KeyLimit(TypedDict):
+    credits: float
+    per: Literal['day', 'week', 'month', 'total']
+
+
 class Error(TypedDict):
     code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'TOO_MANY_ABANDONED_CHATS', 'WINDOW_EXHAUSTED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
@@ -305,6 +310,7 @@ class ApiKeyMeta(TypedDict):
     lastUsedAt: int | None
     scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
+    limit: KeyLimit | None
 
 
 class UsageRecord(TypedDict):
@@ -494,6 +500,11 @@ class ChatRequest(TypedDict):
     reasoning_effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
     user: NotRequired[str | None]
     metadata: NotRequired[dict[str, str] | None]
+
+
+class TriedItem(TypedDict):
+    model: str
+    error: str
 
 
 class TriedItem(TypedDict):
@@ -1626,6 +1637,7 @@ class CreateApiKeyRequest(TypedDict):
     expiresAt: NotRequired[int | None]
     scopes: NotRequired[list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]]
     allowedModels: NotRequired[list[str]]
+    limit: NotRequired[KeyLimit]
 
 
 class CreateApiKeyAnswer(TypedDict):
@@ -1637,6 +1649,7 @@ class CreateApiKeyAnswer(TypedDict):
     lastUsedAt: int | None
     scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
+    limit: KeyLimit | None
     key: str
 
 
@@ -1659,13 +1672,43 @@ class RotateApiKeyAnswer(TypedDict):
     lastUsedAt: int | None
     scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
+    limit: KeyLimit | None
     key: str
     replaced: Replaced
+
+
+class SetApiKeyLimitRequest(TypedDict):
+    limit: KeyLimit | None
 
 
 class RevokeApiKeyAnswer(TypedDict):
     success: Literal[True]
     keyId: str
+
+
+class Budget(TypedDict):
+    limit: float
+    per: Literal['day', 'week', 'month', 'total']
+    used: float
+    remaining: float
+    resetsAt: str | None
+
+
+class GetKeyAnswer(TypedDict):
+    keyId: str
+    keyPrefix: str
+    name: str
+    createdAt: int
+    expiresAt: int | None
+    lastUsedAt: int | None
+    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
+    allowedModels: list[str] | None
+    limit: KeyLimit | None
+    organizationId: str
+    organizationName: str
+    userId: str
+    role: Literal['owner', 'admin', 'member', 'viewer']
+    budget: Budget | None
 
 
 class Balance(TypedDict):

@@ -1,0 +1,70 @@
+-- Budgets of keys. They are looked at, and counted, under the lock of the organization's account, so that no race
+-- gets past one. What is reserved and charged counts in the UTC day on which it began; what is released goes
+-- back to that day.
+
+-- The period of a limit that holds this moment; `ends` is null of `total`.
+CREATE FUNCTION budget_period(per text, at timestamptz, OUT starts date, OUT ends date)
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE per WHEN 'total' THEN '-infinity' ELSE date_trunc(per, at AT TIME ZONE 'UTC') END::date,
+    CASE per WHEN 'total' THEN NULL
+      ELSE date_trunc(per, at AT TIME ZONE 'UTC') + ('1 ' || per)::interval END::date
+$$;
+
+-- {limit, per, used, resetsAtMs} of the budget that stands at a key; `moved` is what the batch has not written yet.
+-- Null: there is no limit.
+CREATE FUNCTION budget_state(holder api_key, at timestamptz, moved budget_spend[]) RETURNS jsonb
+LANGUAGE plpgsql AS $$
+DECLARE period record; used bigint;
+BEGIN
+  IF holder.limit_micro IS NULL THEN RETURN NULL; END IF;
+  period := budget_period(holder.limit_per, at);
+  SELECT coalesce(sum(spent), 0) INTO used FROM (
+    SELECT * FROM budget_spend UNION ALL SELECT * FROM unnest(moved)) AS s
+    WHERE budget_id = holder.id AND day >= period.starts AND (period.ends IS NULL OR day < period.ends);
+  RETURN jsonb_build_object('limit', holder.limit_micro, 'per', holder.limit_per, 'used', used,
+    'resetsAtMs', unix_ms(period.ends::timestamp AT TIME ZONE 'UTC'));
+END $$;
+
+-- The budget that a key spends from, as it stands.
+CREATE FUNCTION key_budget(of_key text) RETURNS jsonb LANGUAGE sql AS $$
+  SELECT budget_state(holder, clock_timestamp(), NULL) FROM api_key k
+    JOIN api_key holder ON holder.id = coalesce(k.budget_of, k.id) WHERE k.id = of_key
+$$;
+
+-- Adds what moves and chats came to.
+CREATE FUNCTION budget_write(moved budget_spend[]) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO budget_spend AS b SELECT budget_id, day, sum(spent) FROM unnest(moved)
+    GROUP BY budget_id, day HAVING sum(spent) <> 0
+    ON CONFLICT (budget_id, day) DO UPDATE SET spent = b.spent + excluded.spent
+$$;
+
+-- What chats of a lease came to, [{key, at, amount}]: they count when they are booked.
+CREATE FUNCTION budget_write_chats(chats jsonb) RETURNS void LANGUAGE sql AS $$
+  SELECT budget_write(array_agg(ROW(coalesce(k.budget_of, k.id), (c.at AT TIME ZONE 'UTC')::date,
+      c.amount)::budget_spend))
+    FROM jsonb_to_recordset(chats) AS c(key text, at timestamptz, amount bigint)
+    JOIN api_key k ON k.id = c.key
+$$;
+
+-- Sets the limit of the budget that a key spends from; null: none. {keyId, memberId|null (operators), makerKeyId|null,
+-- limit: {micro, per}|null}. A key that has a limit itself may not change any.
+CREATE FUNCTION set_key_limit(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE k api_key; maker api_key;
+BEGIN
+  SELECT * INTO k FROM api_key WHERE id = request->>'keyId' AND revoked_at IS NULL
+    AND (request->>'memberId' IS NULL OR member_id = request->>'memberId')
+    AND (replaced_by IS NULL OR expires_at > clock_timestamp());
+  IF NOT FOUND THEN RETURN '{"verdict": "not_found"}'; END IF;
+  PERFORM FROM member WHERE id = k.member_id FOR NO KEY UPDATE;
+  IF request->>'makerKeyId' IS NOT NULL THEN
+    maker := api_key_maker(request->>'makerKeyId', k.member_id);
+    IF maker.id IS NULL THEN RETURN '{"verdict": "maker_gone"}'; END IF;
+    IF key_budget(maker.id) IS NOT NULL THEN
+      RETURN '{"verdict": "exceeds_maker", "field": "limit"}';
+    END IF;
+  END IF;
+  UPDATE api_key SET limit_micro = (request->'limit'->>'micro')::bigint,
+    limit_per = request->'limit'->>'per' WHERE id = coalesce(k.budget_of, k.id);
+  RETURN jsonb_build_object('verdict', 'set', 'organizationId', k.organization_id,
+    'meta', api_key_meta(k));
+END $$;

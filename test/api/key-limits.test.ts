@@ -1,0 +1,263 @@
+/** What a key may spend: set, seen, enforced for Studio and chat, and never gone beyond. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+
+interface Limit {
+  credits: number;
+  per: string;
+}
+interface Budget {
+  limit: number;
+  per: string;
+  used: number;
+  remaining: number;
+  resetsAt: string | null;
+}
+interface KeyBody {
+  key: string;
+  keyId: string;
+  name: string;
+  limit: Limit | null;
+  scopes: string[];
+  organizationId: string;
+  organizationName: string;
+  role: string;
+  budget: Budget | null;
+  error: string;
+  message: string;
+  details: { path: string }[];
+}
+interface Refusal {
+  error: string;
+  message: string;
+  required: number;
+  limit: number;
+  per: string;
+  used: number;
+  resetsAt: string | null;
+}
+
+const keysPath = '/api/v1/api-keys';
+const imagePrice = 3.9;
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ latencyMs: 10, sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+const make = (caller: TestCaller, limit: unknown) =>
+  gateway.call<KeyBody>(keysPath, { key: caller.key, body: { name: 'limited', limit } });
+const change = (caller: TestCaller, keyId: string, limit: unknown) =>
+  gateway.call<KeyBody>(`${keysPath}/${keyId}/limit`, {
+    method: 'PUT',
+    key: caller.key,
+    body: { limit },
+  });
+const look = (key: string) => gateway.call<KeyBody>('/api/v1/key', { key });
+const draw = (key: string, prompt = 'a small boat') =>
+  gateway.call<Refusal>('/api/v1/studio/image/generate', { key, body: { prompt } });
+const chat = (key: string, fields: object = {}) =>
+  gateway.call<Refusal>('/api/v1/chat', {
+    key,
+    body: {
+      model: 'gpt-4o',
+      messages: [{ role: 'user', content: 'hello' }],
+      max_tokens: 100,
+      ...fields,
+    },
+  });
+
+describe('a key with a limit', () => {
+  it('says so, spends that much, and is refused with what there is to know', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const made = await make(caller, { credits: 5, per: 'day' });
+    expect(made.status).toBe(200);
+    expect(made.body.limit).toEqual({ credits: 5, per: 'day' });
+    const { key } = made.body;
+    expect((await draw(key)).status).toBe(200);
+    const tomorrow = new Date();
+    tomorrow.setUTCHours(24, 0, 0, 0);
+    const resetsAt = tomorrow.toISOString();
+    expect((await look(key)).body).toMatchObject({
+      keyId: made.body.keyId,
+      name: 'limited',
+      organizationId: caller.organizationId,
+      organizationName: 'Test',
+      role: 'owner',
+      limit: { credits: 5, per: 'day' },
+      budget: { limit: 5, per: 'day', used: imagePrice, remaining: 1.1, resetsAt },
+    });
+    const refused = await draw(key);
+    expect(refused.status).toBe(402);
+    expect(refused.body).toMatchObject({
+      error: 'KEY_LIMIT_EXCEEDED',
+      required: imagePrice,
+      limit: 5,
+      per: 'day',
+      used: imagePrice,
+      resetsAt,
+    });
+    // Other keys of the organization spend on.
+    expect((await draw(caller.key)).status).toBe(200);
+    expect((await chat(key)).status).toBe(200);
+    expect((await chat(key, { max_tokens: 16_000 })).body.error).toBe('KEY_LIMIT_EXCEEDED');
+    const list = await gateway.call<{ keys: KeyBody[] }>(keysPath, { key: caller.key });
+    expect(list.body.keys.map(({ limit }) => limit)).toContainEqual({ credits: 5, per: 'day' });
+  });
+
+  it('gets back what a failed job had reserved', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const { key } = (await make(caller, { credits: 4, per: 'total' })).body;
+    expect((await draw(key, '[[fail-result:500]] a boat')).status).toBe(500);
+    expect((await look(key)).body.budget).toEqual({
+      limit: 4,
+      per: 'total',
+      used: 0,
+      remaining: 4,
+      resetsAt: null,
+    });
+    expect((await draw(key)).status).toBe(200);
+  });
+
+  it('of zero is refused everything that costs, in clear words', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const { key } = (await make(caller, { credits: 0, per: 'month' })).body;
+    for (const answer of [await draw(key), await chat(key), await chat(key, { stream: true })]) {
+      expect(answer.status).toBe(402);
+      expect(answer.body).toMatchObject({ error: 'KEY_LIMIT_EXCEEDED', limit: 0, used: 0 });
+      expect(answer.body.message).toContain('may not spend any credits');
+    }
+    expect((await gateway.call('/api/v1/models', { key })).status).toBe(200);
+  });
+
+  it('is told what its budget has by an estimate of a chat', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const { key } = (await make(caller, { credits: 0.5, per: 'week' })).body;
+    const { body } = await gateway.call<{ data: { credits: number; most: number } }>(
+      '/api/v1/chat/estimate',
+      { key, body: { model: 'gpt-4o', messages: [{ role: 'user', content: 'hello' }] } },
+    );
+    expect(body.data.credits).toBe(0.5);
+    expect(body.data.most).toBeGreaterThan(0.5);
+  });
+
+  it('raced by 50 jobs and chats spends no more than that', async () => {
+    const caller = await gateway.newCaller({ credits: 10_000 });
+    const { key, keyId } = (await make(caller, { credits: imagePrice * 5 + 0.5, per: 'day' })).body;
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, index) =>
+        index % 2 ? draw(key, `boat ${index}`) : chat(key),
+      ),
+    );
+    const refused = answers.filter(({ status }) => status !== 200);
+    expect(refused.length).toBeGreaterThan(0);
+    for (const { body } of refused) expect(body.error).toBe('KEY_LIMIT_EXCEEDED');
+    const { budget } = (await look(key)).body;
+    expect(budget?.used).toBeLessThanOrEqual(imagePrice * 5 + 0.5);
+    const leased = await gateway.database.query('SELECT id FROM leased_chat WHERE key_id = $1', [
+      keyId,
+    ]);
+    expect(leased).toEqual([]);
+  });
+
+  it('chats without a lease, however busy it is', async () => {
+    const caller = await gateway.newCaller({ credits: 10_000 });
+    const { key, keyId } = (await make(caller, { credits: 5, per: 'day' })).body;
+    for (let round = 0; round < 5; round += 1) {
+      await Promise.all(Array.from({ length: 12 }, () => chat(key, { max_tokens: 5 })));
+    }
+    const rows = await gateway.database.query(
+      `SELECT id FROM reservation WHERE organization_id = $1 AND kind = 'lease'`,
+      [caller.organizationId],
+    );
+    expect(rows).toEqual([]);
+    // Chats are settled after their answers.
+    await expect
+      .poll(async () => {
+        const [spent] = await gateway.database.query<{ own: string; counted: string }>(
+          `SELECT sum(r.charged) AS own,
+            (SELECT sum(spent) FROM budget_spend WHERE budget_id = $1) AS counted
+           FROM chat_request c JOIN reservation r USING (id) WHERE c.key_id = $1`,
+          [keyId],
+        );
+        return spent?.own === spent?.counted;
+      })
+      .toBe(true);
+  });
+});
+
+describe('PUT /api-keys/{keyId}/limit', () => {
+  it('sets, changes and takes away, at once, counting what the period has seen', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const { key, keyId } = (await make(caller, undefined)).body;
+    expect((await draw(key)).status).toBe(200);
+    const set = await change(caller, keyId, { credits: 4, per: 'month' });
+    expect(set).toMatchObject({ status: 200, body: { limit: { credits: 4, per: 'month' } } });
+    expect((await draw(key)).body).toMatchObject({ error: 'KEY_LIMIT_EXCEEDED', used: imagePrice });
+    expect((await change(caller, keyId, { credits: 8, per: 'month' })).status).toBe(200);
+    expect((await draw(key)).status).toBe(200);
+    expect((await change(caller, keyId, null)).body.limit).toBeNull();
+    expect((await draw(key)).status).toBe(200);
+    expect((await look(key)).body.budget).toBeNull();
+  });
+
+  it.each([
+    ['limit.credits', { credits: -1, per: 'day' }],
+    ['limit.credits', { credits: 1e10, per: 'day' }],
+    ['limit.per', { credits: 1, per: 'hour' }],
+    ['limit.per', { credits: 1 }],
+    ['limit', 'all'],
+    ['limit', { credits: 1, per: 'day', also: 1 }],
+  ])('refuses %s in %j', async (path, limit) => {
+    const caller = await gateway.newCaller({ credits: 0 });
+    const { keyId } = (await make(caller, undefined)).body;
+    for (const answer of [await make(caller, limit), await change(caller, keyId, limit)]) {
+      expect(answer.status).toBe(400);
+      expect(answer.body.details.map((each) => each.path)).toContain(path);
+    }
+  });
+
+  it('is not for keys that are limited themselves, nor for those of others', async () => {
+    const caller = await gateway.newCaller({ credits: 10 });
+    const limited = (await make(caller, { credits: 1, per: 'day' })).body;
+    const asLimited = { ...caller, key: limited.key };
+    const wider = await change(asLimited, limited.keyId, { credits: 100, per: 'day' });
+    expect(wider).toMatchObject({ status: 403, body: { error: 'FORBIDDEN' } });
+    expect((await make(asLimited, { credits: 100, per: 'day' })).status).toBe(403);
+    const child = (await make(asLimited, undefined)).body;
+    expect(child.limit).toEqual({ credits: 1, per: 'day' });
+    const stranger = await gateway.newCaller({ credits: 0 });
+    expect((await change(stranger, limited.keyId, null)).status).toBe(404);
+  });
+
+  it('is recorded when an operator does it: PUT /keys/{keyId}/limit', async () => {
+    const caller = await gateway.newCaller({ credits: 10 });
+    const { key, keyId } = (await make(caller, undefined)).body;
+    const admin = gateway.config.ADMIN_API_KEY;
+    const why = { actor: 'olga', reason: 'ticket 7' };
+    const limit = { credits: 2, per: 'week' };
+    const set = await gateway.call<{ data: KeyBody }>(`/api/admin/v1/keys/${keyId}/limit`, {
+      method: 'PUT',
+      key: admin,
+      body: { ...why, limit },
+    });
+    expect(set).toMatchObject({ status: 200, body: { data: { limit } } });
+    expect((await draw(key)).body.error).toBe('KEY_LIMIT_EXCEEDED');
+    const [action] = await gateway.database.query(
+      `SELECT action, actor, details FROM admin_action WHERE subject = $1`,
+      [keyId],
+    );
+    expect(action).toEqual({ action: 'key.limit_set', actor: 'olga', details: { limit } });
+  });
+});
+
+describe('GET /key', () => {
+  it('is for every key, and for nobody without', async () => {
+    const { key } = await gateway.newCaller({ credits: 0, scopes: ['chat'] });
+    const { status, body } = await look(key);
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ scopes: ['chat'], limit: null, budget: null });
+    expect((await gateway.call('/api/v1/key', { key: null })).status).toBe(401);
+  });
+});
