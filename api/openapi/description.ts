@@ -17,7 +17,9 @@ const errorSchema = z
 const rateHeaders = z.object({
   'X-RateLimit-Limit': z.int().meta({ description: 'Requests per minute of this key.' }),
   'X-RateLimit-Remaining': z.int(),
-  'X-RateLimit-Reset': z.int().meta({ description: 'Unix seconds when the minute ends.' }),
+  'X-RateLimit-Reset': z.int().meta({
+    description: 'Unix seconds when the oldest request of the last minute stops counting.',
+  }),
   'X-Request-Id': z.string(),
 });
 
