@@ -126,7 +126,7 @@ export const errorTable = {
   'Rate limit exceeded. Please slow down.': {
     status: 429,
     retryable: true,
-    message: 'Too many requests for this key in the current minute.',
+    message: 'Too many requests for this key in the last 60 seconds.',
   },
   TOO_MANY_ABANDONED_CHATS: {
     status: 429,

@@ -33,7 +33,7 @@ export const role = z.enum(['owner', 'admin', 'member', 'viewer']);
 /** Whether an organization may do anything. */
 export const organizationStatus = z.enum(['active', 'suspended']);
 
-/** A caller whose key was found, and the count of its requests in this minute. */
+/** A caller whose key was found, and the count of its requests in the last minute. */
 const callerShape = z.object({
   keyId: z.string(),
   organizationId: z.string(),
@@ -45,10 +45,10 @@ const callerShape = z.object({
   organizationStatus: organizationStatus,
   /** Whether its credits are limited. */
   limited: z.boolean(),
-  /** Requests of this key in the current minute, this one included. */
+  /** Requests of this key in the last 60 seconds, this one included. */
   hits: z.number(),
-  /** Unix seconds at which the minute ends, by the database's clock. */
-  resetAtSeconds: z.number(),
+  /** Unix ms, by the database's clock: when the oldest of them is 60 seconds old, and so counts no more. */
+  resetAtMs: z.number(),
   nowMs: z.number(),
 });
 /** See `callerShape`. */
@@ -156,7 +156,8 @@ class KeyAdmissions {
   #left = 0;
   /** By `performance.now()`: from when on the answer is not to be believed. */
   #staleAtMs = 0;
-  #minuteEndsAtMs = 0;
+  /** By `performance.now()`: when the answer was asked for. */
+  #askedAtMs = 0;
   #tooFewUntilMs = 0;
   #fetching: Promise<void> | null = null;
 
@@ -182,7 +183,7 @@ class KeyAdmissions {
   #take(nowMs: number): Caller | null {
     const answer = this.#answer;
     if (!answer || this.#left === 0) return null;
-    if (nowMs >= this.#staleAtMs || nowMs >= this.#minuteEndsAtMs) return null;
+    if (nowMs >= this.#staleAtMs) return null;
     this.#left -= 1;
     // Before they run out or grow old, so that nobody has to wait.
     const aged = this.#staleAtMs - nowMs < answer.validMs / 2;
@@ -190,7 +191,7 @@ class KeyAdmissions {
     return {
       ...answer,
       hits: answer.hits + answer.spare - this.#left,
-      nowMs: answer.resetAtSeconds * 1000 - (this.#minuteEndsAtMs - nowMs),
+      nowMs: answer.nowMs + (nowMs - this.#askedAtMs),
     };
   }
 
@@ -209,14 +210,11 @@ class KeyAdmissions {
     const left = this.#left;
     const spare = Math.max(0, this.#demand.value(sentAtMs) - left);
     const answer = await this.#ask({ ...this.#what, count: 0, spare, left });
-    const minuteEndsAtMs = sentAtMs + (answer ? answer.resetAtSeconds * 1000 - answer.nowMs : 0);
-    // What is left of another minute is worth nothing.
-    if (answer?.resetAtSeconds !== this.#answer?.resetAtSeconds) this.#left = 0;
     this.#answer = answer;
     if (!answer) return;
     this.#left += answer.spare;
     this.#staleAtMs = sentAtMs + answer.validMs;
-    this.#minuteEndsAtMs = minuteEndsAtMs;
+    this.#askedAtMs = sentAtMs;
     if (answer.spare === 0 && spare > 0) this.#tooFewUntilMs = sentAtMs + answer.validMs / 2;
   }
 }

@@ -19,10 +19,10 @@ export function authenticate(
     ctx.state.caller = caller;
     ctx.set('X-RateLimit-Limit', String(limit));
     ctx.set('X-RateLimit-Remaining', String(Math.max(0, limit - caller.hits)));
-    ctx.set('X-RateLimit-Reset', String(caller.resetAtSeconds));
+    ctx.set('X-RateLimit-Reset', String(Math.ceil(caller.resetAtMs / 1000)));
     if (caller.hits > limit) {
       throw new GatewayError('Rate limit exceeded. Please slow down.', undefined, {
-        retryAfterSeconds: Math.max(1, Math.ceil(caller.resetAtSeconds - caller.nowMs / 1000)),
+        retryAfterSeconds: Math.max(1, Math.ceil((caller.resetAtMs - caller.nowMs) / 1000)),
       });
     }
     await next();

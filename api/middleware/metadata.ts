@@ -16,7 +16,7 @@ const nameRule = 'is 1–64 of A–Z a–z 0–9 _ . - and begins with a letter 
 const value = z
   .string()
   .max(valueLengthMax)
-  // Spelled out: what is made from the description reads it, too.
+  // oxlint-disable-next-line no-control-regex -- they are what is refused; spelled out for readers of the description
   .regex(new RegExp('^[^\\u0000-\\u001f\\u007f-\\u009f]*$'), 'must not hold control characters');
 
 /** The field, as it is sent. */

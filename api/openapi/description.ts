@@ -8,7 +8,9 @@ import { ownAnswer, type AnswerParts, type Operation } from '../operations/opera
 const rateHeaders = z.object({
   'X-RateLimit-Limit': z.int().meta({ description: 'Requests per minute of this key.' }),
   'X-RateLimit-Remaining': z.int(),
-  'X-RateLimit-Reset': z.int().meta({ description: 'Unix seconds when the minute ends.' }),
+  'X-RateLimit-Reset': z.int().meta({
+    description: 'Unix seconds when the oldest request of the last minute stops counting.',
+  }),
   'X-Request-Id': z.string(),
 });
 

@@ -71,14 +71,8 @@ async function warmUp(access: Access, { key, keyId }: { key: string; keyId: stri
     .toBeGreaterThan(0);
 }
 
-async function untilSecondsLeft(seconds: number): Promise<void> {
-  const leftMs = 60_000 - (Date.now() % 60_000);
-  if (leftMs < seconds * 1000) await sleep(leftMs + 50);
-}
-
 describe('the rate limit', () => {
   it('lets exactly as many pass as it says, through two processes that count in blocks', async () => {
-    await untilSecondsLeft(15);
     const limit = 3000;
     const { key } = await newKey();
     const [one, two] = [newAccess(limit), newAccess(limit)];
@@ -87,8 +81,38 @@ describe('the rate limit', () => {
     expect(passed[0] + passed[1]).toBe(limit);
   });
 
+  it('lets no 60 seconds hold more, wherever they begin', async () => {
+    const { key, keyId } = await newKey();
+    const access = newAccess(60);
+    const hits = async (count: number) => {
+      const callers: (Caller | null)[] = [];
+      for (let asked = 0; asked < count; asked += 1) {
+        // One after the other: each sees those before it.
+        callers.push(await access.admit(key, 'requests'));
+      }
+      return callers.map((caller) => caller?.hits ?? 0);
+    };
+    const wait = (ms: number) =>
+      database.query(
+        `UPDATE rate_window SET times = (SELECT array_agg(t - ${ms} ORDER BY t) FROM unnest(times) t)
+          WHERE key_id = '${keyId}'`,
+      );
+    expect((await hits(30)).at(-1)).toBe(30);
+    await wait(50_000);
+    // The turn of a minute changes nothing: 30 of these are over the limit, and do not count.
+    expect((await hits(60)).filter((each) => each <= 60)).toHaveLength(30);
+    const refused = await access.admit(key, 'requests');
+    expect(refused?.hits).toBe(61);
+    const waitMs = (refused?.resetAtMs ?? 0) - (refused?.nowMs ?? 0);
+    expect(waitMs).toBeGreaterThan(5000);
+    expect(waitMs).toBeLessThanOrEqual(10_000);
+    await wait(waitMs);
+    // As long as the refusal said, and there is room: for the first 30, and no more.
+    await wait(20_000);
+    expect((await hits(40)).filter((each) => each <= 60)).toHaveLength(30);
+  });
+
   it('counts one by one where the limit is small: nothing is set aside for nobody', async () => {
-    await untilSecondsLeft(5);
     const { key, keyId } = await newKey();
     const access = newAccess(60);
     for (let asked = 1; asked <= 30; asked += 1) {
@@ -99,7 +123,6 @@ describe('the rate limit', () => {
   });
 
   it('sets aside no more than a 64th of what is left', async () => {
-    await untilSecondsLeft(5);
     const { key, keyId } = await newKey();
     await passing(newAccess(6400), key, { count: 300, limit: 6400 });
     const aside = (await hitsOf(keyId)) - 300;
@@ -110,7 +133,6 @@ describe('the rate limit', () => {
 
 describe('a busy key', () => {
   it('is refused by every process within half a second of its revocation, and from then on', async () => {
-    await untilSecondsLeft(8);
     const made = await newKey();
     const access = newAccess(1_000_000);
     // So busy that there is more in advance than is asked for below.
@@ -130,7 +152,6 @@ describe('a busy key', () => {
   });
 
   it('is admitted no longer by a process that cannot ask whether it still may', async () => {
-    await untilSecondsLeft(8);
     const made = await newKey();
     const access = newAccess(1_000_000);
     await passing(access, made.key, { count: 3000, limit: 1_000_000 });
