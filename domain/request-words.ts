@@ -7,7 +7,7 @@ const secret = /gk_live_|\bsk-|\bwhsec_|\bbearer\s/i;
 const url = /^[a-z][\w+.-]*:/i;
 
 /** What was sent, shortened; nothing of a secret, and of a URL neither its query nor a password in it. */
-export function shown(value: unknown): string {
+function shown(value: unknown): string {
   if (typeof value === 'string') return shownText(value);
   if (Array.isArray(value)) return `an array of ${value.length}`;
   return typeof value === 'object' && value !== null ? 'an object' : String(value);
