@@ -254,8 +254,10 @@ export const needsWindow = ofEach(async (bench, request) => {
   const { ledger } = bench.gateway.api.services;
   const whole = { kind: 'studio', amountMicro: 1_000_000_000, ttlMs: 60_000 } as const;
   const { organizationId } = caller;
-  await ledger.reserve({ organizationId, id: newId('job'), ...whole });
+  const id = newId('job');
+  await ledger.reserve({ organizationId, id, ...whole });
   const { status, headers, body } = await send(bench, request, caller);
+  await ledger.settle({ organizationId, id, to: 'released', amountMicro: 0, reason: 'test' });
   expect({ path: request.path, status, body }).toMatchObject({
     path: request.path,
     status: 429,
