@@ -40,7 +40,10 @@ afterAll(async () => {
 
 const urlOf = (path: string): string => `http://127.0.0.1:${api.port}${path}`;
 /** Every operation of callers that takes a body. */
-const posts = ofCallers.filter(({ takesBody }) => takesBody).map(({ asked }) => asked);
+const withBody = ofCallers.filter(({ takesBody }) => takesBody);
+const posts = withBody.map(({ asked }) => asked);
+const methodOf = (path: string): string =>
+  withBody.find(({ asked }) => asked === path)?.method ?? 'POST';
 const adminPosts = [
   ...ofOperators.filter(({ method, takesBody }) => takesBody && method === 'POST'),
   { asked: '/api/admin/v1/temporal/codec/decode' },
@@ -53,7 +56,7 @@ const keyOf = (path: string): string =>
 function send(path: string, body: string | Buffer, key = keyOf(path)): Promise<number | 'cut'> {
   return new Promise((resolve) => {
     const asked = request(urlOf(path), {
-      method: 'POST',
+      method: methodOf(path),
       headers: {
         authorization: `Bearer ${key}`,
         'content-type': 'application/json',
@@ -167,7 +170,7 @@ describe('who may not use a route is refused before its body is read', () => {
   const statusBeforeBody = (path: string, key: string): Promise<number | 'none'> =>
     new Promise((resolve) => {
       const asked = request(urlOf(path), {
-        method: 'POST',
+        method: methodOf(path),
         headers: {
           authorization: `Bearer ${key}`,
           'content-type': 'application/json',
