@@ -38,6 +38,7 @@ import { createInputMeter } from './inputs/input-meter.ts';
 import { createKeptFiles } from './storage/kept-files.ts';
 import { openStorage } from './storage/open-storage.ts';
 import { createUploads } from './storage/uploads.ts';
+import { createNotices } from './webhooks/notices.ts';
 import { createSigningSecrets } from './webhooks/signing-secrets.ts';
 import { createWebhookRelay } from './webhooks/webhook-relay.ts';
 import { createWebhooks } from './webhooks/webhooks.ts';
@@ -106,6 +107,7 @@ async function openServices(config: Config, logger: Logger) {
     }),
     telemetry,
     webhooks: observeWebhooks(createWebhooks(pool), metrics),
+    notices: createNotices(pool),
     signingSecrets: createSigningSecrets(pool, config.WEBHOOK_SIGNING_SECRET),
     logger,
   };

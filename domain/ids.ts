@@ -10,6 +10,7 @@ const prefixes = {
   request: 'req',
   upload: 'file',
   lease: 'lease',
+  notice: 'ntc',
 } as const;
 
 /** What an id can name. */

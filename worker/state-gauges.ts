@@ -94,10 +94,11 @@ async function readDatabase({ services, state }: StateGaugesOptions): Promise<vo
           AS "notificationAgeSeconds"
       FROM notification WHERE state = 'received') AS waiting, (
       SELECT count(*) AS "callerWebhooksOpen",
-        coalesce(extract(epoch FROM clock_timestamp() - min(j.completed_at)), 0)::float8
+        coalesce(extract(epoch FROM clock_timestamp() - min(coalesce(j.completed_at, n.created_at))), 0)::float8
           AS "callerWebhookAgeSeconds"
-      FROM webhook w JOIN job j ON j.id = w.job_id
-      WHERE w.state IN ('waiting', 'delivering') AND j.status <> 'queued') AS telling`);
+      FROM webhook w LEFT JOIN job j ON j.id = w.job_id LEFT JOIN notice n ON n.id = w.job_id
+      WHERE w.state IN ('waiting', 'delivering')
+        AND (j.status <> 'queued' OR n.id IS NOT NULL)) AS telling`);
   for (const name of countNames) state[name].set(found[name]);
 }
 

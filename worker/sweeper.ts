@@ -96,6 +96,7 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
     await step(report, 'media', () => services.keptFiles.sweep());
     await step(report, 'copies', () => services.copies.sweep());
     await step(report, 'claims', () => forgetClaims(services.pool));
+    await step(report, 'notices', () => services.notices.make());
     await step(report, 'notifications', async () => {
       report.redelivered = await deps.notificationRelay.redeliver();
     });

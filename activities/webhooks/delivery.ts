@@ -1,12 +1,15 @@
 /**
- * One attempt to tell a caller of a job's end (Standard Webhooks): the job as it is shown now, with
- * freshly signed URLs, signed by every secret that is live, sent once, and written down.
+ * One attempt to tell a caller of a job's end, or of a notice (Standard Webhooks): the job as it is shown now,
+ * with freshly signed URLs, signed by every secret that is live, sent once, and written down.
  */
 import { Webhook } from 'standardwebhooks';
 import { assert } from '../../domain/assert.ts';
+import { isId } from '../../domain/ids.ts';
+import { isoTime } from '../../domain/iso-time.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { JobRecord } from '../../jobs/job-record.ts';
 import { parseRetryAfter } from '../providers/retry-after.ts';
+import type { Notices } from './notices.ts';
 import type { SigningSecrets } from './signing-secrets.ts';
 import type { AttemptEnd, WebhookName, Webhooks } from './webhooks.ts';
 
@@ -29,6 +32,7 @@ export interface DeliveryDeps {
   /** The job, and how it is shown (studio/job-view.ts). */
   readJob: (organizationId: string, jobId: string) => Promise<JobRecord | null>;
   showJob: (job: JobRecord) => Promise<Record<string, unknown>>;
+  notices: Pick<Notices, 'read'>;
   timeoutMs: number;
   retryDelaysMs: readonly number[];
 }
@@ -68,16 +72,31 @@ interface Message {
   body: string;
 }
 
-async function messageOf(deps: DeliveryDeps, name: WebhookName): Promise<Message> {
+/** What is told. */
+interface Event {
+  type: string;
+  timestamp: string;
+  data: Record<string, unknown>;
+}
+
+async function eventOf(deps: DeliveryDeps, name: WebhookName): Promise<Event> {
+  if (isId('notice', name.jobId)) {
+    const { type, createdAtMs, data } = await deps.notices.read(name.jobId);
+    return { type, timestamp: isoTime(createdAtMs), data };
+  }
   const job = await deps.readJob(name.organizationId, name.jobId);
   assert(job && job.status !== 'queued', 'only the end of a job is told');
-  const body = JSON.stringify({
+  return {
     type: `studio.job.${job.status}`,
     timestamp: new Date(job.completed_at ?? Date.now()).toISOString(),
     data: await deps.showJob(job),
-  });
+  };
+}
+
+async function messageOf(deps: DeliveryDeps, name: WebhookName): Promise<Message> {
+  const body = JSON.stringify(await eventOf(deps, name));
   // A job ends once, so its message has one id: a receiver knows a repeated one by it.
-  const id = `msg_${job.id.replace(/^job_/, '')}`;
+  const id = `msg_${name.jobId.replace(/^(job|ntc)_/, '')}`;
   const now = new Date();
   const live = await deps.signingSecrets.live(name.organizationId);
   return {

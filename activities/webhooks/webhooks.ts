@@ -1,4 +1,7 @@
-/** Whom to tell of a job's end, and every attempt to do so. The rows decide; workflows only wait. */
+/**
+ * Whom to tell of a job's end, or of a notice (notices.ts), and every attempt to do so. The rows decide; workflows
+ * only wait. A notice's `jobId` is its own id.
+ */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
@@ -96,10 +99,11 @@ export interface Webhooks {
   giveUp: (jobId: string) => Promise<void>;
   /** Whatever its state was, it is to be delivered now. */
   renew: (jobId: string) => Promise<void>;
-  /** Webhooks of ended jobs that nobody seems to deliver. */
+  /** Webhooks of ended jobs and of notices that nobody seems to deliver. */
   forsaken: () => Promise<WebhookName[]>;
   /** Somebody delivers it: it is not forsaken for a while. */
   attended: (jobId: string) => Promise<void>;
+  /** Of jobs only: notices are listed with their target. */
   list: (listing: WebhookListing) => Promise<ListedWebhook[]>;
 }
 
@@ -199,8 +203,9 @@ function createReads(pool: DatabasePool): Pick<Webhooks, Reads> {
       const rows = await pool.any(sql.type(
         jobIdRow,
       )`SELECT w.job_id AS "jobId", w.organization_id AS "organizationId"
-        FROM webhook w JOIN job j ON j.id = w.job_id
-        WHERE w.state IN ('waiting', 'delivering') AND j.status <> 'queued' AND coalesce(w.overdue_at,
+        FROM webhook w LEFT JOIN job j ON j.id = w.job_id LEFT JOIN notice n ON n.id = w.job_id
+        WHERE w.state IN ('waiting', 'delivering')
+          AND (j.status <> 'queued' OR n.id IS NOT NULL) AND coalesce(w.overdue_at,
           j.completed_at + ${forsakenAfter}::interval) < clock_timestamp()
         ORDER BY w.created_at LIMIT 100`);
       return [...rows];
@@ -210,7 +215,7 @@ function createReads(pool: DatabasePool): Pick<Webhooks, Reads> {
         SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE job_id = ${jobId}`);
     },
     async list({ organizationId, state, beforeJobId, limit }) {
-      const conditions = [sql.fragment`true`];
+      const conditions = [sql.fragment`starts_with(w.job_id, 'job_')`];
       if (organizationId !== undefined) {
         conditions.push(sql.fragment`w.organization_id = ${organizationId}`);
       }

@@ -1,28 +1,64 @@
-/** Webhooks of callers, described: what is sent to a `webhookUrl` (docs/webhooks.md). */
+/** Webhooks of callers, described: what is sent to a `webhookUrl`, and as a notice (docs/webhooks.md). */
 import { z } from 'zod';
+import { noticeData } from '../../activities/webhooks/notices.ts';
 import { jobSchema } from '../../studio/job-view.ts';
 import { time } from '../operations/fields.ts';
 
 const webhookHeaders = z.object({
-  'webhook-id': z.string().meta({ description: 'The same for every attempt at one job.' }),
+  'webhook-id': z
+    .string()
+    .meta({ description: 'The same for every attempt at one job or notice.' }),
   'webhook-timestamp': z.string().meta({ description: 'Unix seconds of this attempt.' }),
   'webhook-signature': z
     .string()
     .meta({ description: '`v1,` and base64 of HMAC-SHA256; several with a space between.' }),
 });
 
-/** What is sent to a `webhookUrl`, by event type. */
+interface Described {
+  type: string;
+  operationId: string;
+  summary: string;
+  data: z.ZodType;
+}
+
+const described: Described[] = [
+  ...(['completed', 'failed', 'canceled'] as const).map((status) => ({
+    type: `studio.job.${status}`,
+    operationId: `${status}JobWebhook`,
+    summary: `A job is ${status}`,
+    data: jobSchema,
+  })),
+  {
+    type: 'account.balance.low',
+    operationId: 'lowBalanceWebhook',
+    summary: 'The balance is low',
+    data: noticeData['account.balance.low'],
+  },
+  {
+    type: 'key.limit.near',
+    operationId: 'nearKeyLimitWebhook',
+    summary: '80 % of the limit of a key is used',
+    data: noticeData['key.limit.near'],
+  },
+  {
+    type: 'key.limit.reached',
+    operationId: 'reachedKeyLimitWebhook',
+    summary: 'The limit of a key is used up, or has refused a request',
+    data: noticeData['key.limit.reached'],
+  },
+];
+
+/** What is sent to a `webhookUrl` and to the URL of notices, by event type. */
 export const webhookDescriptions: Record<string, Record<string, unknown>> = Object.fromEntries(
-  (['completed', 'failed', 'canceled'] as const).map((status) => {
-    const type = `studio.job.${status}`;
-    const schema = z.object({ type: z.literal(type), timestamp: time, data: jobSchema });
+  described.map(({ type, operationId, summary, data }) => {
+    const schema = z.object({ type: z.literal(type), timestamp: time, data });
     return [
       type,
       {
         post: {
-          operationId: `${status}JobWebhook`,
+          operationId,
           tags: ['Webhooks'],
-          summary: `A job is ${status}`,
+          summary,
           security: [],
           requestParams: { header: webhookHeaders },
           requestBody: { required: true, content: { 'application/json': { schema } } },

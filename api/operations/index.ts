@@ -36,6 +36,7 @@ import { uploads } from './uploads.ts';
 import { usageSummary } from './usage-summary.ts';
 import { usage } from './usage.ts';
 import { webhookDeliveries } from './webhook-deliveries.ts';
+import { webhooksNotices } from './webhooks-notices.ts';
 import { webhooksSecret } from './webhooks-secret.ts';
 
 /** See the file's head. */
@@ -51,6 +52,7 @@ export const operations: readonly Operation[] = [
   ...webhookDeliveries,
   ...openai,
   ...webhooksSecret,
+  ...webhooksNotices,
   ...storageUploadUrl,
   ...storageFiles,
   ...apiKeys,

@@ -1192,6 +1192,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/webhooks/notices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Where you are told of a low balance and of key limits, and what was told
+         * @description Scope: `keys:write`.
+         */
+        get: operations["getNotices"];
+        /**
+         * Be told of a low balance and of key limits
+         * @description Told once when the balance has come down to `lowBalanceCredits`, and again only after it was above; and, once per period, when 80 % of the limit of a key is used and when it is reached.
+         *
+         *     Scope: `keys:write`.
+         */
+        put: operations["setNotices"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/storage/upload-url": {
         parameters: {
             query?: never;
@@ -1477,6 +1503,57 @@ export interface webhooks {
         put?: never;
         /** A job is canceled */
         post: operations["canceledJobWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "account.balance.low": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The balance is low */
+        post: operations["lowBalanceWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "key.limit.near": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** 80 % of the limit of a key is used */
+        post: operations["nearKeyLimitWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "key.limit.reached": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The limit of a key is used up, or has refused a request */
+        post: operations["reachedKeyLimitWebhook"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3492,6 +3569,86 @@ export interface components {
                 generation: number;
                 /** Format: date-time */
                 retiresAt: string;
+            }[];
+        };
+        GetNoticesAnswer: {
+            url: string | null;
+            lowBalanceCredits: number | null;
+            /** @description The newest 20, newest first, and where the delivery of each stands. */
+            notices: {
+                /** @enum {string} */
+                state: "waiting" | "delivering" | "delivered" | "gone" | "failed";
+                attempts: number;
+                lastStatus: number | null;
+                lastError: string | null;
+                /** @enum {string} */
+                type: "account.balance.low" | "key.limit.near" | "key.limit.reached";
+                /** Format: date-time */
+                createdAt: string;
+                data: {
+                    noticeId: string;
+                    /** @description The balance; what runs is not deducted. */
+                    credits: number;
+                    threshold: number;
+                } | {
+                    noticeId: string;
+                    /** @description The key at which the limit stands. */
+                    keyId: string;
+                    name: string;
+                    limit: number;
+                    /** @enum {string} */
+                    per: "day" | "week" | "month" | "total";
+                    /** @description Reserved and charged in this period. */
+                    used: number;
+                    /** @description Null: it never begins again. */
+                    resetsAt: string | null;
+                };
+            }[];
+        };
+        SetNoticesRequest: {
+            /**
+             * Format: uri
+             * @description https; null: nobody is told.
+             */
+            url: string | null;
+            /**
+             * @description Null: no balance is told as low.
+             * @default null
+             */
+            lowBalanceCredits?: number | null;
+        };
+        SetNoticesAnswer: {
+            url: string | null;
+            lowBalanceCredits: number | null;
+            /** @description The newest 20, newest first, and where the delivery of each stands. */
+            notices: {
+                /** @enum {string} */
+                state: "waiting" | "delivering" | "delivered" | "gone" | "failed";
+                attempts: number;
+                lastStatus: number | null;
+                lastError: string | null;
+                /** @enum {string} */
+                type: "account.balance.low" | "key.limit.near" | "key.limit.reached";
+                /** Format: date-time */
+                createdAt: string;
+                data: {
+                    noticeId: string;
+                    /** @description The balance; what runs is not deducted. */
+                    credits: number;
+                    threshold: number;
+                } | {
+                    noticeId: string;
+                    /** @description The key at which the limit stands. */
+                    keyId: string;
+                    name: string;
+                    limit: number;
+                    /** @enum {string} */
+                    per: "day" | "week" | "month" | "total";
+                    /** @description Reserved and charged in this period. */
+                    used: number;
+                    /** @description Null: it never begins again. */
+                    resetsAt: string | null;
+                };
             }[];
         };
         CreateUploadUrlRequest: {
@@ -5686,6 +5843,56 @@ export interface operations {
             };
         };
     };
+    getNotices: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GetNoticesAnswer"];
+                };
+            };
+        };
+    };
+    setNotices: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "url": "https://shop.example/hooks/credits",
+                 *       "lowBalanceCredits": 100
+                 *     }
+                 */
+                "application/json": components["schemas"]["SetNoticesRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SetNoticesAnswer"];
+                };
+            };
+        };
+    };
     createUploadUrl: {
         parameters: {
             query?: never;
@@ -6028,7 +6235,7 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description The same for every attempt at one job. */
+                /** @description The same for every attempt at one job or notice. */
                 "webhook-id": string;
                 /** @description Unix seconds of this attempt. */
                 "webhook-timestamp": string;
@@ -6077,7 +6284,7 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description The same for every attempt at one job. */
+                /** @description The same for every attempt at one job or notice. */
                 "webhook-id": string;
                 /** @description Unix seconds of this attempt. */
                 "webhook-timestamp": string;
@@ -6126,7 +6333,7 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description The same for every attempt at one job. */
+                /** @description The same for every attempt at one job or notice. */
                 "webhook-id": string;
                 /** @description Unix seconds of this attempt. */
                 "webhook-timestamp": string;
@@ -6144,6 +6351,182 @@ export interface operations {
                     /** Format: date-time */
                     timestamp: string;
                     data: components["schemas"]["Job"];
+                };
+            };
+        };
+        responses: {
+            /** @description No more attempts at this one. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Taken. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description It is sent again later. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    lowBalanceWebhook: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The same for every attempt at one job or notice. */
+                "webhook-id": string;
+                /** @description Unix seconds of this attempt. */
+                "webhook-timestamp": string;
+                /** @description `v1,` and base64 of HMAC-SHA256; several with a space between. */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @constant */
+                    type: "account.balance.low";
+                    /** Format: date-time */
+                    timestamp: string;
+                    data: {
+                        noticeId: string;
+                        /** @description The balance; what runs is not deducted. */
+                        credits: number;
+                        threshold: number;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description No more attempts at this one. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Taken. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description It is sent again later. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    nearKeyLimitWebhook: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The same for every attempt at one job or notice. */
+                "webhook-id": string;
+                /** @description Unix seconds of this attempt. */
+                "webhook-timestamp": string;
+                /** @description `v1,` and base64 of HMAC-SHA256; several with a space between. */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @constant */
+                    type: "key.limit.near";
+                    /** Format: date-time */
+                    timestamp: string;
+                    data: {
+                        noticeId: string;
+                        /** @description The key at which the limit stands. */
+                        keyId: string;
+                        name: string;
+                        limit: number;
+                        /** @enum {string} */
+                        per: "day" | "week" | "month" | "total";
+                        /** @description Reserved and charged in this period. */
+                        used: number;
+                        /** @description Null: it never begins again. */
+                        resetsAt: string | null;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description No more attempts at this one. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Taken. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description It is sent again later. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    reachedKeyLimitWebhook: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The same for every attempt at one job or notice. */
+                "webhook-id": string;
+                /** @description Unix seconds of this attempt. */
+                "webhook-timestamp": string;
+                /** @description `v1,` and base64 of HMAC-SHA256; several with a space between. */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @constant */
+                    type: "key.limit.reached";
+                    /** Format: date-time */
+                    timestamp: string;
+                    data: {
+                        noticeId: string;
+                        /** @description The key at which the limit stands. */
+                        keyId: string;
+                        name: string;
+                        limit: number;
+                        /** @enum {string} */
+                        per: "day" | "week" | "month" | "total";
+                        /** @description Reserved and charged in this period. */
+                        used: number;
+                        /** @description Null: it never begins again. */
+                        resetsAt: string | null;
+                    };
                 };
             };
         };

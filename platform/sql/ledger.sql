@@ -164,6 +164,9 @@ BEGIN
       WHEN 'lease' THEN decide_lease(a, m.found, m.move)
     END;
     answers[m.position] := d.answer;
+    IF budget IS NOT NULL AND d.answer->>'verdict' = 'key_limit_exceeded' THEN
+      PERFORM budget_note_refusal(m.holder);
+    END IF;
     IF d.key IS NOT NULL THEN
       entries := entries || ROW(m.organization, a.sequence + 1, d.key, d.kind, (d.r).id,
         (d.a).posted - a.posted, (d.a).reserved - a.reserved, (d.a).posted, (d.a).reserved,

@@ -1593,6 +1593,75 @@ class RotateWebhookSecretAnswer(TypedDict):
     replaced: list[ReplacedItem]
 
 
+class Data(TypedDict):
+    noticeId: str
+    credits: float
+    threshold: float
+
+
+class Data1(TypedDict):
+    noticeId: str
+    keyId: str
+    name: str
+    limit: float
+    per: Literal['day', 'week', 'month', 'total']
+    used: float
+    resetsAt: str | None
+
+
+class Notice(TypedDict):
+    state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
+    attempts: int
+    lastStatus: int | None
+    lastError: str | None
+    type: Literal['account.balance.low', 'key.limit.near', 'key.limit.reached']
+    createdAt: str
+    data: Data | Data1
+
+
+class GetNoticesAnswer(TypedDict):
+    url: str | None
+    lowBalanceCredits: float | None
+    notices: list[Notice]
+
+
+class SetNoticesRequest(TypedDict):
+    url: str | None
+    lowBalanceCredits: NotRequired[float | None]
+
+
+class Data2(TypedDict):
+    noticeId: str
+    credits: float
+    threshold: float
+
+
+class Data3(TypedDict):
+    noticeId: str
+    keyId: str
+    name: str
+    limit: float
+    per: Literal['day', 'week', 'month', 'total']
+    used: float
+    resetsAt: str | None
+
+
+class Notice1(TypedDict):
+    state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
+    attempts: int
+    lastStatus: int | None
+    lastError: str | None
+    type: Literal['account.balance.low', 'key.limit.near', 'key.limit.reached']
+    createdAt: str
+    data: Data2 | Data3
+
+
+class SetNoticesAnswer(TypedDict):
+    url: str | None
+    lowBalanceCredits: float | None
+    notices: list[Notice1]
+
+
 class CreateUploadUrlRequest(TypedDict):
     filename: NotRequired[str]
     contentType: NotRequired[str]
@@ -1607,14 +1676,14 @@ class ListFilesAnswer(TypedDict):
     nextCursor: str | None
 
 
-class Data(TypedDict):
+class Data4(TypedDict):
     fileId: str
     deletedAt: str
 
 
 class DeleteFileAnswer(TypedDict):
     success: Literal[True]
-    data: Data
+    data: Data4
 
 
 class DeleteJobMediaAnswer(TypedDict):

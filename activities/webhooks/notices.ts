@@ -1,0 +1,148 @@
+/**
+ * Notices of an organization's credits: its balance is low, the limit of a key is near or reached. The sweeper
+ * makes them (platform/sql/notices.sql); they are delivered as the webhooks of jobs are.
+ */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { creditsFromMicro } from '../../domain/credits.ts';
+import { isoTime } from '../../domain/iso-time.ts';
+import { keyBudget } from '../../jobs/ledger-verdicts.ts';
+import type { DatabasePool } from '../../platform/database.ts';
+
+const none = z.object({});
+
+const limitData = z.object({
+  noticeId: z.string(),
+  keyId: z.string().meta({ description: 'The key at which the limit stands.' }),
+  name: z.string(),
+  limit: z.number(),
+  per: keyBudget.shape.per,
+  used: z.number().meta({ description: 'Reserved and charged in this period.' }),
+  resetsAt: z.iso.datetime().nullable().meta({ description: 'Null: it never begins again.' }),
+});
+
+/** The `data` of each type of notice; amounts in credits. */
+export const noticeData = {
+  'account.balance.low': z.object({
+    noticeId: z.string(),
+    credits: z.number().meta({ description: 'The balance; what runs is not deducted.' }),
+    threshold: z.number(),
+  }),
+  'key.limit.near': limitData,
+  'key.limit.reached': limitData,
+} as const;
+
+/** `data` of any notice. */
+type NoticeData = z.infer<(typeof noticeData)[keyof typeof noticeData]>;
+
+/** What was told; times are Unix ms. */
+export interface Notice {
+  type: keyof typeof noticeData;
+  createdAtMs: number;
+  data: NoticeData;
+}
+
+/** A notice, and where its delivery stands. */
+export interface ListedNotice extends Notice {
+  state: 'waiting' | 'delivering' | 'delivered' | 'gone' | 'failed';
+  attempts: number;
+  lastStatus: number | null;
+  lastError: string | null;
+}
+
+const target = z.object({ url: z.string().nullable(), lowBalanceMicro: z.number().nullable() });
+/** Where notices go, and the balance in micro-credits at which it is low; null: nobody is told, of no balance. */
+export type NoticeTarget = z.infer<typeof target>;
+
+/** Notices over a pool. */
+export interface Notices {
+  target: (organizationId: string) => Promise<NoticeTarget>;
+  /** A new URL or threshold is told anew of a balance that is low. */
+  setTarget: (organizationId: string, wanted: NoticeTarget) => Promise<void>;
+  /** Makes all that are due; safe in several processes at once. */
+  make: () => Promise<void>;
+  read: (id: string) => Promise<Notice>;
+  /** Newest first. */
+  list: (organizationId: string, limit: number) => Promise<ListedNotice[]>;
+}
+
+const balanceBody = z.object({ total: z.number(), threshold: z.number() });
+const limitBody = keyBudget.extend({ keyId: z.string(), name: z.string() });
+const stored = { id: z.string(), createdAtMs: z.number() };
+const row = z.discriminatedUnion('type', [
+  z.object({ ...stored, type: z.literal('account.balance.low'), body: balanceBody }),
+  z.object({ ...stored, type: z.enum(['key.limit.near', 'key.limit.reached']), body: limitBody }),
+]);
+const delivery = z.object({
+  state: z.enum(['waiting', 'delivering', 'delivered', 'gone', 'failed']),
+  attempts: z.number(),
+  lastStatus: z.number().nullable(),
+  lastError: z.string().nullable(),
+});
+const columns = sql.fragment`n.id, n.type, n.body, n.created_at AS "createdAtMs"`;
+
+/** See `Notices`. */
+export function createNotices(pool: DatabasePool): Notices {
+  return {
+    async target(organizationId) {
+      const found = await pool.maybeOne(sql.type(target)`
+        SELECT url, low_balance_micro AS "lowBalanceMicro" FROM notice_target
+        WHERE organization_id = ${organizationId}`);
+      return found ?? { url: null, lowBalanceMicro: null };
+    },
+    async setTarget(organizationId, { url, lowBalanceMicro }) {
+      await pool.query(sql.type(none)`
+        INSERT INTO notice_target AS t (organization_id, url, low_balance_micro)
+        VALUES (${organizationId}, ${url}, ${lowBalanceMicro})
+        ON CONFLICT (organization_id) DO UPDATE SET url = excluded.url,
+          low_balance_micro = excluded.low_balance_micro,
+          balance_is_low = t.balance_is_low
+            AND (t.url, t.low_balance_micro) IS NOT DISTINCT FROM
+              (excluded.url, excluded.low_balance_micro)`);
+    },
+    async make() {
+      await pool.query(sql.type(none)`SELECT make_notices()`);
+    },
+    async read(id) {
+      return noticeOf(
+        await pool.one(sql.type(row)`SELECT ${columns} FROM notice n WHERE n.id = ${id}`),
+      );
+    },
+    async list(organizationId, limit) {
+      const rows = await pool.any(sql.type(row.and(delivery))`
+        SELECT ${columns}, w.state, w.attempts, a.status AS "lastStatus", a.error AS "lastError"
+        FROM notice n JOIN webhook w ON w.job_id = n.id
+          LEFT JOIN webhook_attempt a ON a.job_id = w.job_id AND a.number = w.attempts
+        WHERE n.organization_id = ${organizationId}
+        ORDER BY n.created_at DESC, n.id DESC LIMIT ${limit}`);
+      return rows.map((each) => {
+        const { state, attempts, lastStatus, lastError } = each;
+        return { ...noticeOf(each), state, attempts, lastStatus, lastError };
+      });
+    },
+  };
+}
+
+function noticeOf({ id: noticeId, createdAtMs, ...told }: z.infer<typeof row>): Notice {
+  const { type } = told;
+  if (type === 'account.balance.low') {
+    const { total, threshold } = told.body;
+    const data = {
+      noticeId,
+      credits: creditsFromMicro(total),
+      threshold: creditsFromMicro(threshold),
+    };
+    return { type, createdAtMs, data };
+  }
+  const { keyId, name, limit, per, used, resetsAtMs } = told.body;
+  const data = {
+    noticeId,
+    keyId,
+    name,
+    limit: creditsFromMicro(limit),
+    per,
+    used: creditsFromMicro(used),
+    resetsAt: isoTime(resetsAtMs),
+  };
+  return { type, createdAtMs, data };
+}

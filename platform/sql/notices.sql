@@ -1,0 +1,60 @@
+-- Notices of low balances and of limits: found by the sweeper, away from what moves money, and delivered as any webhook.
+
+-- Notes that the limit of a key refused something.
+CREATE FUNCTION budget_note_refusal(holder api_key) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO budget_refusal VALUES (holder.id, holder.limit_micro,
+    (clock_timestamp() AT TIME ZONE 'UTC')::date) ON CONFLICT DO NOTHING
+$$;
+
+-- The limits of an organization's keys that work, of which something has to be told: from 80 % on they are near, and
+-- reached when all is used or something was refused. Zero is no limit to come near to.
+CREATE FUNCTION limits_to_tell(of_organization text)
+RETURNS TABLE (key_id text, period text, type text, body jsonb) LANGUAGE sql AS $$
+  SELECT k.id, told.period, told.type, b.budget || jsonb_build_object('keyId', k.id, 'name', k.name)
+  FROM api_key k
+    CROSS JOIN LATERAL budget_period(k.limit_per, clock_timestamp()) AS p
+    CROSS JOIN LATERAL (SELECT budget_state(k, clock_timestamp(), NULL) AS budget) AS b
+    CROSS JOIN LATERAL (SELECT
+      concat_ws(' ', p.starts, k.limit_per, k.limit_micro) AS period,
+      CASE WHEN (b.budget->>'used')::bigint >= k.limit_micro OR EXISTS (
+          SELECT FROM budget_refusal r WHERE r.budget_id = k.id AND r.limit_micro = k.limit_micro
+            AND r.day >= p.starts AND (p.ends IS NULL OR r.day < p.ends)) THEN 'key.limit.reached'
+        WHEN (b.budget->>'used')::bigint >= k.limit_micro * 0.8 THEN 'key.limit.near'
+      END AS type) AS told
+  WHERE k.organization_id = of_organization AND k.limit_micro > 0 AND told.type IS NOT NULL
+    AND EXISTS (SELECT FROM api_key u
+      WHERE u.organization_id = k.organization_id AND coalesce(u.budget_of, u.id) = k.id
+        AND u.revoked_at IS NULL AND (u.expires_at IS NULL OR u.expires_at > clock_timestamp()))
+    -- What is reached and comes down again is not told as near.
+    AND NOT EXISTS (SELECT FROM notice n WHERE n.key_id = k.id AND n.period = told.period
+      AND n.type IN (told.type, 'key.limit.reached'))
+$$;
+
+-- Makes the notices that are due, each with its webhook, which nobody delivers yet. A balance is told when it has come
+-- down to the threshold, and again after it was above. What runs is not deducted from it: jobs that fail would lower and
+-- raise it. One at a time: of two, the slower would judge by balances that are past.
+CREATE FUNCTION make_notices() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF NOT pg_try_advisory_xact_lock(hashtext('make_notices')) THEN RETURN; END IF;
+  WITH turned AS (
+    UPDATE notice_target t SET balance_is_low = NOT t.balance_is_low FROM account a
+    WHERE a.organization_id = t.organization_id AND t.url IS NOT NULL
+      AND t.balance_is_low <> (a.posted <= t.low_balance_micro)
+    RETURNING t.organization_id, t.url, t.balance_is_low, a.posted, t.low_balance_micro),
+  due AS (
+    SELECT organization_id, url, NULL AS key_id, NULL AS period, 'account.balance.low' AS type,
+      jsonb_build_object('total', posted, 'threshold', low_balance_micro) AS body
+    FROM turned WHERE balance_is_low
+    UNION ALL
+    SELECT t.organization_id, t.url, l.key_id, l.period, l.type, l.body
+    FROM notice_target t CROSS JOIN LATERAL limits_to_tell(t.organization_id) AS l
+    WHERE t.url IS NOT NULL),
+  made AS (
+    INSERT INTO notice (id, organization_id, type, body, key_id, period)
+    SELECT 'ntc_' || replace(gen_random_uuid()::text, '-', ''), organization_id, type, body, key_id,
+      period FROM due
+    ON CONFLICT DO NOTHING RETURNING id, organization_id)
+  INSERT INTO webhook (job_id, organization_id, url, state, next_attempt_at, overdue_at)
+    SELECT m.id, m.organization_id, t.url, 'delivering', clock_timestamp(), clock_timestamp()
+    FROM made m JOIN notice_target t USING (organization_id);
+END $$;

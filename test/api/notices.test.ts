@@ -1,0 +1,246 @@
+/** Notices of low balances and of key limits: each told once, signed, retried, and to nobody else. */
+import { Webhook } from 'standardwebhooks';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../harness/webhook-receiver.ts';
+import { untilHolds } from '../harness/until.ts';
+
+interface Notices {
+  url: string | null;
+  lowBalanceCredits: number | null;
+  notices: { type: string; state: string; attempts: number; lastStatus: number | null }[];
+  error: string;
+  details: { path: string }[];
+}
+
+const path = '/api/v1/webhooks/notices';
+const imagePrice = 3.9;
+let gateway: TestGateway;
+let receiver: WebhookReceiver;
+beforeAll(async () => {
+  receiver = await startWebhookReceiver();
+  gateway = await startGateway({
+    admittedOrigins: [receiver.origin],
+    latencyMs: 10,
+    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+    env: { WEBHOOK_RETRY_DELAYS_MS: '100,100' },
+  });
+  // The sweeper runs in processes of workers only.
+  await gateway.spawn('worker', { SWEEP_INTERVAL_MS: '200' });
+});
+afterAll(async () => {
+  await gateway.expectSettled();
+  await gateway.close();
+  receiver.close();
+});
+
+const look = async (caller: TestCaller) =>
+  (await gateway.call<Notices>(path, { key: caller.key })).body;
+const set = (caller: TestCaller, body: object) =>
+  gateway.call<Notices>(path, { method: 'PUT', key: caller.key, body });
+const draw = async (key: string) =>
+  (await gateway.call('/api/v1/studio/image/generate', { key, body: { prompt: 'a boat' } })).status;
+const grant = ({ organizationId }: TestCaller, credits: number) =>
+  gateway.api.services.ledger.grant({
+    organizationId,
+    id: `more-${credits}`,
+    amountMicro: credits * 1_000_000,
+    actor: 'test',
+    reason: 'test',
+  });
+const limited = async (caller: TestCaller, credits: number, per = 'month') =>
+  (
+    await gateway.call<{ key: string; keyId: string }>('/api/v1/api-keys', {
+      key: caller.key,
+      body: { name: 'limited', limit: { credits, per } },
+    })
+  ).body;
+/** The sweepers of all that is there have passed, and made nothing more than `count`. */
+const remains = async (caller: TestCaller, count: number) => {
+  for (let pass = 0; pass < 2; pass += 1) await gateway.api.services.notices.make();
+  const { notices } = await look(caller);
+  expect(notices).toHaveLength(count);
+  await untilHolds(async () =>
+    expect((await look(caller)).notices.map(({ state }) => state)).toEqual(
+      Array.from({ length: count }, () => 'delivered'),
+    ),
+  );
+};
+const targetAt = (at: string, more: object = {}) => ({ url: receiver.at(at), ...more });
+
+describe.concurrent('a low balance', () => {
+  it('is told once, signed, and again only after it was above', async () => {
+    const caller = await gateway.newCaller({ credits: 12 });
+    const saved = await set(caller, targetAt('/low', { lowBalanceCredits: 8.5 }));
+    expect(saved.body).toEqual({ url: receiver.at('/low'), lowBalanceCredits: 8.5, notices: [] });
+    await remains(caller, 0);
+    expect(await draw(caller.key)).toBe(200);
+    const [hook] = await receiver.untilReceived('/low');
+    const { secret } = (
+      await gateway.call<{ secret: string }>('/api/v1/webhooks/secret', { key: caller.key })
+    ).body;
+    expect(new Webhook(secret).verify(hook?.text ?? '', hook?.headers ?? {})).toEqual({
+      type: 'account.balance.low',
+      timestamp: expect.any(String),
+      data: { noticeId: expect.stringMatching(/^ntc_/), credits: 8.1, threshold: 8.5 },
+    });
+    expect(await draw(caller.key)).toBe(200);
+    // The same again is no new wish.
+    await set(caller, targetAt('/low', { lowBalanceCredits: 8.5 }));
+    await remains(caller, 1);
+    await grant(caller, 5);
+    await remains(caller, 1);
+    expect(await draw(caller.key)).toBe(200);
+    const [first, second] = await receiver.untilReceived('/low', 2);
+    expect(second?.body.data).toMatchObject({ credits: 5.3, threshold: 8.5 });
+    expect(second?.headers['webhook-id']).not.toBe(first?.headers['webhook-id']);
+    await remains(caller, 2);
+    expect(receiver.received('/low')).toHaveLength(2);
+  });
+
+  it('is sent again to a receiver that failed, as the same message', async () => {
+    const caller = await gateway.newCaller({ credits: 1 });
+    const url = receiver.at('/shaky', (response, count) => {
+      response.writeHead(count === 1 ? 500 : 204).end();
+    });
+    await set(caller, { url, lowBalanceCredits: 1 });
+    const [first, second] = await receiver.untilReceived('/shaky', 2);
+    expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id']);
+    expect(second?.text).toBe(first?.text);
+    await remains(caller, 1);
+    expect((await look(caller)).notices).toMatchObject([{ attempts: 2, lastStatus: 204 }]);
+  });
+
+  it('is delivered after the worker that began has gone', async () => {
+    const caller = await gateway.newCaller({ credits: 1 });
+    let open = false;
+    const url = receiver.at('/wiped', (response) => {
+      response.writeHead(open ? 204 : 503, { 'retry-after': '600' }).end();
+    });
+    await set(caller, { url, lowBalanceCredits: 1 });
+    const [hook] = await receiver.untilReceived('/wiped');
+    const noticeId = /ntc_[0-9a-f]{32}/.exec(hook?.text ?? '')?.[0] ?? '';
+    await untilHolds(async () =>
+      expect((await look(caller)).notices).toMatchObject([{ lastStatus: 503 }]),
+    );
+    await gateway.api.client.workflow.getHandle(`${noticeId}-webhook`).terminate('test');
+    open = true;
+    await gateway.database.query(
+      `UPDATE webhook SET overdue_at = now() WHERE job_id = '${noticeId}'`,
+    );
+    await remains(caller, 1);
+  });
+
+  it('is told to nobody without a URL, nor of other organizations', async () => {
+    const [silent, other] = [
+      await gateway.newCaller({ credits: 1 }),
+      await gateway.newCaller({ credits: 1 }),
+    ];
+    await set(silent, { url: null, lowBalanceCredits: 5 });
+    await set(other, targetAt('/others'));
+    await remains(silent, 0);
+    await remains(other, 0);
+    expect(receiver.received('/others')).toEqual([]);
+    // Whoever gives a URL now is told what is so already.
+    await set(silent, targetAt('/late', { lowBalanceCredits: 5 }));
+    await receiver.untilReceived('/late');
+    await remains(silent, 1);
+  });
+});
+
+describe.concurrent('the limit of a key', () => {
+  it('is told at 80 % and when it is reached, once in its period, and anew when it is changed', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    await set(caller, targetAt('/limit'));
+    const { key, keyId } = await limited(caller, 2 * imagePrice + 1);
+    expect(await draw(key)).toBe(200);
+    await remains(caller, 0);
+    expect(await draw(key)).toBe(200);
+    const [near] = await receiver.untilReceived('/limit');
+    const next = new Date();
+    const resetsAt = new Date(
+      Date.UTC(next.getUTCFullYear(), next.getUTCMonth() + 1),
+    ).toISOString();
+    const data = {
+      noticeId: expect.any(String),
+      keyId,
+      name: 'limited',
+      limit: 8.8,
+      per: 'month',
+      used: 7.8,
+      resetsAt,
+    };
+    expect(near?.body).toMatchObject({ type: 'key.limit.near', data });
+    // Refused although a credit is left: for an image there is nothing left.
+    for (let time = 0; time < 2; time += 1) expect(await draw(key)).toBe(402);
+    const [, reached] = await receiver.untilReceived('/limit', 2);
+    expect(reached?.body).toMatchObject({ type: 'key.limit.reached', data });
+    await remains(caller, 2);
+    await gateway.call(`/api/v1/api-keys/${keyId}/limit`, {
+      method: 'PUT',
+      key: caller.key,
+      body: { limit: { credits: 9, per: 'month' } },
+    });
+    await receiver.untilReceived('/limit', 3);
+    await remains(caller, 3);
+    expect(receiver.received('/limit').map(({ body }) => body.type)).toEqual([
+      'key.limit.near',
+      'key.limit.reached',
+      'key.limit.near',
+    ]);
+  });
+
+  it('that is used up at once is told as reached only; zero, and keys that are revoked, are not told', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const [used, zero, gone] = [
+      await limited(caller, imagePrice, 'total'),
+      await limited(caller, 0),
+      await limited(caller, imagePrice),
+    ];
+    expect([await draw(used.key), await draw(zero.key), await draw(gone.key)]).toEqual([
+      200, 402, 200,
+    ]);
+    await gateway.call(`/api/v1/api-keys/${gone.keyId}`, { method: 'DELETE', key: caller.key });
+    await set(caller, targetAt('/used'));
+    const [reached] = await receiver.untilReceived('/used');
+    expect(reached?.body).toMatchObject({
+      type: 'key.limit.reached',
+      data: { keyId: used.keyId, used: imagePrice, resetsAt: null },
+    });
+    await remains(caller, 1);
+  });
+});
+
+describe('where notices go', () => {
+  it.each([
+    [{ url: 'http://shop.example/hook' }, 'url'],
+    [{ url: 'https://10.0.0.1/hook' }, 'url'],
+    [{ url: 'nowhere' }, 'url'],
+    [{ url: `https://shop.example/${'a'.repeat(2048)}` }, 'url'],
+    [{ url: 7 }, 'url'],
+    [{}, 'url'],
+    [{ url: null, lowBalanceCredits: -1 }, 'lowBalanceCredits'],
+    [{ url: null, lowBalanceCredits: 'few' }, 'lowBalanceCredits'],
+  ])('refuses %j, naming the field, and changes nothing', async (body, field) => {
+    const answer = await set(gateway.caller, body);
+    expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
+    expect(answer.body.details.map((each) => each.path)).toEqual([field]);
+    expect(await look(gateway.caller)).toEqual({ url: null, lowBalanceCredits: null, notices: [] });
+  });
+
+  it('is no matter of keys without the scope', async () => {
+    const narrow = await gateway.newCaller({ credits: 1, scopes: ['keys:read', 'usage:read'] });
+    expect((await gateway.call(path, { key: narrow.key })).status).toBe(403);
+    expect((await set(narrow, { url: null })).status).toBe(403);
+  });
+
+  it("leaves the lists of jobs' webhooks to jobs", async () => {
+    const { body } = await gateway.call<{ data: { jobId: string }[] }>(
+      '/api/admin/v1/webhooks?status=delivered',
+      {
+        key: gateway.config.ADMIN_API_KEY,
+      },
+    );
+    expect(body.data).toEqual([]);
+  });
+});
