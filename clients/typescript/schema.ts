@@ -2531,7 +2531,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         ImageGenerateAnswer: {
             /** @constant */
@@ -2586,7 +2586,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         ImageEditAnswer: {
             /** @constant */
@@ -2638,7 +2638,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         ImageUpscaleAnswer: {
             /** @constant */
@@ -2701,7 +2701,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         ImageRemoveBackgroundAnswer: {
             /** @constant */
@@ -2754,7 +2754,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         ImageBatchAnswer: {
             /** @constant */
@@ -2822,7 +2822,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         VideoGenerateAnswer: {
             /** @constant */
@@ -2871,7 +2871,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         VideoUpscaleAnswer: {
             /** @constant */
@@ -2920,7 +2920,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         VideoRemoveBackgroundAnswer: {
             /** @constant */
@@ -2981,7 +2981,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         VoiceoverGenerateAnswer: {
             /** @constant */
@@ -3043,7 +3043,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         DialogueGenerateAnswer: {
             /** @constant */
@@ -3108,7 +3108,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         MusicPlanEstimateAnswer: {
             /** @constant */
@@ -3150,7 +3150,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         MusicGenerateAnswer: {
             /** @constant */
@@ -3207,7 +3207,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         SfxGenerateAnswer: {
             /** @constant */
@@ -3257,7 +3257,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         AudioTranscribeAnswer: {
             /** @constant */
