@@ -26,7 +26,7 @@ const field = bodySchema(z.object({ metadata: metadata.nullish() }));
 
 /** The field as it is described in every Studio request. */
 export const metadataFields = {
-  metadata: metadata.optional().meta({
+  metadata: metadata.nullish().meta({
     description: `Up to ${pairsMax} pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.`,
     example: { team: 'marketing' },
   }),

@@ -2608,7 +2608,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         ImageGenerateAnswer: {
             /** @constant */
@@ -2663,7 +2663,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         ImageEditAnswer: {
             /** @constant */
@@ -2715,7 +2715,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         ImageUpscaleAnswer: {
             /** @constant */
@@ -2778,7 +2778,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         ImageRemoveBackgroundAnswer: {
             /** @constant */
@@ -2831,7 +2831,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         ImageBatchAnswer: {
             /** @constant */
@@ -2899,7 +2899,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         VideoGenerateAnswer: {
             /** @constant */
@@ -2948,7 +2948,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         VideoUpscaleAnswer: {
             /** @constant */
@@ -2997,7 +2997,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         VideoRemoveBackgroundAnswer: {
             /** @constant */
@@ -3058,7 +3058,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         VoiceoverGenerateAnswer: {
             /** @constant */
@@ -3120,7 +3120,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         DialogueGenerateAnswer: {
             /** @constant */
@@ -3185,7 +3185,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         MusicPlanEstimateAnswer: {
             /** @constant */
@@ -3227,7 +3227,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         MusicGenerateAnswer: {
             /** @constant */
@@ -3284,7 +3284,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         SfxGenerateAnswer: {
             /** @constant */
@@ -3334,7 +3334,7 @@ export interface components {
              */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
         };
         AudioTranscribeAnswer: {
             /** @constant */

@@ -270,6 +270,9 @@ describe('an estimate', () => {
     expect(wrong.body.error).toBe('UNKNOWN_MODEL');
     const dead = await estimateOf('/studio/image/upscale', { imageUrl: `${media.origin}/no.png` });
     expect(dead.body).toMatchObject({ error: 'INVALID_INPUT_URL' });
+    const all = { operation: 'upscale', imageUrls: [`${media.origin}/no.png`] };
+    const batch = await estimateOf('/studio/image/batch', all);
+    expect(batch.body).toMatchObject({ error: 'INVALID_INPUT_URL' });
   });
 
   it('says what a choice that is left to the model costs', async () => {
@@ -283,11 +286,6 @@ describe('an estimate', () => {
     const sound = await estimateOf('/studio/sfx/generate', { prompt: 'a bay' });
     expect(sound.body.data).toMatchObject({ credits: 18, items: [{ quantity: 30 }] });
     expect(sound.body.data.items[0]?.note).toContain('the longest is reserved');
-    const batch = await estimateOf('/studio/image/batch', {
-      operation: 'upscale',
-      imageUrls: [`${media.origin}/no.png`],
-    });
-    expect(batch.body.data.items[0]?.note).toContain('cannot be measured');
   });
 
   it('of a recording that comes along keeps nothing of it', async () => {

@@ -208,7 +208,7 @@ describe('PUT /api-keys/{keyId}/limit', () => {
     ['limit.per', { credits: 1, per: 'hour' }],
     ['limit.per', { credits: 1 }],
     ['limit', 'all'],
-    ['limit', { credits: 1, per: 'day', also: 1 }],
+    ['limit.also', { credits: 1, per: 'day', also: 1 }],
   ])('refuses %s in %j', async (path, limit) => {
     const caller = await gateway.newCaller({ credits: 0 });
     const { keyId } = (await make(caller, undefined)).body;

@@ -204,7 +204,7 @@ describe('a query', () => {
     [
       '/api/v1/usage?foo=1',
       'foo',
-      'is no query parameter here; known are after, limit, cursor, keyId',
+      'is no query parameter here; known are model, keyId, after, before, metadata, type, status, limit, cursor',
     ],
     [
       '/api/v1/usage?after=2026-11-22',

@@ -192,7 +192,10 @@ async function answered({ method, path, body }: Attempt, key: string | null): Pr
   });
   const headers = Object.fromEntries(answer.headers);
   for (const name of ['date', 'x-ratelimit-remaining', 'x-ratelimit-reset']) delete headers[name];
-  return { status: answer.status, headers, bytes: await answer.text() };
+  const sent = Object.values(body ?? {}).filter((value) => typeof value === 'string');
+  // A refusal quotes what was sent; everything else has to be the same.
+  const text = sent.reduce((bytes, value) => bytes.replaceAll(value, 'sent'), await answer.text());
+  return { status: answer.status, headers, bytes: text };
 }
 
 async function state(): Promise<unknown> {

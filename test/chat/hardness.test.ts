@@ -358,7 +358,7 @@ describe.runIf(process.platform === 'linux')(`${slowReaders} readers of a byte a
 describe('max_tokens', () => {
   it.each([
     ['absent', undefined],
-    ['huge', 9_007_199_254_740_991],
+    ['the most of the model', 16_384],
     ['one', 1],
   ])('%s at a low balance: never an answer with nothing reserved', async (_name, maxTokens) => {
     const caller = await gateway.newCaller({ credits: 0.05 });

@@ -245,7 +245,8 @@ describe('the images', () => {
   const [gateway = '', sandbox = ''] = dockerfile.split(/^FROM .*\n/m).slice(1);
 
   it.each([
-    ['the gateway', gateway, ['api', 'worker', 'cli']],
+    // Workflows are bundled by their path, not imported.
+    ['the gateway', gateway, ['api', 'worker', 'cli', 'workflows']],
     ['the sandbox', sandbox, ['dev/sandbox']],
   ])('hold every folder that their programs import, and no other: %s', (_name, stage, programs) => {
     const folders = new Set(programs);

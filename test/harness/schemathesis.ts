@@ -27,17 +27,21 @@ const expected = ['2xx', '401', '403', '404', '409', '422'];
 /** What a request that the description does not allow may be refused with. */
 const refused = ['4xx'];
 
+/** Of an operation and its estimate, which takes the same body. */
+const estimated = (...operations: string[]): string[] =>
+  operations.flatMap((operation) => [operation, `${operation}Estimate`]);
+
 /** Operations with rules that no JSON schema tells: what they may answer too, and why. */
 const untold = [
   {
     why: 'the models are the operator’s, and some fields depend on others',
     statuses: ['400'],
-    operations: ['chat', 'chatCompletions'],
+    operations: [...estimated('chat', 'chatCompletions'), 'createMessage'],
   },
   {
     why: 'a URL has to be readable, a file to exist; a parameter may be another model’s',
     statuses: ['400'],
-    operations: [
+    operations: estimated(
       'imageGenerate',
       'imageEdit',
       'imageUpscale',
@@ -47,17 +51,28 @@ const untold = [
       'videoUpscale',
       'videoRemoveBackground',
       'audioTranscribe',
-    ],
+    ),
   },
   {
     why: 'a plan has its own length, and there has to be a prompt or a plan',
     statuses: ['400'],
-    operations: ['musicGenerate'],
+    operations: estimated('musicGenerate'),
   },
   {
     why: 'a webhookUrl has to be one that may be called',
     statuses: ['400'],
-    operations: ['voiceoverGenerate', 'dialogueGenerate', 'musicPlan', 'sfxGenerate'],
+    operations: estimated('voiceoverGenerate', 'dialogueGenerate', 'musicPlan', 'sfxGenerate'),
+  },
+  {
+    why: 'models by their makers’ names, what only some of them take, files that have to be pictures or sound',
+    statuses: ['400', '413'],
+    operations: [
+      'imagesGenerations',
+      'imagesEdits',
+      'audioSpeech',
+      'audioTranscriptions',
+      'createVideo',
+    ],
   },
   {
     why: 'what lies in the future; a cursor of this very list; one of two cursors',
@@ -83,7 +98,7 @@ const untold = [
     statuses: ['413', '415'],
     operations: ['createUploadUrl'],
   },
-] as const;
+];
 
 function configuration(): string {
   const rule = (statuses: readonly string[]): string =>

@@ -933,7 +933,7 @@ ImageGenerateRequest = TypedDict(
         'imageUrls': NotRequired[str | list[str]],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'metadata': NotRequired[dict[str, str]],
+        'metadata': NotRequired[dict[str, str] | None],
     },
 )
 
@@ -969,7 +969,7 @@ ImageEditRequest = TypedDict(
         'maskUrl': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'metadata': NotRequired[dict[str, str]],
+        'metadata': NotRequired[dict[str, str] | None],
     },
 )
 
@@ -996,7 +996,7 @@ ImageUpscaleRequest = TypedDict(
         'persistToStorage': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'metadata': NotRequired[dict[str, str]],
+        'metadata': NotRequired[dict[str, str] | None],
     },
 )
 
@@ -1030,7 +1030,7 @@ ImageRemoveBackgroundRequest = TypedDict(
         'persistToStorage': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'metadata': NotRequired[dict[str, str]],
+        'metadata': NotRequired[dict[str, str] | None],
     },
 )
 
@@ -1063,7 +1063,7 @@ ImageBatchRequest = TypedDict(
         'service': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'metadata': NotRequired[dict[str, str]],
+        'metadata': NotRequired[dict[str, str] | None],
     },
 )
 
@@ -1113,7 +1113,7 @@ VideoGenerateRequest = TypedDict(
         'negativePrompt': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'metadata': NotRequired[dict[str, str]],
+        'metadata': NotRequired[dict[str, str] | None],
     },
 )
 
@@ -1143,7 +1143,7 @@ VideoUpscaleRequest = TypedDict(
         'videoUrl': str,
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'metadata': NotRequired[dict[str, str]],
+        'metadata': NotRequired[dict[str, str] | None],
     },
 )
 
@@ -1173,7 +1173,7 @@ VideoRemoveBackgroundRequest = TypedDict(
         'videoUrl': str,
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'metadata': NotRequired[dict[str, str]],
+        'metadata': NotRequired[dict[str, str] | None],
     },
 )
 
@@ -1207,7 +1207,7 @@ VoiceoverGenerateRequest = TypedDict(
         'similarityBoost': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'metadata': NotRequired[dict[str, str]],
+        'metadata': NotRequired[dict[str, str] | None],
     },
 )
 
@@ -1248,7 +1248,7 @@ DialogueGenerateRequest = TypedDict(
         'similarityBoost': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'metadata': NotRequired[dict[str, str]],
+        'metadata': NotRequired[dict[str, str] | None],
     },
 )
 
@@ -1293,7 +1293,7 @@ MusicPlanRequest = TypedDict(
         'model_id': NotRequired[Literal['music_v1']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'metadata': NotRequired[dict[str, str]],
+        'metadata': NotRequired[dict[str, str] | None],
     },
 )
 
@@ -1316,7 +1316,7 @@ MusicGenerateRequest = TypedDict(
         'mode': NotRequired[Literal['full', 'audio-only']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'metadata': NotRequired[dict[str, str]],
+        'metadata': NotRequired[dict[str, str] | None],
     },
 )
 
@@ -1353,7 +1353,7 @@ SfxGenerateRequest = TypedDict(
         'loop': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'metadata': NotRequired[dict[str, str]],
+        'metadata': NotRequired[dict[str, str] | None],
     },
 )
 
@@ -1382,7 +1382,7 @@ AudioTranscribeRequest = TypedDict(
         'fileName': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'metadata': NotRequired[dict[str, str]],
+        'metadata': NotRequired[dict[str, str] | None],
     },
 )
 
