@@ -92,7 +92,9 @@ describe.concurrent('a webhook', () => {
     expect(verify(secret, hook)).toEqual(hook.body);
     expect(hook.headers['content-type']).toBe('application/json');
     const job = await gateway.call(`/api/v1/studio/jobs/${jobId}`);
-    const images = [{ ...job.body.data.result.images[0], url: expect.any(String) }];
+    // Signed when it is told: another URL, with another end.
+    const signed = { url: expect.any(String), expiresAt: expect.any(String) };
+    const images = [{ ...job.body.data.result.images[0], ...signed }];
     expect(hook.body).toEqual({
       type: 'studio.job.completed',
       timestamp: expect.any(String),
