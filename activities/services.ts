@@ -59,7 +59,7 @@ async function openServices(config: Config, logger: Logger) {
     logger,
     metrics,
   });
-  const settlements = metrics && createSettlements(pool, { metrics, logger });
+  const settlements = createSettlements(pool, { metrics, logger });
   const observers = { metrics, tracing, settlements };
   const ownUrl = publicBaseUrl(config);
   const { storage, signedUrls } = await openStorage(config, ownUrl);

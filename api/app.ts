@@ -30,7 +30,7 @@ export function createApp(deps: AppDeps): Handler {
   app.use(shortPaths);
   app.use(requestLog(logger));
   app.use(securityHeaders);
-  for (const observed of observedRequests(telemetry)) app.use(observed);
+  app.use(observedRequests(telemetry));
   app.use(allowOrigins(config.CORS_ORIGINS));
   app.use(errorAnswers(logger));
   app.use(

@@ -3,8 +3,7 @@ import type { Metrics } from '../../platform/metrics.ts';
 import type { Webhooks } from './webhooks.ts';
 
 /** Observes webhooks: an attempt is counted once its end is written down. */
-export function observeWebhooks(webhooks: Webhooks, metrics: Metrics | null): Webhooks {
-  if (!metrics) return webhooks;
+export function observeWebhooks(webhooks: Webhooks, metrics: Metrics): Webhooks {
   return {
     ...webhooks,
     async end(jobId, number, end) {
