@@ -19,7 +19,6 @@ import { createInputCopies } from './inputs/input-copies.ts';
 import { createInputs } from './inputs/inputs.ts';
 import { createNotificationRelay } from './inbox/notification-relay.ts';
 import { createInbox, observeInbox } from './inbox/notifications.ts';
-import { createJobNews } from './jobs/job-news.ts';
 import { createJobReads } from './jobs/job-reads.ts';
 import { createCallRecords } from './calls/call-records.ts';
 import { createLedger } from './ledger/ledger.ts';
@@ -86,7 +85,6 @@ async function openServices(config: Config, logger: Logger) {
     statusChecks,
     outcomes: createLateOutcomes({ pool, statusChecks, logger }),
     slots: createProviderLimiter(providerConcurrency(config)),
-    news: createJobNews(),
     providers,
     chatCatalog: await openChatCatalog(config),
     storage,
