@@ -24,7 +24,6 @@ import { createCallRecords } from './calls/call-records.ts';
 import { createLedger } from './ledger/ledger.ts';
 import { observeChatLedger, observeLedger } from './ledger/observed-ledgers.ts';
 import { observeProviders } from './providers/observed-providers.ts';
-import { observeWebhooks } from './webhooks/observed-webhooks.ts';
 import { createSettlements } from './ledger/settlements.ts';
 import { createStatusChecks } from './calls/status-checks.ts';
 import { createLateOutcomes } from './jobs/late-outcomes.ts';
@@ -40,7 +39,7 @@ import { createUploads } from './storage/uploads.ts';
 import { createNotices } from './webhooks/notices.ts';
 import { createSigningSecrets } from './webhooks/signing-secrets.ts';
 import { createWebhookRelay } from './webhooks/webhook-relay.ts';
-import { createWebhooks } from './webhooks/webhooks.ts';
+import { createWebhooks, observeWebhooks } from './webhooks/webhooks.ts';
 
 /** Where callers and providers reach the API. */
 export function publicBaseUrl(config: Config): string {

@@ -11,8 +11,7 @@ import type { Logger } from '../platform/logger.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
 import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
-import { createApp } from './app.ts';
-import { answerStarting, type Handler } from './starting.ts';
+import { answerStarting, createApp, type Handler } from './app.ts';
 import { openJobNews, type JobNews } from './studio/job-news.ts';
 
 /** Workers that the composition root starts on this process's connection. */

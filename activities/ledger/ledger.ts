@@ -19,8 +19,7 @@ import {
   type ReserveVerdict,
   type SettleVerdict,
 } from '../../jobs/ledger-verdicts.ts';
-import { createLeaseRecall } from './lease-recall.ts';
-import { createLedgerMoves } from './ledger-moves.ts';
+import { createLeaseRecall, createLedgerMoves } from './ledger-moves.ts';
 
 /** What a reservation is for. A `job` is written in the same transaction. */
 export interface Reserve {

@@ -36,7 +36,7 @@ import { openLocalDisk } from '../../activities/storage/local-disk.ts';
 import { createUploads } from '../../activities/storage/uploads.ts';
 import { createKey, createOrganization } from '../../api/identity/accounts.ts';
 import { newId } from '../../domain/ids.ts';
-import type { CallTask } from '../../jobs/call-task.ts';
+import type { CallTask } from '../../jobs/job-plan.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createOutbound } from '../../platform/outbound.ts';
