@@ -1,4 +1,5 @@
 /** The HTTP application: the order of the middleware is the order of refusals. */
+import { createHmac } from 'node:crypto';
 import Koa from 'koa';
 import { publicBaseUrl } from '../activities/services.ts';
 import { compose, rateLimitsOf, type AppDeps } from './composition.ts';
@@ -20,13 +21,15 @@ import type { Handler } from './starting.ts';
 export function createApp(deps: AppDeps): Handler {
   const { config, checkAnswers } = deps;
   const services = compose(deps, createDocuments(publicBaseUrl(config), operations));
-  const { logger, telemetry, access } = services;
+  const { logger, telemetry } = services;
   const limits = rateLimitsOf(config);
   const admit = {
-    requests: authenticate(access, { bucket: 'requests', limit: limits.requests }),
-    polls: authenticate(access, { bucket: 'polls', limit: limits.polls }),
+    requests: authenticate(services, { bucket: 'requests', limit: limits.requests }),
+    polls: authenticate(services, { bucket: 'polls', limit: limits.polls }),
   };
   const app = new Koa<RequestState>();
+  // Signs the cookies of sessions.
+  app.keys = [createHmac('sha256', config.KEY_PEPPER).update('console-session').digest('hex')];
   app.use(shortPaths);
   app.use(requestLog(logger));
   app.use(securityHeaders);

@@ -20,6 +20,7 @@ import { createJobView } from '../studio/job-view.ts';
 import { createClaims } from './idempotency/claims.ts';
 import { createAccess, type RateBucket } from './identity/access.ts';
 import { createKeys } from './identity/keys.ts';
+import { createSessions } from './identity/sessions.ts';
 import type { Documents } from './openapi/document.ts';
 import { createAnswerChat, createEstimateChat } from './chat/chat-answers.ts';
 import { createAdmission } from './studio/admission.ts';
@@ -78,6 +79,11 @@ export function compose(deps: AppDeps, documents: Documents) {
       pepper: config.KEY_PEPPER,
       previousPepper: config.KEY_PEPPER_PREVIOUS,
       limits: rateLimitsOf(config),
+    }),
+    sessions: createSessions({
+      name: 'studio_session',
+      path: '/api/v1',
+      publicBaseUrl: publicBaseUrl(config),
     }),
     keys: createKeys(pool, config.KEY_PEPPER),
     cancelJob: createCancelJob({ client, admission }),

@@ -64,6 +64,8 @@ export interface Access {
    * key is refused at once, or after half a second in a process that has admissions of it left.
    */
   admit: (key: string, bucket: RateBucket) => Promise<Caller | null>;
+  /** The same for a key that is known by its MAC, as a session knows it. */
+  admitMac: (mac: string, bucket: RateBucket) => Promise<Caller | null>;
   /** Gives up all admissions in advance: who may call has just changed. */
   forget: () => void;
 }
@@ -128,6 +130,7 @@ export function createAccess(pool: DatabasePool, options: AccessOptions): Access
       // Whether or not this process did it: another one may have, just now.
       return admit(key, bucket);
     },
+    admitMac: (mac, bucket) => ask({ mac, bucket, limit: limits[bucket], count: 1 }),
     forget: () => admissions.clear(),
   };
 }

@@ -16,6 +16,7 @@ import { webhooks } from './admin/webhooks.ts';
 import { anthropic } from './anthropic/messages.ts';
 import { apiKeys } from './api-keys.ts';
 import { chat } from './chat.ts';
+import { consolePages } from './console.ts';
 import { docs } from './docs.ts';
 import { files } from './files.ts';
 import { health } from './health.ts';
@@ -26,6 +27,7 @@ import { models } from './models.ts';
 import { openai } from './openai/index.ts';
 import type { Operation } from './operation.ts';
 import { pricing } from './pricing.ts';
+import { sessions } from './session.ts';
 import { storageFiles } from './storage-files.ts';
 import { studioJobEvents } from './studio-job-events.ts';
 import { studioJobs } from './studio-jobs.ts';
@@ -57,6 +59,7 @@ export const operations: readonly Operation[] = [
   ...storageFiles,
   ...apiKeys,
   ...key,
+  ...sessions,
   ...usage,
   ...usageSummary,
   ...organizations,
@@ -71,6 +74,7 @@ export const operations: readonly Operation[] = [
   ...operatorsDocs,
   ...health,
   ...docs,
+  ...consolePages,
   files,
   uploads,
   hooks,

@@ -117,6 +117,15 @@ const picture = z.object({
   credits: z.object({ used: z.number() }),
 });
 
+/** The console's page, and a script that it names. */
+async function readConsole(url: string): Promise<void> {
+  const page = await fetch(`${url}/console`);
+  const [, script] = /src="([^"]+\.js)"/.exec(await page.text()) ?? [];
+  const answer = await fetch(new URL(script ?? '/nothing', url));
+  if (!page.ok || !answer.ok) throw new Error(`the console: ${page.status}, ${answer.status}`);
+  report('the console is there');
+}
+
 /** One picture, read back by its URL. */
 async function makePicture(url: string, key: string): Promise<void> {
   const answer = await fetch(`${url}/api/v1/studio/image/generate`, {
@@ -176,6 +185,7 @@ async function run(started: Stops): Promise<void> {
   const key = await firstKey(chroot, env);
   report('the first key is made, once');
   await makePicture(`http://127.0.0.1:${port}`, key);
+  await readConsole(`http://127.0.0.1:${port}`);
 }
 
 await runAndStop(run).catch((error: unknown) => {

@@ -1775,6 +1775,22 @@ class GetKeyAnswer(TypedDict):
     budget: Budget | None
 
 
+class Session(TypedDict):
+    expiresAt: str
+
+
+class GetSessionAnswer(TypedDict):
+    session: Session | None
+
+
+class EndSessionAnswer(TypedDict):
+    success: Literal[True]
+
+
+class UseSignInLinkRequest(TypedDict):
+    token: str
+
+
 class Balance(TypedDict):
     available: float
     reserved: float

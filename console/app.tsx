@@ -1,0 +1,80 @@
+/** The console: the page to sign in, or the pages of who is signed in. */
+import { useQuery } from '@tanstack/react-query';
+import { Suspense, lazy, type ReactNode } from 'react';
+import { Redirect, Route, Router, Switch } from 'wouter';
+import { LiveJobs } from './gateway/live.tsx';
+import { sessionQuery, useWho } from './gateway/session.ts';
+import { SignIn } from './pages/sign-in.tsx';
+import { Boundary } from './parts/boundary.tsx';
+import { Shell } from './parts/shell.tsx';
+import { Loading } from './parts/states.tsx';
+
+const Playground = lazy(() => import('./pages/playground/playground.tsx'));
+const Chat = lazy(() => import('./pages/playground/chat.tsx'));
+const Jobs = lazy(() => import('./pages/job/jobs.tsx'));
+const OneJob = lazy(() => import('./pages/job/one-job.tsx'));
+
+/** See the file's head. */
+export function App() {
+  return (
+    <Router base="/console">
+      <Boundary>
+        <Suspense fallback={<Loading />}>
+          <Switch>
+            <Route path="/sign-in">
+              <SignIn />
+            </Route>
+            <Route>
+              <SignedIn>
+                <Pages />
+              </SignedIn>
+            </Route>
+          </Switch>
+        </Suspense>
+      </Boundary>
+    </Router>
+  );
+}
+
+function SignedIn({ children }: { children: ReactNode }) {
+  const { data } = useQuery(sessionQuery);
+  if (!data) return <Loading />;
+  return data.session ? <Followed>{children}</Followed> : <SignIn />;
+}
+
+function Followed({ children }: { children: ReactNode }) {
+  const who = useWho();
+  return (
+    <LiveJobs enabled={who.refuses('studio:read') === null}>
+      <Shell who={who}>{children}</Shell>
+    </LiveJobs>
+  );
+}
+
+function Pages() {
+  return (
+    <Boundary>
+      <Suspense fallback={<Loading />}>
+        <Switch>
+          <Route path="/">
+            <Redirect to="/playground/image/generate" replace />
+          </Route>
+          <Route path="/playground/chat">
+            <Chat />
+          </Route>
+          <Route path="/playground/*?">{(params) => <Playground name={params['*'] ?? ''} />}</Route>
+          <Route path="/jobs">
+            <Jobs />
+          </Route>
+          <Route path="/jobs/:jobId">{({ jobId }) => <OneJob jobId={jobId} />}</Route>
+          <Route>
+            <section className="empty">
+              <h1>There is no such page</h1>
+              <p>The menu has all pages of the console.</p>
+            </section>
+          </Route>
+        </Switch>
+      </Suspense>
+    </Boundary>
+  );
+}

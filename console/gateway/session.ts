@@ -1,0 +1,65 @@
+/** Who is signed in, and what the key may do. */
+import {
+  queryOptions,
+  useMutation,
+  useQueryClient,
+  useSuspenseQuery,
+  type QueryClient,
+} from '@tanstack/react-query';
+import { answered, api, type Schemas } from './client.ts';
+
+const askForSession = () => answered(api.GET('/api/v1/session'));
+
+/** Whether there is a session. */
+export const sessionQuery = queryOptions({ queryKey: ['session'], queryFn: askForSession });
+
+const keyQuery = queryOptions({
+  queryKey: ['key'],
+  queryFn: () => answered(api.GET('/api/v1/key')),
+});
+
+/** Credits, as the head of the page shows them; the pages' own requests make it anew. */
+export const balanceQuery = queryOptions({
+  queryKey: ['usage', 'balance'],
+  queryFn: () => answered(api.GET('/api/v1/usage', { params: { query: { limit: 1 } } })),
+});
+
+type Scope = Schemas['GetKeyAnswer']['scopes'][number];
+
+/** The key of the session. */
+export type Who = Schemas['GetKeyAnswer'] & {
+  /** Why it may not; null: it may. */
+  refuses: (scope: Scope) => string | null;
+};
+
+/** See `Who`. */
+export function useWho(): Who {
+  const { data } = useSuspenseQuery(keyQuery);
+  return { ...data, refuses: (scope) => refusalOf(data, scope) };
+}
+
+const spending: readonly Scope[] = ['chat', 'studio:image', 'studio:video', 'studio:audio'];
+
+function refusalOf({ scopes, role }: Schemas['GetKeyAnswer'], scope: Scope): string | null {
+  if (!scopes.includes(scope)) return `This key does not have the scope ${scope}.`;
+  if (role !== 'viewer') return null;
+  if (spending.includes(scope)) return 'A viewer may not spend credits.';
+  return scope === 'keys:write' ? 'A viewer may not create keys.' : null;
+}
+
+type SessionAnswer = Awaited<ReturnType<typeof askForSession>>;
+
+/** Shows who is signed in from now on, and forgets what was shown to whoever was before. */
+export function changeSession(client: QueryClient, { session }: SessionAnswer): void {
+  client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] });
+  client.setQueryData(sessionQuery.queryKey, { session });
+}
+
+/** Ends the session. */
+export function useSignOut() {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: () => answered(api.DELETE('/api/v1/session')),
+    onSuccess: () => changeSession(client, { session: null }),
+  });
+}

@@ -1,0 +1,108 @@
+/** The frame of all pages: menu, credits, who is signed in, and whether the gateway is there. */
+import { useQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { Link, useLocation } from 'wouter';
+import { useConnection } from '../gateway/live.tsx';
+import { balanceQuery, useSignOut, type Who } from '../gateway/session.ts';
+import { Credits } from './values.tsx';
+
+/** The pages of callers, and the part of the address that they share. */
+const pages = [
+  { name: 'Playground', path: '/playground', to: '/playground/image/generate' },
+  { name: 'Chat', path: '/playground/chat', to: '/playground/chat' },
+  { name: 'Jobs', path: '/jobs', to: '/jobs' },
+  { name: 'Usage', path: '/usage', to: '/usage' },
+  { name: 'API keys', path: '/keys', to: '/keys' },
+  { name: 'Webhooks', path: '/webhooks', to: '/webhooks' },
+  { name: 'Models & prices', path: '/models', to: '/models' },
+] as const;
+
+/** See the file's head. */
+export function Shell({ who, children }: { who: Who; children: ReactNode }) {
+  return (
+    <div className="shell">
+      <a className="skip" href="#page">
+        Skip to the page
+      </a>
+      <header className="side">
+        <Link href="/" className="brand">
+          <span className="mark" aria-hidden="true" />
+          Studio Gateway
+        </Link>
+        <Menu />
+        <Person who={who} />
+      </header>
+      <div className="main">
+        <Away />
+        <main id="page" tabIndex={-1}>
+          {children}
+        </main>
+      </div>
+    </div>
+  );
+}
+
+function Menu() {
+  const [location] = useLocation();
+  const here = pages
+    .filter(({ path }) => location === path || location.startsWith(`${path}/`))
+    .toSorted((one, other) => other.path.length - one.path.length)[0];
+  return (
+    <nav aria-label="Pages">
+      <ul>
+        {pages.map((page) => (
+          <li key={page.path}>
+            <Link href={page.to} aria-current={page === here ? 'page' : undefined}>
+              {page.name}
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </nav>
+  );
+}
+
+function Person({ who }: { who: Who }) {
+  const signOut = useSignOut();
+  const readsUsage = who.refuses('usage:read') === null;
+  const { data } = useQuery({ ...balanceQuery, enabled: readsUsage });
+  return (
+    <div className="person">
+      {data && (
+        <p className="balance">
+          <Credits amount={data.balance.available} />
+          <span className="dim"> credits</span>
+          {data.balance.reserved > 0 && (
+            <span className="dim">
+              {' '}
+              (<Credits amount={data.balance.reserved} /> reserved)
+            </span>
+          )}
+        </p>
+      )}
+      <p className="who">
+        {who.organizationName}
+        <span className="dim">
+          {who.name} · {who.role}
+        </span>
+      </p>
+      <button type="button" className="quiet" onClick={() => signOut.mutate()}>
+        Sign out
+      </button>
+    </div>
+  );
+}
+
+function Away() {
+  const isLost = useConnection() === 'lost';
+  return (
+    <div role="status" aria-live="polite">
+      {isLost && (
+        <p className="away">
+          The gateway does not answer. It is tried again every few seconds; nothing you typed is
+          lost.
+        </p>
+      )}
+    </div>
+  );
+}
