@@ -1,7 +1,7 @@
 /** Builds the image without a registry: Debian by debootstrap, the pinned Node, podman in a chroot. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { cp, copyFile, mkdir, rename, rm, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { homedir } from 'node:os';
@@ -27,8 +27,6 @@ export interface BuiltImage {
   user: string;
   workingDirectory: string;
   labels: Record<string, string>;
-  /** Lets the files go. */
-  close: () => Promise<void>;
 }
 
 /** Why this machine cannot do it, in one sentence; null when it can. */
@@ -41,6 +39,16 @@ export function whyNot(): string | null {
   );
   if (missing.length === 0) return null;
   return `check:image needs ${missing.join(', ')} (Debian: apt-get install podman debootstrap util-linux)`;
+}
+
+/** Ends the mounts below a directory, which an interrupted build leaves: it cannot be removed before. */
+export async function unmountBelow(directory: string): Promise<void> {
+  const mounts = readFileSync('/proc/mounts', 'utf8').split('\n');
+  const places = mounts.map((line) => line.split(' ')[1] ?? '');
+  // The innermost first.
+  for (const place of places.filter((one) => one.startsWith(`${directory}/`)).toReversed()) {
+    await run('umount', [place]);
+  }
 }
 
 /** Builds and unpacks the image. `directory` holds the engine's storage. */
@@ -84,7 +92,6 @@ export async function buildImage(
     user,
     workingDirectory,
     labels,
-    close: async () => void (await ask('image', 'unmount', name)),
   };
 }
 

@@ -15,7 +15,7 @@ import { freePort } from '../stack/free-port.ts';
 import { logTail } from '../stack/running.ts';
 import { findS3Server, startS3Server, type S3Server } from '../stack/s3-server.ts';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
-import { buildImage, whyNot } from './build.ts';
+import { buildImage, unmountBelow, whyNot } from './build.ts';
 import { openChroot, type Chroot } from './chroot.ts';
 
 const sizeMaxMegabytes = 300;
@@ -162,9 +162,11 @@ async function run(started: Stops): Promise<void> {
   const reason = whyNot();
   if (reason !== null) throw new Error(reason);
   const directory = makeTemporaryDirectory('image');
-  started.push(() => rm(directory, { recursive: true, force: true }));
+  started.push(async () => {
+    await unmountBelow(directory);
+    await rm(directory, { recursive: true, force: true });
+  });
   const image = await buildImage(directory, report);
-  started.push(image.close);
   const megabytes = (await sizeOf(image.root)) / 1_000_000;
   report(`the image: ${megabytes.toFixed(0)} MB of files, revision ${image.labels[stampLabel]}`);
   if (megabytes > sizeMaxMegabytes) throw new Error(`more than ${sizeMaxMegabytes} MB`);
