@@ -13,6 +13,7 @@ const Playground = lazy(() => import('./pages/playground/playground.tsx'));
 const Chat = lazy(() => import('./pages/playground/chat.tsx'));
 const Jobs = lazy(() => import('./pages/job/jobs.tsx'));
 const OneJob = lazy(() => import('./pages/job/one-job.tsx'));
+const Usage = lazy(() => import('./pages/usage/usage.tsx'));
 
 /** See the file's head. */
 export function App() {
@@ -67,6 +68,9 @@ function Pages() {
             <Jobs />
           </Route>
           <Route path="/jobs/:jobId">{({ jobId }) => <OneJob jobId={jobId} />}</Route>
+          <Route path="/usage">
+            <Usage />
+          </Route>
           <Route>
             <section className="empty">
               <h1>There is no such page</h1>

@@ -9,6 +9,7 @@ import './styles/base.css';
 import './styles/shell.css';
 import './styles/parts.css';
 import './styles/pages.css';
+import './styles/usage.css';
 
 /** Whoever is signed out finds the page to sign in, whatever was asked. */
 function onError(error: Error): void {
