@@ -13,7 +13,10 @@ const Playground = lazy(() => import('./pages/playground/playground.tsx'));
 const Chat = lazy(() => import('./pages/playground/chat.tsx'));
 const Jobs = lazy(() => import('./pages/job/jobs.tsx'));
 const OneJob = lazy(() => import('./pages/job/one-job.tsx'));
+const Keys = lazy(() => import('./pages/keys/keys.tsx'));
 const Usage = lazy(() => import('./pages/usage/usage.tsx'));
+const Webhooks = lazy(() => import('./pages/webhooks/webhooks.tsx'));
+const Models = lazy(() => import('./pages/models/models.tsx'));
 
 /** See the file's head. */
 export function App() {
@@ -68,8 +71,17 @@ function Pages() {
             <Jobs />
           </Route>
           <Route path="/jobs/:jobId">{({ jobId }) => <OneJob jobId={jobId} />}</Route>
+          <Route path="/keys">
+            <Keys />
+          </Route>
           <Route path="/usage">
             <Usage />
+          </Route>
+          <Route path="/webhooks">
+            <Webhooks />
+          </Route>
+          <Route path="/models">
+            <Models />
           </Route>
           <Route>
             <section className="empty">

@@ -10,11 +10,16 @@ import './styles/shell.css';
 import './styles/parts.css';
 import './styles/pages.css';
 import './styles/usage.css';
+import './styles/keys.css';
+import './styles/webhooks.css';
+import './styles/models.css';
 
 /** Whoever is signed out finds the page to sign in, whatever was asked. */
 function onError(error: Error): void {
   if (!(error instanceof ApiError) || error.status !== 401) return;
-  changeSession(client, { session: null });
+  const why =
+    'Your session has ended: after twelve hours, or because its key was revoked or has expired.';
+  changeSession(client, { session: null }, why);
 }
 
 const client = new QueryClient({

@@ -79,5 +79,7 @@ export function createSessions({ name, path, publicBaseUrl }: SessionsOptions): 
 /** Beside `SameSite=Strict`, which older browsers do not know and sibling domains pass. */
 function isOwnPage(ctx: Context, publicOrigin: string): boolean {
   const origin = ctx.get('origin');
-  return origin === publicOrigin || (URL.canParse(origin) && new URL(origin).host === ctx.get('host'));
+  return (
+    origin === publicOrigin || (URL.canParse(origin) && new URL(origin).host === ctx.get('host'))
+  );
 }

@@ -49,10 +49,26 @@ function refusalOf({ scopes, role }: Schemas['GetKeyAnswer'], scope: Scope): str
 
 type SessionAnswer = Awaited<ReturnType<typeof askForSession>>;
 
-/** Shows who is signed in from now on, and forgets what was shown to whoever was before. */
-export function changeSession(client: QueryClient, { session }: SessionAnswer): void {
+/** Why nobody is signed in, in words, where the person did not end it himself. */
+const endedKey = [...sessionQuery.queryKey, 'ended'];
+
+/**
+ * Shows who is signed in from now on, and forgets what was shown to whoever was before.
+ * @param why - of a session that has ended
+ */
+export function changeSession(
+  client: QueryClient,
+  { session }: SessionAnswer,
+  why: string | null = null,
+): void {
   client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] });
+  client.setQueryData(endedKey, why);
   client.setQueryData(sessionQuery.queryKey, { session });
+}
+
+/** See `endedKey`; null: nothing is to be said. */
+export function useWhyEnded(): string | null {
+  return useQueryClient().getQueryData<string | null>(endedKey) ?? null;
 }
 
 /** Ends the session. */

@@ -3,7 +3,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState, type FormEvent } from 'react';
 import { useLocation } from 'wouter';
 import { ApiError, answered, api } from '../gateway/client.ts';
-import { changeSession } from '../gateway/session.ts';
+import { changeSession, useWhyEnded } from '../gateway/session.ts';
 import { Refusal } from '../parts/states.tsx';
 
 /** What a link has behind its number sign. */
@@ -13,6 +13,7 @@ const linkForm = /^#link=([\w-]+)$/;
 export function SignIn() {
   const [key, setKey] = useState('');
   const signIn = useSignIn();
+  const why = useWhyEnded();
   const token = linkForm.exec(location.hash)?.[1];
   const used = useRef(false);
   useEffect(() => {
@@ -31,6 +32,7 @@ export function SignIn() {
       <form onSubmit={submit}>
         <span className="mark large" aria-hidden="true" />
         <h1>Studio Gateway</h1>
+        {why && <p role="status">{why}</p>}
         <p className="dim">
           Sign in with an API key. It is exchanged for a session; your browser does not keep it.
         </p>

@@ -28,7 +28,7 @@ interface Event {
 export default function Chat() {
   const [messages, setMessages] = useState<Message[]>([]);
   const [text, setText] = useState('');
-  const [model, setModel] = useState('');
+  const [model, setModel] = useState(() => new URLSearchParams(location.search).get('model') ?? '');
   const chat = useChat({ setMessages });
   const sent: Message[] = [...messages, { id: messages.length, role: 'user', content: text }];
   const body = { model, messages: sent.map(({ role, content }) => ({ role, content })) };
