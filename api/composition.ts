@@ -83,8 +83,14 @@ export function compose(deps: AppDeps, documents: Documents) {
       limits: rateLimitsOf(config),
     }),
     sessions: createSessions({
-      name: 'studio_session',
+      cookie: 'studio_session',
       path: '/api/v1',
+      publicBaseUrl: publicBaseUrl(config),
+    }),
+    operatorSessions: createSessions({
+      cookie: 'studio_operator',
+      // Also to where both are looked for.
+      path: '/api',
       publicBaseUrl: publicBaseUrl(config),
     }),
     keys: createKeys(pool, config.KEY_PEPPER),

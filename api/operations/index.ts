@@ -13,6 +13,7 @@ import { organizations } from './admin/organizations.ts';
 import { outcomes } from './admin/outcomes.ts';
 import { processes } from './admin/processes.ts';
 import { providers } from './admin/providers.ts';
+import { operatorSession } from './admin/session.ts';
 import { temporalCodec } from './admin/temporal-codec.ts';
 import { webhooks } from './admin/webhooks.ts';
 import { anthropic } from './anthropic/messages.ts';
@@ -74,6 +75,7 @@ export const operations: readonly Operation[] = [
   ...providers,
   ...processes,
   ...operators,
+  ...operatorSession,
   ...actions,
   ...operatorsDocs,
   ...health,

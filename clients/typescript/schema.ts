@@ -1422,7 +1422,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Look whether there is a session
+         * Look whether there is a session, of a key and of an operator
          * @description No key needed.
          */
         get: operations["getSession"];
@@ -3868,6 +3868,11 @@ export interface components {
             session: {
                 /** Format: date-time */
                 expiresAt: string;
+            } | null;
+            operator: {
+                /** Format: date-time */
+                expiresAt: string;
+                name: string | null;
             } | null;
         };
         EndSessionAnswer: {

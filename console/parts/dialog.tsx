@@ -1,6 +1,6 @@
 /** What asks, or tells, before anything else can be done: a native dialog. */
 import { useMutation } from '@tanstack/react-query';
-import { useEffect, useId, useRef, type ReactNode } from 'react';
+import { useEffect, useId, useRef, useState, type ReactNode } from 'react';
 import { Refusal } from './states.tsx';
 
 interface DialogProps {
@@ -86,14 +86,11 @@ export function ShownOnce({ title, secret, onClose, children }: SecretProps) {
 
 /** A secret with a button that copies it. */
 export function Secret({ text }: { text: string }) {
-  const output = useRef<HTMLOutputElement>(null);
+  const [told, setTold] = useState('');
   const copy = (): void => {
-    const tell = (words: string): void => {
-      if (output.current) output.current.textContent = words;
-    };
     navigator.clipboard.writeText(text).then(
-      () => tell('Copied'),
-      () => tell('Your browser does not allow it: select the text and copy it.'),
+      () => setTold('Copied'),
+      () => setTold('Your browser does not allow it: select the text and copy it.'),
     );
   };
   return (
@@ -102,7 +99,7 @@ export function Secret({ text }: { text: string }) {
       <button type="button" onClick={copy}>
         Copy
       </button>
-      <output ref={output} />
+      <output>{told}</output>
     </div>
   );
 }

@@ -133,8 +133,7 @@ function Revoke({ of: { keyId, name, keyPrefix }, onClose }: DeedProps) {
   const isOwn = useWho().keyId === keyId;
   const revoke = async (): Promise<void> => {
     await answered(api.DELETE('/api/v1/api-keys/{keyId}', { params: { path: { keyId } } }));
-    if (isOwn)
-      changeSession(client, { session: null }, 'You revoked the key you were signed in with.');
+    if (isOwn) await changeSession(client, 'You revoked the key you were signed in with.');
     else await listAnew();
   };
   return (

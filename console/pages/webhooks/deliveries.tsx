@@ -82,7 +82,7 @@ function Line({ webhook }: { webhook: Webhook }) {
   });
   return (
     <tr data-job={jobId}>
-      <td>
+      <td aria-label={jobId}>
         <Link href={`/jobs/${jobId}`}>
           <code>{jobId.slice(0, 16)}…</code>
         </Link>

@@ -1792,8 +1792,14 @@ class Session(TypedDict):
     expiresAt: str
 
 
+class Operator(TypedDict):
+    expiresAt: str
+    name: str | None
+
+
 class GetSessionAnswer(TypedDict):
     session: Session | None
+    operator: Operator | None
 
 
 class EndSessionAnswer(TypedDict):
