@@ -28,7 +28,7 @@ interface Event {
 export default function Chat() {
   const [messages, setMessages] = useState<Message[]>([]);
   const [text, setText] = useState('');
-  const [chosen, choose] = useState<string>();
+  const [chosen, choose] = useState(() => new URLSearchParams(location.search).get('model'));
   const models = useModels();
   const model = chosen ?? models[0]?.id ?? '';
   const chat = useChat({ setMessages });
