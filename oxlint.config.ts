@@ -81,6 +81,7 @@ export default defineConfig({
     '.cache',
     'test/histories',
     'clients/typescript/schema.ts',
+    'console/gateway/admin-schema.ts',
     'console/dist',
   ],
   rules: {

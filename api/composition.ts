@@ -10,6 +10,7 @@ import { createLedgerReads } from '../activities/ledger/ledger-reads.ts';
 import { observeKnownRefusals } from '../activities/ledger/observed-ledgers.ts';
 import { createUsageReads } from '../activities/ledger/usage-reads.ts';
 import { createSumUsage } from '../activities/ledger/usage-summary.ts';
+import { createReadProviderFigures } from '../activities/providers/provider-figures.ts';
 import { createProviderPauses } from '../activities/providers/provider-pauses.ts';
 import { createRelays, publicBaseUrl, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
@@ -20,12 +21,14 @@ import { createJobView } from '../studio/job-view.ts';
 import { createClaims } from './idempotency/claims.ts';
 import { createAccess, type RateBucket } from './identity/access.ts';
 import { createKeys } from './identity/keys.ts';
+import { createFindOperator } from './identity/operators.ts';
 import { createSessions } from './identity/sessions.ts';
 import type { Documents } from './openapi/document.ts';
 import { createAnswerChat, createEstimateChat } from './chat/chat-answers.ts';
 import { createAdmission } from './studio/admission.ts';
 import { createCancelJob } from './studio/cancellation.ts';
 import { createJobFeed } from './studio/job-feed.ts';
+import type { JobNews } from './studio/job-news.ts';
 import { createSubmitJob } from './studio/job-submission.ts';
 import { createEstimateRequest } from './studio/estimates.ts';
 import { createPriceList } from './studio/price-list.ts';
@@ -38,6 +41,7 @@ export interface AppDeps {
   client: Client;
   /** Whether this process works on the Studio queue. */
   eager: boolean;
+  news: JobNews;
   readiness: Readiness;
   /** Whether every answer is compared with its description: in tests. */
   checkAnswers: boolean;
@@ -53,8 +57,8 @@ export function rateLimitsOf(config: Config): Record<RateBucket, number> {
 
 /** See the file's head. */
 export function compose(deps: AppDeps, documents: Documents) {
-  const { config, services, client, eager } = deps;
-  const { pool, storage, logger, news, reads, outbound } = services;
+  const { config, services, client, news, eager } = deps;
+  const { pool, storage, logger, reads, outbound } = services;
   const { metrics } = services.telemetry;
   const refusals = observeKnownRefusals(createKnownRefusals(pool), metrics);
   const admission = createAdmission({ client, news, reads, refusals, config, eager });
@@ -81,8 +85,14 @@ export function compose(deps: AppDeps, documents: Documents) {
       limits: rateLimitsOf(config),
     }),
     sessions: createSessions({
-      name: 'studio_session',
+      cookie: 'studio_session',
       path: '/api/v1',
+      publicBaseUrl: publicBaseUrl(config),
+    }),
+    operatorSessions: createSessions({
+      cookie: 'studio_operator',
+      // Also to where both are looked for.
+      path: '/api',
       publicBaseUrl: publicBaseUrl(config),
     }),
     keys: createKeys(pool, config.KEY_PEPPER),
@@ -114,12 +124,17 @@ function operatorsServices({ config, services, client }: AppDeps) {
   const { pool, providers, storage, ledger, reads, statusChecks, inputs } = services;
   const codecWord = codecAccessWord(config.ADMIN_API_KEY);
   return {
-    isOperatorKey: (given: string | undefined) => isSecret(given, config.ADMIN_API_KEY),
+    findOperator: createFindOperator(pool, {
+      adminKey: config.ADMIN_API_KEY,
+      pepper: config.KEY_PEPPER,
+      previousPepper: config.KEY_PEPPER_PREVIOUS,
+    }),
     isCodecWord: (given: string | undefined) => isSecret(given, codecWord),
     payloadCodec: createPayloadCodec(config),
     ledgerReads: createLedgerReads(pool),
     oversight: createJobOverview(pool),
     stuckJobs: createStuckJobs({ pool, client }),
+    readFigures: createReadProviderFigures(pool),
     pauses: createProviderPauses(pool, [...providers.keys()]),
     resettle: createResettle({ config, client, ledger, statusChecks, inputs, reads }),
     audit: ({ results }: { results: boolean }): Promise<AuditReport> =>

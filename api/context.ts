@@ -2,13 +2,15 @@
 import type { RouterContext } from '@koa/router';
 import type Koa from 'koa';
 import type { Caller } from './identity/access.ts';
+import type { Operator } from './identity/operators.ts';
 import type { BodyBytes } from './middleware/body-bytes.ts';
 import type { ErrorShape } from './middleware/error-shapes.ts';
 
-/** State of a request; `caller` is set behind authentication. */
+/** State of a request; `caller`, or `operator`, is set behind authentication. */
 export interface RequestState {
   requestId: string;
   caller: Caller;
+  operator: Operator;
   bodyBytes: BodyBytes;
   /** Set where an operation tells errors in another shape than the service's own. */
   errorShape?: ErrorShape;

@@ -13,6 +13,11 @@ const Playground = lazy(() => import('./pages/playground/playground.tsx'));
 const Chat = lazy(() => import('./pages/playground/chat.tsx'));
 const Jobs = lazy(() => import('./pages/job/jobs.tsx'));
 const OneJob = lazy(() => import('./pages/job/one-job.tsx'));
+const Keys = lazy(() => import('./pages/keys/keys.tsx'));
+const Usage = lazy(() => import('./pages/usage/usage.tsx'));
+const Webhooks = lazy(() => import('./pages/webhooks/webhooks.tsx'));
+const Operator = lazy(() => import('./pages/operator/operator.tsx'));
+const Models = lazy(() => import('./pages/models/models.tsx'));
 
 /** See the file's head. */
 export function App() {
@@ -39,7 +44,8 @@ export function App() {
 function SignedIn({ children }: { children: ReactNode }) {
   const { data } = useQuery(sessionQuery);
   if (!data) return <Loading />;
-  return data.session ? <Followed>{children}</Followed> : <SignIn />;
+  if (data.session) return <Followed>{children}</Followed>;
+  return data.operator ? <OperatorOnly /> : <SignIn />;
 }
 
 function Followed({ children }: { children: ReactNode }) {
@@ -47,6 +53,21 @@ function Followed({ children }: { children: ReactNode }) {
   return (
     <LiveJobs enabled={who.refuses('studio:read') === null}>
       <Shell who={who}>{children}</Shell>
+    </LiveJobs>
+  );
+}
+
+/** Whoever has not signed in as a caller finds no pages of callers. */
+function OperatorOnly() {
+  return (
+    <LiveJobs enabled={false}>
+      <Shell who={null}>
+        <Boundary>
+          <Suspense fallback={<Loading />}>
+            <Operator />
+          </Suspense>
+        </Boundary>
+      </Shell>
     </LiveJobs>
   );
 }
@@ -67,6 +88,21 @@ function Pages() {
             <Jobs />
           </Route>
           <Route path="/jobs/:jobId">{({ jobId }) => <OneJob jobId={jobId} />}</Route>
+          <Route path="/keys">
+            <Keys />
+          </Route>
+          <Route path="/usage">
+            <Usage />
+          </Route>
+          <Route path="/webhooks">
+            <Webhooks />
+          </Route>
+          <Route path="/operator/*?">
+            <Operator />
+          </Route>
+          <Route path="/models">
+            <Models />
+          </Route>
           <Route>
             <section className="empty">
               <h1>There is no such page</h1>

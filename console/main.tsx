@@ -4,16 +4,21 @@ import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { App } from './app.tsx';
 import { ApiError } from './gateway/client.ts';
-import { changeSession } from './gateway/session.ts';
+import { checkSession } from './gateway/session.ts';
 import './styles/base.css';
 import './styles/shell.css';
 import './styles/parts.css';
 import './styles/pages.css';
+import './styles/usage.css';
+import './styles/keys.css';
+import './styles/webhooks.css';
+import './styles/models.css';
+import './styles/operator.css';
 
 /** Whoever is signed out finds the page to sign in, whatever was asked. */
 function onError(error: Error): void {
   if (!(error instanceof ApiError) || error.status !== 401) return;
-  changeSession(client, { session: null });
+  checkSession(client);
 }
 
 const client = new QueryClient({

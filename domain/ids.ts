@@ -11,6 +11,7 @@ const prefixes = {
   upload: 'file',
   lease: 'lease',
   notice: 'ntc',
+  operator: 'opr',
 } as const;
 
 /** What an id can name. */
@@ -19,6 +20,11 @@ export type IdKind = keyof typeof prefixes;
 /** A new id, e.g. `job_0198f0…`; later ids sort after earlier ones. */
 export function newId(kind: IdKind): string {
   return `${prefixes[kind]}_${randomUUIDv7().replaceAll('-', '')}`;
+}
+
+/** No id of this kind that is made at this time, Unix ms, or later sorts before this. */
+export function firstIdAt(kind: IdKind, timeMs: number): string {
+  return `${prefixes[kind]}_${timeMs.toString(16).padStart(12, '0')}`;
 }
 
 /** The form of the ids of this kind. */

@@ -29,12 +29,40 @@ const overseenCall = z.object({
   index: z.number(),
   routeIndex: z.number(),
   provider: z.string(),
+  /** The provider's name of what was asked of it; null when it is not known. */
+  endpoint: z.string().nullable(),
   state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
   operation: z.json(),
+  /** The provider's own id of it. */
+  providerRequestId: z.string().nullable(),
+  /** How often it was sent. */
+  attempts: z.number(),
   begunAtMs: z.number(),
   updatedAtMs: z.number(),
+  /** What was learnt after the job had been released. */
+  late: z
+    .object({
+      verdict: z.string(),
+      foundBy: z.enum(['notification', 'follow_up', 'operator']),
+      foundAtMs: z.number(),
+    })
+    .nullable(),
 });
-type OverseenCall = z.infer<typeof overseenCall>;
+/** See `overseenCall`. */
+export type OverseenCall = z.infer<typeof overseenCall>;
+
+/** Who asked for a job. */
+const jobCaller = z.object({
+  organizationName: z.string(),
+  organizationStatus: z.enum(['active', 'suspended']),
+  keyName: z.string(),
+  keyPrefix: z.string(),
+  keyRevokedAtMs: z.number().nullable(),
+  userId: z.string(),
+  userName: z.string(),
+});
+/** See `jobCaller`. */
+export type JobCaller = z.infer<typeof jobCaller>;
 
 /** Which jobs to list; newest first. */
 interface OversightListing {
@@ -52,6 +80,7 @@ export interface JobOverview {
   /** Null when there is no such job. */
   find: (jobId: string) => Promise<OverseenJob | null>;
   calls: (jobId: string) => Promise<OverseenCall[]>;
+  caller: (job: Pick<OverseenJob, 'keyId'>) => Promise<JobCaller>;
 }
 
 const columns = sql.fragment`j.id, j.organization_id AS "organizationId", j.key_id AS "keyId", j.type,
@@ -84,10 +113,22 @@ export function createJobOverview(pool: DatabasePool): JobOverview {
         SELECT ${columns} FROM job j JOIN reservation r ON r.id = j.id WHERE j.id = ${jobId}`),
     async calls(jobId) {
       const rows = await pool.any(sql.type(overseenCall)`
-        SELECT call_index AS index, route_index AS "routeIndex", provider, state, operation,
-          begun_at AS "begunAtMs", updated_at AS "updatedAtMs"
-        FROM provider_call WHERE job_id = ${jobId} ORDER BY call_index`);
+        SELECT c.call_index AS index, c.route_index AS "routeIndex", c.provider, c.endpoint,
+          c.state, c.operation, c.operation->>'id' AS "providerRequestId", c.attempts, c.begun_at AS "begunAtMs", c.updated_at AS "updatedAtMs",
+          CASE WHEN o.job_id IS NOT NULL THEN jsonb_build_object('verdict', o.verdict,
+            'foundBy', o.found_by, 'foundAtMs', unix_ms(o.found_at)) END AS late
+        FROM provider_call c
+          LEFT JOIN late_outcome o ON o.job_id = c.job_id AND o.call_index = c.call_index
+        WHERE c.job_id = ${jobId} ORDER BY c.call_index`);
       return [...rows];
     },
+    caller: ({ keyId }) =>
+      pool.one(sql.type(jobCaller)`
+        SELECT o.name AS "organizationName", o.status AS "organizationStatus", k.name AS "keyName",
+          k.prefix AS "keyPrefix", k.revoked_at AS "keyRevokedAtMs", m.id AS "userId",
+          m.name AS "userName"
+        FROM api_key k JOIN organization o ON o.id = k.organization_id
+          JOIN member m ON m.id = k.member_id
+        WHERE k.id = ${keyId}`),
   };
 }

@@ -1,6 +1,6 @@
 /** Reservations that are open for longer than they should be, each with the reason in words. */
 import type { Client } from '@temporalio/client';
-import { sql } from 'slonik';
+import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import { workflowOf, type JobWorkflow } from './job-owner.ts';
@@ -54,39 +54,50 @@ interface StuckListing {
 /** Reads over a pool and a Temporal client. */
 export interface StuckJobs {
   list: (listing: StuckListing) => Promise<StuckLine[]>;
+  /** Why this one is open; null when it is not. */
+  find: (id: string) => Promise<StuckLine | null>;
 }
+
+const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
+  SELECT r.id, r.kind, r.organization_id AS "organizationId", j.type,
+    coalesce(j.model, q.model) AS model, r.amount AS reserved,
+    r.created_at AS "createdAtMs", j.deadline_at AS "deadlineAtMs",
+    r.owner_missing_at AS "ownerMissingAtMs", j.verifying,
+    coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
+        'provider', c.provider, 'state', c.state, 'operationId', c.operation->>'id',
+        'sinceMs', unix_ms(c.begun_at), 'updatedAtMs', unix_ms(c.updated_at), 'paused',
+        CASE WHEN p.provider IS NOT NULL THEN jsonb_build_object('actor', p.actor,
+          'reason', p.reason, 'sinceMs', unix_ms(p.paused_at)) END) ORDER BY c.call_index)
+      FROM provider_call c LEFT JOIN provider_pause p ON p.provider = c.provider
+      WHERE c.job_id = r.id), '[]') AS calls
+  FROM reservation r LEFT JOIN job j ON j.id = r.id LEFT JOIN chat_request q ON q.id = r.id
+  WHERE r.state = 'reserved' AND ${where}`;
 
 /** See `StuckJobs`. */
 export function createStuckJobs(deps: { pool: DatabasePool; client: Client }): StuckJobs {
+  async function explained(row: OpenWork): Promise<StuckLine> {
+    const owner =
+      row.kind === 'studio' ? await workflowOf(deps.client, row.id).catch(() => null) : null;
+    return { ...row, owner, reasons: reasonsOf(row, owner, Date.now()) };
+  }
+
   return {
     async list({ organizationId, olderThanMs, limit }) {
       const of = organizationId ?? null;
-      const rows = await deps.pool.any(sql.type(openWork)`
-        SELECT r.id, r.kind, r.organization_id AS "organizationId", j.type,
-          coalesce(j.model, q.model) AS model, r.amount AS reserved,
-          r.created_at AS "createdAtMs", j.deadline_at AS "deadlineAtMs",
-          r.owner_missing_at AS "ownerMissingAtMs", j.verifying,
-          coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
-              'provider', c.provider, 'state', c.state, 'operationId', c.operation->>'id',
-              'sinceMs', unix_ms(c.begun_at), 'updatedAtMs', unix_ms(c.updated_at), 'paused',
-              CASE WHEN p.provider IS NOT NULL THEN jsonb_build_object('actor', p.actor,
-                'reason', p.reason, 'sinceMs', unix_ms(p.paused_at)) END) ORDER BY c.call_index)
-            FROM provider_call c LEFT JOIN provider_pause p ON p.provider = c.provider
-            WHERE c.job_id = r.id), '[]') AS calls
-        FROM reservation r LEFT JOIN job j ON j.id = r.id LEFT JOIN chat_request q ON q.id = r.id
-        WHERE r.state = 'reserved' AND (${of}::text IS NULL OR r.organization_id = ${of}::text)
+      const rows = await deps.pool.any(sql.type(openWork)`${select(sql.fragment`
+          (${of}::text IS NULL OR r.organization_id = ${of}::text)
           AND (CASE r.kind WHEN 'lease' THEN r.expires_at ELSE r.created_at END
               < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
             OR j.deadline_at < clock_timestamp() OR j.verifying
-            OR r.owner_missing_at IS NOT NULL)
+            OR r.owner_missing_at IS NOT NULL)`)}
         ORDER BY r.created_at, r.id LIMIT ${limit}`);
-      return Promise.all(
-        rows.map(async (row) => {
-          const owner =
-            row.kind === 'studio' ? await workflowOf(deps.client, row.id).catch(() => null) : null;
-          return { ...row, owner, reasons: reasonsOf(row, owner, Date.now()) };
-        }),
+      return Promise.all(rows.map(explained));
+    },
+    async find(id) {
+      const row = await deps.pool.maybeOne(
+        sql.type(openWork)`${select(sql.fragment`r.id = ${id}`)}`,
       );
+      return row && explained(row);
     },
   };
 }

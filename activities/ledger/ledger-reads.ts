@@ -42,6 +42,8 @@ export interface LedgerReads {
     organizationId: string,
     page: { before: number | undefined; limit: number },
   ) => Promise<LedgerEntry[]>;
+  /** Of a job or chat with a reservation of its own, oldest first. */
+  entriesOf: (reservationId: string) => Promise<LedgerEntry[]>;
   /** Oldest first: what hangs longest stands at the top. */
   openReservations: (page: {
     organizationId: string | undefined;
@@ -49,19 +51,26 @@ export interface LedgerReads {
   }) => Promise<OpenReservation[]>;
 }
 
+const entryColumns = sql.fragment`sequence, kind, reservation_id AS "reservationId",
+  posted_change AS "postedChange", reserved_change AS "reservedChange",
+  posted_after AS "postedAfter", reserved_after AS "reservedAfter", actor, reason,
+  created_at AS "createdAtMs"`;
+
 /** See `LedgerReads`. */
 export function createLedgerReads(pool: DatabasePool): LedgerReads {
   return {
     async entries(organizationId, { before, limit }) {
       const rows = await pool.any(sql.type(ledgerEntry)`
-        SELECT sequence, kind, reservation_id AS "reservationId",
-          posted_change AS "postedChange", reserved_change AS "reservedChange",
-          posted_after AS "postedAfter", reserved_after AS "reservedAfter", actor, reason,
-          created_at AS "createdAtMs"
-        FROM ledger_entry
+        SELECT ${entryColumns} FROM ledger_entry
         WHERE organization_id = ${organizationId}
           AND (${before ?? null}::bigint IS NULL OR sequence < ${before ?? null}::bigint)
         ORDER BY sequence DESC LIMIT ${limit}`);
+      return [...rows];
+    },
+    async entriesOf(reservationId) {
+      const rows = await pool.any(sql.type(ledgerEntry)`
+        SELECT ${entryColumns} FROM ledger_entry
+        WHERE reservation_id = ${reservationId} ORDER BY sequence`);
       return [...rows];
     },
     async openReservations({ organizationId, limit }) {

@@ -51,24 +51,28 @@ export async function recordAction(
 }
 
 interface ActionListing {
-  organizationId: string | undefined;
+  organizationId?: string | undefined;
+  /** Only what was done to this. */
+  subject?: string | undefined;
   /** Only actions before this id. */
-  beforeId: number | undefined;
+  beforeId?: number | undefined;
   limit: number;
 }
 
 /** Recorded actions, newest first. */
 export async function listActions(
   connection: CommonQueryMethods,
-  { organizationId, beforeId, limit }: ActionListing,
+  { organizationId, subject, beforeId, limit }: ActionListing,
 ): Promise<RecordedAction[]> {
   const of = organizationId ?? null;
+  const to = subject ?? null;
   const before = beforeId ?? null;
   const rows = await connection.any(sql.type(recordedAction)`
     SELECT id, action, actor, reason, organization_id AS "organizationId", subject, details,
       request_id AS "requestId", created_at AS "createdAtMs"
     FROM admin_action
     WHERE (${of}::text IS NULL OR organization_id = ${of}::text)
+      AND (${to}::text IS NULL OR subject = ${to}::text)
       AND (${before}::bigint IS NULL OR id < ${before}::bigint)
     ORDER BY id DESC LIMIT ${limit}`);
   return [...rows];

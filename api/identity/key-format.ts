@@ -1,13 +1,14 @@
 /**
- * API keys: `gk_live_` + 43 base62 characters (256 random bits) + 6 base62 characters of CRC-32. The
+ * API keys: `gk_live_` (of operators: `gk_oper_`) + 43 base62 characters (256 random bits) + 6 base62 characters of CRC-32. The
  * checksum lets typos and scanners' noise be refused before the database is asked; it is no secret.
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-const prefix = 'gk_live_';
+const callersPrefix = 'gk_live_';
+const operatorsPrefix = 'gk_oper_';
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-const form = /^gk_live_([0-9A-Za-z]{43})([0-9A-Za-z]{6})$/;
+const form = /^(gk_(?:live|oper)_)([0-9A-Za-z]{43})([0-9A-Za-z]{6})$/;
 
 function base62(value: bigint, length: number): string {
   let rest = value;
@@ -21,19 +22,38 @@ function base62(value: bigint, length: number): string {
 
 /** A new secret key. It is shown once and never stored. */
 export function newApiKey(): string {
-  // 43 base62 digits hold 256 bits, so no random bit is lost.
-  const body = base62(BigInt(`0x${randomBytes(32).toString('hex')}`), 43);
-  return `${prefix}${body}${checksum(body)}`;
+  return newKey(callersPrefix);
 }
 
-function checksum(body: string): string {
+/** A new secret key of an operator. It is shown once and never stored. */
+export function newOperatorKey(): string {
+  return newKey(operatorsPrefix);
+}
+
+function newKey(prefix: string): string {
+  // 43 base62 digits hold 256 bits, so no random bit is lost.
+  const body = base62(BigInt(`0x${randomBytes(32).toString('hex')}`), 43);
+  return `${prefix}${body}${checksum(prefix, body)}`;
+}
+
+function checksum(prefix: string, body: string): string {
   return base62(BigInt(crc32(prefix + body)), 6);
 }
 
 /** Whether a word can be a key of ours at all. */
 export function isApiKey(word: string): boolean {
-  const [, body = '', sum] = form.exec(word) ?? [];
-  return sum !== undefined && checksum(body) === sum;
+  return prefixOf(word) === callersPrefix;
+}
+
+/** Whether a word can be a key of an operator. */
+export function isOperatorKey(word: string): boolean {
+  return prefixOf(word) === operatorsPrefix;
+}
+
+/** Null for what is no key. */
+function prefixOf(word: string): string | null {
+  const [, prefix = '', body = '', sum] = form.exec(word) ?? [];
+  return sum !== undefined && checksum(prefix, body) === sum ? prefix : null;
 }
 
 /** What is stored and looked up: HMAC-SHA256 of the key under the pepper, as hex. */
@@ -43,5 +63,5 @@ export function macOfKey(key: string, pepper: string): string {
 
 /** What is shown of a key afterwards. */
 export function prefixOfKey(key: string): string {
-  return key.slice(0, prefix.length + 4);
+  return key.slice(0, callersPrefix.length + 4);
 }

@@ -36,6 +36,8 @@ export type MemberRecord = z.infer<typeof memberRecord>;
 
 interface OrganizationListing {
   status: OrganizationRecord['status'] | undefined;
+  /** Part of the name, in either case. */
+  name: string | undefined;
   /** Only organizations before this id. */
   beforeId: string | undefined;
   limit: number;
@@ -53,11 +55,12 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
 /** Organizations, newest first. */
 export async function listOrganizations(
   connection: CommonQueryMethods,
-  { status, beforeId, limit }: OrganizationListing,
+  { status, name, beforeId, limit }: OrganizationListing,
 ): Promise<OrganizationRecord[]> {
   const where = [
     sql.fragment`true`,
     ...(status === undefined ? [] : [sql.fragment`o.status = ${status}`]),
+    ...(name === undefined ? [] : [sql.fragment`strpos(lower(o.name), lower(${name}::text)) > 0`]),
     // Ids are ordered by time.
     ...(beforeId === undefined ? [] : [sql.fragment`o.id < ${beforeId}`]),
   ];

@@ -15,13 +15,15 @@ const safeMethods = ['GET', 'HEAD'];
 export interface Session {
   /** The MAC of the key, as hex (key-format.ts). */
   mac: string;
+  /** Who has begun it, where the key does not tell. */
+  name: string | null;
   expiresAtMs: number;
 }
 
 /** The sessions of one kind of key. */
 export interface Sessions {
   /** Sets the cookie of a new session. */
-  begin: (ctx: Context, mac: string) => Session;
+  begin: (ctx: Context, of: Pick<Session, 'mac' | 'name'>) => Session;
   /** Clears the cookie. */
   end: (ctx: Context) => void;
   /** The session of a request; undefined where there is none. */
@@ -35,7 +37,7 @@ export interface Sessions {
 
 interface SessionsOptions {
   /** Name of the cookie. */
-  name: string;
+  cookie: string;
   /** The paths it is sent to. */
   path: string;
   /** Where callers reach the API. */
@@ -43,28 +45,30 @@ interface SessionsOptions {
 }
 
 /** Sessions in cookies that the application signs (`app.keys`). */
-export function createSessions({ name, path, publicBaseUrl }: SessionsOptions): Sessions {
+export function createSessions({ cookie, path, publicBaseUrl }: SessionsOptions): Sessions {
   const { origin: publicOrigin, protocol } = new URL(publicBaseUrl);
   const secure = protocol === 'https:';
   const options = { signed: true, httpOnly: true, sameSite: 'strict', path, secure } as const;
 
   function of(ctx: Context): Session | undefined {
-    const [mac = '', expiresAtMs] = ctx.cookies.get(name, { signed: true })?.split('.') ?? [];
-    const session = { mac, expiresAtMs: Number(expiresAtMs) };
+    const parts = ctx.cookies.get(cookie, { signed: true })?.split('.') ?? [];
+    const [mac = '', expiresAtMs, name = ''] = parts;
+    const session = { mac, expiresAtMs: Number(expiresAtMs), name: textOf(name) || null };
     return session.expiresAtMs > Date.now() ? session : undefined;
   }
   return {
     of,
-    begin(ctx, mac) {
-      const session = { mac, expiresAtMs: Date.now() + lifetimeMs };
+    begin(ctx, { mac, name }) {
+      const session = { mac, name, expiresAtMs: Date.now() + lifetimeMs };
+      const parts = [mac, session.expiresAtMs, Buffer.from(name ?? '').toString('base64url')];
       // TLS ends before this process.
       ctx.cookies.secure = secure;
-      ctx.cookies.set(name, `${mac}.${session.expiresAtMs}`, { ...options, maxAge: lifetimeMs });
+      ctx.cookies.set(cookie, parts.join('.'), { ...options, maxAge: lifetimeMs });
       return session;
     },
     end(ctx) {
       ctx.cookies.secure = secure;
-      ctx.cookies.set(name, null, options);
+      ctx.cookies.set(cookie, null, options);
     },
     admit(ctx) {
       const session = of(ctx);
@@ -79,5 +83,9 @@ export function createSessions({ name, path, publicBaseUrl }: SessionsOptions): 
 /** Beside `SameSite=Strict`, which older browsers do not know and sibling domains pass. */
 function isOwnPage(ctx: Context, publicOrigin: string): boolean {
   const origin = ctx.get('origin');
-  return origin === publicOrigin || (URL.canParse(origin) && new URL(origin).host === ctx.get('host'));
+  return (
+    origin === publicOrigin || (URL.canParse(origin) && new URL(origin).host === ctx.get('host'))
+  );
 }
+
+const textOf = (base64url: string): string => Buffer.from(base64url, 'base64url').toString();

@@ -31,6 +31,7 @@ async function logged(logger: Logger, ctx: Context, next: () => Promise<void>): 
       status: ctx.status,
       organizationId: ctx.state.caller?.organizationId,
       keyId: ctx.state.caller?.keyId,
+      operatorId: ctx.state.operator?.operatorId ?? undefined,
       tookMs: Math.round((performance.now() - startedAt) * 10) / 10,
     },
     'request.answered',

@@ -43,7 +43,7 @@ export function createDocuments(baseUrl: string, operations: readonly Operation[
         baseUrl,
         title: 'Studio Gateway: operators',
         description: 'What operators see and do. Every write says who and why, and is recorded.',
-        key: 'The `ADMIN_API_KEY` of the deployment.',
+        key: 'The key of an operator, `gk_oper_…`, or the `ADMIN_API_KEY` of the deployment.',
         webhooks: {},
       }),
     ),

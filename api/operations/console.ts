@@ -26,7 +26,10 @@ const links = (base: string) => ({
 /** Media is ours or the store's; scripts and styles are ours alone, and none stands in a page. */
 function policyOf(config: Config): string {
   const stores = [publicBaseUrl(config), config.S3_PUBLIC_BASE_URL ?? config.S3_ENDPOINT];
-  const own = ["'self'", ...stores.flatMap((url) => (url === undefined ? [] : [new URL(url).origin]))];
+  const own = [
+    "'self'",
+    ...stores.flatMap((url) => (url === undefined ? [] : [new URL(url).origin])),
+  ];
   const media = own.join(' ');
   return [
     "default-src 'none'",
@@ -47,7 +50,8 @@ async function built(name: string): Promise<Buffer> {
   try {
     return await readFile(join(directory, name));
   } catch (error) {
-    const told = name === 'index.html' ? 'The console is not built: npm run console:build.' : undefined;
+    const told =
+      name === 'index.html' ? 'The console is not built: npm run console:build.' : undefined;
     throw new GatewayError('NOT_FOUND', told, { cause: error });
   }
 }

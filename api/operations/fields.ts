@@ -14,8 +14,20 @@ export const pathId = (kind: IdKind) =>
 export const idField = (kind: IdKind) =>
   z.string().regex(idForm(kind), `must be the id of a ${kind}`);
 
-/** Who writes and why: part of every write of an operator. */
-export const authority = { actor: plainText(100), reason: plainText(500) };
+/** Names are people's: the name of an operator, and `actor`. */
+export const operatorName = plainText(100);
+
+/** Who writes and why: part of every write of an operator. The runner puts the operator's name in. */
+export const authority = {
+  actor: operatorName
+    .optional()
+    .transform((name) => name ?? '')
+    .meta({
+      description:
+        'Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts.',
+    }),
+  reason: plainText(500),
+};
 
 /** `authority` as it may be said. */
 export const exampleAuthority = { actor: 'olga', reason: 'ticket 7' };

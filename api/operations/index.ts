@@ -4,13 +4,16 @@
  */
 import { actions } from './admin/actions.ts';
 import { docs as operatorsDocs } from './admin/docs.ts';
+import { jobStory } from './admin/job-story.ts';
 import { jobs } from './admin/jobs.ts';
 import { keys } from './admin/keys.ts';
 import { ledger } from './admin/ledger.ts';
+import { operators } from './admin/operators.ts';
 import { organizations } from './admin/organizations.ts';
 import { outcomes } from './admin/outcomes.ts';
 import { processes } from './admin/processes.ts';
 import { providers } from './admin/providers.ts';
+import { operatorSession } from './admin/session.ts';
 import { temporalCodec } from './admin/temporal-codec.ts';
 import { webhooks } from './admin/webhooks.ts';
 import { anthropic } from './anthropic/messages.ts';
@@ -66,10 +69,13 @@ export const operations: readonly Operation[] = [
   ...keys,
   ...ledger,
   ...jobs,
+  ...jobStory,
   ...webhooks,
   ...outcomes,
   ...providers,
   ...processes,
+  ...operators,
+  ...operatorSession,
   ...actions,
   ...operatorsDocs,
   ...health,

@@ -9,6 +9,7 @@ import type { ErrorCode } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { RequestState } from '../context.ts';
 import type { Caller, RateBucket, Scope } from '../identity/access.ts';
+import type { Operator } from '../identity/operators.ts';
 import type { BodySchema } from '../middleware/body-schema.ts';
 import type { ErrorShape } from '../middleware/error-shapes.ts';
 
@@ -54,6 +55,8 @@ export interface Call<Parts extends RequestParts = RequestParts> {
   ctx: RouterContext<RequestState>;
   /** Of an operation with a key's scope. */
   caller: Caller;
+  /** Of an operation of operators. */
+  operator: Operator;
   requestId: string;
   params: Parsed<Parts['params']>;
   query: Parsed<Parts['query']>;
@@ -63,7 +66,7 @@ export interface Call<Parts extends RequestParts = RequestParts> {
 interface Definition<Parts extends RequestParts, Answer> {
   /** As the router reads it: `:name` is a word of the path, `*name` its rest. */
   route: `${'GET' | 'POST' | 'PUT' | 'DELETE' | 'OPTIONS'} /${string}`;
-  /** What a key needs; absent: the operators' key; `any`: nothing; `open`: there is none, or what `handle` asks for itself. */
+  /** What a key needs; absent: an operator's key; `any`: nothing; `open`: there is none, or what `handle` asks for itself. */
   scope?: Scope | 'admin' | 'open' | 'any';
   /** Said to a viewer, who may not do this. */
   refusesViewers?: string;
@@ -125,7 +128,7 @@ function codesOf({
   const isRepeatable = request.headers && 'Idempotency-Key' in request.headers.shape;
   const codes = new Set<ErrorCode>([
     ...(scope === 'open' ? [] : (['Unauthorized'] as const)),
-    ...(scope === undefined || scope === 'open' ? [] : keyed),
+    ...(scope === 'open' ? [] : scope === undefined ? (['FORBIDDEN'] as const) : keyed),
     ...(hasBody || request.query || request.headers ? (['INVALID_REQUEST'] as const) : []),
     ...(hasBody ? bodied : []),
     ...(isRepeatable ? (['IDEMPOTENCY_KEY_REUSED', 'REQUEST_IN_PROGRESS'] as const) : []),

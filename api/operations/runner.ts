@@ -6,15 +6,16 @@ import { isDeepStrictEqual } from 'node:util';
 import { Stream } from 'node:stream';
 import Router, { type RouterMiddleware } from '@koa/router';
 import { assert } from '../../domain/assert.ts';
-import { errorTable, GatewayError } from '../../domain/errors.ts';
+import { errorTable, fieldError, GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Context, RequestState } from '../context.ts';
 import type { RateBucket } from '../identity/access.ts';
+import type { Operator } from '../identity/operators.ts';
 import { authorize, bearerKey, refuseViewer } from '../middleware/authenticate.ts';
 import { parseBody, parseWith } from '../middleware/body.ts';
 import { gzipAnswers } from '../middleware/gzip-answers.ts';
 import { foldMetadata } from '../middleware/metadata.ts';
-import { ownAnswer, type Operation, type RequestParts } from './operation.ts';
+import { ownAnswer, type Operation } from './operation.ts';
 
 type Middleware = RouterMiddleware<RequestState>;
 
@@ -59,8 +60,10 @@ function gateOf(operation: Operation, { admit, services }: RunnerOptions): Middl
   if (scope === 'open') return [];
   if (scope === 'admin') {
     return [
-      (ctx, next) => {
-        if (!services.isOperatorKey(bearerKey(ctx.req))) throw new GatewayError('Unauthorized');
+      async (ctx, next) => {
+        const operator = await operatorOf(ctx, services);
+        if (!operator) throw new GatewayError('Unauthorized');
+        ctx.state.operator = operator;
         return next();
       },
     ];
@@ -73,6 +76,16 @@ function gateOf(operation: Operation, { admit, services }: RunnerOptions): Middl
   return [admit[bucket], mayUse];
 }
 
+/** Who brings a key, be it a wrong one, does not mean the session. */
+async function operatorOf(
+  ctx: Context,
+  { findOperator, operatorSessions }: Composition,
+): Promise<Operator | null> {
+  if (ctx.headers.authorization !== undefined) return findOperator.byKey(bearerKey(ctx.req));
+  const session = operatorSessions.admit(ctx);
+  return session ? findOperator.bySession(session) : null;
+}
+
 function run(operation: Operation, { services, checkAnswers }: RunnerOptions): Middleware {
   const { scope, method, request, answers } = operation;
   const [status, ...others] = Object.keys(answers).map(Number);
@@ -81,10 +94,11 @@ function run(operation: Operation, { services, checkAnswers }: RunnerOptions): M
     const call = {
       ctx,
       caller: ctx.state.caller,
+      operator: ctx.state.operator,
       requestId: ctx.state.requestId,
       // A bare object: the parsed query has no prototype.
       query: request.query && parseWith(request.query, foldMetadata({ ...ctx.query }), 'query'),
-      body: await bodyOf(ctx, request),
+      body: await bodyOf(ctx, operation),
       params: paramsOf(ctx.params, operation),
     };
     const answer = await operation.handle(call, services);
@@ -98,11 +112,26 @@ function run(operation: Operation, { services, checkAnswers }: RunnerOptions): M
   };
 }
 
-async function bodyOf(ctx: Context, parts: RequestParts): Promise<unknown> {
-  const { body, bodyIsOptional, bodyBytesMax } = parts;
+async function bodyOf(ctx: Context, { scope, request }: Operation): Promise<unknown> {
+  const { body, bodyIsOptional, bodyBytesMax } = request;
   if (!body) return undefined;
   const isThere = (ctx.request.length ?? 0) > 0 || ctx.get('transfer-encoding') !== '';
-  return bodyIsOptional && !isThere ? parseWith(body, {}) : parseBody(ctx, body, bodyBytesMax);
+  if (bodyIsOptional && !isThere) return parseWith(body, {});
+  const parsed = await parseBody(ctx, body, bodyBytesMax);
+  return scope === 'admin' ? signed(parsed, ctx.state.operator) : parsed;
+}
+
+/**
+ * What an operator writes has the name of the operator's key; the holder of the admin key must give one.
+ * @throws GatewayError INVALID_REQUEST
+ */
+function signed(body: unknown, { name }: Operator): unknown {
+  assert(typeof body === 'object' && body !== null && 'actor' in body, 'a write says who');
+  if (name !== null) return { ...body, actor: name };
+  if (body.actor === '') {
+    throw fieldError('INVALID_REQUEST', 'actor', 'is required with the admin key');
+  }
+  return body;
 }
 
 /** A malformed id is an unknown one; it never reaches the database. */

@@ -34,7 +34,10 @@ export const sessions = section('Console', {
     handle({ ctx }, { config, sessions: ofKeys }) {
       const key = bearerKey(ctx.req);
       if (key === undefined) throw new GatewayError('Unauthorized');
-      const { expiresAtMs } = ofKeys.begin(ctx, macOfKey(key, config.KEY_PEPPER));
+      const { expiresAtMs } = ofKeys.begin(ctx, {
+        mac: macOfKey(key, config.KEY_PEPPER),
+        name: null,
+      });
       return { expiresAt: isoTime(expiresAtMs) };
     },
   }),
@@ -42,13 +45,22 @@ export const sessions = section('Console', {
   getSession: defineOperation({
     route: `GET ${path}`,
     scope: 'open',
-    summary: 'Look whether there is a session',
-    answer: z.object({ session: session.nullable() }),
+    summary: 'Look whether there is a session, of a key and of an operator',
+    answer: z.object({
+      session: session.nullable(),
+      operator: session.extend({ name: z.string().nullable() }).nullable(),
+    }),
     answers: { 200: 'Null where there is none.' },
-    async handle({ ctx }, { sessions: ofKeys, access }) {
+    async handle({ ctx }, { sessions: ofKeys, operatorSessions, access, findOperator }) {
       const known = ofKeys.of(ctx);
       const caller = known && (await access.admitMac(known.mac, 'polls'));
-      return { session: known && caller ? { expiresAt: isoTime(known.expiresAtMs) } : null };
+      const begun = operatorSessions.of(ctx);
+      const found = begun && (await findOperator.bySession(begun));
+      return {
+        session: known && caller ? { expiresAt: isoTime(known.expiresAtMs) } : null,
+        operator:
+          begun && found ? { expiresAt: isoTime(begun.expiresAtMs), name: found.name } : null,
+      };
     },
   }),
 
@@ -102,7 +114,7 @@ export const sessions = section('Console', {
       if (!found) {
         throw new GatewayError('NOT_FOUND', 'This link was used, or is too old: make another.');
       }
-      return { expiresAt: isoTime(ofKeys.begin(ctx, found.mac).expiresAtMs) };
+      return { expiresAt: isoTime(ofKeys.begin(ctx, { mac: found.mac, name: null }).expiresAtMs) };
     },
   }),
 });

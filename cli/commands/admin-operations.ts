@@ -143,7 +143,13 @@ function addProviderCommands(admin: Command): void {
   addListing({
     command: admin.command('providers').description('providers, and which of them are paused'),
     path: () => '/providers',
-    columns,
+    columns: {
+      ...columns,
+      'calls, 15 min': 'recent.calls',
+      failed: 'recent.failed',
+      'median s': 'recent.medianSeconds',
+      '95% s': 'recent.slowSeconds',
+    },
   });
   for (const [verb, does] of [
     ['pause', 'send no new call to a provider; what it has taken is still delivered'],

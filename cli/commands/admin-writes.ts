@@ -17,7 +17,7 @@ interface WriteOptions {
 export function writing(command: Command): Command {
   return command
     .requiredOption('--reason <text>', 'why; recorded')
-    .option('--actor <name>', 'who; recorded', loginName());
+    .option('--actor <name>', 'who; recorded, unless the key has a name', loginName());
 }
 
 function loginName(): string {

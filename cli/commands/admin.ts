@@ -7,6 +7,8 @@ import { numeric } from '../fields.ts';
 import { list, table } from '../output.ts';
 import { sessionOf } from '../session.ts';
 import { addOperationCommands } from './admin-operations.ts';
+import { addJobStory } from './admin-job.ts';
+import { addOperatorCommands } from './admin-operators.ts';
 import { addListing, addReadCommands } from './admin-reads.ts';
 import { at, root, write, writing } from './admin-writes.ts';
 import { keyRequest, keyTable, newKeyText, withKeyOptions, type KeyOptions } from './keys.ts';
@@ -27,11 +29,13 @@ const userColumns = { user: 'userId', name: 'name', role: 'role' };
 
 /** `studio admin`. */
 export function adminCommand(): Command {
-  const admin = new Command('admin').description('what operators do, behind the admin key');
+  const admin = new Command('admin').description('what operators do, with a key of an operator');
   addOrganizationCommands(admin.command('org').description('organizations'));
   addUserCommands(admin.command('user').description('users of an organization'));
   addKeyCommands(admin.command('key').description('API keys of a user'));
   addCreditCommands(admin);
+  addOperatorCommands(admin.command('operator').description('operators, each with a key'));
+  addJobStory(admin);
   addReadCommands(admin);
   addOperationCommands(admin);
   return admin;
@@ -71,7 +75,8 @@ function addOrganizationCommands(org: Command): void {
     command: org
       .command('ls')
       .description('list organizations, newest first')
-      .option('--status <status>', 'active or suspended'),
+      .option('--status <status>', 'active or suspended')
+      .option('--name <text>', 'only those whose name holds this'),
     path: () => '/organizations',
     columns: {
       organization: 'organizationId',

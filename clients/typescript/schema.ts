@@ -1422,7 +1422,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Look whether there is a session
+         * Look whether there is a session, of a key and of an operator
          * @description No key needed.
          */
         get: operations["getSession"];
@@ -3752,7 +3752,31 @@ export interface components {
             credits: components["schemas"]["Credits"];
         };
         ListApiKeysAnswer: {
-            keys: components["schemas"]["ApiKeyMeta"][];
+            keys: {
+                keyId: string;
+                keyPrefix: string;
+                name: string;
+                /** @description Unix milliseconds. */
+                createdAt: number;
+                expiresAt: number | null;
+                lastUsedAt: number | null;
+                scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
+                /** @description Null: all models. */
+                allowedModels: string[] | null;
+                /** @description Null: none but the balance. */
+                limit: components["schemas"]["KeyLimit"] | null;
+                /** @description Of the `limit`, as it stands, in credits; null: there is none. */
+                budget: {
+                    limit: number;
+                    /** @enum {string} */
+                    per: "day" | "week" | "month" | "total";
+                    /** @description Reserved and charged in this period. */
+                    used: number;
+                    remaining: number;
+                    /** @description Null: it never begins again. */
+                    resetsAt: string | null;
+                } | null;
+            }[];
         };
         CreateApiKeyRequest: {
             name: string;
@@ -3844,6 +3868,11 @@ export interface components {
             session: {
                 /** Format: date-time */
                 expiresAt: string;
+            } | null;
+            operator: {
+                /** Format: date-time */
+                expiresAt: string;
+                name: string | null;
             } | null;
         };
         EndSessionAnswer: {

@@ -6,7 +6,7 @@ import {
   useSuspenseQuery,
   type QueryClient,
 } from '@tanstack/react-query';
-import { answered, api, type Schemas } from './client.ts';
+import { answered, api, ask, type Schemas } from './client.ts';
 
 const askForSession = () => answered(api.GET('/api/v1/session'));
 
@@ -47,19 +47,44 @@ function refusalOf({ scopes, role }: Schemas['GetKeyAnswer'], scope: Scope): str
   return scope === 'keys:write' ? 'A viewer may not create keys.' : null;
 }
 
-type SessionAnswer = Awaited<ReturnType<typeof askForSession>>;
+/** Why nobody is signed in, in words, where the person did not end it himself. */
+const endedKey = [...sessionQuery.queryKey, 'ended'];
 
-/** Shows who is signed in from now on, and forgets what was shown to whoever was before. */
-export function changeSession(client: QueryClient, { session }: SessionAnswer): void {
+/**
+ * Shows who is signed in from now on, and forgets what was shown to whoever was before.
+ * @param why - of a session that has ended
+ * @throws ApiError
+ */
+export async function changeSession(client: QueryClient, why: string | null = null): Promise<void> {
+  const now = await askForSession();
   client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] });
-  client.setQueryData(sessionQuery.queryKey, { session });
+  client.setQueryData(endedKey, why);
+  client.setQueryData(sessionQuery.queryKey, now);
 }
 
-/** Ends the session. */
+/** Looks whether there still is a session: somebody was refused as unknown. */
+export function checkSession(client: QueryClient): void {
+  client.setQueryData(
+    endedKey,
+    'Your session has ended: after twelve hours, or because its key was revoked or has expired.',
+  );
+  void client.invalidateQueries({ queryKey: sessionQuery.queryKey, exact: true });
+}
+
+/** See `endedKey`; null: nothing is to be said. */
+export function useWhyEnded(): string | null {
+  return useQueryClient().getQueryData<string | null>(endedKey) ?? null;
+}
+
+/** Ends the sessions. */
 export function useSignOut() {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: () => answered(api.DELETE('/api/v1/session')),
-    onSuccess: () => changeSession(client, { session: null }),
+    async mutationFn() {
+      const before = client.getQueryData(sessionQuery.queryKey);
+      if (before?.operator) await ask('/api/admin/v1/session', { method: 'DELETE' });
+      await answered(api.DELETE('/api/v1/session'));
+      await changeSession(client);
+    },
   });
 }

@@ -3,8 +3,9 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState, type FormEvent } from 'react';
 import { useLocation } from 'wouter';
 import { ApiError, answered, api } from '../gateway/client.ts';
-import { changeSession } from '../gateway/session.ts';
+import { changeSession, useWhyEnded } from '../gateway/session.ts';
 import { Refusal } from '../parts/states.tsx';
+import { OperatorSignIn } from './operator-sign-in.tsx';
 
 /** What a link has behind its number sign. */
 const linkForm = /^#link=([\w-]+)$/;
@@ -13,6 +14,7 @@ const linkForm = /^#link=([\w-]+)$/;
 export function SignIn() {
   const [key, setKey] = useState('');
   const signIn = useSignIn();
+  const why = useWhyEnded();
   const token = linkForm.exec(location.hash)?.[1];
   const used = useRef(false);
   useEffect(() => {
@@ -28,29 +30,36 @@ export function SignIn() {
   };
   return (
     <main className="sign-in">
-      <form onSubmit={submit}>
+      <div className="stack">
         <span className="mark large" aria-hidden="true" />
         <h1>Studio Gateway</h1>
+        {why && <p role="status">{why}</p>}
         <p className="dim">
           Sign in with an API key. It is exchanged for a session; your browser does not keep it.
         </p>
-        <label>
-          API key
-          <input
-            type="password"
-            autoComplete="off"
-            spellCheck={false}
-            placeholder="gk_live_…"
-            required
-            value={key}
-            onChange={({ target }) => setKey(target.value)}
-          />
-        </label>
-        <button type="submit" className="primary" disabled={signIn.isPending}>
-          {signIn.isPending ? 'Signing in…' : 'Sign in'}
-        </button>
-        <Refusal error={signIn.error} />
-      </form>
+        <form onSubmit={submit} className="stack" aria-label="Sign in">
+          <label>
+            API key
+            <input
+              type="password"
+              autoComplete="off"
+              spellCheck={false}
+              placeholder="gk_live_…"
+              required
+              value={key}
+              onChange={({ target }) => setKey(target.value)}
+            />
+          </label>
+          <button type="submit" className="primary" disabled={signIn.isPending}>
+            {signIn.isPending ? 'Signing in…' : 'Sign in'}
+          </button>
+          <Refusal error={signIn.error} />
+        </form>
+        <details>
+          <summary>I operate this gateway</summary>
+          <OperatorSignIn />
+        </details>
+      </div>
     </main>
   );
 }
@@ -61,8 +70,8 @@ function useSignIn() {
   return useMutation({
     mutationFn: (by: { key: string } | { token: string }) =>
       'key' in by ? byKey(by.key) : byLink(by.token),
-    onSuccess(session) {
-      changeSession(client, { session });
+    async onSuccess() {
+      await changeSession(client);
       if (place === '/sign-in') go('/', { replace: true });
     },
   });

@@ -3,7 +3,8 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { useConnection } from '../gateway/live.tsx';
-import { balanceQuery, useSignOut, type Who } from '../gateway/session.ts';
+import { useIsOperator } from '../gateway/operator.ts';
+import { balanceQuery, sessionQuery, useSignOut, type Who } from '../gateway/session.ts';
 import { Credits } from './values.tsx';
 
 /** The pages of callers, and the part of the address that they share. */
@@ -16,9 +17,16 @@ const pages = [
   { name: 'Webhooks', path: '/webhooks', to: '/webhooks' },
   { name: 'Models & prices', path: '/models', to: '/models' },
 ] as const;
+const ofOperators = [{ name: 'Operator', path: '/operator', to: '/operator' }] as const;
+
+interface ShellProps {
+  /** Null: only an operator is signed in. */
+  who: Who | null;
+  children: ReactNode;
+}
 
 /** See the file's head. */
-export function Shell({ who, children }: { who: Who; children: ReactNode }) {
+export function Shell({ who, children }: ShellProps) {
   return (
     <div className="shell">
       <a className="skip" href="#page">
@@ -29,8 +37,11 @@ export function Shell({ who, children }: { who: Who; children: ReactNode }) {
           <span className="mark" aria-hidden="true" />
           Studio Gateway
         </Link>
-        <Menu />
-        <Person who={who} />
+        <Menu isCaller={who !== null} />
+        <div className="person">
+          {who ? <Person who={who} /> : <Link href="/sign-in">Sign in with an API key</Link>}
+          <Leave />
+        </div>
       </header>
       <div className="main">
         <Away />
@@ -42,15 +53,17 @@ export function Shell({ who, children }: { who: Who; children: ReactNode }) {
   );
 }
 
-function Menu() {
+function Menu({ isCaller }: { isCaller: boolean }) {
   const [location] = useLocation();
-  const here = pages
+  const isOperator = useIsOperator();
+  const shown = [...(isCaller ? pages : []), ...(isOperator ? ofOperators : [])];
+  const here = shown
     .filter(({ path }) => location === path || location.startsWith(`${path}/`))
     .toSorted((one, other) => other.path.length - one.path.length)[0];
   return (
     <nav aria-label="Pages">
       <ul>
-        {pages.map((page) => (
+        {shown.map((page) => (
           <li key={page.path}>
             <Link href={page.to} aria-current={page === here ? 'page' : undefined}>
               {page.name}
@@ -62,12 +75,24 @@ function Menu() {
   );
 }
 
-function Person({ who }: { who: Who }) {
+function Leave() {
+  const { data } = useQuery(sessionQuery);
   const signOut = useSignOut();
+  return (
+    <>
+      {data?.operator && <p className="dim">Operator: {data.operator.name}</p>}
+      <button type="button" className="quiet" onClick={() => signOut.mutate()}>
+        Sign out
+      </button>
+    </>
+  );
+}
+
+function Person({ who }: { who: Who }) {
   const readsUsage = who.refuses('usage:read') === null;
   const { data } = useQuery({ ...balanceQuery, enabled: readsUsage });
   return (
-    <div className="person">
+    <>
       {data && (
         <p className="balance">
           <Credits amount={data.balance.available} />
@@ -86,10 +111,7 @@ function Person({ who }: { who: Who }) {
           {who.name} · {who.role}
         </span>
       </p>
-      <button type="button" className="quiet" onClick={() => signOut.mutate()}>
-        Sign out
-      </button>
-    </div>
+    </>
   );
 }
 

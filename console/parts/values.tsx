@@ -2,12 +2,24 @@
 import { useEffect, useState } from 'react';
 
 const amounts = new Intl.NumberFormat(undefined, { maximumFractionDigits: 6 });
+const rounded = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
 const moments = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 const spans = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
 
-/** Credits, to the micro-credit where there are any. */
+/** An amount as it is written: credits to the micro-credit where there are any. */
+export const amountText = (amount: number): string => amounts.format(amount);
+
+/** Credits. */
 export function Credits({ amount }: { amount: number }) {
-  return <span className="amount">{amounts.format(amount)}</span>;
+  return <span className="amount">{amountText(amount)}</span>;
+}
+
+const sizes = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
+
+/** `0 bytes`, `4.2 MB`. */
+export function bytesText(bytes: number): string {
+  const power = Math.min(sizes.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
+  return `${rounded.format(bytes / 1000 ** power)} ${sizes[power]}`;
 }
 
 const steps = [
@@ -59,9 +71,12 @@ const tones: Record<string, string> = {
   charged: 'good',
   active: 'good',
   done: 'good',
+  clean: 'good',
   failed: 'bad',
   suspended: 'bad',
   gone: 'bad',
+  silent: 'bad',
+  'not clean': 'bad',
   canceled: 'mute',
   released: 'mute',
   waiting: 'mute',

@@ -162,7 +162,9 @@ describe('studio keys and usage', () => {
     const tree = (JSON.parse(painted.stdout) as { data: { jobId: string } }).data.jobId;
     const tagged = await mine('jobs --tag team=x --model nano-banana');
     expect(tagged.stdout.match(/job_\w+/g)).toEqual([tree]);
-    expect((await mine(`jobs timeline ${tree}`)).stdout).toMatch(/^submit +0 +done +1 /m);
+    expect((await mine(`jobs timeline ${tree}`)).stdout).toMatch(
+      /^submit +0 +done +1 .* 0\.\d+ +fal /m,
+    );
     const listed = await mine('files list --kind artifact');
     expect(listed.stdout).toContain(tree);
     expect((await mine(`files delete ${tree}`)).stdout).toBe(`deleted ${tree}\n`);
@@ -257,7 +259,7 @@ describe('studio admin', () => {
         admin(['renotify', jobId, ...why]),
       ]);
     expect(stuck.stdout).toMatch(/job_.* call 1 waits: fal was paused .* by olga: ticket 7$/m);
-    expect(providers.stdout).toMatch(/^fal +.* by olga: ticket 7 +1 +0$/m);
+    expect(providers.stdout).toMatch(/^fal +.* by olga: ticket 7 +1 +0 +\d+ +0 +[\d.]+ +[\d.]+$/m);
     expect([unknown, notifications, processes].map(({ stdout }) => stdout)).toEqual(
       Array.from({ length: 3 }, () => '(none)\n'),
     );
@@ -268,6 +270,52 @@ describe('studio admin', () => {
     expect((await admin(['drain', 'worker-00000000', ...why])).status).toBe(1);
     expect((await admin(['resume', 'fal', ...why])).stdout).toMatch(/^provider +fal$/m);
     await gateway.untilDone(jobId);
+  });
+
+  it('explains a job of any organization, at length and in one sentence', async () => {
+    const other = await gateway.newCaller({ credits: 10 });
+    const made = await as(other)('image a lighthouse --json');
+    const { jobId } = (JSON.parse(made.stdout) as { data: { jobId: string } }).data;
+    const [story, sentence, data, missing] = await Promise.all([
+      admin(['job', jobId]),
+      admin(['why', jobId]),
+      admin(['why', jobId, '--json']),
+      admin(['job', `job_${'0'.repeat(32)}`]),
+    ]);
+    expect(sentence.stdout).toMatch(
+      /^Charged 3\.9 credits to Test: fal delivered 1 file of .*\.\n$/,
+    );
+    expect(story.stdout.startsWith(sentence.stdout)).toBe(true);
+    for (const line of [
+      new RegExp(`^organization +Test \\(${other.organizationId}, active\\)$`, 'm'),
+      /^credits +3\.9 reserved, 3\.9 charged: charged$/m,
+      /^request body +\{"model":"nano-banana","prompt":"a lighthouse"\}$/m,
+      /^submit +0 +done +1 .* 0\.\d+ +fal /m,
+      /^Calls to providers\n/m,
+      /^1?\d .* charge +-3\.9 +-3\.9$/m,
+      /^Next\n- Nothing: it is settled\.$/m,
+    ]) {
+      expect(story.stdout).toMatch(line);
+    }
+    expect(JSON.parse(data.stdout)).toMatchObject({ data: { jobId, why: expect.any(String) } });
+    expect(missing).toMatchObject({ status: 1, stderr: expect.stringContaining('JOB_NOT_FOUND') });
+  });
+
+  it('gives each operator a key, whose name is recorded', async () => {
+    const made = await admin(['operator', 'create', 'paul', ...why]);
+    const key = /^key +(gk_oper_\w+)$/m.exec(made.stdout)?.[1] ?? '';
+    const operatorId = /^operator +(opr_\w+)$/m.exec(made.stdout)?.[1] ?? '';
+    const asPaul = (...words: string[]) => admin([...words, '--admin-key', key]);
+    expect((await asPaul('operator', 'whoami')).stdout).toBe('paul\n');
+    const { stdout } = await asPaul('pause', 'elevenlabs', '--reason', 'r');
+    expect(stdout).toMatch(/^paused +.* by paul: r$/m);
+    await asPaul('resume', 'elevenlabs', '--reason', 'r');
+    expect((await asPaul('operator', 'create', 'x', '--reason', 'r')).stderr).toContain(
+      'FORBIDDEN',
+    );
+    expect((await admin(['operator', 'ls'])).stdout).toMatch(/^opr_\w+ +paul +gk_oper_/m);
+    expect((await admin(['operator', 'revoke', operatorId, ...why])).status).toBe(0);
+    expect((await asPaul('operator', 'whoami')).stderr).toBe('studio: Unauthorized\n');
   });
 
   it('does nothing without a reason, and opens nothing with a caller’s key', async () => {

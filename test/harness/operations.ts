@@ -8,6 +8,7 @@ const words: Record<string, string> = {
   keyId: `key_${zeros}`,
   organizationId: `org_${zeros}`,
   userId: `usr_${zeros}`,
+  operatorId: `opr_${zeros}`,
   provider: 'nobody',
   processId: 'worker-00000000',
   id: 'nothing',

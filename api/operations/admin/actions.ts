@@ -5,7 +5,8 @@ import { listActions } from '../../identity/admin-actions.ts';
 import { foundPage, idField, pageLimit, pageOf, time } from '../fields.ts';
 import { defineOperation, section } from '../operation.ts';
 
-const action = z
+/** What an operator did. */
+export const actionSchema = z
   .object({
     id: z.int(),
     action: z.string(),
@@ -31,7 +32,7 @@ export const actions = section('Actions', {
         cursor: z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER).optional(),
       }),
     },
-    answer: pageOf(action),
+    answer: pageOf(actionSchema),
     async handle({ query: { organizationId, limit, cursor } }, { pool }) {
       const rows = await listActions(pool, { organizationId, beforeId: cursor, limit: limit + 1 });
       return foundPage(rows, { limit, cursor: 'id', show: isoTimes });

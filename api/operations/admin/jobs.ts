@@ -1,13 +1,10 @@
-/** Operators: jobs across organizations: list, look, cancel, and bring to an end what hangs. */
+/** Operators: jobs across organizations: list, cancel, and bring to an end what hangs. */
 import { z } from 'zod';
 import { askToCheck, workflowOf } from '../../../activities/jobs/job-owner.ts';
 import type { OverseenJob } from '../../../activities/jobs/job-overview.ts';
-import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTimes } from '../../../domain/iso-time.ts';
-import { jobSchema } from '../../../studio/job-view.ts';
-import type { Composition } from '../../composition.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
 import {
   authority,
@@ -22,7 +19,7 @@ import {
 } from '../fields.ts';
 import { defineOperation, section } from '../operation.ts';
 import { notificationSchema } from './outcomes.ts';
-import { overseenJob, recordForJob, writeToJob } from './overseen-job.ts';
+import { overseenJob, overseenRecord, ownedJob, recordForJob, writeToJob } from './overseen-job.ts';
 
 const path = '/api/admin/v1/jobs';
 const status = z.enum(['queued', 'completed', 'failed', 'canceled']);
@@ -56,17 +53,6 @@ function lineView(line: OverseenJob): z.infer<typeof jobLine> {
   return { jobId: id, ...rest, billing };
 }
 
-const ownedJob = jobSchema.extend({ organizationId: z.string() }).meta({ id: 'OwnedJob' });
-const call = z.object({
-  index: z.int(),
-  routeIndex: z.int(),
-  provider: z.string(),
-  state: z.string(),
-  operation: z.unknown().meta({ description: 'The handle of the provider.' }),
-  begunAt: time,
-  updatedAt: time,
-});
-
 const stateSchema = z.object({
   jobId: z.string(),
   organizationId: z.string(),
@@ -90,18 +76,7 @@ function stateOf(job: OverseenJob): Omit<z.infer<typeof stateSchema>, 'findings'
   return { jobId: id, organizationId, status: now, verifying, errorCode, billing };
 }
 
-/** The job of the path as its owner sees it, too. */
-async function find(
-  named: { params: { jobId: string } },
-  { oversight, reads }: Pick<Composition, 'oversight' | 'reads'>,
-): Promise<{ line: OverseenJob; job: JobRecord }> {
-  const line = await overseenJob(named, { oversight });
-  const job = await reads.read(line.organizationId, line.id);
-  if (!job) throw new GatewayError('JOB_NOT_FOUND');
-  return { line, job };
-}
-
-const readings = {
+const listing = {
   listJobs: defineOperation({
     route: `GET ${path}`,
     summary: 'List jobs, newest first',
@@ -129,23 +104,6 @@ const readings = {
       return foundPage(rows, { limit, cursor: 'id', show: lineView });
     },
   }),
-
-  getJob: defineOperation({
-    route: `GET ${path}/:jobId`,
-    summary: 'Look at a job and its calls',
-    request: { params: writeToJob.params },
-    answer: oneOf(
-      ownedJob.extend({ keyId: z.string(), provider: z.string(), calls: z.array(call) }),
-    ),
-    errors: ['JOB_NOT_FOUND'],
-    async handle(named, { oversight, reads, view }) {
-      const { line, job } = await find(named, { oversight, reads });
-      const calls = await oversight.calls(line.id);
-      const { organizationId, keyId, provider } = line;
-      const shown = { organizationId, keyId, provider, calls: calls.map(isoTimes) };
-      return found({ ...(await view.resource(job)), ...shown });
-    },
-  }),
 };
 
 const actions = {
@@ -157,7 +115,7 @@ const actions = {
     answers: { 200: 'It has ended.', 202: 'The provider has not decided yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
     async handle({ ctx, ...write }, { pool, oversight, reads, cancelJob, view }) {
-      const { line, job } = await find(write, { oversight, reads });
+      const { line, job } = await overseenRecord(write, { oversight, reads });
       if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
       await recordForJob(write, { pool }, { job: line, action: 'job.cancel_asked' });
       const { organizationId } = line;
@@ -237,5 +195,5 @@ const actions = {
   }),
 };
 
-/** Everything below /jobs, but for webhooks. */
-export const jobs = section('Jobs', { ...readings, ...actions });
+/** Everything below /jobs, but for webhooks and the story of one. */
+export const jobs = section('Jobs', { ...listing, ...actions });

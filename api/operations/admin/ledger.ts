@@ -79,7 +79,8 @@ const move = (way: { name: string; summary: string; action: string; sign: 1 | -1
     },
   });
 
-const entrySchema = z
+/** An entry of the ledger. */
+export const entrySchema = z
   .object({
     sequence: z.int(),
     kind: z.enum(['grant', 'reserve', 'charge', 'release']),
@@ -94,7 +95,8 @@ const entrySchema = z
   })
   .meta({ id: 'LedgerEntry' });
 
-function entryView(entry: LedgerEntry): z.infer<typeof entrySchema> {
+/** See `entrySchema`. */
+export function entryView(entry: LedgerEntry): z.infer<typeof entrySchema> {
   return {
     ...isoTimes(entry),
     postedChange: creditsFromMicro(entry.postedChange),

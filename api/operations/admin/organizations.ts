@@ -182,6 +182,12 @@ export const organizations = section('Organizations', {
     request: {
       query: z.strictObject({
         status: status.optional(),
+        name: z
+          .string()
+          .min(1)
+          .max(200)
+          .optional()
+          .meta({ description: 'Only those whose name holds this, in either case.' }),
         limit: pageLimit,
         cursor: idField('organization').optional(),
       }),
@@ -190,6 +196,7 @@ export const organizations = section('Organizations', {
     async handle({ query: { limit, cursor, ...filter } }, { pool }) {
       const rows = await listOrganizations(pool, {
         status: filter.status,
+        name: filter.name,
         beforeId: cursor,
         limit: limit + 1,
       });

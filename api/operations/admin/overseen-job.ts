@@ -4,6 +4,8 @@ import type { OverseenJob } from '../../../activities/jobs/job-overview.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import type { Composition } from '../../composition.ts';
 import { recordAction, type AdminAction } from '../../identity/admin-actions.ts';
+import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
+import { jobSchema } from '../../../studio/job-view.ts';
 import { bareWrite, pathId } from '../fields.ts';
 import type { Call } from '../operation.ts';
 
@@ -21,6 +23,23 @@ export async function overseenJob(
   const job = await oversight.find(jobId);
   if (!job) throw new GatewayError('JOB_NOT_FOUND');
   return job;
+}
+
+/** A job as its owner sees it, and whose it is. */
+export const ownedJob = jobSchema.extend({ organizationId: z.string() }).meta({ id: 'OwnedJob' });
+
+/**
+ * Finds the job of `:jobId` as its owner sees it, too.
+ * @throws GatewayError JOB_NOT_FOUND
+ */
+export async function overseenRecord(
+  named: { params: { jobId: string } },
+  { oversight, reads }: Pick<Composition, 'oversight' | 'reads'>,
+): Promise<{ line: OverseenJob; job: JobRecord }> {
+  const line = await overseenJob(named, { oversight });
+  const job = await reads.read(line.organizationId, line.id);
+  if (!job) throw new GatewayError('JOB_NOT_FOUND');
+  return { line, job };
 }
 
 /** Recorded first: other systems are asked, and nothing may be done unrecorded. */

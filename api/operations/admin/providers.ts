@@ -58,13 +58,40 @@ async function wake(
   }
 }
 
+const figuresMinutes = 15;
+
+const figured = providerSchema
+  .extend({
+    recent: z
+      .object({
+        calls: z.int(),
+        failed: z
+          .int()
+          .meta({ description: 'Refused, failed, never answered; not: declined for the input.' }),
+        medianSeconds: z.number().nullable(),
+        slowSeconds: z.number().nullable().meta({ description: 'The 95th percentile.' }),
+      })
+      .meta({
+        description: `Calls of the jobs accepted in the last ${figuresMinutes} minutes that have ended; a call that went on to another provider counts there.`,
+      }),
+  })
+  .meta({ id: 'ProviderWithFigures' });
+
+const noCalls = { calls: 0, failed: 0, medianSeconds: null, slowSeconds: null };
+
 /** List, pause, resume. */
 export const providers = section('Providers', {
   listProviders: defineOperation({
     route: `GET ${path}`,
-    summary: 'List the providers',
-    answer: listOf(providerSchema),
-    handle: async (_, { pauses }) => found((await pauses.list()).map(providerView)),
+    summary: 'List the providers: paused or not, and how they did recently',
+    answer: listOf(figured),
+    async handle(_, { pauses, readFigures }) {
+      const [lines, figures] = await Promise.all([pauses.list(), readFigures(figuresMinutes)]);
+      const of = new Map(figures.map(({ provider, ...recent }) => [provider, recent]));
+      return found(
+        lines.map((line) => ({ ...providerView(line), recent: of.get(line.provider) ?? noCalls })),
+      );
+    },
   }),
 
   pauseProvider: defineOperation({

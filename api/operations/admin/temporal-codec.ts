@@ -1,7 +1,7 @@
 /**
  * The codec endpoint of Temporal's web UI and CLI: opens (and seals) payloads for operators, in the
  * protocol of remote codec servers: `{payloads}` in, `{payloads}` out, as proto JSON. The CLI sends the
- * admin key; the web UI can send none, so the address it is told carries a word of its own, which
+ * key of an operator; the web UI can send none, so the address it is told carries a word of its own, which
  * only opens.
  */
 import type { Payload, PayloadCodec } from '@temporalio/common';
@@ -67,9 +67,9 @@ export const temporalCodec = [
     scope: 'open',
     request: { params: z.object({ direction: z.string() }) },
     answer: exchange,
-    handle({ ctx, params: { direction } }, { config, payloadCodec, isOperatorKey }) {
+    async handle({ ctx, params: { direction } }, { config, payloadCodec, findOperator }) {
       allowOrigin(ctx, config);
-      if (!isOperatorKey(bearerKey(ctx.req))) throw new GatewayError('Unauthorized');
+      if (!(await findOperator.byKey(bearerKey(ctx.req)))) throw new GatewayError('Unauthorized');
       const direct = Object.hasOwn(directions, direction) ? directions[direction] : undefined;
       if (!direct) throw new GatewayError('NOT_FOUND');
       return answer(ctx, (payload) => direct(payloadCodec, payload));

@@ -47,7 +47,12 @@ export function CapabilityForm({ capability, follow }: CapabilityFormProps) {
         />
       ))}
       <Refusal error={unplaced} />
-      <RunRow capability={capability} body={body} isPending={run.isPending} />
+      <RunRow
+        capability={capability}
+        body={body}
+        isComplete={fields.every(({ name, isRequired }) => !isRequired || name in body)}
+        isPending={run.isPending}
+      />
       <CopyAs path={path} body={body} />
     </form>
   );
@@ -59,10 +64,12 @@ const pathOf = ({ endpoint }: Capability): string => endpoint.replace(/^POST /, 
 function RunRow({
   capability,
   body,
+  isComplete,
   isPending,
 }: {
   capability: Capability;
   body: Values;
+  isComplete: boolean;
   isPending: boolean;
 }) {
   const refusal = useRefusal(capability);
@@ -75,7 +82,7 @@ function RunRow({
         method: 'POST',
         body: JSON.parse(slow),
       }),
-    enabled: slow !== '{}' && refusal === null,
+    enabled: isComplete && slow === asked && refusal === null,
     placeholderData: keepPreviousData,
   });
   return (

@@ -53,7 +53,8 @@ export function fieldsOf(capability: Capability, values: Values): Field[] {
   const { properties = {}, required = [] }: FieldSchema = capability.request;
   const model = modelOf(capability, values);
   return Object.entries(properties)
-    .filter(([name]) => name !== 'async' && takes(capability, model, name))
+    .filter(([name]) => name !== 'async')
+    .filter(([name]) => required.includes(name) || takes(capability, model, name))
     .map(([name, schema]) => ({
       name,
       schema: narrowed(schema, model?.parameters[name]),

@@ -1,0 +1,130 @@
+/** Operators: who holds the deployment's admin key, or a key of their own that can be revoked by itself. */
+import { sql, type CommonQueryMethods } from 'slonik';
+import { z } from 'zod';
+import { fieldError, GatewayError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import { isSecret } from '../../platform/secret-comparison.ts';
+import type { Session } from './sessions.ts';
+import { isOperatorKey, macOfKey, newOperatorKey, prefixOfKey } from './key-format.ts';
+
+const none = z.object({});
+
+const namedOperator = z.object({ operatorId: z.string(), name: z.string() });
+/**
+ * Who operates. Without an id: the holder of `ADMIN_API_KEY`, who says in each write, or when a session
+ * begins, who they are.
+ */
+export type Operator = z.infer<typeof namedOperator> | { operatorId: null; name: string | null };
+
+/** An operator with a key; times are Unix ms. */
+const operatorRecord = namedOperator.extend({
+  keyPrefix: z.string(),
+  createdAtMs: z.number(),
+  revokedAtMs: z.number().nullable(),
+  lastUsedAtMs: z.number().nullable(),
+});
+/** See `operatorRecord`. */
+export type OperatorRecord = z.infer<typeof operatorRecord>;
+
+/** Finds operators; null for a key that is unknown or revoked. */
+export interface FindOperator {
+  byKey: (key: string | undefined) => Promise<Operator | null>;
+  bySession: (session: Session) => Promise<Operator | null>;
+}
+
+interface OperatorSecrets {
+  adminKey: string;
+  pepper: string;
+  /** Also accepted: a key that is known under it is known under `pepper` from then on. */
+  previousPepper: string | undefined;
+}
+
+/** See `FindOperator`. Each request asks the database, so that a revoked key ends at once. */
+export function createFindOperator(
+  connection: CommonQueryMethods,
+  { adminKey, pepper, previousPepper }: OperatorSecrets,
+): FindOperator {
+  function byMacs(mac: string, formerMac: string): Promise<Operator | null> {
+    return connection.maybeOne(sql.type(namedOperator)`
+      WITH found AS (
+        SELECT id, name, mac, last_used_at FROM operator
+        WHERE revoked_at IS NULL AND mac IN (decode(${mac}, 'hex'), decode(${formerMac}, 'hex'))),
+      used AS (
+        UPDATE operator o SET last_used_at = clock_timestamp(), mac = decode(${mac}, 'hex')
+        FROM found f WHERE o.id = f.id AND (f.mac <> decode(${mac}, 'hex')
+          OR f.last_used_at IS NULL OR f.last_used_at < clock_timestamp() - interval '1 minute'))
+      SELECT id AS "operatorId", name FROM found`);
+  }
+  return {
+    async byKey(key) {
+      if (isSecret(key, adminKey)) return { operatorId: null, name: null };
+      if (key === undefined || !isOperatorKey(key)) return null;
+      const mac = macOfKey(key, pepper);
+      return byMacs(mac, previousPepper === undefined ? mac : macOfKey(key, previousPepper));
+    },
+    async bySession({ mac, name }) {
+      return mac === macOfKey(adminKey, pepper) ? { operatorId: null, name } : byMacs(mac, mac);
+    },
+  };
+}
+
+/**
+ * Makes an operator; the only time the key itself is known.
+ * @throws GatewayError INVALID_REQUEST when an operator of this name has a key
+ */
+export async function createOperator(
+  connection: CommonQueryMethods,
+  pepper: string,
+  name: string,
+): Promise<{ operatorId: string; key: string }> {
+  const operatorId = newId('operator');
+  const key = newOperatorKey();
+  const { rowCount } = await connection.query(sql.type(none)`
+    INSERT INTO operator (id, name, prefix, mac)
+      VALUES (${operatorId}, ${name}, ${prefixOfKey(key)}, decode(${macOfKey(key, pepper)}, 'hex'))
+      ON CONFLICT DO NOTHING`);
+  if (rowCount === 0) {
+    const message = 'must be the name of nobody who has a key: revoke that one first';
+    throw fieldError('INVALID_REQUEST', 'name', message);
+  }
+  return { operatorId, key };
+}
+
+const columns = sql.fragment`id AS "operatorId", name, prefix AS "keyPrefix",
+  created_at AS "createdAtMs", revoked_at AS "revokedAtMs", last_used_at AS "lastUsedAtMs"`;
+
+/** Operators, newest first, the revoked ones too. */
+export async function listOperators(
+  connection: CommonQueryMethods,
+  limit: number,
+): Promise<OperatorRecord[]> {
+  const rows = await connection.any(sql.type(operatorRecord)`
+    SELECT ${columns} FROM operator ORDER BY id DESC LIMIT ${limit}`);
+  return [...rows];
+}
+
+/** @throws GatewayError NOT_FOUND */
+export async function readOperator(
+  connection: CommonQueryMethods,
+  operatorId: string,
+): Promise<OperatorRecord> {
+  const found = await connection.maybeOne(sql.type(operatorRecord)`
+    SELECT ${columns} FROM operator WHERE id = ${operatorId}`);
+  if (!found) throw unknownOperator();
+  return found;
+}
+
+/** Ends the key of an operator at once. @throws GatewayError NOT_FOUND when there is none, or it has ended */
+export async function revokeOperator(
+  connection: CommonQueryMethods,
+  operatorId: string,
+): Promise<void> {
+  const { rowCount } = await connection.query(sql.type(none)`
+    UPDATE operator SET revoked_at = clock_timestamp()
+    WHERE id = ${operatorId} AND revoked_at IS NULL`);
+  if (rowCount === 0) throw unknownOperator();
+}
+
+function unknownOperator(): GatewayError {
+  return new GatewayError('NOT_FOUND', 'No such operator.');
+}

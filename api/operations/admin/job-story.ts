@@ -1,0 +1,179 @@
+/** Operators: all that is known of a job, whosever it is, and why it stands where it stands. */
+import { z } from 'zod';
+import type { JobWorkflow } from '../../../activities/jobs/job-owner.ts';
+import { workflowOf } from '../../../activities/jobs/job-owner.ts';
+import type { OverseenJob } from '../../../activities/jobs/job-overview.ts';
+import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
+import { isoTime, isoTimes } from '../../../domain/iso-time.ts';
+import { workflowIdOf } from '../../../jobs/contract.ts';
+import type { Config } from '../../../platform/config.ts';
+import type { Composition } from '../../composition.ts';
+import { listActions } from '../../identity/admin-actions.ts';
+import { nextStepsOf, remedies, whyOf, type JobFacts } from '../../studio/job-explanation.ts';
+import { stepSchema, stepsOf } from '../../studio/job-steps.ts';
+import { found, oneOf, time } from '../fields.ts';
+import { defineOperation, section } from '../operation.ts';
+import { showWebhook, webhookSchema } from '../webhook-view.ts';
+import { actionSchema } from './actions.ts';
+import { entrySchema, entryView } from './ledger.ts';
+import { notificationSchema } from './outcomes.ts';
+import { ownedJob, overseenRecord, writeToJob } from './overseen-job.ts';
+
+const actionsShownMax = 100;
+
+const call = z.object({
+  index: z.int(),
+  routeIndex: z.int(),
+  provider: z.string(),
+  endpoint: z.string().nullable(),
+  state: z.string(),
+  operation: z.unknown().meta({ description: 'The handle of the provider.' }),
+  providerRequestId: z.string().nullable(),
+  attempts: z.int().meta({ description: 'How often it was sent.' }),
+  begunAt: time,
+  updatedAt: time,
+  late: z
+    .object({
+      verdict: z.string(),
+      foundBy: z.enum(['notification', 'follow_up', 'operator']),
+      foundAt: time,
+    })
+    .nullable()
+    .meta({ description: 'What was learnt after the job had been released.' }),
+});
+
+const next = z.object({
+  operation: z
+    .enum(remedies)
+    .nullable()
+    .meta({ description: 'An operation of this API that does it.' }),
+  command: z
+    .string()
+    .nullable()
+    .meta({ description: 'Of `npm run studio --`, which also wants `--reason`.' }),
+  words: z.string(),
+});
+
+const story = ownedJob
+  .extend({
+    why: z.string().meta({ description: 'The job in one sentence.' }),
+    next: z.array(next).meta({ description: 'What can be done, most promising first.' }),
+    organization: z.object({
+      organizationId: z.string(),
+      name: z.string(),
+      status: z.enum(['active', 'suspended']),
+    }),
+    key: z.object({
+      keyId: z.string(),
+      keyPrefix: z.string(),
+      name: z.string(),
+      revokedAt: time.nullable(),
+      userId: z.string(),
+      userName: z.string(),
+    }),
+    request: z.record(z.string(), z.unknown()).meta({ description: 'As it was accepted.' }),
+    provider: z.string(),
+    steps: z.array(stepSchema),
+    calls: z.array(call),
+    ledger: z.array(entrySchema).meta({ description: 'Oldest first.' }),
+    notifications: z.array(notificationSchema).meta({ description: 'Oldest first.' }),
+    webhook: webhookSchema.nullable(),
+    workflow: z.object({
+      workflowId: z.string(),
+      state: z.enum(['running', 'closed', 'missing', 'unreachable']),
+      status: z.string().nullable().meta({ description: 'As Temporal names it.' }),
+      url: z.url().nullable().meta({ description: 'In the first UI of `TEMPORAL_UI_ORIGINS`.' }),
+    }),
+    actions: z
+      .array(actionSchema)
+      .meta({ description: 'What operators did to it, newest first; the last 100.' }),
+  })
+  .meta({ id: 'ExplainedJob' });
+type Story = z.infer<typeof story>;
+
+/** What is read of a job, beside itself. */
+async function readParts(line: OverseenJob, services: Composition) {
+  const { oversight, readCalls, stuckJobs, client, inbox, ledgerReads, webhooks, pool } = services;
+  const { id: jobId, organizationId } = line;
+  const [caller, calls, timedCalls, open, entries, notifications, webhook, attempts, actions] =
+    await Promise.all([
+      oversight.caller(line),
+      oversight.calls(jobId),
+      readCalls(jobId),
+      stuckJobs.find(jobId),
+      ledgerReads.entriesOf(jobId),
+      inbox.ofJob(jobId),
+      webhooks.find({ jobId, organizationId }),
+      webhooks.attempts(jobId, 1),
+      listActions(pool, { subject: jobId, limit: actionsShownMax }),
+    ]);
+  const owner = open ? open.owner : await workflowOf(client, jobId).catch(() => null);
+  const reasons = open?.reasons ?? [];
+  const untold = notifications.filter(({ state }) => state === 'received').length;
+  const facts = { caller, calls, reasons, owner, webhook, attempts, actions, untold };
+  return { facts, timedCalls, entries, notifications };
+}
+
+function workflowView(
+  jobId: string,
+  owner: JobWorkflow | null,
+  { TEMPORAL_UI_ORIGINS: [origin], TEMPORAL_NAMESPACE: namespace }: Config,
+): Story['workflow'] {
+  const workflowId = workflowIdOf(jobId);
+  const words = [namespace, workflowId].map(encodeURIComponent);
+  const url = origin === undefined ? null : `${origin}/namespaces/${words.join('/workflows/')}`;
+  return { workflowId, ...(owner ?? { state: 'unreachable', status: null }), url };
+}
+
+function callerView({ organizationId, keyId }: OverseenJob, { caller }: Pick<JobFacts, 'caller'>) {
+  const { organizationName, organizationStatus, userId, userName } = caller;
+  return {
+    organization: { organizationId, name: organizationName, status: organizationStatus },
+    key: {
+      keyId,
+      keyPrefix: caller.keyPrefix,
+      name: caller.keyName,
+      revokedAt: isoTime(caller.keyRevokedAtMs),
+      userId,
+      userName,
+    },
+  };
+}
+
+async function tell(
+  { line, job }: { line: OverseenJob; job: JobRecord },
+  services: Composition,
+): Promise<Story> {
+  const { facts: parts, timedCalls, entries, notifications } = await readParts(line, services);
+  const facts: JobFacts = { job, line, ...parts };
+  const { webhook, calls, owner, actions } = facts;
+  return {
+    ...(await services.view.resource(job)),
+    organizationId: line.organizationId,
+    provider: line.provider,
+    why: whyOf(facts),
+    next: nextStepsOf(facts),
+    ...callerView(line, facts),
+    request: job.request,
+    steps: stepsOf(job, timedCalls, webhook),
+    calls: calls.map((each) => ({ ...isoTimes(each), late: each.late && isoTimes(each.late) })),
+    ledger: entries.map(entryView),
+    notifications: notifications.map(isoTimes),
+    webhook: webhook && (await showWebhook(services.webhooks, webhook)),
+    workflow: workflowView(job.id, owner, services.config),
+    actions: actions.map(isoTimes),
+  };
+}
+
+/** The story. */
+export const jobStory = section('Jobs', {
+  getJob: defineOperation({
+    route: 'GET /api/admin/v1/jobs/:jobId',
+    summary: 'Explain a job: who, what, each step, the money, and what to do next',
+    request: { params: writeToJob.params },
+    answer: oneOf(story),
+    errors: ['JOB_NOT_FOUND'],
+    handle: async (named, services) =>
+      found(await tell(await overseenRecord(named, services), services)),
+  }),
+});

@@ -1,0 +1,179 @@
+/** A job in one sentence for whoever operates, and what can be done about it now. */
+import type { JobWorkflow } from '../../activities/jobs/job-owner.ts';
+import type { JobCaller, OverseenCall, OverseenJob } from '../../activities/jobs/job-overview.ts';
+import type { JobRecord } from '../../activities/jobs/job-reads.ts';
+import type { WebhookAttempt, WebhookRecord } from '../../activities/webhooks/webhooks.ts';
+import { creditsFromMicro } from '../../domain/credits.ts';
+import { errorTable } from '../../domain/errors.ts';
+import type { RecordedAction } from '../identity/admin-actions.ts';
+
+/** What is known of a job. */
+export interface JobFacts {
+  job: JobRecord;
+  line: OverseenJob;
+  caller: JobCaller;
+  calls: readonly OverseenCall[];
+  /** Why it is open; empty when it is not. */
+  reasons: readonly string[];
+  /** Null: Temporal could not be asked. */
+  owner: JobWorkflow | null;
+  webhook: WebhookRecord | null;
+  /** Newest first. */
+  attempts: readonly WebhookAttempt[];
+  /** What operators did to it, newest first. */
+  actions: readonly RecordedAction[];
+  /** Notifications that no workflow has been told of. */
+  untold: number;
+}
+
+/** Operations that bring a job on, by their ids in the description of the operators' API. */
+export const remedies = [
+  'reverifyJob',
+  'resettleJob',
+  'cancelJob',
+  'redeliverNotifications',
+  'redeliverJobWebhook',
+  'resumeProvider',
+] as const;
+
+/** Something to do. */
+export interface NextStep {
+  /** Null: nothing that this API does. */
+  operation: (typeof remedies)[number] | null;
+  /** Of `npm run studio --`; null where there is none. */
+  command: string | null;
+  words: string;
+}
+
+const commands: Record<(typeof remedies)[number], string> = {
+  reverifyJob: 'reverify',
+  resettleJob: 'resettle',
+  cancelJob: 'cancel',
+  redeliverNotifications: 'renotify',
+  redeliverJobWebhook: 'redeliver-webhook',
+  resumeProvider: 'resume',
+};
+
+/** Released although the provider may have delivered. */
+const withoutVerdict = new Set<string>(['OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST']);
+
+/** One sentence: what became of the credits, and why. */
+export function whyOf(facts: JobFacts): string {
+  const { job, caller } = facts;
+  const reserved = credits(job.reserved);
+  const taken = job.completed_at === null ? null : spanOf(job.completed_at - job.created_at);
+  switch (job.status) {
+    case 'queued': {
+      const age = spanOf(Date.now() - job.created_at);
+      return `Open for ${age}, ${reserved} of ${caller.organizationName} reserved: ${facts.reasons.join('; ')}.`;
+    }
+    case 'completed': {
+      const charged = job.charged ?? 0;
+      const of = charged === job.reserved ? '' : ` of ${reserved} reserved`;
+      const made = (job.outputs ?? []).flatMap(({ artifacts }) => artifacts).length;
+      const files = made === 1 ? '1 file' : `${made} files`;
+      return `Charged ${credits(charged)}${of} to ${caller.organizationName}: ${sendersOf(facts)} delivered ${files} of ${job.model ?? job.type} in ${taken}${webhookWords(facts)}.`;
+    }
+    case 'canceled': {
+      const asked = facts.actions.find(({ action }) => action === 'job.cancel_asked');
+      const by = asked ? `by ${asked.actor} (${asked.reason}), ` : '';
+      return `Canceled ${by}after ${taken} and released ${reserved}: ${problemOf(facts)}${webhookWords(facts)}.`;
+    }
+    case 'failed':
+      return `Failed after ${taken} and released ${reserved}: ${problemOf(facts)}${lateWords(facts)}${webhookWords(facts)}.`;
+    default:
+      return job.status satisfies never;
+  }
+}
+
+const credits = (micro: number): string => `${creditsFromMicro(micro)} credits`;
+
+function spanOf(ms: number): string {
+  const seconds = Math.max(0, ms) / 1000;
+  if (seconds < 120) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
+}
+
+function sendersOf({ calls, line }: JobFacts): string {
+  const names = calls.map(({ provider }) => provider);
+  return [...new Set(names.length === 0 ? [line.provider] : names)].join(' and ');
+}
+
+function problemOf(facts: JobFacts): string {
+  const { error } = facts.job;
+  const ids = facts.calls.flatMap(({ providerRequestId: id }) => (id === null ? [] : [id]));
+  const first = ids[0] === undefined ? '' : `, its request ${ids[0]}`;
+  const asked =
+    facts.calls.length === 0 ? 'no provider was asked' : `${sendersOf(facts)} was asked${first}`;
+  return `${error?.code}, ${(error?.message ?? '').replace(/\.$/, '')} (${asked})`;
+}
+
+function lateWords({ calls }: JobFacts): string {
+  const late = calls.find((call) => call.late?.verdict === 'succeeded');
+  return late ? `; ${late.provider} said later that it had succeeded, which nobody pays for` : '';
+}
+
+function webhookWords({ webhook, attempts }: JobFacts): string {
+  if (!webhook || webhook.state === 'delivered' || attempts.length === 0) return '';
+  const last = attempts[0];
+  const answer = last?.status ?? last?.error ?? 'no answer yet';
+  const more = webhook.state === 'delivering' ? 'is still being delivered' : 'was not delivered';
+  return `; its webhook ${more} (${webhook.attempts} attempts, the last: ${answer})`;
+}
+
+/** What can be done, most promising first; for a job that needs nothing, that it does not. */
+export function nextStepsOf(facts: JobFacts): NextStep[] {
+  const { job } = facts;
+  const steps = job.status === 'queued' ? openSteps(facts) : endedSteps(facts);
+  if (steps.length > 0) return steps;
+  const error = job.error && errorTable[job.error.code];
+  if (!error) return [advice('Nothing: it is settled.')];
+  return [
+    advice(
+      error.retryable
+        ? 'Nothing: it is settled. The caller may send the request again.'
+        : 'Nothing: it is settled. The same request would end the same way.',
+    ),
+  ];
+}
+
+const advice = (words: string): NextStep => ({ operation: null, command: null, words });
+
+function remedy(operation: (typeof remedies)[number], subject: string, words: string): NextStep {
+  return { operation, command: `admin ${commands[operation]} ${subject}`, words };
+}
+
+function openSteps({ job, owner, calls, untold }: JobFacts): NextStep[] {
+  if (owner === null) return [advice('Bring Temporal back: docs/runbooks/temporal-lost.md.')];
+  if (owner.state !== 'running') {
+    const words =
+      'Its workflow is gone: ask the provider, then take the job up again or release it. The sweeper does so by itself within minutes.';
+    return [remedy('resettleJob', job.id, words)];
+  }
+  const paused = calls.find(({ state }) => state === 'waiting');
+  const sent = calls.some(({ state }) => state === 'accepted' || state === 'unknown');
+  const deadline = new Date(job.deadline_at).toISOString();
+  return [
+    ...(paused ? [remedy('resumeProvider', paused.provider, 'Resume the provider.')] : []),
+    ...(untold > 0
+      ? [remedy('redeliverNotifications', job.id, 'Tell its workflow of the provider’s webhook.')]
+      : []),
+    ...(sent ? [remedy('reverifyJob', job.id, 'Ask the provider now.')] : []),
+    advice(`Or wait: it ends by itself, at the latest soon after ${deadline}.`),
+    remedy('cancelJob', job.id, 'Or cancel it: what the provider then says decides.'),
+  ];
+}
+
+function endedSteps({ job, calls, webhook }: JobFacts): NextStep[] {
+  const inDoubt = withoutVerdict.has(job.error?.code ?? '') && calls.some(({ late }) => !late);
+  const undelivered = webhook?.state === 'failed' || webhook?.state === 'gone';
+  return [
+    ...(inDoubt
+      ? [remedy('reverifyJob', job.id, 'Ask the provider what became of it; moves no credits.')]
+      : []),
+    ...(undelivered
+      ? [remedy('redeliverJobWebhook', job.id, 'Deliver its webhook, once the receiver answers.')]
+      : []),
+  ];
+}

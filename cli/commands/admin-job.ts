@@ -1,0 +1,132 @@
+/** `studio admin job|why <jobId>`: all that is known of a job of any organization; in one sentence. */
+import type { Command } from 'commander';
+import {
+  cellOf,
+  cellsOf,
+  fields,
+  listIn,
+  oneAnswer,
+  type Columns,
+  type Fields,
+} from '../columns.ts';
+import { list, table } from '../output.ts';
+import { sessionOf } from '../session.ts';
+import { at, root } from './admin-writes.ts';
+import { webhookText } from './webhooks.ts';
+
+/** Adds the commands. */
+export function addJobStory(admin: Command): void {
+  for (const [name, does, text] of [
+    ['job', 'everything known of a job, of any organization, and what to do', storyText],
+    ['why', 'a job in one sentence', (job: Fields) => `${cellOf(job, 'why')}\n`],
+  ] as const) {
+    admin
+      .command(name)
+      .argument('<jobId>')
+      .description(does)
+      .action(async (jobId: string, _options: object, command: Command) => {
+        const session = sessionOf(command);
+        const path = `${root}/jobs/${at(jobId)}`;
+        const { body, raw } = await session.admin().send(path, oneAnswer);
+        session.output.show(raw, () => text(body.data));
+      });
+  }
+}
+
+const head: Columns = {
+  job: 'jobId',
+  organization: (job) =>
+    `${cellOf(job, 'organization.name')} (${cellOf(job, 'organizationId')}, ${cellOf(job, 'organization.status')})`,
+  key: (job) =>
+    `${cellOf(job, 'key.name')} (${cellOf(job, 'keyId')}) of ${cellOf(job, 'key.userName')}`,
+  asked: (job) => `${cellOf(job, 'type')}, ${cellOf(job, 'model') ?? 'no model'}`,
+  request: 'requestId',
+  'request body': (job) => JSON.stringify(job['request']),
+  accepted: 'createdAt',
+  deadline: 'deadlineAt',
+  ended: 'completedAt',
+  status: 'status',
+  phase: 'phase',
+  credits: (job) =>
+    `${cellOf(job, 'billing.reserved')} reserved, ${cellOf(job, 'billing.charged')} charged: ${cellOf(job, 'billing.state')}`,
+  workflow: (job) => {
+    const state = cellOf(job, 'workflow.status') ?? cellOf(job, 'workflow.state');
+    return `${state} ${cellOf(job, 'workflow.url') ?? cellOf(job, 'workflow.workflowId')}`;
+  },
+};
+
+function secondsBetween(from: unknown, to: unknown): number | null {
+  if (typeof from !== 'string' || typeof to !== 'string') return null;
+  return (Date.parse(to) - Date.parse(from)) / 1000;
+}
+
+const parts: { name: string; title: string; columns: Columns }[] = [
+  {
+    name: 'steps',
+    title: 'Steps',
+    columns: {
+      step: 'name',
+      call: 'call',
+      state: 'state',
+      attempts: 'attempts',
+      started: 'startedAt',
+      'took s': (step) => secondsBetween(step['startedAt'], step['endedAt']),
+      provider: 'provider',
+      request: 'providerRequestId',
+    },
+  },
+  {
+    name: 'calls',
+    title: 'Calls to providers',
+    columns: {
+      call: 'index',
+      provider: 'provider',
+      endpoint: 'endpoint',
+      request: 'providerRequestId',
+      state: 'state',
+      sent: 'attempts',
+      begun: 'begunAt',
+      later: 'late.verdict',
+    },
+  },
+  {
+    name: 'ledger',
+    title: 'Ledger',
+    columns: {
+      '#': 'sequence',
+      at: 'createdAt',
+      kind: 'kind',
+      posted: 'postedChange',
+      reserved: 'reservedChange',
+    },
+  },
+  {
+    name: 'notifications',
+    title: 'Notifications of providers',
+    columns: { call: 'callIndex', provider: 'provider', state: 'state', received: 'receivedAt' },
+  },
+  {
+    name: 'actions',
+    title: 'What operators did',
+    columns: { at: 'createdAt', action: 'action', actor: 'actor', reason: 'reason' },
+  },
+];
+
+function storyText(job: Fields): string {
+  const tables = parts.flatMap(({ name, title, columns }) => {
+    const rows = listIn(job, name).map((row) => cellsOf(row, columns));
+    return rows.length === 0 ? [] : [`${title}\n${table(rows)}`];
+  });
+  const webhook = fields.safeParse(job['webhook']).data;
+  const next = listIn(job, 'next').map((step) => {
+    const command = cellOf(step, 'command');
+    return `- ${cellOf(step, 'words')}${command === null ? '' : ` \`${command}\``}\n`;
+  });
+  return [
+    `${cellOf(job, 'why')}\n`,
+    list(cellsOf(job, head)),
+    ...tables,
+    ...(webhook ? [`Webhook\n${webhookText(webhook)}`] : []),
+    `Next\n${next.join('')}`,
+  ].join('\n');
+}

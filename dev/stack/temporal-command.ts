@@ -1,0 +1,44 @@
+/**
+ * `npm run temporal -- …`: Temporal's own command line, of the version that `npm start` runs, against the server that
+ * the environment names (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, …), else that of the local stack.
+ */
+import { spawn } from 'node:child_process';
+import { loadTemporalConfig } from '../replay/replay-settings.ts';
+import { findTemporalCli } from './temporal-cli.ts';
+
+const report = (line: string): void => void process.stderr.write(`${line}\n`);
+
+/** The names that Temporal's CLI has for the settings. */
+function settings(): Record<string, string> {
+  const config = loadTemporalConfig();
+  const named = {
+    TEMPORAL_ADDRESS: config.TEMPORAL_ADDRESS,
+    TEMPORAL_NAMESPACE: config.TEMPORAL_NAMESPACE,
+    TEMPORAL_TLS: config.TEMPORAL_TLS ? 'true' : undefined,
+    TEMPORAL_TLS_CLIENT_CERT_PATH: config.TEMPORAL_TLS_CERT_PATH,
+    TEMPORAL_TLS_CLIENT_KEY_PATH: config.TEMPORAL_TLS_KEY_PATH,
+    TEMPORAL_TLS_SERVER_CA_CERT_PATH: config.TEMPORAL_TLS_CA_PATH,
+    TEMPORAL_API_KEY: config.TEMPORAL_API_KEY,
+  };
+  return Object.fromEntries(
+    Object.entries(named).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  );
+}
+
+try {
+  const env = { ...process.env, ...settings() };
+  const cli = spawn(await findTemporalCli({ report }), process.argv.slice(2), {
+    stdio: 'inherit',
+    env,
+  });
+  cli.once('error', (error) => {
+    report(`temporal: ${error.message}`);
+    process.exitCode = 2;
+  });
+  cli.once('exit', (code) => {
+    process.exitCode = code ?? 1;
+  });
+} catch (error) {
+  report(`temporal: ${error instanceof Error ? error.message : String(error)}`);
+  process.exitCode = 2;
+}
