@@ -23,6 +23,7 @@ export const graph: Readonly<Record<string, Edge>> = {
   cli: { value: ['domain'] },
   // Packages for others' programs: they know the public API only.
   clients: { value: [] },
+  console: { value: ['clients'] },
   dev: {
     value: [
       'domain',
@@ -80,6 +81,8 @@ export default defineConfig({
     '.cache',
     'test/histories',
     'clients/typescript/schema.ts',
+    'console/gateway/admin-schema.ts',
+    'console/dist',
   ],
   rules: {
     'import/no-cycle': 'error',
@@ -97,6 +100,18 @@ export default defineConfig({
   },
   overrides: [
     ...folders.map(boundary),
+    {
+      files: ['console/**/*.tsx'],
+      plugins: ['react', 'jsx-a11y'],
+      rules: {
+        // The runtime of JSX is imported by the compiler, and nothing is memoized by another.
+        'react/react-in-jsx-scope': 'off',
+        'react/incompatible-library': 'off',
+        // A status or a group is no form's output and no fieldset.
+        'jsx-a11y/prefer-tag-over-role': 'off',
+        'import/no-unassigned-import': ['error', { allow: ['**/*.css'] }],
+      },
+    },
     {
       files: ['workflows/**'],
       rules: { 'no-restricted-globals': ['error', 'process', 'Buffer', 'fetch', 'console'] },

@@ -1,6 +1,9 @@
 /** Fields of requests about API keys (spec §4.3), shared by callers' and operators' routes. */
 import { z } from 'zod';
 import { charactersOf } from '../../domain/characters.ts';
+import { creditsFromMicro } from '../../domain/credits.ts';
+import { isoTime } from '../../domain/iso-time.ts';
+import { keyBudget } from '../../jobs/ledger-verdicts.ts';
 import { scopes } from './access.ts';
 
 const nameLengthMax = 64;
@@ -70,3 +73,33 @@ export const keyMeta = z
     limit: keyLimit.nullable().meta({ description: 'Null: none but the balance.' }),
   })
   .meta({ id: 'ApiKeyMeta' });
+
+/** What a limit has seen of its period. */
+export const budgetSchema = z
+  .object({
+    limit: z.number(),
+    per: keyBudget.shape.per,
+    used: z.number().meta({ description: 'Reserved and charged in this period.' }),
+    remaining: z.number(),
+    resetsAt: z.iso.datetime().nullable().meta({ description: 'Null: it never begins again.' }),
+  })
+  .nullable()
+  .meta({ description: 'Of the `limit`, as it stands, in credits; null: there is none.' });
+
+/** See `budgetSchema`; amounts of `key_budget` are micro-credits. */
+export function budgetView(budget: z.infer<typeof keyBudget> | null): z.infer<typeof budgetSchema> {
+  if (!budget) return null;
+  const { limit, used, per, resetsAtMs } = budget;
+  return {
+    limit: creditsFromMicro(limit),
+    per,
+    used: creditsFromMicro(used),
+    remaining: creditsFromMicro(Math.max(0, limit - used)),
+    resetsAt: isoTime(resetsAtMs),
+  };
+}
+
+/** A key in a list. */
+export const listedKey = keyMeta.extend({ budget: budgetSchema });
+/** See `listedKey`. */
+export type ListedKey = z.infer<typeof listedKey>;

@@ -9,8 +9,9 @@ import { microFromCredits } from '../../domain/credits.ts';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { JsonObject } from '../../domain/json.ts';
+import { keyBudget } from '../../jobs/ledger-verdicts.ts';
 import type { Scope } from './access.ts';
-import { keyMeta, type keyLimit } from './key-fields.ts';
+import { budgetView, keyMeta, type keyLimit, type ListedKey } from './key-fields.ts';
 import { macOfKey, newApiKey, prefixOfKey } from './key-format.ts';
 
 /** Keys a user may hold (spec §8). */
@@ -65,7 +66,7 @@ interface WantedLimit {
 /** Keys of users. */
 export interface Keys {
   /** Keys that are not revoked, newest first. */
-  list: (memberId: string) => Promise<ApiKeyMeta[]>;
+  list: (memberId: string) => Promise<ListedKey[]>;
   /** @throws GatewayError KEY_QUOTA_REACHED, INVALID_REQUEST, FORBIDDEN, NOT_FOUND, Unauthorized */
   create: (wanted: WantedKey) => Promise<NewKey>;
   /** @throws GatewayError as `create`, and KEY_ALREADY_REPLACED */
@@ -106,7 +107,7 @@ const verdict = z.discriminatedUnion('verdict', [
 type Verdict = z.infer<typeof verdict>;
 
 const answerRow = z.object({ answer: verdict });
-const metaRow = z.object({ meta: keyMeta });
+const listRow = z.object({ meta: keyMeta, budget: keyBudget.nullable() });
 const organizationRow = z.object({ organization: z.string().nullable() });
 
 /** Keys over a pool or an open transaction. */
@@ -122,13 +123,13 @@ export function createKeys(connection: CommonQueryMethods, pepper: string): Keys
 
   return {
     async list(memberId) {
-      const metas = await connection.anyFirst(sql.type(
-        metaRow,
-      )`SELECT api_key_meta(k) AS meta FROM api_key k
+      const rows = await connection.any(sql.type(
+        listRow,
+      )`SELECT api_key_meta(k) AS meta, key_budget(k.id) AS budget FROM api_key k
         WHERE member_id = ${memberId} AND revoked_at IS NULL
           AND (replaced_by IS NULL OR expires_at > now())
         ORDER BY created_at DESC, id DESC`);
-      return [...metas];
+      return rows.map(({ meta, budget }) => ({ ...meta, budget: budgetView(budget) }));
     },
 
     async create(wanted) {

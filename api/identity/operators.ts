@@ -4,13 +4,17 @@ import { z } from 'zod';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { isSecret } from '../../platform/secret-comparison.ts';
+import type { Session } from './sessions.ts';
 import { isOperatorKey, macOfKey, newOperatorKey, prefixOfKey } from './key-format.ts';
 
 const none = z.object({});
 
 const namedOperator = z.object({ operatorId: z.string(), name: z.string() });
-/** Who operates; `null` throughout: the holder of `ADMIN_API_KEY`, who says in each write who they are. */
-export type Operator = z.infer<typeof namedOperator> | { operatorId: null; name: null };
+/**
+ * Who operates. Without an id: the holder of `ADMIN_API_KEY`, who says in each write, or when a session
+ * begins, who they are.
+ */
+export type Operator = z.infer<typeof namedOperator> | { operatorId: null; name: string | null };
 
 /** An operator with a key; times are Unix ms. */
 const operatorRecord = namedOperator.extend({
@@ -22,8 +26,11 @@ const operatorRecord = namedOperator.extend({
 /** See `operatorRecord`. */
 export type OperatorRecord = z.infer<typeof operatorRecord>;
 
-/** Finds the operator of a key; null for a key that is unknown or revoked. */
-export type FindOperator = (key: string | undefined) => Promise<Operator | null>;
+/** Finds operators; null for a key that is unknown or revoked. */
+export interface FindOperator {
+  byKey: (key: string | undefined) => Promise<Operator | null>;
+  bySession: (session: Session) => Promise<Operator | null>;
+}
 
 interface OperatorSecrets {
   adminKey: string;
@@ -37,11 +44,7 @@ export function createFindOperator(
   connection: CommonQueryMethods,
   { adminKey, pepper, previousPepper }: OperatorSecrets,
 ): FindOperator {
-  return async (key) => {
-    if (isSecret(key, adminKey)) return { operatorId: null, name: null };
-    if (key === undefined || !isOperatorKey(key)) return null;
-    const mac = macOfKey(key, pepper);
-    const formerMac = previousPepper === undefined ? mac : macOfKey(key, previousPepper);
+  function byMacs(mac: string, formerMac: string): Promise<Operator | null> {
     return connection.maybeOne(sql.type(namedOperator)`
       WITH found AS (
         SELECT id, name, mac, last_used_at FROM operator
@@ -51,6 +54,17 @@ export function createFindOperator(
         FROM found f WHERE o.id = f.id AND (f.mac <> decode(${mac}, 'hex')
           OR f.last_used_at IS NULL OR f.last_used_at < clock_timestamp() - interval '1 minute'))
       SELECT id AS "operatorId", name FROM found`);
+  }
+  return {
+    async byKey(key) {
+      if (isSecret(key, adminKey)) return { operatorId: null, name: null };
+      if (key === undefined || !isOperatorKey(key)) return null;
+      const mac = macOfKey(key, pepper);
+      return byMacs(mac, previousPepper === undefined ? mac : macOfKey(key, previousPepper));
+    },
+    async bySession({ mac, name }) {
+      return mac === macOfKey(adminKey, pepper) ? { operatorId: null, name } : byMacs(mac, mac);
+    },
   };
 }
 

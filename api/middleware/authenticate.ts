@@ -1,20 +1,27 @@
-/** The bearer key (spec §5) and the rate limit (spec §8), in one round trip or, for busy keys, none. */
+/** The bearer key (spec §5) or the console's session, and the rate limit (spec §8), in one round trip or, for busy keys, none. */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
-import type { Middleware } from '../context.ts';
+import type { Context, Middleware } from '../context.ts';
 import type { Access, Caller, RateBucket, Scope } from '../identity/access.ts';
+import type { Sessions } from '../identity/sessions.ts';
 
 /** The scheme in any case (RFC 9110 §11.1). */
 const bearer = /^Bearer ([^\s]+)$/i;
 
 /** Finds the caller; every answer behind it carries the rate headers. `limit` is per minute and key. */
 export function authenticate(
-  access: Access,
+  { access, sessions }: { access: Access; sessions: Sessions },
   { bucket, limit }: { bucket: RateBucket; limit: number },
 ): Middleware {
-  return async (ctx, next) => {
+  async function callerOf(ctx: Context): Promise<Caller | null> {
     const key = bearerKey(ctx.req) ?? (ctx.state.takesXApiKey ? headerKey(ctx.req) : undefined);
-    const caller = key === undefined ? null : await access.admit(key, bucket);
+    if (key !== undefined) return access.admit(key, bucket);
+    // Who brings a key, be it a wrong one, does not mean the session.
+    const session = ctx.headers.authorization === undefined ? sessions.admit(ctx) : undefined;
+    return session ? access.admitMac(session.mac, bucket) : null;
+  }
+  return async (ctx, next) => {
+    const caller = await callerOf(ctx);
     if (!caller) throw new GatewayError('Unauthorized');
     ctx.state.caller = caller;
     ctx.set('X-RateLimit-Limit', String(limit));

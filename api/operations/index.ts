@@ -13,11 +13,13 @@ import { organizations } from './admin/organizations.ts';
 import { outcomes } from './admin/outcomes.ts';
 import { processes } from './admin/processes.ts';
 import { providers } from './admin/providers.ts';
+import { operatorSession } from './admin/session.ts';
 import { temporalCodec } from './admin/temporal-codec.ts';
 import { webhooks } from './admin/webhooks.ts';
 import { anthropic } from './anthropic/messages.ts';
 import { apiKeys } from './api-keys.ts';
 import { chat } from './chat.ts';
+import { consolePages } from './console.ts';
 import { docs } from './docs.ts';
 import { files } from './files.ts';
 import { health } from './health.ts';
@@ -28,6 +30,7 @@ import { models } from './models.ts';
 import { openai } from './openai/index.ts';
 import type { Operation } from './operation.ts';
 import { pricing } from './pricing.ts';
+import { sessions } from './session.ts';
 import { storageFiles } from './storage-files.ts';
 import { studioJobEvents } from './studio-job-events.ts';
 import { studioJobs } from './studio-jobs.ts';
@@ -59,6 +62,7 @@ export const operations: readonly Operation[] = [
   ...storageFiles,
   ...apiKeys,
   ...key,
+  ...sessions,
   ...usage,
   ...usageSummary,
   ...organizations,
@@ -71,10 +75,12 @@ export const operations: readonly Operation[] = [
   ...providers,
   ...processes,
   ...operators,
+  ...operatorSession,
   ...actions,
   ...operatorsDocs,
   ...health,
   ...docs,
+  ...consolePages,
   files,
   uploads,
   hooks,

@@ -2,12 +2,9 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../../domain/assert.ts';
-import { creditsFromMicro } from '../../domain/credits.ts';
-import { isoTime } from '../../domain/iso-time.ts';
 import { keyBudget } from '../../jobs/ledger-verdicts.ts';
 import { role } from '../identity/access.ts';
-import { keyMeta } from '../identity/key-fields.ts';
-import { time } from './fields.ts';
+import { budgetSchema, budgetView, keyMeta } from '../identity/key-fields.ts';
 import { defineOperation, section } from './operation.ts';
 
 const row = z.object({
@@ -21,16 +18,7 @@ const answer = keyMeta.extend({
   organizationName: z.string(),
   userId: z.string(),
   role,
-  budget: z
-    .object({
-      limit: z.number(),
-      per: keyBudget.shape.per,
-      used: z.number().meta({ description: 'Reserved and charged in this period.' }),
-      remaining: z.number(),
-      resetsAt: time.nullable().meta({ description: 'Null: it never begins again.' }),
-    })
-    .nullable()
-    .meta({ description: 'Of the `limit`, as it stands, in credits; null: there is none.' }),
+  budget: budgetSchema,
 });
 
 /** The key itself. */
@@ -54,13 +42,7 @@ export const key = section('API keys', {
         organizationName,
         userId: memberId,
         role: ofUser,
-        budget: budget && {
-          limit: creditsFromMicro(budget.limit),
-          per: budget.per,
-          used: creditsFromMicro(budget.used),
-          remaining: creditsFromMicro(Math.max(0, budget.limit - budget.used)),
-          resetsAt: isoTime(budget.resetsAtMs),
-        },
+        budget: budgetView(budget),
       };
     },
   }),

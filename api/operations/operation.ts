@@ -128,7 +128,7 @@ function codesOf({
   const isRepeatable = request.headers && 'Idempotency-Key' in request.headers.shape;
   const codes = new Set<ErrorCode>([
     ...(scope === 'open' ? [] : (['Unauthorized'] as const)),
-    ...(scope === undefined || scope === 'open' ? [] : keyed),
+    ...(scope === 'open' ? [] : scope === undefined ? (['FORBIDDEN'] as const) : keyed),
     ...(hasBody || request.query || request.headers ? (['INVALID_REQUEST'] as const) : []),
     ...(hasBody ? bodied : []),
     ...(isRepeatable ? (['IDEMPOTENCY_KEY_REUSED', 'REQUEST_IN_PROGRESS'] as const) : []),

@@ -61,7 +61,7 @@ function gateOf(operation: Operation, { admit, services }: RunnerOptions): Middl
   if (scope === 'admin') {
     return [
       async (ctx, next) => {
-        const operator = await services.findOperator(bearerKey(ctx.req));
+        const operator = await operatorOf(ctx, services);
         if (!operator) throw new GatewayError('Unauthorized');
         ctx.state.operator = operator;
         return next();
@@ -74,6 +74,16 @@ function gateOf(operation: Operation, { admit, services }: RunnerOptions): Middl
     return next();
   };
   return [admit[bucket], mayUse];
+}
+
+/** Who brings a key, be it a wrong one, does not mean the session. */
+async function operatorOf(
+  ctx: Context,
+  { findOperator, operatorSessions }: Composition,
+): Promise<Operator | null> {
+  if (ctx.headers.authorization !== undefined) return findOperator.byKey(bearerKey(ctx.req));
+  const session = operatorSessions.admit(ctx);
+  return session ? findOperator.bySession(session) : null;
 }
 
 function run(operation: Operation, { services, checkAnswers }: RunnerOptions): Middleware {

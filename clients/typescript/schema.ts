@@ -1414,6 +1414,78 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Look whether there is a session, of a key and of an operator
+         * @description No key needed.
+         */
+        get: operations["getSession"];
+        put?: never;
+        /**
+         * Begin a session of the console with an API key
+         * @description Sets a cookie that stands for the key: signed, HttpOnly, SameSite=Strict, for twelve hours. It may do what the key may, from the console’s own pages, and ends when the key is revoked, replaced or expired.
+         *
+         *     Any key may ask.
+         */
+        post: operations["beginSession"];
+        /**
+         * End the session
+         * @description No key needed.
+         */
+        delete: operations["endSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a link that signs in to the console once
+         * @description Whoever opens it within the hour, first, has a session of this key.
+         *
+         *     Any key may ask.
+         */
+        post: operations["createSignInLink"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/links/use": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin a session with a link
+         * @description No key needed.
+         */
+        post: operations["useSignInLink"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/usage": {
         parameters: {
             query?: never;
@@ -3680,7 +3752,31 @@ export interface components {
             credits: components["schemas"]["Credits"];
         };
         ListApiKeysAnswer: {
-            keys: components["schemas"]["ApiKeyMeta"][];
+            keys: {
+                keyId: string;
+                keyPrefix: string;
+                name: string;
+                /** @description Unix milliseconds. */
+                createdAt: number;
+                expiresAt: number | null;
+                lastUsedAt: number | null;
+                scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
+                /** @description Null: all models. */
+                allowedModels: string[] | null;
+                /** @description Null: none but the balance. */
+                limit: components["schemas"]["KeyLimit"] | null;
+                /** @description Of the `limit`, as it stands, in credits; null: there is none. */
+                budget: {
+                    limit: number;
+                    /** @enum {string} */
+                    per: "day" | "week" | "month" | "total";
+                    /** @description Reserved and charged in this period. */
+                    used: number;
+                    remaining: number;
+                    /** @description Null: it never begins again. */
+                    resetsAt: string | null;
+                } | null;
+            }[];
         };
         CreateApiKeyRequest: {
             name: string;
@@ -3767,6 +3863,24 @@ export interface components {
                 /** @description Null: it never begins again. */
                 resetsAt: string | null;
             } | null;
+        };
+        GetSessionAnswer: {
+            session: {
+                /** Format: date-time */
+                expiresAt: string;
+            } | null;
+            operator: {
+                /** Format: date-time */
+                expiresAt: string;
+                name: string | null;
+            } | null;
+        };
+        EndSessionAnswer: {
+            /** @constant */
+            success: true;
+        };
+        UseSignInLinkRequest: {
+            token: string;
         };
         GetUsageAnswer: {
             /** @description The available balance. */
@@ -6148,6 +6262,126 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GetKeyAnswer"];
+                };
+            };
+        };
+    };
+    getSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Null where there is none. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GetSessionAnswer"];
+                };
+            };
+        };
+    };
+    beginSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The session has begun. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** Format: date-time */
+                        expiresAt: string;
+                    };
+                };
+            };
+        };
+    };
+    endSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EndSessionAnswer"];
+                };
+            };
+        };
+    };
+    createSignInLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The link. It is shown once. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** Format: uri */
+                        url: string;
+                        /** Format: date-time */
+                        expiresAt: string;
+                    };
+                };
+            };
+        };
+    };
+    useSignInLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "token": "kXl8Qd0vJ4r1cZt6mWq3bE9yUo5gHs2nFa7iPxTLRVk"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UseSignInLinkRequest"];
+            };
+        };
+        responses: {
+            /** @description The session has begun. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** Format: date-time */
+                        expiresAt: string;
+                    };
                 };
             };
         };

@@ -61,6 +61,16 @@ export function describeForClients(): { description: Description; capabilities: 
   return { description, capabilities };
 }
 
+/** The description of the operators' API, of which the console's types are made. */
+export function describeForOperators(): object {
+  const documents = createDocuments('http://127.0.0.1:4000', operations);
+  const description: Description = JSON.parse(documents.operators().json);
+  for (const methods of Object.values(description.paths)) {
+    for (const operation of Object.values(methods)) keepSuccesses(operation);
+  }
+  return description;
+}
+
 function keepSuccesses(operation: Operation): void {
   const told = Object.entries(operation.responses).filter(([status]) => Number(status) < 300);
   for (const [, answer] of told) delete answer.headers;

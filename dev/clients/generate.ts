@@ -1,11 +1,11 @@
 /**
- * `npm run clients`: makes the parts of clients/ that follow from the API's description, without a
- * server. They are committed; test/clients/generated.test.ts tells when they are out of date.
+ * `npm run clients`: makes the parts of clients/ and the console that follow from the API's description,
+ * without a server. They are committed; test/clients/generated.test.ts tells when they are out of date.
  */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { describeForClients } from './description.ts';
+import { describeForClients, describeForOperators } from './description.ts';
 import { overloadsOf, syncFrom } from './python.ts';
 import { openapiTypescript, pythonCommands, root, run } from './tools.ts';
 
@@ -14,6 +14,7 @@ const python = 'clients/python/src/studio_gateway';
 /** The generated files, from the root of the project. */
 export const generatedFiles = {
   schema: 'clients/typescript/schema.ts',
+  operators: 'console/gateway/admin-schema.ts',
   schemas: `${python}/schemas.py`,
   runs: `${python}/_runs.py`,
   client: `${python}/_client.py`,
@@ -26,12 +27,15 @@ export async function generateClients(into: string): Promise<void> {
   const directory = await mkdtemp(join(tmpdir(), 'clients-'));
   try {
     const openapi = join(directory, 'openapi.json');
+    const operators = join(directory, 'operators.json');
     await writeFile(openapi, JSON.stringify(description));
+    await writeFile(operators, JSON.stringify(describeForOperators()));
     for (const file of Object.values(generatedFiles)) {
       await mkdir(dirname(join(into, file)), { recursive: true });
     }
     await Promise.all([
       generateTypescript(openapi, join(into, generatedFiles.schema)),
+      generateTypescript(operators, join(into, generatedFiles.operators)),
       generatePython(openapi, join(into, generatedFiles.schemas)),
     ]);
   } finally {

@@ -127,7 +127,7 @@ describe('creating a key', () => {
     expect(Math.abs(meta.createdAt - Date.now())).toBeLessThan(60_000);
 
     const [first, second] = await list(caller.key);
-    expect(first).toEqual(meta);
+    expect(first).toEqual({ ...meta, budget: null });
     expect(second).toMatchObject({ keyId: caller.keyId, lastUsedAt: expect.any(Number) });
     // The new key works, belongs to the same user, and has now been used.
     const seen = await list(key);

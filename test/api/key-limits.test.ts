@@ -103,7 +103,9 @@ describe('a key with a limit', () => {
     expect((await chat(key)).status).toBe(200);
     expect((await chat(key, { max_tokens: 16_000 })).body.error).toBe('KEY_LIMIT_EXCEEDED');
     const list = await gateway.call<{ keys: KeyBody[] }>(keysPath, { key: caller.key });
-    expect(list.body.keys.map(({ limit }) => limit)).toContainEqual({ credits: 5, per: 'day' });
+    const listed = list.body.keys.find(({ keyId }) => keyId === made.body.keyId);
+    expect(listed).toMatchObject({ limit: { credits: 5, per: 'day' }, budget: { limit: 5 } });
+    expect(listed?.budget?.used).toBeGreaterThanOrEqual(imagePrice);
   });
 
   it('gets back what a failed job had reserved', async () => {

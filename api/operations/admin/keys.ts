@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { scopes } from '../../identity/access.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
-import { keyLimit, keyMeta } from '../../identity/key-fields.ts';
+import { keyLimit, keyMeta, listedKey } from '../../identity/key-fields.ts';
 import { createKeys } from '../../identity/keys.ts';
 import { readMember } from '../../identity/organizations.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
@@ -18,7 +18,7 @@ export const keys = section('API keys', {
     route: 'GET /api/admin/v1/users/:userId/keys',
     summary: 'List the keys of a user, newest first',
     request: { params },
-    answer: listOf(keyMeta),
+    answer: listOf(listedKey),
     errors: ['NOT_FOUND'],
     async handle(call, services) {
       const { userId } = await readMember(services.pool, call.params.userId);

@@ -69,7 +69,7 @@ export const temporalCodec = [
     answer: exchange,
     async handle({ ctx, params: { direction } }, { config, payloadCodec, findOperator }) {
       allowOrigin(ctx, config);
-      if (!(await findOperator(bearerKey(ctx.req)))) throw new GatewayError('Unauthorized');
+      if (!(await findOperator.byKey(bearerKey(ctx.req)))) throw new GatewayError('Unauthorized');
       const direct = Object.hasOwn(directions, direction) ? directions[direction] : undefined;
       if (!direct) throw new GatewayError('NOT_FOUND');
       return answer(ctx, (payload) => direct(payloadCodec, payload));

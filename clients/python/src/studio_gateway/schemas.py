@@ -1692,8 +1692,29 @@ class DeleteJobMediaAnswer(TypedDict):
     credits: Credits
 
 
+class Budget(TypedDict):
+    limit: float
+    per: Literal['day', 'week', 'month', 'total']
+    used: float
+    remaining: float
+    resetsAt: str | None
+
+
+class Key(TypedDict):
+    keyId: str
+    keyPrefix: str
+    name: str
+    createdAt: int
+    expiresAt: int | None
+    lastUsedAt: int | None
+    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
+    allowedModels: list[str] | None
+    limit: KeyLimit | None
+    budget: Budget | None
+
+
 class ListApiKeysAnswer(TypedDict):
-    keys: list[ApiKeyMeta]
+    keys: list[Key]
 
 
 class CreateApiKeyRequest(TypedDict):
@@ -1750,14 +1771,6 @@ class RevokeApiKeyAnswer(TypedDict):
     keyId: str
 
 
-class Budget(TypedDict):
-    limit: float
-    per: Literal['day', 'week', 'month', 'total']
-    used: float
-    remaining: float
-    resetsAt: str | None
-
-
 class GetKeyAnswer(TypedDict):
     keyId: str
     keyPrefix: str
@@ -1773,6 +1786,28 @@ class GetKeyAnswer(TypedDict):
     userId: str
     role: Literal['owner', 'admin', 'member', 'viewer']
     budget: Budget | None
+
+
+class Session(TypedDict):
+    expiresAt: str
+
+
+class Operator(TypedDict):
+    expiresAt: str
+    name: str | None
+
+
+class GetSessionAnswer(TypedDict):
+    session: Session | None
+    operator: Operator | None
+
+
+class EndSessionAnswer(TypedDict):
+    success: Literal[True]
+
+
+class UseSignInLinkRequest(TypedDict):
+    token: str
 
 
 class Balance(TypedDict):

@@ -1,0 +1,102 @@
+/** /console: the pages of console/, built into console/dist. `/` leads there in a browser. */
+import { readFile } from 'node:fs/promises';
+import { extname, join } from 'node:path';
+import { z } from 'zod';
+import { publicBaseUrl } from '../../activities/services.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import type { Config } from '../../platform/config.ts';
+import { defineOperation, ownAnswer } from './operation.ts';
+
+const directory = join(import.meta.dirname, '../../console/dist');
+
+const assetTypes: Record<string, string> = {
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.svg': 'image/svg+xml',
+};
+
+/** Where the pages of the console and the API's answers lead. */
+const links = (base: string) => ({
+  console: `${base}/console`,
+  reference: `${base}/docs`,
+  openapi: `${base}/api/v1/openapi.json`,
+  summary: `${base}/llms.txt`,
+});
+
+/** Media is ours or the store's; scripts and styles are ours alone, and none stands in a page. */
+function policyOf(config: Config): string {
+  const stores = [publicBaseUrl(config), config.S3_PUBLIC_BASE_URL ?? config.S3_ENDPOINT];
+  const own = [
+    "'self'",
+    ...stores.flatMap((url) => (url === undefined ? [] : [new URL(url).origin])),
+  ];
+  const media = own.join(' ');
+  return [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "font-src 'self'",
+    `connect-src ${media}`,
+    `img-src ${media} data: blob:`,
+    `media-src ${media} blob:`,
+    "base-uri 'none'",
+    "form-action 'self'",
+    "frame-ancestors 'none'",
+  ].join('; ');
+}
+
+/** @throws GatewayError NOT_FOUND where the console was not built */
+async function built(name: string): Promise<Buffer> {
+  try {
+    return await readFile(join(directory, name));
+  } catch (error) {
+    const told =
+      name === 'index.html' ? 'The console is not built: npm run console:build.' : undefined;
+    throw new GatewayError('NOT_FOUND', told, { cause: error });
+  }
+}
+
+const page = (path: `/${string}`) =>
+  defineOperation({
+    route: `GET ${path}`,
+    scope: 'open',
+    answer: ownAnswer,
+    async handle({ ctx }, { config }) {
+      const content = await built('index.html');
+      ctx.set('Content-Security-Policy', policyOf(config));
+      // The page names the scripts of its build.
+      ctx.set('Cache-Control', 'no-cache');
+      ctx.type = 'html';
+      ctx.body = content;
+    },
+  });
+
+/** See the file's head. */
+export const consolePages = [
+  defineOperation({
+    route: 'GET /',
+    scope: 'open',
+    answer: ownAnswer,
+    handle({ ctx }, { config }) {
+      ctx.vary('Accept');
+      if (ctx.accepts('json', 'html') === 'html') ctx.redirect('/console');
+      else ctx.body = links(publicBaseUrl(config));
+    },
+  }),
+  page('/console'),
+  defineOperation({
+    route: 'GET /console/assets/:name',
+    scope: 'open',
+    request: { params: z.object({ name: z.string().regex(/^[\w.-]+$/) }) },
+    answer: ownAnswer,
+    async handle({ ctx, params: { name } }) {
+      const type = assetTypes[extname(name)];
+      if (type === undefined) throw new GatewayError('NOT_FOUND');
+      ctx.body = await built(join('assets', name));
+      ctx.type = type;
+      ctx.set('Cache-Control', 'public, max-age=31536000, immutable');
+    },
+  }),
+  // Which page it is, the address tells the application.
+  page('/console/*page'),
+];

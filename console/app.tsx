@@ -1,0 +1,116 @@
+/** The console: the page to sign in, or the pages of who is signed in. */
+import { useQuery } from '@tanstack/react-query';
+import { Suspense, lazy, type ReactNode } from 'react';
+import { Redirect, Route, Router, Switch } from 'wouter';
+import { LiveJobs } from './gateway/live.tsx';
+import { sessionQuery, useWho } from './gateway/session.ts';
+import { SignIn } from './pages/sign-in.tsx';
+import { Boundary } from './parts/boundary.tsx';
+import { Shell } from './parts/shell.tsx';
+import { Loading } from './parts/states.tsx';
+
+const Playground = lazy(() => import('./pages/playground/playground.tsx'));
+const Chat = lazy(() => import('./pages/playground/chat.tsx'));
+const Jobs = lazy(() => import('./pages/job/jobs.tsx'));
+const OneJob = lazy(() => import('./pages/job/one-job.tsx'));
+const Keys = lazy(() => import('./pages/keys/keys.tsx'));
+const Usage = lazy(() => import('./pages/usage/usage.tsx'));
+const Webhooks = lazy(() => import('./pages/webhooks/webhooks.tsx'));
+const Operator = lazy(() => import('./pages/operator/operator.tsx'));
+const Models = lazy(() => import('./pages/models/models.tsx'));
+
+/** See the file's head. */
+export function App() {
+  return (
+    <Router base="/console">
+      <Boundary>
+        <Suspense fallback={<Loading />}>
+          <Switch>
+            <Route path="/sign-in">
+              <SignIn />
+            </Route>
+            <Route>
+              <SignedIn>
+                <Pages />
+              </SignedIn>
+            </Route>
+          </Switch>
+        </Suspense>
+      </Boundary>
+    </Router>
+  );
+}
+
+function SignedIn({ children }: { children: ReactNode }) {
+  const { data } = useQuery(sessionQuery);
+  if (!data) return <Loading />;
+  if (data.session) return <Followed>{children}</Followed>;
+  return data.operator ? <OperatorOnly /> : <SignIn />;
+}
+
+function Followed({ children }: { children: ReactNode }) {
+  const who = useWho();
+  return (
+    <LiveJobs enabled={who.refuses('studio:read') === null}>
+      <Shell who={who}>{children}</Shell>
+    </LiveJobs>
+  );
+}
+
+/** Whoever has not signed in as a caller finds no pages of callers. */
+function OperatorOnly() {
+  return (
+    <LiveJobs enabled={false}>
+      <Shell who={null}>
+        <Boundary>
+          <Suspense fallback={<Loading />}>
+            <Operator />
+          </Suspense>
+        </Boundary>
+      </Shell>
+    </LiveJobs>
+  );
+}
+
+function Pages() {
+  return (
+    <Boundary>
+      <Suspense fallback={<Loading />}>
+        <Switch>
+          <Route path="/">
+            <Redirect to="/playground/image/generate" replace />
+          </Route>
+          <Route path="/playground/chat">
+            <Chat />
+          </Route>
+          <Route path="/playground/*?">{(params) => <Playground name={params['*'] ?? ''} />}</Route>
+          <Route path="/jobs">
+            <Jobs />
+          </Route>
+          <Route path="/jobs/:jobId">{({ jobId }) => <OneJob jobId={jobId} />}</Route>
+          <Route path="/keys">
+            <Keys />
+          </Route>
+          <Route path="/usage">
+            <Usage />
+          </Route>
+          <Route path="/webhooks">
+            <Webhooks />
+          </Route>
+          <Route path="/operator/*?">
+            <Operator />
+          </Route>
+          <Route path="/models">
+            <Models />
+          </Route>
+          <Route>
+            <section className="empty">
+              <h1>There is no such page</h1>
+              <p>The menu has all pages of the console.</p>
+            </section>
+          </Route>
+        </Switch>
+      </Suspense>
+    </Boundary>
+  );
+}

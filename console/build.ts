@@ -1,0 +1,29 @@
+/** `npm run console:build`: builds the console into console/dist, unless what it is made of is unchanged. */
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+
+const own = import.meta.dirname;
+const project = join(own, '..');
+const madeOf = join(own, 'dist', '.made-of');
+
+/** The console's sources, what it takes of the client, and the versions of everything else. */
+function sources(): string[] {
+  const inside = readdirSync(own, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((path) => !/[\\/](dist|node_modules)[\\/]/.test(path));
+  const outside = ['package-lock.json', 'clients/typescript/event-stream.ts'];
+  return [...inside, ...outside.map((path) => join(project, path))].toSorted();
+}
+
+const content = createHash('sha256');
+for (const path of sources()) content.update(relative(project, path)).update(readFileSync(path));
+const digest = content.digest('hex');
+if (!existsSync(madeOf) || readFileSync(madeOf, 'utf8') !== digest) {
+  // Whoever asks for it, and be it a test run.
+  process.env['NODE_ENV'] = 'production';
+  const { build } = await import('vite');
+  await build({ configFile: join(own, 'vite.config.ts'), logLevel: 'error' });
+  writeFileSync(madeOf, digest);
+}

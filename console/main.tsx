@@ -1,0 +1,48 @@
+/** The console's entry. */
+import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query';
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+import { App } from './app.tsx';
+import { ApiError } from './gateway/client.ts';
+import { checkSession } from './gateway/session.ts';
+import './styles/base.css';
+import './styles/shell.css';
+import './styles/parts.css';
+import './styles/pages.css';
+import './styles/usage.css';
+import './styles/keys.css';
+import './styles/webhooks.css';
+import './styles/models.css';
+import './styles/operator.css';
+
+/** Whoever is signed out finds the page to sign in, whatever was asked. */
+function onError(error: Error): void {
+  if (!(error instanceof ApiError) || error.status !== 401) return;
+  checkSession(client);
+}
+
+const client = new QueryClient({
+  queryCache: new QueryCache({ onError }),
+  mutationCache: new MutationCache({ onError }),
+  defaultOptions: {
+    queries: {
+      // What changes is told (gateway/live.tsx), or is of no hurry.
+      staleTime: 30_000,
+      refetchOnWindowFocus: false,
+      // A gateway that went away comes back; a refusal stays one.
+      retry: (_, error) => error instanceof ApiError && error.isPassing,
+      retryDelay: (attempt) => Math.min(1000 * 2 ** attempt, 15_000),
+    },
+  },
+});
+
+const place = document.querySelector('#console');
+if (place) {
+  createRoot(place).render(
+    <StrictMode>
+      <QueryClientProvider client={client}>
+        <App />
+      </QueryClientProvider>
+    </StrictMode>,
+  );
+}

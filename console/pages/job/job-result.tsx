@@ -1,0 +1,56 @@
+/** What a job made, as picture, player or text; or why it made nothing. */
+import type { Job } from '../../gateway/client.ts';
+import { mediaOf, textIn, type Media } from './job-media.ts';
+
+/** See the file's head. */
+export function JobResult({ job }: { job: Job }) {
+  if (job.error) {
+    return (
+      <div className="refusal" role="alert">
+        <p>{job.error.message}</p>
+        <p className="dim">
+          {job.error.code}
+          {job.error.retryable && ' · the same request may work later'}
+          {job.billing.state === 'released' && ' · nothing was charged'}
+        </p>
+      </div>
+    );
+  }
+  if (job.mediaDeletedAt) return <p className="dim">Its media were deleted.</p>;
+  if (!job.result) return null;
+  const media = mediaOf(job);
+  const text = textIn(job.result);
+  return (
+    <div className="stack" data-result={job.type}>
+      {media.length > 0 && (
+        <div className="media">
+          {media.map((each) => (
+            <Piece key={each.url.split('?')[0]} media={each} alt={`Result of ${job.type}`} />
+          ))}
+        </div>
+      )}
+      {text !== null && <pre className="card">{text}</pre>}
+      {media.length === 0 && text === null && (
+        <pre className="code">{JSON.stringify(job.result, null, 2)}</pre>
+      )}
+    </div>
+  );
+}
+
+function Piece({ media: { url, kind, caption }, alt }: { media: Media; alt: string }) {
+  return (
+    <figure>
+      {kind === 'image' && <img src={url} alt={alt} loading="lazy" />}
+      {/* oxlint-disable-next-line media-has-caption -- what was just made has none */}
+      {kind === 'video' && <video src={url} controls preload="metadata" aria-label={alt} />}
+      {/* oxlint-disable-next-line media-has-caption -- what was just made has none */}
+      {kind === 'audio' && <audio src={url} controls preload="metadata" aria-label={alt} />}
+      <figcaption className="dim">
+        <span>{caption}</span>
+        <a href={url} download target="_blank" rel="noreferrer">
+          Open
+        </a>
+      </figcaption>
+    </figure>
+  );
+}

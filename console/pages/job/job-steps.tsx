@@ -1,0 +1,67 @@
+/** The steps of a job, from its reservation to its charge, as they happen. */
+import { useQuery } from '@tanstack/react-query';
+import type { Job, Schemas } from '../../gateway/client.ts';
+import { durationText, useNow } from '../../parts/values.tsx';
+import { timelineQuery } from './job-query.ts';
+
+type Step = Schemas['JobStep'];
+
+const titles: Record<Step['name'], string> = {
+  reserve: 'Reserve credits',
+  submit: 'Submit to the provider',
+  wait: 'Wait for the provider',
+  store: 'Store the result',
+  charge: 'Charge',
+  release: 'Release the credits',
+  webhook: 'Tell your webhook',
+};
+
+/** What an open job goes through after the steps that are known. */
+const ahead: readonly Step['name'][] = ['reserve', 'submit', 'wait', 'store', 'charge'];
+
+/** See the file's head. */
+export function JobSteps({ job }: { job: Job }) {
+  const { data } = useQuery(timelineQuery(job.jobId));
+  const steps = data?.steps ?? [];
+  const last = steps.findLast(({ name }) => ahead.includes(name));
+  const coming = job.done || !last ? [] : ahead.slice(ahead.indexOf(last.name) + 1);
+  return (
+    <ol className="steps" aria-label="Steps">
+      {steps.map((step) => (
+        <KnownStep key={`${step.name} ${step.call}`} step={step} />
+      ))}
+      {coming.map((name) => (
+        <li key={name} className="coming">
+          <span className="dot" aria-hidden="true" />
+          <span className="dim">{titles[name]}</span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function KnownStep({ step }: { step: Step }) {
+  const { name, state, call, provider, attempts } = step;
+  const details = [
+    call !== null && call > 0 ? `call ${call + 1}` : null,
+    provider,
+    attempts !== null && attempts > 1 ? `${attempts} attempts` : null,
+    state === 'failed' ? 'failed' : null,
+  ].filter(Boolean);
+  return (
+    <li className={state} data-step={name} data-state={state}>
+      <span className="dot" aria-hidden="true" />
+      <span>
+        {titles[name]} <span className="dim">{details.join(' · ')}</span>
+      </span>
+      <Took step={step} />
+    </li>
+  );
+}
+
+function Took({ step: { startedAt, endedAt, state } }: { step: Step }) {
+  const now = useNow(state === 'running' ? 500 : 60_000);
+  if (startedAt === null) return <span className="took">{state}</span>;
+  const end = endedAt === null ? now : Date.parse(endedAt);
+  return <span className="took">{durationText(end - Date.parse(startedAt))}</span>;
+}

@@ -1,0 +1,116 @@
+/** The API keys of whoever is signed in. */
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { useWho } from '../../gateway/session.ts';
+import { ShownOnce } from '../../parts/dialog.tsx';
+import { Empty, Loading, Refusal } from '../../parts/states.tsx';
+import { Ago, Credits, Moment } from '../../parts/values.tsx';
+import { KeyActions } from './key-actions.tsx';
+import { keysQuery, type Key } from './key-query.ts';
+import { limitText } from './limit-fields.tsx';
+import { NewKey } from './new-key.tsx';
+
+/** See the file's head. */
+export default function Keys() {
+  const who = useWho();
+  const [isMaking, setMaking] = useState(false);
+  const [shown, setShown] = useState<string | null>(null);
+  const refusal = who.refuses('keys:write');
+  return (
+    <>
+      <div className="head">
+        <h1>API keys</h1>
+        <button
+          type="button"
+          className="primary"
+          disabled={refusal !== null}
+          title={refusal ?? undefined}
+          onClick={() => setMaking(true)}
+        >
+          New key
+        </button>
+      </div>
+      {refusal && <p className="hint">{refusal}</p>}
+      <List show={setShown} />
+      {isMaking && <NewKey onClose={() => setMaking(false)} show={setShown} />}
+      {shown !== null && (
+        <ShownOnce title="Your new key" secret={shown} onClose={() => setShown(null)}>
+          <p>Copy it now: it is not shown again, and nobody can look it up.</p>
+        </ShownOnce>
+      )}
+    </>
+  );
+}
+
+function List({ show }: { show: (key: string) => void }) {
+  const refusal = useWho().refuses('keys:read');
+  const { data, error } = useQuery({ ...keysQuery, enabled: refusal === null });
+  if (refusal) return <Empty title="Keys are not shown to you">{refusal}</Empty>;
+  if (error) return <Refusal error={error} />;
+  if (!data) return <Loading />;
+  return (
+    <ul className="stack" aria-label="Keys">
+      {data.keys.map((key) => (
+        <li key={key.keyId} className="card key" data-key={key.keyId}>
+          <OneKey of={key} show={show} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function OneKey({ of, show }: { of: Key; show: (key: string) => void }) {
+  const { keyId, name, keyPrefix, scopes, allowedModels, lastUsedAt, expiresAt, createdAt } = of;
+  const isOwn = useWho().keyId === keyId;
+  return (
+    <>
+      <div className="head">
+        <h2>{name}</h2>
+        <code className="dim">{keyPrefix}…</code>
+        {isOwn && <span className="tag">you are signed in with it</span>}
+        <KeyActions of={of} show={show} />
+      </div>
+      <dl className="facts">
+        <dt>May</dt>
+        <dd>{scopes.join(', ')}</dd>
+        <dt>Models</dt>
+        <dd>{allowedModels?.join(', ') ?? 'all'}</dd>
+        <dt>Limit</dt>
+        <dd>
+          <LimitUse of={of} />
+        </dd>
+        <dt>Last used</dt>
+        <dd>{lastUsedAt === null ? 'never' : <Ago at={lastUsedAt} />}</dd>
+        <dt>Expires</dt>
+        <dd>{expiresAt === null ? 'never' : <Moment at={expiresAt} />}</dd>
+        <dt>Made</dt>
+        <dd>
+          <Moment at={createdAt} />
+        </dd>
+      </dl>
+    </>
+  );
+}
+
+function LimitUse({ of: { name, limit, budget } }: { of: Key }) {
+  if (!budget) return 'none but the balance';
+  const { used, remaining, per, limit: credits, resetsAt } = budget;
+  return (
+    <>
+      {limitText({ credits, per })}
+      {!limit && ' (of the key that made it)'}: <Credits amount={used} /> used,{' '}
+      <Credits amount={remaining} /> left
+      {resetsAt && (
+        <>
+          , anew <Ago at={resetsAt} />
+        </>
+      )}
+      <meter
+        aria-label={`Used of the limit of ${name}`}
+        max={Math.max(credits, 1)}
+        high={credits * 0.8}
+        value={used}
+      />
+    </>
+  );
+}

@@ -1,0 +1,46 @@
+/** Prices and limits of a Studio model in words. */
+import type { Schemas } from '../../gateway/client.ts';
+import { amountText } from '../../parts/values.tsx';
+import { titleOf } from '../playground/capability.ts';
+
+/** `3.9 per image`, `40 (with generate audio) or 20 (without) per second`. */
+export function priceWords(price: readonly Schemas['PriceRule'][]): string {
+  return price.map(ruleWords).join(', plus ');
+}
+
+function ruleWords({ unit, pixels, rows }: Schemas['PriceRule']): string {
+  const choices = rows.map(({ when, pixelsMax, credits }) => {
+    const conditions = [
+      ...Object.entries(when).map(([field, value]) => conditionWords(field, value)),
+      ...(pixelsMax === undefined ? [] : [`up to ${megapixels(pixelsMax)}`]),
+    ];
+    const amount = amountText(credits);
+    return conditions.length === 0 ? amount : `${amount} (${conditions.join(', ')})`;
+  });
+  const size = pixels?.each ? ` and ${megapixels(pixels.each)}` : '';
+  return `${choices.join(' or ')} per ${unit}${size}`;
+}
+
+function conditionWords(field: string, value: string | number | boolean): string {
+  const title = titleOf(field).toLowerCase();
+  return typeof value === 'boolean'
+    ? `${value ? 'with' : 'without'} ${title}`
+    : `${title} ${value}`;
+}
+
+const megapixels = (pixels: number): string =>
+  `${amountText(Number((pixels / 1_000_000).toFixed(2)))} megapixels`;
+
+/** What a field takes; null: nothing that the endpoint does not say anyway. */
+export function ruleText(rule: Schemas['ParameterRule']): string | null {
+  const { oneOf, min, max, itemsMax, charactersMax, size, default: preset } = rule;
+  const words = [
+    oneOf?.map((value) => (value === true ? 'yes' : value === false ? 'no' : value)).join(', '),
+    min !== undefined && max !== undefined ? `${min} to ${max}` : undefined,
+    itemsMax === undefined ? undefined : `up to ${itemsMax}`,
+    charactersMax === undefined ? undefined : `up to ${charactersMax} characters`,
+    size && `edges up to ${size.edgeMax}, in steps of ${size.multipleOf}`,
+    preset === undefined ? undefined : `(${String(preset)} unless told)`,
+  ].filter((word) => word !== undefined);
+  return words.length === 0 ? null : words.join(' ');
+}

@@ -1,0 +1,63 @@
+/** The pages of operators. */
+import { Link, Route, Switch, useLocation } from 'wouter';
+import { useIsOperator } from '../../gateway/operator.ts';
+import { OperatorSignIn } from '../operator-sign-in.tsx';
+import { Actions } from './actions.tsx';
+import { Health } from './health.tsx';
+import { OneOrganization } from './one-organization.tsx';
+import { Organizations } from './organizations.tsx';
+import { JobStory } from './story.tsx';
+import { Work } from './work.tsx';
+
+const pages = [
+  ['/operator', 'Health'],
+  ['/operator/jobs', 'Jobs'],
+  ['/operator/organizations', 'Organizations'],
+  ['/operator/actions', 'What was done'],
+] as const;
+
+/** See the file's head. */
+export default function Operator() {
+  const isOperator = useIsOperator();
+  const [location] = useLocation();
+  if (!isOperator) {
+    return (
+      <section className="card stack narrow">
+        <h1>Operator</h1>
+        <p className="dim">These pages are for those who operate the gateway.</p>
+        <OperatorSignIn />
+      </section>
+    );
+  }
+  const here = pages.findLast(([path]) => location.startsWith(path))?.[0];
+  return (
+    <>
+      <div className="head">
+        <h1>Operator</h1>
+        <nav className="tabs" aria-label="Operator">
+          {pages.map(([path, name]) => (
+            <Link key={path} href={path} aria-current={path === here ? 'page' : undefined}>
+              {name}
+            </Link>
+          ))}
+        </nav>
+      </div>
+      <Switch>
+        <Route path="/operator/jobs">
+          <Work />
+        </Route>
+        <Route path="/operator/jobs/:jobId">{({ jobId }) => <JobStory jobId={jobId} />}</Route>
+        <Route path="/operator/organizations">
+          <Organizations />
+        </Route>
+        <Route path="/operator/organizations/:id">{({ id }) => <OneOrganization id={id} />}</Route>
+        <Route path="/operator/actions">
+          <Actions />
+        </Route>
+        <Route>
+          <Health />
+        </Route>
+      </Switch>
+    </>
+  );
+}

@@ -1,0 +1,150 @@
+/** The whole story of a job: why it stands where it stands, what can be done, and all that happened in order. */
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import { answered } from '../../gateway/client.ts';
+import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
+import { Loading, Refusal } from '../../parts/states.tsx';
+import { Credits, Id, Moment, State } from '../../parts/values.tsx';
+import { JobDeeds } from './job-deeds.tsx';
+import { eventsOf } from './story-events.ts';
+
+type Story = OperatorSchemas['ExplainedJob'];
+const refreshMs = 3000;
+
+/** See the file's head. */
+export function JobStory({ jobId }: { jobId: string }) {
+  const { data, error } = useQuery({
+    queryKey: ['operator', 'job', jobId],
+    queryFn: async () => {
+      const params = { path: { jobId } };
+      return (await answered(operatorApi.GET('/api/admin/v1/jobs/{jobId}', { params }))).data;
+    },
+    refetchInterval: ({ state }) => (state.data?.done ? false : refreshMs),
+  });
+  if (error) return <Refusal error={error} />;
+  if (!data) return <Loading />;
+  return (
+    <>
+      <div className="head">
+        <h2>{data.type}</h2>
+        <State of={data.status} />
+        <JobDeeds jobId={jobId} isDone={data.done} />
+      </div>
+      <div className="stack">
+        <Why story={data} />
+        <div className="two">
+          <Timeline story={data} />
+          <div className="stack">
+            <Facts story={data} />
+            <section className="card">
+              <h2>Request</h2>
+              {/* oxlint-disable-next-line no-noninteractive-tabindex -- what scrolls can be reached by keys */}
+              <pre className="code" tabIndex={0}>
+                {JSON.stringify(data.request, null, 2)}
+              </pre>
+            </section>
+          </div>
+        </div>
+      </div>
+    </>
+  );
+}
+
+function Why({ story: { why, next } }: { story: Story }) {
+  return (
+    <section className="card stack">
+      <p className="why">{why}</p>
+      {next.length > 0 && (
+        <ul className="stack">
+          {next.map(({ words, command }) => (
+            <li key={words}>
+              {words}
+              {command && (
+                <>
+                  {' '}
+                  <code className="dim">npm run studio -- {command}</code>
+                </>
+              )}
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function Timeline({ story }: { story: Story }) {
+  return (
+    <section className="card">
+      <h2>All that happened</h2>
+      <ol className="events" aria-label="Timeline">
+        {eventsOf(story).map(({ id, at, kind, text, detail }) => (
+          <li key={id} data-kind={kind}>
+            <span className="dim">
+              <Moment at={at} />
+            </span>
+            <span className="kind">{kind}</span>
+            <span>
+              {text} {detail && <span className="dim">{detail}</span>}
+            </span>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function Facts({ story }: { story: Story }) {
+  const { organization, key, billing, workflow, calls, jobId, requestId, deadlineAt } = story;
+  return (
+    <section className="card">
+      <h2>Details</h2>
+      <dl className="facts">
+        <dt>Organization</dt>
+        <dd>
+          <Link href={`/operator/organizations/${organization.organizationId}`}>
+            {organization.name}
+          </Link>{' '}
+          <State of={organization.status} />
+        </dd>
+        <dt>Key</dt>
+        <dd>
+          {key.name} <code className="dim">{key.keyPrefix}…</code> of {key.userName}
+          {key.revokedAt && ', revoked'}
+        </dd>
+        <dt>Billing</dt>
+        <dd>
+          {billing.state}: <Credits amount={billing.charged} /> of{' '}
+          <Credits amount={billing.reserved} /> credits
+        </dd>
+        <dt>Ends by</dt>
+        <dd>
+          <Moment at={deadlineAt} />
+        </dd>
+        <dt>Workflow</dt>
+        <dd>
+          {workflow.status ?? workflow.state}{' '}
+          {workflow.url && (
+            <a href={workflow.url} target="_blank" rel="noreferrer">
+              in the Temporal UI
+            </a>
+          )}
+        </dd>
+        {calls.map(({ index, provider, providerRequestId }) => (
+          <div key={index} className="same">
+            <dt>{provider}</dt>
+            <dd>{providerRequestId ? <Id of={providerRequestId} /> : 'not asked yet'}</dd>
+          </div>
+        ))}
+        <dt>Job</dt>
+        <dd>
+          <Id of={jobId} />
+        </dd>
+        <dt>Request</dt>
+        <dd>
+          <Id of={requestId} />
+        </dd>
+      </dl>
+    </section>
+  );
+}

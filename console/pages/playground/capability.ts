@@ -1,0 +1,124 @@
+/** What a Studio endpoint takes, as the API describes it: fields, and what the chosen model says of each. */
+import type { Schemas } from '../../gateway/client.ts';
+
+/** An endpoint with its models. */
+export type Capability = Schemas['ListStudioModelsAnswer']['data'][number];
+type Model = Capability['models'][number];
+
+/** JSON Schema, as far as requests use it. */
+export interface FieldSchema {
+  type?: string;
+  enum?: (string | number)[];
+  anyOf?: FieldSchema[];
+  items?: FieldSchema;
+  properties?: Record<string, FieldSchema>;
+  required?: string[];
+  default?: unknown;
+  description?: string;
+  format?: string;
+  pattern?: string;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  minItems?: number;
+  maxItems?: number;
+}
+
+/** The values of a form; what is not set is absent. */
+export type Values = Record<string, unknown>;
+
+/** A field of a form. */
+export interface Field {
+  name: string;
+  schema: FieldSchema;
+  isRequired: boolean;
+}
+
+/** The path of an endpoint below /studio, and how it is called: `image/generate`. */
+export const nameOf = ({ endpoint }: Capability): string => endpoint.replace(/^.*\/studio\//, '');
+
+/** The model that the values ask for. */
+function modelOf({ models, request }: Capability, values: Values): Model | undefined {
+  const { properties = {} }: FieldSchema = request;
+  return models.find(({ selectedBy }) =>
+    Object.entries(selectedBy).every(
+      ([name, value]) => (values[name] ?? properties[name]?.default) === value,
+    ),
+  );
+}
+
+/** Fields that the chosen model takes, with its own limits. `async` is the console's to say. */
+export function fieldsOf(capability: Capability, values: Values): Field[] {
+  const { properties = {}, required = [] }: FieldSchema = capability.request;
+  const model = modelOf(capability, values);
+  return Object.entries(properties)
+    .filter(([name]) => name !== 'async')
+    .filter(([name]) => required.includes(name) || takes(capability, model, name))
+    .map(([name, schema]) => ({
+      name,
+      schema: narrowed(schema, model?.parameters[name]),
+      isRequired: required.includes(name),
+    }))
+    .toSorted((one, other) => Number(other.isRequired) - Number(one.isRequired));
+}
+
+/** What only other models know, this one refuses. */
+function takes({ models }: Capability, model: Model | undefined, name: string): boolean {
+  if (!model || name in model.parameters || name in model.selectedBy) return true;
+  return !models.some(({ parameters }) => name in parameters);
+}
+
+function narrowed(schema: FieldSchema, rule: Schemas['ParameterRule'] | undefined): FieldSchema {
+  if (!rule) return schema;
+  const choices = rule.oneOf?.filter((value) => typeof value !== 'boolean');
+  return {
+    ...schema,
+    ...(rule.default !== undefined && { default: rule.default }),
+    ...(rule.min !== undefined && { minimum: rule.min }),
+    ...(rule.max !== undefined && { maximum: rule.max }),
+    ...(rule.itemsMax !== undefined && { maxItems: rule.itemsMax }),
+    ...(rule.charactersMax !== undefined && { maxLength: rule.charactersMax }),
+    ...(choices && choices.length > 0 && { enum: choices }),
+  };
+}
+
+/** The body that the form asks for: fields that are shown and set. */
+export function bodyOf(capability: Capability, values: Values): Values {
+  const names = fieldsOf(capability, values).map(({ name }) => name);
+  return Object.fromEntries(
+    names.flatMap((name) => (isSet(values[name]) ? [[name, values[name]]] : [])),
+  );
+}
+
+function isSet(value: unknown): boolean {
+  return value !== undefined && value !== '' && !(Array.isArray(value) && value.length === 0);
+}
+
+/** Whether a field is the URL or the id of media. */
+export function isMedia({ anyOf, format }: FieldSchema): boolean {
+  return format === 'uri' || (anyOf?.every((each) => isMedia(each) || isFileId(each)) ?? false);
+}
+
+function isFileId({ pattern }: FieldSchema): boolean {
+  return pattern?.startsWith('^file_') ?? false;
+}
+
+/** The list among several forms of a field. */
+export function listIn(schema: FieldSchema): FieldSchema | undefined {
+  return schema.type === 'array' ? schema : schema.anyOf?.find(({ type }) => type === 'array');
+}
+
+const shortWords: Record<string, string> = { url: 'URL', urls: 'URLs', id: 'ID', ms: '(ms)' };
+
+/** `imageUrls` → `Image URLs`. */
+export function titleOf(name: string): string {
+  const words = name
+    .replaceAll(/([A-Z])/g, ' $1')
+    .replaceAll('_', ' ')
+    .toLowerCase()
+    .trim()
+    .split(' ');
+  const text = words.map((word) => shortWords[word] ?? word).join(' ');
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

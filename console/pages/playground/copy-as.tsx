@@ -1,0 +1,87 @@
+/** The request of a form as a program would send it. */
+import { useState } from 'react';
+import type { Values } from './capability.ts';
+
+interface CopyAsProps {
+  /** `/api/v1/studio/image/generate`. */
+  path: string;
+  body: Values;
+}
+
+const languages = ['curl', 'TypeScript', 'Python'] as const;
+type Language = (typeof languages)[number];
+
+/** See the file's head. */
+export function CopyAs({ path, body }: CopyAsProps) {
+  const [language, setLanguage] = useState<Language>('curl');
+  const [copied, setCopied] = useState(false);
+  const text = spelled[language](path, body);
+  const copy = (): void => {
+    void navigator.clipboard.writeText(text).then(() => setCopied(true));
+    setTimeout(() => setCopied(false), 1500);
+  };
+  return (
+    <details>
+      <summary>Copy as code</summary>
+      <div className="stack">
+        <div className="tabs" role="group" aria-label="Language">
+          {languages.map((each) => (
+            <button
+              key={each}
+              type="button"
+              aria-pressed={each === language}
+              onClick={() => setLanguage(each)}
+            >
+              {each}
+            </button>
+          ))}
+          <button type="button" onClick={copy}>
+            {copied ? 'Copied' : 'Copy'}
+          </button>
+        </div>
+        {/* oxlint-disable-next-line no-noninteractive-tabindex -- what scrolls can be reached by keys */}
+        <pre className="code" tabIndex={0}>
+          {text}
+        </pre>
+      </div>
+    </details>
+  );
+}
+
+const spelled: Record<Language, (path: string, body: Values) => string> = {
+  curl: (path, body) =>
+    [
+      `curl -s ${location.origin}${path} \\`,
+      `  -H "Authorization: Bearer $STUDIO_API_KEY" -H 'Content-Type: application/json' \\`,
+      `  -d '${JSON.stringify(body).replaceAll("'", String.raw`'\''`)}'`,
+    ].join('\n'),
+  TypeScript: (path, body) =>
+    [
+      "import { StudioGateway } from 'studio-gateway-client';",
+      '',
+      `const client = new StudioGateway({ baseUrl: '${location.origin}', apiKey: process.env.STUDIO_API_KEY! });`,
+      `const made = await client.${callOf(path)}${JSON.stringify(body, null, 2)});`,
+    ].join('\n'),
+  Python: (path, body) =>
+    [
+      'import os',
+      'from studio_gateway import StudioGateway',
+      '',
+      `client = StudioGateway(os.environ["STUDIO_API_KEY"], "${location.origin}")`,
+      `made = client.${callOf(path)}${pythonText(body)})`,
+    ].join('\n'),
+};
+
+/** How both clients call it. */
+function callOf(path: string): string {
+  return path.includes('/studio/') ? `run('${path.replace(/^.*\/studio\//, '')}', ` : 'chat(';
+}
+
+/** A literal of Python. */
+function pythonText(value: unknown): string {
+  const words: Record<string, string> = { true: 'True', false: 'False', null: 'None' };
+  return JSON.stringify(value, null, 4).replaceAll(
+    /"(?:[^"\\]|\\.)*"|\b(?:true|false|null)\b/g,
+    (word) => words[word] ?? word,
+  );
+}

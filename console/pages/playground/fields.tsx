@@ -1,0 +1,174 @@
+/** A field of a form, made from its schema. */
+import { useId, type ReactNode } from 'react';
+import { isMedia, listIn, titleOf, type Field, type FieldSchema } from './capability.ts';
+import { JsonField } from './json-field.tsx';
+import { MediaField, MediaListField } from './media-field.tsx';
+
+interface FieldProps extends Field {
+  value: unknown;
+  /** What the API said of it. */
+  wrong?: string | undefined;
+  change: (value: unknown) => void;
+}
+
+/** From so many characters on a text has several lines. */
+const longText = 300;
+
+/** See the file's head. */
+export function SchemaField(props: FieldProps) {
+  const { name, schema, wrong, isRequired } = props;
+  const id = useId();
+  const { type, description } = schema;
+  if (type === 'boolean' && schema.default === undefined && !isRequired)
+    return <CheckField {...props} />;
+  const list = listIn(schema);
+  const rows = list?.items?.properties ? list : undefined;
+  const control = (() => {
+    if (isMedia(schema)) return <MediaField {...props} id={id} />;
+    if (list?.items && isMedia(list.items))
+      return <MediaListField {...props} list={list} id={id} />;
+    return null;
+  })();
+  if (rows) return <RowsField {...props} list={rows} />;
+  return (
+    <div className="field">
+      <label htmlFor={id}>
+        <span>
+          {titleOf(name)} {!isRequired && <span className="hint">optional</span>}
+        </span>
+      </label>
+      {control ?? <PlainField {...props} id={id} />}
+      {description && <span className="hint">{description}</span>}
+      {wrong && (
+        <span className="wrong" role="alert">
+          {wrong}
+        </span>
+      )}
+    </div>
+  );
+}
+
+function CheckField({ name, value, change }: FieldProps) {
+  return (
+    <label className="check">
+      <input
+        type="checkbox"
+        checked={value === true}
+        onChange={({ target }) => change(target.checked || undefined)}
+      />
+      {titleOf(name)}
+    </label>
+  );
+}
+
+function PlainField({ schema, value, change, isRequired, id }: FieldProps & { id: string }) {
+  const { type, maxLength = 0 } = schema;
+  const choices = choicesOf(schema);
+  if (choices) return <Choice {...{ schema, value, change, isRequired, id, choices }} />;
+  if (type === 'integer' || type === 'number') {
+    return (
+      <input
+        id={id}
+        type="number"
+        step={type === 'integer' ? 1 : 'any'}
+        min={schema.minimum}
+        max={schema.maximum}
+        required={isRequired}
+        placeholder={placeholderOf(schema)}
+        value={typeof value === 'number' ? value : ''}
+        onChange={({ target }) => change(target.value === '' ? undefined : target.valueAsNumber)}
+      />
+    );
+  }
+  if (type !== 'string') return <JsonField {...{ value, change, id }} />;
+  const common = {
+    id,
+    required: isRequired,
+    maxLength: schema.maxLength,
+    placeholder: placeholderOf(schema),
+    value: typeof value === 'string' ? value : '',
+  };
+  return maxLength > longText ? (
+    <textarea {...common} onChange={({ target }) => change(target.value)} />
+  ) : (
+    <input {...common} onChange={({ target }) => change(target.value)} />
+  );
+}
+
+interface ChoiceProps extends Omit<FieldProps, 'name'> {
+  id: string;
+  choices: readonly (string | number | boolean)[];
+}
+
+function Choice({ schema, value, change, isRequired, id, choices }: ChoiceProps): ReactNode {
+  const preset = schema.default;
+  const shown =
+    preset === undefined
+      ? 'as the model likes'
+      : `${JSON.stringify(preset).replaceAll('"', '')} (default)`;
+  return (
+    <select
+      id={id}
+      required={isRequired}
+      value={value === undefined ? '' : JSON.stringify(value)}
+      onChange={({ target }) => change(target.value === '' ? undefined : JSON.parse(target.value))}
+    >
+      <option value="">{isRequired && preset === undefined ? 'choose' : shown}</option>
+      {choices
+        .filter((choice) => choice !== preset)
+        .map((choice) => (
+          <option key={String(choice)} value={JSON.stringify(choice)}>
+            {String(choice)}
+          </option>
+        ))}
+    </select>
+  );
+}
+
+function choicesOf(schema: FieldSchema): readonly (string | number | boolean)[] | undefined {
+  if (schema.type === 'boolean') return [true, false];
+  return schema.enum ?? schema.anyOf?.find((each) => each.enum)?.enum;
+}
+
+function placeholderOf({ default: preset, minimum, maximum }: FieldSchema): string | undefined {
+  if (preset !== undefined) return JSON.stringify(preset);
+  return minimum === undefined || maximum === undefined ? undefined : `${minimum} – ${maximum}`;
+}
+
+/** A list of objects with a few fields each, as the lines of a dialogue. */
+function RowsField({ name, value, change, list, wrong }: FieldProps & { list: FieldSchema }) {
+  const rows: Record<string, unknown>[] = Array.isArray(value) && value.length > 0 ? value : [{}];
+  const { properties = {}, required = [] } = list.items ?? {};
+  const put = (index: number, row: Record<string, unknown>): void =>
+    change(rows.map((each, at) => (at === index ? row : each)));
+  return (
+    <fieldset>
+      <legend>{titleOf(name)}</legend>
+      {rows.map((row, index) => (
+        <fieldset key={index}>
+          {Object.entries(properties).map(([field, schema]) => (
+            <SchemaField
+              key={field}
+              name={field}
+              schema={schema}
+              isRequired={required.includes(field)}
+              value={row[field]}
+              change={(next) => put(index, { ...row, [field]: next })}
+            />
+          ))}
+          {rows.length > 1 && (
+            <button type="button" onClick={() => change(rows.filter((_, at) => at !== index))}>
+              Remove
+            </button>
+          )}
+        </fieldset>
+      ))}
+      {rows.length < (list.maxItems ?? Infinity) && (
+        <button type="button" onClick={() => change([...rows, {}])}>
+          Add another
+        </button>
+      )}
+      {wrong && <span className="wrong">{wrong}</span>}
+    </fieldset>
+  );
+}

@@ -1,0 +1,106 @@
+/** Credits by day, drawn. The table beside it has the same numbers in words. */
+import { useEffect, useRef } from 'react';
+import uPlot from 'uplot';
+import 'uplot/dist/uPlot.min.css';
+import type { DailySums } from './usage-sums.ts';
+
+/** How the days are drawn. */
+export type Shape = 'stacked' | 'lines';
+
+interface UsageChartProps {
+  sums: DailySums;
+  shape: Shape;
+  /** Told the day under the pointer; null: none. */
+  point: (day: number | null) => void;
+}
+
+const heightPixels = 260;
+const halfDaySeconds = 43_200;
+const short = new Intl.NumberFormat(undefined, { notation: 'compact' });
+
+/** See the file's head. */
+export function UsageChart({ sums, shape, point }: UsageChartProps) {
+  const place = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const { current } = place;
+    return current ? draw(current, { sums, shape, point }) : undefined;
+  }, [sums, shape, point]);
+  return (
+    <div
+      ref={place}
+      className="chart"
+      role="img"
+      aria-label="Credits by day; the table has the numbers"
+    >
+      {/* Where the colours are read from, which are other ones in the dark. */}
+      {sums.series.map(({ id }, index) => (
+        <i key={id} className={`series-${index}`} hidden />
+      ))}
+    </div>
+  );
+}
+
+function draw(place: HTMLElement, props: UsageChartProps): () => void {
+  const plot = new uPlot(optionsOf(place, props), dataOf(props), place);
+  const watcher = new ResizeObserver(([entry]) => {
+    if (entry) plot.setSize({ width: entry.contentRect.width, height: heightPixels });
+  });
+  watcher.observe(place);
+  const scheme = matchMedia('(prefers-color-scheme: dark)');
+  const redraw = (): void => plot.redraw();
+  scheme.addEventListener('change', redraw);
+  return () => {
+    watcher.disconnect();
+    scheme.removeEventListener('change', redraw);
+    plot.destroy();
+  };
+}
+
+/** Stacked, each series holds those below it too, and the highest is drawn first. */
+function dataOf({ sums: { days, series }, shape }: UsageChartProps): uPlot.AlignedData {
+  const seconds = days.map((day) => Date.parse(day) / 1000);
+  const own = series.map(({ credits }) => credits);
+  if (shape === 'lines') return [seconds, ...own];
+  const below = days.map(() => 0);
+  const stacked = own.map((credits) =>
+    credits.map((each, day) => (below[day] = (below[day] ?? 0) + each)),
+  );
+  return [seconds, ...stacked.toReversed()];
+}
+
+function optionsOf(place: HTMLElement, { sums, shape, point }: UsageChartProps): uPlot.Options {
+  const colour = (index: number): string => {
+    const probe = place.querySelector(`.series-${index}`);
+    return probe ? getComputedStyle(probe).color : 'gray';
+  };
+  const axis = {
+    stroke: () => getComputedStyle(place).color,
+    grid: { stroke: () => getComputedStyle(place).borderTopColor, width: 1 },
+    ticks: { show: false },
+  };
+  const indexes = sums.series.map((_, index) => index);
+  const lines = indexes.map((index) => ({ stroke: () => colour(index), width: 2 }));
+  const bars = indexes.toReversed().map((index) => ({
+    fill: () => colour(index),
+    width: 0,
+    points: { show: false },
+    ...(uPlot.paths.bars && { paths: uPlot.paths.bars({ size: [0.72, 48] }) }),
+  }));
+  return {
+    width: place.clientWidth,
+    height: heightPixels,
+    legend: { show: false },
+    cursor: { drag: { x: false, y: false }, points: { show: shape === 'lines' } },
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC'),
+    scales: {
+      x: { range: (_, min, max) => [min - halfDaySeconds, max + halfDaySeconds] },
+      y: { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] },
+    },
+    axes: [
+      { ...axis, grid: { show: false } },
+      { ...axis, values: (_, ticks) => ticks.map((tick) => short.format(tick)) },
+    ],
+    series: [{}, ...(shape === 'lines' ? lines : bars)],
+    hooks: { setCursor: [({ cursor }) => point(cursor.idx ?? null)] },
+  };
+}

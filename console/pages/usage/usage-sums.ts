@@ -1,0 +1,71 @@
+/** What was used, day by day, as the chart and its table show it. */
+import type { Schemas } from '../../gateway/client.ts';
+
+type Row = Schemas['UsageSummary']['rows'][number];
+
+/** What the days are split by; null: they are not. */
+export type Split = 'model' | 'key' | 'type' | null;
+
+/** Credits and requests of one model, key or type; a number for each day. */
+export interface Series {
+  /** Null: the sum of all that are too many to be shown each. */
+  id: string | null;
+  credits: number[];
+  requests: number[];
+}
+
+/** See the file's head. */
+export interface DailySums {
+  /** UTC, `2026-11-22`, each day of the period. */
+  days: string[];
+  /** The dearest first. */
+  series: Series[];
+}
+
+const dayMs = 86_400_000;
+/** As there are colours; the last is for the rest. */
+const seriesMax = 8;
+
+/** The first moment of a period that ends today. */
+export function beginOf(days: number): string {
+  const today = Math.floor(Date.now() / dayMs) * dayMs;
+  // What is asked for is strictly later.
+  return new Date(today - (days - 1) * dayMs - 1).toISOString();
+}
+
+/** Rows of GET /usage/summary, grouped by day and by what they are split by. */
+export function dailySums({ after, before, rows }: Schemas['UsageSummary'], by: Split): DailySums {
+  const days: string[] = [];
+  for (let at = Date.parse(after) + 1; at <= Date.parse(before); at += dayMs) {
+    days.push(new Date(at).toISOString().slice(0, 10));
+  }
+  const found = Map.groupBy(rows, (row) => nameOf(row, by));
+  const all = [...found].map(([id, own]) => seriesOf(id, days, own));
+  const dearest = all.toSorted((one, other) => sum(other.credits) - sum(one.credits));
+  if (dearest.length <= seriesMax) return { days, series: dearest };
+  const rest = dearest.slice(seriesMax - 1);
+  const together: Series = {
+    id: null,
+    credits: days.map((_, day) => sum(rest.map(({ credits }) => credits[day] ?? 0))),
+    requests: days.map((_, day) => sum(rest.map(({ requests }) => requests[day] ?? 0))),
+  };
+  return { days, series: [...dearest.slice(0, seriesMax - 1), together] };
+}
+
+function nameOf({ model, keyId, type }: Row, by: Split): string {
+  const names = { model: model ?? 'no model', key: keyId ?? '', type: type ?? '' };
+  return by === null ? 'all' : names[by];
+}
+
+function seriesOf(id: string, days: readonly string[], rows: readonly Row[]): Series {
+  const byDay = new Map(rows.map((row) => [row.day, row]));
+  return {
+    id,
+    credits: days.map((day) => byDay.get(day)?.credits ?? 0),
+    requests: days.map((day) => byDay.get(day)?.requests ?? 0),
+  };
+}
+
+/** Of numbers. */
+export const sum = (numbers: readonly number[]): number =>
+  numbers.reduce((total, each) => total + each, 0);

@@ -1,0 +1,88 @@
+/** Credits, what they went to by day, and each record. */
+import { useQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { balanceQuery, useWho } from '../../gateway/session.ts';
+import { Empty } from '../../parts/states.tsx';
+import { Ago, Credits, bytesText } from '../../parts/values.tsx';
+import { UsageByDay } from './usage-by-day.tsx';
+import { UsageRecords } from './usage-records.tsx';
+
+/** See the file's head. */
+export default function Usage() {
+  const refusal = useWho().refuses('usage:read');
+  return (
+    <>
+      <div className="head">
+        <h1>Usage</h1>
+      </div>
+      {refusal ? (
+        <Empty title="Usage is not shown to you">{refusal}</Empty>
+      ) : (
+        <div className="stack">
+          <Account />
+          <UsageByDay />
+          <UsageRecords />
+        </div>
+      )}
+    </>
+  );
+}
+
+function Account() {
+  const { data } = useQuery(balanceQuery);
+  if (!data) return null;
+  const { balance, window, storage } = data;
+  return (
+    <div className="figures">
+      <Figure title="Available" value={<Credits amount={balance.available} />}>
+        credits
+      </Figure>
+      <Figure title="Reserved" value={<Credits amount={balance.reserved} />}>
+        credits, for what runs now
+      </Figure>
+      <Figure title="Studio, in six hours" value={<Credits amount={window.used} />}>
+        {window.limit === null ? (
+          'credits; there is no limit'
+        ) : (
+          <>
+            of <Credits amount={window.limit} /> credits
+          </>
+        )}
+        {window.resetAt && (
+          <>
+            {'; begins anew '}
+            <Ago at={window.resetAt} />
+          </>
+        )}
+        {window.limit !== null && (
+          <meter
+            aria-label="Used of the six hours"
+            max={window.limit}
+            high={window.limit * 0.9}
+            value={window.used}
+          />
+        )}
+      </Figure>
+      <Figure title="Stored uploads" value={bytesText(storage.used)}>
+        of {bytesText(storage.limit)}
+        <meter aria-label="Used of the storage" max={storage.limit} value={storage.used} />
+      </Figure>
+    </div>
+  );
+}
+
+interface FigureProps {
+  title: string;
+  value: ReactNode;
+  children: ReactNode;
+}
+
+function Figure({ title, value, children }: FigureProps) {
+  return (
+    <section className="card figure">
+      <h2>{title}</h2>
+      <p className="value">{value}</p>
+      <p className="dim">{children}</p>
+    </section>
+  );
+}

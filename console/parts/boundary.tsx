@@ -1,0 +1,29 @@
+/** Keeps a fault in one part of a page from taking the rest along. */
+import { Component, type ReactNode } from 'react';
+
+interface State {
+  error: Error | null;
+}
+
+/** Shows what went wrong in the place of its children, with a way to try again. */
+export class Boundary extends Component<{ children: ReactNode }, State> {
+  override state: State = { error: null };
+
+  static getDerivedStateFromError(error: Error): State {
+    return { error };
+  }
+
+  override render(): ReactNode {
+    const { error } = this.state;
+    if (!error) return this.props.children;
+    return (
+      <section className="empty" role="alert">
+        <h1>This could not be shown</h1>
+        <p>{error.message}</p>
+        <button type="button" onClick={() => this.setState({ error: null })}>
+          Try again
+        </button>
+      </section>
+    );
+  }
+}

@@ -1,0 +1,130 @@
+/** The frame of all pages: menu, credits, who is signed in, and whether the gateway is there. */
+import { useQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { Link, useLocation } from 'wouter';
+import { useConnection } from '../gateway/live.tsx';
+import { useIsOperator } from '../gateway/operator.ts';
+import { balanceQuery, sessionQuery, useSignOut, type Who } from '../gateway/session.ts';
+import { Credits } from './values.tsx';
+
+/** The pages of callers, and the part of the address that they share. */
+const pages = [
+  { name: 'Playground', path: '/playground', to: '/playground/image/generate' },
+  { name: 'Chat', path: '/playground/chat', to: '/playground/chat' },
+  { name: 'Jobs', path: '/jobs', to: '/jobs' },
+  { name: 'Usage', path: '/usage', to: '/usage' },
+  { name: 'API keys', path: '/keys', to: '/keys' },
+  { name: 'Webhooks', path: '/webhooks', to: '/webhooks' },
+  { name: 'Models & prices', path: '/models', to: '/models' },
+] as const;
+const ofOperators = [{ name: 'Operator', path: '/operator', to: '/operator' }] as const;
+
+interface ShellProps {
+  /** Null: only an operator is signed in. */
+  who: Who | null;
+  children: ReactNode;
+}
+
+/** See the file's head. */
+export function Shell({ who, children }: ShellProps) {
+  return (
+    <div className="shell">
+      <a className="skip" href="#page">
+        Skip to the page
+      </a>
+      <header className="side">
+        <Link href="/" className="brand">
+          <span className="mark" aria-hidden="true" />
+          Studio Gateway
+        </Link>
+        <Menu isCaller={who !== null} />
+        <div className="person">
+          {who ? <Person who={who} /> : <Link href="/sign-in">Sign in with an API key</Link>}
+          <Leave />
+        </div>
+      </header>
+      <div className="main">
+        <Away />
+        <main id="page" tabIndex={-1}>
+          {children}
+        </main>
+      </div>
+    </div>
+  );
+}
+
+function Menu({ isCaller }: { isCaller: boolean }) {
+  const [location] = useLocation();
+  const isOperator = useIsOperator();
+  const shown = [...(isCaller ? pages : []), ...(isOperator ? ofOperators : [])];
+  const here = shown
+    .filter(({ path }) => location === path || location.startsWith(`${path}/`))
+    .toSorted((one, other) => other.path.length - one.path.length)[0];
+  return (
+    <nav aria-label="Pages">
+      <ul>
+        {shown.map((page) => (
+          <li key={page.path}>
+            <Link href={page.to} aria-current={page === here ? 'page' : undefined}>
+              {page.name}
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </nav>
+  );
+}
+
+function Leave() {
+  const { data } = useQuery(sessionQuery);
+  const signOut = useSignOut();
+  return (
+    <>
+      {data?.operator && <p className="dim">Operator: {data.operator.name}</p>}
+      <button type="button" className="quiet" onClick={() => signOut.mutate()}>
+        Sign out
+      </button>
+    </>
+  );
+}
+
+function Person({ who }: { who: Who }) {
+  const readsUsage = who.refuses('usage:read') === null;
+  const { data } = useQuery({ ...balanceQuery, enabled: readsUsage });
+  return (
+    <>
+      {data && (
+        <p className="balance">
+          <Credits amount={data.balance.available} />
+          <span className="dim"> credits</span>
+          {data.balance.reserved > 0 && (
+            <span className="dim">
+              {' '}
+              (<Credits amount={data.balance.reserved} /> reserved)
+            </span>
+          )}
+        </p>
+      )}
+      <p className="who">
+        {who.organizationName}
+        <span className="dim">
+          {who.name} · {who.role}
+        </span>
+      </p>
+    </>
+  );
+}
+
+function Away() {
+  const isLost = useConnection() === 'lost';
+  return (
+    <div role="status" aria-live="polite">
+      {isLost && (
+        <p className="away">
+          The gateway does not answer. It is tried again every few seconds; nothing you typed is
+          lost.
+        </p>
+      )}
+    </div>
+  );
+}
