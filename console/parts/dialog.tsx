@@ -11,7 +11,7 @@ interface DialogProps {
 }
 
 /** Open as long as it is there. */
-export function Dialog({ title, onClose, children }: DialogProps) {
+function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => dialog.current?.showModal(), []);
