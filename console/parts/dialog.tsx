@@ -10,8 +10,8 @@ interface DialogProps {
   children: ReactNode;
 }
 
-/** Open as long as it is there. */
-export function Dialog({ title, onClose, children }: DialogProps) {
+// Open as long as it is there.
+function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => dialog.current?.showModal(), []);
