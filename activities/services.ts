@@ -19,13 +19,11 @@ import { createInputCopies } from './inputs/input-copies.ts';
 import { createInputs } from './inputs/inputs.ts';
 import { createNotificationRelay } from './inbox/notification-relay.ts';
 import { createInbox, observeInbox } from './inbox/notifications.ts';
-import { createJobNews } from './jobs/job-news.ts';
 import { createJobReads } from './jobs/job-reads.ts';
 import { createCallRecords } from './calls/call-records.ts';
 import { createLedger } from './ledger/ledger.ts';
 import { observeChatLedger, observeLedger } from './ledger/observed-ledgers.ts';
 import { observeProviders } from './providers/observed-providers.ts';
-import { observeWebhooks } from './webhooks/observed-webhooks.ts';
 import { createSettlements } from './ledger/settlements.ts';
 import { createStatusChecks } from './calls/status-checks.ts';
 import { createLateOutcomes } from './jobs/late-outcomes.ts';
@@ -41,7 +39,7 @@ import { createUploads } from './storage/uploads.ts';
 import { createNotices } from './webhooks/notices.ts';
 import { createSigningSecrets } from './webhooks/signing-secrets.ts';
 import { createWebhookRelay } from './webhooks/webhook-relay.ts';
-import { createWebhooks } from './webhooks/webhooks.ts';
+import { createWebhooks, observeWebhooks } from './webhooks/webhooks.ts';
 
 /** Where callers and providers reach the API. */
 export function publicBaseUrl(config: Config): string {
@@ -59,7 +57,7 @@ async function openServices(config: Config, logger: Logger) {
     logger,
     metrics,
   });
-  const settlements = metrics && createSettlements(pool, { metrics, logger });
+  const settlements = createSettlements(pool, { metrics, logger });
   const observers = { metrics, tracing, settlements };
   const ownUrl = publicBaseUrl(config);
   const { storage, signedUrls } = await openStorage(config, ownUrl);
@@ -86,7 +84,6 @@ async function openServices(config: Config, logger: Logger) {
     statusChecks,
     outcomes: createLateOutcomes({ pool, statusChecks, logger }),
     slots: createProviderLimiter(providerConcurrency(config)),
-    news: createJobNews(),
     providers,
     chatCatalog: await openChatCatalog(config),
     storage,

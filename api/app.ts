@@ -1,21 +1,24 @@
 /** The HTTP application: the order of the middleware is the order of refusals. */
 import { createHmac } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import helmet from 'helmet';
 import Koa from 'koa';
 import { publicBaseUrl } from '../activities/services.ts';
+import { errorTable } from '../domain/errors.ts';
 import { compose, rateLimitsOf, type AppDeps } from './composition.ts';
-import type { RequestState } from './context.ts';
+import type { Middleware, RequestState } from './context.ts';
 import { authenticate } from './middleware/authenticate.ts';
 import { limitBodyBytes } from './middleware/body-bytes.ts';
 import { allowOrigins } from './middleware/cors.ts';
 import { errorAnswers } from './middleware/error-answers.ts';
 import { observedRequests } from './middleware/observed-requests.ts';
 import { requestLog } from './middleware/request-log.ts';
-import { securityHeaders } from './middleware/security-headers.ts';
-import { shortPaths } from './middleware/short-paths.ts';
 import { createDocuments } from './openapi/document.ts';
 import { operations } from './operations/index.ts';
 import { createRouter } from './operations/runner.ts';
-import type { Handler } from './starting.ts';
+
+/** Node's request handler. */
+export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** Makes the application; it listens nowhere yet. */
 export function createApp(deps: AppDeps): Handler {
@@ -33,7 +36,7 @@ export function createApp(deps: AppDeps): Handler {
   app.use(shortPaths);
   app.use(requestLog(logger));
   app.use(securityHeaders);
-  for (const observed of observedRequests(telemetry)) app.use(observed);
+  app.use(observedRequests(telemetry));
   app.use(allowOrigins(config.CORS_ORIGINS));
   app.use(errorAnswers(logger));
   app.use(
@@ -46,4 +49,38 @@ export function createApp(deps: AppDeps): Handler {
   app.silent = true;
   const answer = app.callback();
   return (request, response) => void answer(request, response);
+}
+
+/** `/v1/…` is `/api/v1/…`: clients of OpenAI and Anthropic are pointed at a host and `/v1`. */
+const shortPaths: Middleware = (ctx, next) => {
+  if (ctx.path.startsWith('/v1/')) ctx.path = `/api${ctx.path}`;
+  return next();
+};
+
+// A gateway behind plain http (development) must not send its own pages to https.
+const setHeaders = helmet({
+  contentSecurityPolicy: { directives: { upgradeInsecureRequests: null } },
+});
+
+/** Helmet's headers, on every answer. */
+const securityHeaders: Middleware = (ctx, next) =>
+  new Promise((resolve, reject) => {
+    setHeaders(ctx.req, ctx.res, (error) => (error ? reject(error) : resolve(next())));
+  });
+
+/**
+ * What the port answers before the application can: 200 on /healthz, 503 with Retry-After on everything else,
+ * whatever the process waits for.
+ */
+export function answerStarting(request: IncomingMessage, response: ServerResponse): void {
+  const isAlive = request.method === 'GET' && request.url === '/healthz';
+  const { status, message } = errorTable.SERVICE_UNAVAILABLE;
+  const body = isAlive ? { status: 'ok' } : { error: 'SERVICE_UNAVAILABLE', message };
+  response.writeHead(isAlive ? 200 : status, {
+    'Content-Type': 'application/json; charset=utf-8',
+    ...(!isAlive && { 'Retry-After': '2' }),
+    // Nobody reads the rest of an upload.
+    Connection: 'close',
+  });
+  response.end(JSON.stringify(body));
 }

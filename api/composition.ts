@@ -28,6 +28,7 @@ import { createAnswerChat, createEstimateChat } from './chat/chat-answers.ts';
 import { createAdmission } from './studio/admission.ts';
 import { createCancelJob } from './studio/cancellation.ts';
 import { createJobFeed } from './studio/job-feed.ts';
+import type { JobNews } from './studio/job-news.ts';
 import { createSubmitJob } from './studio/job-submission.ts';
 import { createEstimateRequest } from './studio/estimates.ts';
 import { createPriceList } from './studio/price-list.ts';
@@ -40,6 +41,7 @@ export interface AppDeps {
   client: Client;
   /** Whether this process works on the Studio queue. */
   eager: boolean;
+  news: JobNews;
   readiness: Readiness;
   /** Whether every answer is compared with its description: in tests. */
   checkAnswers: boolean;
@@ -55,8 +57,8 @@ export function rateLimitsOf(config: Config): Record<RateBucket, number> {
 
 /** See the file's head. */
 export function compose(deps: AppDeps, documents: Documents) {
-  const { config, services, client, eager } = deps;
-  const { pool, storage, logger, news, reads, outbound } = services;
+  const { config, services, client, news, eager } = deps;
+  const { pool, storage, logger, reads, outbound } = services;
   const { metrics } = services.telemetry;
   const refusals = observeKnownRefusals(createKnownRefusals(pool), metrics);
   const admission = createAdmission({ client, news, reads, refusals, config, eager });

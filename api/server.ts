@@ -1,4 +1,4 @@
-/** The API process: HTTP, the Studio worker on the same connection (eager starts), the job listener. */
+/** The API process: HTTP, the Studio worker on the same connection (eager starts), the news of jobs. */
 import { createServer, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
@@ -11,9 +11,8 @@ import type { Logger } from '../platform/logger.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
 import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
-import { createApp } from './app.ts';
-import { startJobListener } from './job-listener.ts';
-import { answerStarting, type Handler } from './starting.ts';
+import { answerStarting, createApp, type Handler } from './app.ts';
+import { openJobNews, type JobNews } from './studio/job-news.ts';
 
 /** Workers that the composition root starts on this process's connection. */
 interface HostedWorkers {
@@ -46,6 +45,7 @@ export interface Api {
   metricsPort: number | null;
   services: Services;
   client: Client;
+  news: JobNews;
   /** Ends when a hosted worker fails. */
   failed: Promise<void>;
   /** Refuses new connections, answers what is open, drains the workers. */
@@ -81,13 +81,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const workers = options.startWorkers
     ? await options.startWorkers({ config, connection, services })
     : null;
-  const stopListening = startJobListener({
-    databaseUrl: config.DATABASE_URL,
-    news: services.news,
-    reads: services.reads,
-    chat: services.chat,
-    logger,
-  });
+  const news = await openJobNews({ databaseUrl: config.DATABASE_URL, ...services });
   let draining = false;
   const readiness = {
     required: { ...databaseChecks(services.pool), serving: () => Promise.resolve(!draining) },
@@ -102,7 +96,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   };
   const { checkAnswers = false } = options;
   const eager = workers !== null;
-  handle = createApp({ config, services, client, eager, readiness, checkAnswers });
+  handle = createApp({ config, services, client, news, eager, readiness, checkAnswers });
   const operations = await openOperationsServer(config, {
     metrics: services.telemetry.metrics,
     readiness,
@@ -114,17 +108,18 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     metricsPort: operations?.port ?? null,
     services,
     client,
+    news,
     failed: workers?.done ?? new Promise(() => {}),
     async close() {
       // Who balances the load looks at readiness: until it has looked, requests still come here.
       draining = true;
       await sleep(config.DRAIN_DELAY_MS);
       // Who follows jobs connects again, elsewhere.
-      services.news.announce('interrupted');
+      news.interrupt();
       await closeServer(server);
       workers?.shutdown();
       await workers?.done.catch(() => {});
-      await stopListening();
+      await news.close();
       // Every chat has ended with its connection; what it cost must be written before the pool closes.
       await services.chat.drained();
       await services.chat.close();

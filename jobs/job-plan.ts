@@ -4,7 +4,7 @@
  */
 import type { z } from 'zod';
 import type { JsonObject } from '../domain/json.ts';
-import type { callOutputs, storedArtifact } from './call-outputs.ts';
+import type { callOutputs, storedArtifact } from './job-record.ts';
 
 /** One way to have a call answered: which provider, which of its operations, with what body. */
 export interface CallRoute {
@@ -112,3 +112,69 @@ export type StoredArtifact = z.infer<typeof storedArtifact>;
 
 /** See `callOutputs`. */
 export type CallOutputs = z.infer<typeof callOutputs>;
+
+/** One call by one of its routes. */
+export interface CallTask {
+  jobId: string;
+  organizationId: string;
+  callIndex: number;
+  routeIndex: number;
+  route: CallRoute;
+  output: OutputSpec;
+  meter: Meter;
+  quantity: number;
+  /** The earlier result that the call works on, and the input field that is to name it. */
+  source: { field: string; storageKey: string } | null;
+  /** Attempts after which "not now" of the provider counts as "no": the next route's turn. */
+  refusalsMax: number;
+}
+
+/** Which of a plan's calls, by which route, and on what. */
+export interface CallChoice {
+  call: PlannedCall;
+  routeIndex: number;
+  /** Storage key of the earlier result that the call works on, if it does. */
+  inputKey?: string | undefined;
+}
+
+const refusalsMax = 4;
+/** Without another route to try, a provider may take a quarter of a minute to come back. */
+const lastRouteRefusalsMax = 6;
+
+/** The task of a call; null when the plan has no such route. */
+export function callTaskOf(plan: JobPlan, choice: CallChoice): CallTask | null {
+  const { call, routeIndex, inputKey } = choice;
+  const route = call.routes[routeIndex];
+  if (!route) return null;
+  return {
+    jobId: plan.jobId,
+    organizationId: plan.organizationId,
+    callIndex: call.index,
+    routeIndex,
+    route,
+    output: call.output,
+    meter: call.meter,
+    quantity: call.quantity,
+    source:
+      call.inputFrom && inputKey !== undefined
+        ? { field: call.inputFrom.field, storageKey: inputKey }
+        : null,
+    refusalsMax: routeIndex === call.routes.length - 1 ? lastRouteRefusalsMax : refusalsMax,
+  };
+}
+
+/** Micro-credits of what was delivered and is of use; at most the plan's price. */
+export function chargeMicroOf(plan: JobPlan, outputs: readonly CallOutputs[]): number {
+  return plan.calls.reduce((sum, call) => {
+    if (!wasOfUse(plan, outputs, call.index)) return sum;
+    const { delivered = 0, discountMicro = 0 } = outputs[call.index] ?? {};
+    return sum + Math.min(delivered, call.quantity) * call.unitPriceMicro - discountMicro;
+  }, 0);
+}
+
+/** A step is paid for together with what was made from it. */
+function wasOfUse(plan: JobPlan, outputs: readonly CallOutputs[], callIndex: number): boolean {
+  return plan.calls
+    .filter((call) => call.inputFrom?.callIndex === callIndex)
+    .every((call) => (outputs[call.index]?.artifacts.length ?? 0) > 0);
+}

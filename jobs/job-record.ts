@@ -2,7 +2,34 @@
 import { z } from 'zod';
 import { errorTable } from '../domain/errors.ts';
 import { keysOf, type Json } from '../domain/json.ts';
-import { callOutputs } from './call-outputs.ts';
+
+/** One stored output. */
+export const storedArtifact = z.object({
+  storageKey: z.string(),
+  contentType: z.string(),
+  sizeBytes: z.number(),
+  /** Hex SHA-256 of the stored bytes. */
+  sha256: z.string(),
+  width: z.number().nullable(),
+  height: z.number().nullable(),
+  durationSeconds: z.number().nullable(),
+  /** Whether a video can be heard; null for other media. */
+  hasAudio: z.boolean().nullable(),
+});
+
+/** What a call left behind. */
+export const callOutputs = z.object({
+  callIndex: z.number(),
+  artifacts: z.array(storedArtifact),
+  /** What the provider told beside the artifacts, or the answer of a call whose result is data. */
+  data: z.json(),
+  /** Units of the call's meter to charge, at most its quantity. */
+  delivered: z.number(),
+  /** Micro-credits by which the delivered units are cheaper than those that were asked for. */
+  discountMicro: z.number().exactOptional(),
+  /** Why this call delivered less than it was asked for; null when it delivered all. */
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+});
 
 /** A job with its billing and the balance of its organization; times are Unix ms, amounts micro-credits. */
 export const jobRow = z.object({

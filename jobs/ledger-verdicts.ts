@@ -31,15 +31,8 @@ export const keyLimitExceeded = keyBudget.extend({
   required: z.number(),
 });
 
-/** The answer to a reservation; times are ISO 8601, by the database's clock. */
-export const reserveVerdict = z.discriminatedUnion('verdict', [
-  z.object({
-    verdict: z.literal('reserved'),
-    repeated: z.boolean(),
-    state: z.string(),
-    createdAt: z.string(),
-    balance,
-  }),
+/** A verdict that is no reservation; times are ISO 8601, by the database's clock. */
+export const refusal = z.discriminatedUnion('verdict', [
   insufficientCredits,
   keyLimitExceeded,
   z.object({
@@ -59,11 +52,22 @@ export const reserveVerdict = z.discriminatedUnion('verdict', [
     balance,
   }),
 ]);
+/** See `refusal`. */
+export type Refusal = z.infer<typeof refusal>;
+
+/** The answer to a reservation. */
+export const reserveVerdict = z.discriminatedUnion('verdict', [
+  z.object({
+    verdict: z.literal('reserved'),
+    repeated: z.boolean(),
+    state: z.string(),
+    createdAt: z.string(),
+    balance,
+  }),
+  refusal,
+]);
 /** See `reserveVerdict`. */
 export type ReserveVerdict = z.infer<typeof reserveVerdict>;
-
-/** A verdict that is no reservation. */
-export type Refusal = Exclude<ReserveVerdict, { verdict: 'reserved' }>;
 
 /** What became of a reservation; `state` is its state now, whoever settled it. */
 export const settleVerdict = z.discriminatedUnion('verdict', [

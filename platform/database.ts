@@ -33,7 +33,8 @@ interface DatabaseOptions {
   url: string;
   poolMax: number;
   logger: Logger;
-  metrics?: Metrics | null;
+  /** Absent in tools, which nobody scrapes. */
+  metrics?: Metrics;
 }
 
 /** A statement that takes longer is broken off by the server. */

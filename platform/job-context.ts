@@ -6,12 +6,11 @@ import { correlation } from './correlation.ts';
 import type { Tracing } from './tracing.ts';
 
 /** Puts the context of the current request on workflows that a client starts. */
-export function handOverContext(tracing: Tracing | null): WorkflowClientInterceptor {
+export function handOverContext(tracing: Tracing): WorkflowClientInterceptor {
   async function withHeader<Result>(
     input: WorkflowStartInput,
     start: (input: WorkflowStartInput) => Promise<Result>,
   ): Promise<Result> {
-    if (!tracing) return start(withContext(input, null));
     const { workflowType, options } = input;
     return tracing.inSpan(
       {
@@ -25,9 +24,9 @@ export function handOverContext(tracing: Tracing | null): WorkflowClientIntercep
   return { startWithDetails: (input, next) => withHeader(input, next) };
 }
 
-function withContext(input: WorkflowStartInput, tracing: Tracing | null): WorkflowStartInput {
+function withContext(input: WorkflowStartInput, tracing: Tracing): WorkflowStartInput {
   const { requestId } = correlation();
-  const traceparent = tracing?.traceparent();
+  const traceparent = tracing.traceparent();
   if (requestId === undefined && traceparent === undefined) return input;
   const context: RequestContext = {
     ...(requestId !== undefined && { requestId }),

@@ -2,7 +2,7 @@
  * The metrics of a process: names, labels and buckets, all in one place. Labels are words from closed
  * lists (routes, providers, workflow types, error codes), never ids. Amounts are credits, times seconds.
  */
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
 /** Seconds from a database statement to a sync answer of a slow provider. */
 const requestSeconds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
@@ -207,7 +207,6 @@ export type StateMetrics = ReturnType<typeof createStateMetrics>;
 /** The metrics that every process has. */
 export function createMetrics() {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
   const collectors: (() => unknown)[] = [];
   return {
     registry,

@@ -3,20 +3,18 @@
  * not the callers' port: it listens on the loopback interface unless METRICS_HOST says otherwise.
  */
 import { createServer, type Server, type ServerResponse } from 'node:http';
+import { collectDefaultMetrics } from 'prom-client';
 import { assert } from '../domain/assert.ts';
 import type { Config } from './config.ts';
 import type { Metrics } from './metrics.ts';
 import { checkReadiness, type Readiness } from './readiness.ts';
 
 interface OperationsOptions {
-  /** Null where nothing is measured: then there is no such port. */
-  metrics: Metrics | null;
+  metrics: Metrics;
   readiness: Readiness;
   /** Where the Temporal SDK of this process shows its own metrics; null when it shows none. */
   sdkMetricsUrl: string | null;
 }
-
-type Served = OperationsOptions & { metrics: Metrics };
 
 /** A listening operations port. */
 export interface OperationsServer {
@@ -29,13 +27,13 @@ const sdkTimeoutMs = 2000;
 /** Opens the port of METRICS_PORT; null without it. */
 export async function openOperationsServer(
   config: Config,
-  { metrics, ...options }: OperationsOptions,
+  options: OperationsOptions,
 ): Promise<OperationsServer | null> {
-  if (!metrics) return null;
+  if (config.METRICS_PORT === undefined) return null;
+  // Those of Node: they are sampled all the time, for nobody without a port.
+  collectDefaultMetrics({ register: options.metrics.registry });
   const server = createServer((request, response) => {
-    void answer({ metrics, ...options }, request.url ?? '', response).catch(() =>
-      response.destroy(),
-    );
+    void answer(options, request.url ?? '', response).catch(() => response.destroy());
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -46,7 +44,11 @@ export async function openOperationsServer(
   return { port: address.port, close: () => closeServer(server) };
 }
 
-async function answer(options: Served, url: string, response: ServerResponse): Promise<void> {
+async function answer(
+  options: OperationsOptions,
+  url: string,
+  response: ServerResponse,
+): Promise<void> {
   const path = url.split('?', 1)[0];
   if (path === '/metrics') {
     const text = `${await options.metrics.page()}${await sdkMetrics(options.sdkMetricsUrl)}`;

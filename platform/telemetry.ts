@@ -1,28 +1,28 @@
-/** What a process tells about itself, as configured: metrics, traces, both or neither. */
+/** What a process tells about itself: metrics, served where a port is configured, and traces, if it exports any. */
 import type { Config } from './config.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { batchSent, firstTokenSent } from './observations.ts';
 import { openTracing, type Tracing } from './tracing.ts';
 
-/** Each part is null where it is not configured; then nothing is measured for it. */
+/** With it the parts of a process are observed. */
 export interface Telemetry {
-  metrics: Metrics | null;
-  tracing: Tracing | null;
+  metrics: Metrics;
+  tracing: Tracing;
   /** Exports what is left. */
   close: () => Promise<void>;
 }
 
-/** Opens what is configured. */
+/** Opens both. */
 export async function openTelemetry(config: Config): Promise<Telemetry> {
-  const metrics = config.METRICS_PORT === undefined ? null : createMetrics();
+  const metrics = createMetrics();
   const tracing = await openTracing(config);
-  const stops = metrics ? subscribe(metrics) : [];
+  const stops = subscribe(metrics);
   return {
     metrics,
     tracing,
     async close() {
       for (const stop of stops) stop();
-      await tracing?.close();
+      await tracing.close();
     },
   };
 }

@@ -125,7 +125,7 @@ export async function connectTemporal(
 export function createTemporalClient(
   connection: NativeConnection,
   config: TemporalConfig,
-  tracing: Tracing | null,
+  tracing: Tracing,
 ): Client {
   return new Client({
     connection,

@@ -1,7 +1,6 @@
 /**
- * Tracing, as the rest of the code sees it. Without OTEL_EXPORTER_OTLP_ENDPOINT there is none: nothing is
- * loaded, and whoever would trace holds a null. No span travels to strangers: providers get no
- * `traceparent`.
+ * Tracing, as the rest of the code sees it. Without OTEL_EXPORTER_OTLP_ENDPOINT nothing is loaded, and work runs
+ * in no span. No span travels to strangers: providers get no `traceparent`.
  */
 import type { Config } from './config.ts';
 
@@ -32,10 +31,19 @@ export interface Tracing {
   close: () => Promise<void>;
 }
 
-/** Opens the exporter, or gives null where none is configured. */
-export async function openTracing(config: Config): Promise<Tracing | null> {
+const noSpan: OpenSpan = { rename: () => {}, set: () => {}, fail: () => {} };
+
+/** Where no exporter is configured. */
+const noTracing: Tracing = {
+  inSpan: (_start, work) => work(noSpan),
+  traceparent: () => undefined,
+  close: () => Promise.resolve(),
+};
+
+/** Opens the exporter, if one is configured. */
+export async function openTracing(config: Config): Promise<Tracing> {
   const endpoint = config.OTEL_EXPORTER_OTLP_ENDPOINT;
-  if (endpoint === undefined) return null;
+  if (endpoint === undefined) return noTracing;
   const { openOtlpTracing } = await import('./otlp-tracing.ts');
   return openOtlpTracing({
     url: `${endpoint.replace(/\/$/, '')}/v1/traces`,

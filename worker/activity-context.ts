@@ -7,14 +7,14 @@ import { contextOf } from '../platform/job-context.ts';
 import type { Tracing } from '../platform/tracing.ts';
 
 /** Makes the interceptor of every activity. */
-export function activityContext(tracing: Tracing | null): ActivityInterceptorsFactory {
+export function activityContext(tracing: Tracing): ActivityInterceptorsFactory {
   return (context) => ({
     inbound: {
       execute(input, next) {
         const { requestId, traceparent } = contextOf(input.headers);
         const ids = { ...(requestId !== undefined && { requestId }), ...idsOf(context) };
         return withCorrelation(ids, () =>
-          tracing ? inSpan(tracing, { context, traceparent }, () => next(input)) : next(input),
+          inSpan(tracing, { context, traceparent }, () => next(input)),
         );
       },
     },

@@ -9,7 +9,7 @@ interface AuditorOptions {
   logger: Logger;
   /** 0 = never. */
   intervalMs: number;
-  state: StateMetrics | null;
+  state: StateMetrics;
 }
 
 /** A log line names no more findings than this. */
@@ -31,8 +31,8 @@ async function audit({ sources, logger, state }: AuditorOptions): Promise<void> 
     const findings = checks.flatMap(({ name, subjects }) =>
       subjects.map((subject) => ({ finding: name, subject })),
     );
-    state?.auditRows.set(findings.length);
-    state?.auditedAt.setToCurrentTime();
+    state.auditRows.set(findings.length);
+    state.auditedAt.setToCurrentTime();
     if (findings.length === 0) return;
     logger.error({ rows: findings.length, findings: findings.slice(0, toldMax) }, 'ledger.broken');
   } catch (error) {

@@ -27,7 +27,7 @@ interface SweeperDeps {
   /** Gives a server that lost everything it knew what the start of a job needs. */
   prepareServer: () => Promise<void>;
   /** Told of every pass. */
-  onPass?: (report: SweepReport) => void;
+  onPass: (report: SweepReport) => void;
   webhookRelay: WebhookRelay;
 }
 
@@ -107,7 +107,7 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
       report.skipped += skipped;
     });
     await step(report, 'server', deps.prepareServer);
-    deps.onPass?.(report);
+    deps.onPass(report);
     return report;
   }
   return {

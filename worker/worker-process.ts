@@ -41,7 +41,7 @@ export async function startWorkerProcess(
   const opened = await openProcess(config, logger);
   const { services, connection, client, prepareServer } = opened;
   const { metrics } = services.telemetry;
-  const state = metrics && createStateMetrics(metrics);
+  const state = createStateMetrics(metrics);
   const sweeper = openSweeper({ config, services, client, prepareServer, state });
   const workers = await startStudioWorkers({ config, connection, services });
   const stopSweeping = startSweeping(sweeper, { config, services });
@@ -51,7 +51,7 @@ export async function startWorkerProcess(
     intervalMs: config.AUDIT_INTERVAL_MS,
     state,
   });
-  if (metrics && state) showState({ config, services, connection, metrics, state });
+  showState({ config, services, connection, metrics, state });
   const operations = await openOperationsServer(config, {
     metrics,
     readiness: {
@@ -104,7 +104,7 @@ interface SweeperParts {
   services: Services;
   client: Client;
   prepareServer: () => Promise<void>;
-  state: StateMetrics | null;
+  state: StateMetrics;
 }
 
 /** The sweeper with the relays by which it wakes workflows. */
@@ -113,7 +113,7 @@ function openSweeper(parts: SweeperParts): Sweeper {
   return createSweeper({
     ...parts,
     ...createRelays(services, client, config),
-    ...(state && { onPass: (report) => countPass(state, report) }),
+    onPass: (report) => countPass(state, report),
   });
 }
 

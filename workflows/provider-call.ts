@@ -6,7 +6,7 @@ import type { SearchAttributePair } from '@temporalio/common';
 import { condition, upsertSearchAttributes } from '@temporalio/workflow';
 import type { StoreOutcome } from '../activities/calls/provider-calls.ts';
 import type { Operation } from '../activities/providers/provider.ts';
-import { callTaskOf, type CallTask } from '../jobs/call-task.ts';
+import { callTaskOf, type CallTask } from '../jobs/job-plan.ts';
 import { searchAttributes } from '../jobs/contract.ts';
 import type { CallOutputs, CallRoute, PlannedCall } from '../jobs/job-plan.ts';
 import { clock } from './job-progress.ts';

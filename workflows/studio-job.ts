@@ -21,7 +21,7 @@ import {
   type JobOutcome,
   type WebhookDelivery,
 } from '../jobs/contract.ts';
-import { chargeMicroOf } from '../jobs/job-charge.ts';
+import { chargeMicroOf } from '../jobs/job-plan.ts';
 import { planVersion, type CallOutputs, type JobPlan, type PlannedCall } from '../jobs/job-plan.ts';
 import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
 import { creditsOf, reportProgress } from './job-progress.ts';

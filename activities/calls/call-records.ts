@@ -6,7 +6,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { jsonOf, type Json, type JsonObject } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
-import { callOutputs } from '../../jobs/call-outputs.ts';
+import { callOutputs } from '../../jobs/job-record.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
 import { providerOperation, type Operation } from '../providers/provider.ts';
 

@@ -1,5 +1,5 @@
 /** A provider's result → stored outputs of a call, held against its plan before they are charged. */
-import type { CallTask } from '../../jobs/call-task.ts';
+import type { CallTask } from '../../jobs/job-plan.ts';
 import type { CallOutputs, OutputSpec, StoredArtifact } from '../../jobs/job-plan.ts';
 import type { Logger } from '../../platform/logger.ts';
 import { ProviderFailure, type ProviderResult } from '../providers/provider.ts';

@@ -11,7 +11,7 @@ import type { Json } from '../../domain/json.ts';
 import { isDatabaseAway } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import { attempt, jobSettledBefore } from './attempt.ts';
-import type { CallTask } from '../../jobs/call-task.ts';
+import type { CallTask } from '../../jobs/job-plan.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
 import { storeResult } from './call-results.ts';
 import type { ProviderLimiter } from './provider-limiter.ts';

@@ -13,8 +13,7 @@ import {
   settleVerdict,
   type SettleVerdict,
 } from '../../jobs/ledger-verdicts.ts';
-import { createLeaseRecall } from '../ledger/lease-recall.ts';
-import { createLedgerMoves } from '../ledger/ledger-moves.ts';
+import { createLeaseRecall, createLedgerMoves } from '../ledger/ledger-moves.ts';
 import type { AbandonedChat } from './abandoned-chats.ts';
 
 /** An Idempotency-Key, and the token of the request that holds it. */

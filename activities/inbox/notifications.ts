@@ -85,8 +85,7 @@ export function createInbox(pool: DatabasePool): Inbox {
 }
 
 /** Counts what comes in, and times the way to the workflow. */
-export function observeInbox(inbox: Inbox, metrics: Metrics | null): Inbox {
-  if (!metrics) return inbox;
+export function observeInbox(inbox: Inbox, metrics: Metrics): Inbox {
   const { notifications, notificationSeconds } = metrics;
   // One that is told again later is another object: its age is a gauge of the worker.
   const keptAtMs = new WeakMap<InboxNotification, number>();

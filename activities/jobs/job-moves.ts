@@ -7,7 +7,6 @@ import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { CallOutputs, JobPlan } from '../../jobs/job-plan.ts';
 import type { ReserveVerdict, SettleVerdict } from '../../jobs/ledger-verdicts.ts';
-import type { JobNews } from './job-news.ts';
 import type { Ledger, Settle } from '../ledger/ledger.ts';
 
 const none = z.object({});
@@ -32,7 +31,6 @@ export interface Undelivered {
 interface JobMovesDeps {
   ledger: Ledger;
   pool: DatabasePool;
-  news: JobNews;
   logger: Logger;
 }
 
@@ -51,7 +49,6 @@ export function createJobMoves(deps: JobMovesDeps): JobMoves {
   async function settle(move: Settle): Promise<SettleVerdict> {
     const { id: jobId, reason } = move;
     const verdict = await deps.ledger.settle(move);
-    deps.news.publish(jobId, { kind: 'done' });
     deps.logger.info({ jobId, verdict: verdict.verdict, reason }, `reservation.${move.to}`);
     return verdict;
   }
@@ -75,7 +72,6 @@ export function createJobMoves(deps: JobMovesDeps): JobMoves {
           ...(plan.metadata && { metadata: plan.metadata }),
         },
       });
-      deps.news.publish(plan.jobId, { kind: 'verdict', verdict });
       deps.logger.info({ jobId: plan.jobId, verdict: verdict.verdict }, 'reservation.decided');
       return verdict;
     },

@@ -3,7 +3,6 @@
  * of the organization's account, is idempotent by its id, and costs one round trip that it shares with
  * the moves made at the same time (group commit; design §5).
  */
-import { sql } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../../domain/assert.ts';
 import type { ErrorCode } from '../../domain/errors.ts';
@@ -15,12 +14,10 @@ import {
   insufficientCredits,
   reserveVerdict,
   settleVerdict,
-  type Balance,
   type ReserveVerdict,
   type SettleVerdict,
 } from '../../jobs/ledger-verdicts.ts';
-import { createLeaseRecall } from './lease-recall.ts';
-import { createLedgerMoves } from './ledger-moves.ts';
+import { createLeaseRecall, createLedgerMoves } from './ledger-moves.ts';
 
 /** What a reservation is for. A `job` is written in the same transaction. */
 export interface Reserve {
@@ -78,19 +75,14 @@ const grantVerdict = z.discriminatedUnion('verdict', [
 /** See `grantVerdict`. */
 export type GrantVerdict = z.infer<typeof grantVerdict>;
 
-/** Money moves and reads. */
+/** Moves of money. */
 export interface Ledger {
   /** @throws AssertionError when the organization has no account or the id stands for another price. */
   reserve: (reserve: Reserve) => Promise<ReserveVerdict>;
   /** @throws AssertionError when more is charged than was reserved. */
   settle: (settle: Settle) => Promise<SettleVerdict>;
   grant: (grant: Grant) => Promise<GrantVerdict>;
-  balance: (organizationId: string) => Promise<Balance | null>;
-  /** Broken promises; none while all is well. */
-  audit: () => Promise<{ finding: string; subject: string }[]>;
 }
-
-const finding = z.object({ finding: z.string(), subject: z.string() });
 
 /** The ledger over a pool. */
 export function createLedger(pool: DatabasePool): Ledger {
@@ -102,15 +94,6 @@ export function createLedger(pool: DatabasePool): Ledger {
     settle: async (settle) => move(settleMove(settle), settleVerdict),
     grant: ({ amountMicro, ...grant }) =>
       move({ verb: 'grant', amount: amountMicro, ...grant }, grantVerdict),
-    balance: (organizationId) =>
-      pool.maybeOne(sql.type(balance)`
-        SELECT posted, reserved, posted - reserved AS available FROM account
-        WHERE organization_id = ${organizationId}`),
-    async audit() {
-      const rows = await pool.any(sql.type(finding)`
-        SELECT finding, subject FROM ledger_audit`);
-      return [...rows];
-    },
   };
 }
 

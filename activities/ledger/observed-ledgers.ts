@@ -1,4 +1,4 @@
-/** The ledgers, with their moves counted and traced. Without telemetry they are what they were. */
+/** The ledgers, with their moves counted and traced. */
 import { creditsFromMicro } from '../../domain/credits.ts';
 import type { OpenSpan, Tracing } from '../../platform/tracing.ts';
 import type { Metrics } from '../../platform/metrics.ts';
@@ -8,9 +8,9 @@ import type { KnownRefusals } from './known-refusals.ts';
 import type { Ledger } from './ledger.ts';
 import type { Settlements } from './settlements.ts';
 
-/** With what moves are observed; each part may be missing. */
+/** With what moves are observed. */
 interface Observers extends Pick<Telemetry, 'metrics' | 'tracing'> {
-  settlements: Settlements | null;
+  settlements: Settlements;
 }
 
 interface Verdict {
@@ -19,11 +19,10 @@ interface Verdict {
 
 /** Runs a move in a span that tells its verdict. */
 function moved<Answer extends Verdict>(
-  tracing: Tracing | null,
+  tracing: Tracing,
   name: string,
   move: () => Promise<Answer>,
 ): Promise<Answer> {
-  if (!tracing) return move();
   return tracing.inSpan({ name, kind: 'client' }, async (span: OpenSpan) => {
     const answer = await move();
     span.set({ 'ledger.verdict': answer.verdict });
@@ -38,16 +37,15 @@ async function settled<Answer extends Verdict>(
   settle: () => Promise<Answer>,
 ): Promise<Answer> {
   const answer = await moved(tracing, 'ledger.settle', settle);
-  if (answer.verdict === 'settled') settlements?.note(id);
+  if (answer.verdict === 'settled') settlements.note(id);
   return answer;
 }
 
 function countReserve(
-  metrics: Metrics | null,
+  metrics: Metrics,
   kind: string,
   { verdict, amountMicro }: Verdict & { amountMicro: number },
 ): void {
-  if (!metrics) return;
   if (verdict === 'reserved') metrics.creditsReserved.inc({ kind }, creditsFromMicro(amountMicro));
   else metrics.reservationsRefused.inc({ kind, verdict });
 }
@@ -55,7 +53,6 @@ function countReserve(
 /** Observes the ledger of Studio. */
 export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
   const { metrics, tracing } = observers;
-  if (!metrics && !tracing) return ledger;
   return {
     ...ledger,
     async reserve(reserve) {
@@ -70,11 +67,7 @@ export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
 }
 
 /** Counts refusals that no reservation was asked for with those of the ledger. */
-export function observeKnownRefusals(
-  refusals: KnownRefusals,
-  metrics: Metrics | null,
-): KnownRefusals {
-  if (!metrics) return refusals;
+export function observeKnownRefusals(refusals: KnownRefusals, metrics: Metrics): KnownRefusals {
   return {
     ...refusals,
     async find(wanted) {
@@ -91,7 +84,6 @@ export function observeKnownRefusals(
 /** Observes the ledger of chat. */
 export function observeChatLedger(ledger: ChatLedger, observers: Observers): ChatLedger {
   const { metrics, tracing, settlements } = observers;
-  if (!metrics && !tracing) return ledger;
   return {
     ...ledger,
     async reserve(reserve) {
@@ -103,7 +95,7 @@ export function observeChatLedger(ledger: ChatLedger, observers: Observers): Cha
     settle: (settle) => settled(observers, settle.id, () => ledger.settle(settle)),
     async sweep(terms) {
       const swept = await ledger.sweep(terms);
-      for (const { id } of swept) settlements?.note(id);
+      for (const { id } of swept) settlements.note(id);
       return swept;
     },
   };

@@ -26,42 +26,31 @@ type Observe = <Answer>(
 ) => Promise<Answer>;
 
 function createObserve({ metrics, tracing }: Observers): Observe {
-  const counted: Observe = async (exchange, run, outcomeOf) => {
-    const startedAtMs = performance.now();
-    let outcome = 'error';
-    try {
-      const answer = await run();
-      outcome = outcomeOf(answer);
-      return answer;
-    } catch (error) {
-      outcome = outcomeOfError(error);
-      throw error;
-    } finally {
-      const { provider, verb } = exchange;
-      metrics?.providerSeconds.observe(
-        { provider, verb },
-        (performance.now() - startedAtMs) / 1000,
-      );
-      metrics?.providerRequests.inc({ provider, verb, outcome });
-    }
-  };
-  if (!tracing) return counted;
-  return (exchange, run, outcomeOf) => {
-    const { provider, verb } = exchange;
-    return tracing.inSpan(
+  return ({ provider, verb }, run, outcomeOf) =>
+    tracing.inSpan(
       {
         name: `provider.${verb} ${provider}`,
         kind: 'client',
         attributes: { 'provider.name': provider, 'provider.verb': verb },
       },
-      (span) =>
-        counted(exchange, run, (answer) => {
-          const outcome = outcomeOf(answer);
+      async (span) => {
+        const startedAtMs = performance.now();
+        let outcome = 'error';
+        try {
+          const answer = await run();
+          outcome = outcomeOf(answer);
           span.set({ 'provider.outcome': outcome });
-          return outcome;
-        }),
+          return answer;
+        } catch (error) {
+          outcome = outcomeOfError(error);
+          throw error;
+        } finally {
+          const seconds = (performance.now() - startedAtMs) / 1000;
+          metrics.providerSeconds.observe({ provider, verb }, seconds);
+          metrics.providerRequests.inc({ provider, verb, outcome });
+        }
+      },
     );
-  };
 }
 
 /** Closed lists: the kinds of a provider's failure, the codes of the error table. */
@@ -75,12 +64,11 @@ export function observeProviders(
   providers: Map<string, Provider>,
   observers: Observers,
 ): Map<string, Provider> {
-  if (!observers.metrics && !observers.tracing) return providers;
   const observe = createObserve(observers);
   return new Map(
     [...providers].map(([name, provider]) => {
       // So that a provider's first failure is an increase, not a new series.
-      observers.metrics?.providerRequests.inc({ provider: name, verb: 'submit', outcome: 'ok' }, 0);
+      observers.metrics.providerRequests.inc({ provider: name, verb: 'submit', outcome: 'ok' }, 0);
       const observed: Provider = {
         ...provider,
         submit: (submission) =>
@@ -111,7 +99,7 @@ function observeQueue(
           if (checked.kind === 'pending') return 'pending';
           if (checked.kind === 'failed') return checked.failure.kind;
           const wokenBy = options.expectDone ? 'notification' : 'timer';
-          metrics?.providerResults.inc({ provider, woken_by: wokenBy });
+          metrics.providerResults.inc({ provider, woken_by: wokenBy });
           return 'ok';
         },
       ),
@@ -126,7 +114,7 @@ function observeQueue(
         return await queue.verify(raw);
       } catch (error) {
         if (error instanceof NotificationRefused) {
-          metrics?.notifications.inc({ provider, outcome: 'refused' });
+          metrics.notifications.inc({ provider, outcome: 'refused' });
         }
         throw error;
       }
@@ -138,7 +126,6 @@ const ok = () => 'ok' as const;
 
 /** Observes the upstreams of chat: the time of a stream is the one to its head. */
 export function observeUpstreams(upstreams: Upstreams, observers: Observers): Upstreams {
-  if (!observers.metrics && !observers.tracing) return upstreams;
   const observe = createObserve(observers);
   return {
     ...upstreams,

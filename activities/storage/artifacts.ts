@@ -213,8 +213,7 @@ function failureOfSource(error: unknown): ProviderFailure {
 }
 
 /** Traces the store: the way from a provider's bytes to a kept object. */
-export function observeArtifacts(artifacts: ArtifactStore, tracing: Tracing | null): ArtifactStore {
-  if (!tracing) return artifacts;
+export function observeArtifacts(artifacts: ArtifactStore, tracing: Tracing): ArtifactStore {
   return {
     ...artifacts,
     store: (output, options) =>

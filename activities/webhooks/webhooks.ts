@@ -5,6 +5,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
+import type { Metrics } from '../../platform/metrics.ts';
 
 const urlRow = z.object({ url: z.string(), number: z.number() });
 const jobIdRow = z.object({ jobId: z.string(), organizationId: z.string() });
@@ -231,6 +232,18 @@ function createReads(pool: DatabasePool): Pick<Webhooks, Reads> {
         WHERE ${sql.join(conditions, sql.fragment` AND `)}
         ORDER BY w.job_id DESC LIMIT ${limit}`);
       return [...rows];
+    },
+  };
+}
+
+/** Counts and times attempts, each once its end is written down. */
+export function observeWebhooks(webhooks: Webhooks, metrics: Metrics): Webhooks {
+  return {
+    ...webhooks,
+    async end(jobId, number, end) {
+      await webhooks.end(jobId, number, end);
+      metrics.callerWebhookAttempts.inc({ outcome: end.outcome });
+      metrics.callerWebhookSeconds.observe(end.durationMs / 1000);
     },
   };
 }

@@ -5,11 +5,9 @@ import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import { scopes, type Caller, type Scope } from './access.ts';
-import { macOfKey } from './key-format.ts';
 import { createKeys } from './keys.ts';
 
 const idRow = z.object({ id: z.string() });
-const organizationIdRow = z.object({ organization_id: z.string() });
 
 const none = z.object({});
 
@@ -77,16 +75,4 @@ export async function createKey(
 ): Promise<{ keyId: string; key: string }> {
   const made = await createKeys(pool, pepper).create({ scopes, ...wanted, makerKeyId: null });
   return { keyId: made.meta.keyId, key: made.key };
-}
-
-/** The organization of a key, whatever its state; null when it is known under none of the peppers. */
-export async function organizationOfKey(
-  pool: DatabasePool,
-  peppers: readonly string[],
-  key: string,
-): Promise<string | null> {
-  const macs = peppers.map((pepper) => macOfKey(key, pepper));
-  return pool.maybeOneFirst(sql.type(organizationIdRow)`
-    SELECT organization_id FROM api_key
-    WHERE mac IN (SELECT decode(m, 'hex') FROM unnest(${sql.array(macs, 'text')}) AS m) LIMIT 1`);
 }

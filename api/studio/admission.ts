@@ -1,7 +1,7 @@
 /**
  * Starting a job and waiting for the ledger's verdict. The workflow itself reserves, so a reservation never
- * exists without an owner; started eagerly, its first task runs in this very process, and the verdict
- * is heard here before any round trip (docs/decisions/0002).
+ * exists without an owner; started eagerly, its first task runs in this very process, and Postgres tells
+ * the verdict (docs/decisions/0002).
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -9,7 +9,6 @@ import {
   WorkflowExecutionAlreadyStartedError,
   type Client,
 } from '@temporalio/client';
-import type { JobNews, JobSubscription } from '../../activities/jobs/job-news.ts';
 import type { JobReads, JobRecord } from '../../activities/jobs/job-reads.ts';
 import type { KnownRefusals } from '../../activities/ledger/known-refusals.ts';
 import { throwRefusal } from '../../activities/ledger/refusals.ts';
@@ -22,6 +21,7 @@ import type { JobPlan } from '../../jobs/job-plan.ts';
 import { studioTaskQueue, workflowIdOf, type JobOutcome } from '../../jobs/contract.ts';
 import type { Hold } from '../idempotency/claims.ts';
 import { describeJob } from './job-description.ts';
+import type { JobNews, JobSubscription } from './job-news.ts';
 
 interface AdmissionDeps {
   client: Client;
@@ -57,8 +57,8 @@ export interface Admission {
   awaitEnd: (job: AwaitedJob, waitMs: number) => Promise<JobRecord | null>;
 }
 
-/** An eager start that has not spoken by now ran elsewhere, or not at all. */
-const localVerdictWaitMs = 2_000;
+/** The verdict on an eager start that is not heard by now was lost, or the start ran elsewhere or not at all. */
+const eagerVerdictWaitMs = 2_000;
 const startTimeoutMs = 10_000;
 
 /**
@@ -80,12 +80,12 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     try {
       await hold.starting();
       const { eager } = await start(deps, plan);
-      const event = await news.next(eager ? localVerdictWaitMs : 0);
+      const event = await news.next(eager ? eagerVerdictWaitMs : 0);
       // A worker elsewhere may be away for long: its jobs wait in Temporal, not for this process.
       leave();
-      const told = event?.kind === 'verdict' ? event.verdict : null;
-      const refusal = event === null ? await remoteRefusal(deps, plan) : told;
-      if (refusal && refusal.verdict !== 'reserved') {
+      const told = event?.event === 'refused' ? event.refusal : null;
+      const refusal = event === null ? await findRefusal(deps, plan) : told;
+      if (refusal) {
         hold.refused();
         deps.refusals.note(plan.organizationId);
         throwRefusal(refusal);
@@ -143,15 +143,15 @@ async function untilEnd(news: JobSubscription, waitMs: number): Promise<void> {
   const deadlineAtMs = performance.now() + waitMs;
   for (let leftMs = waitMs; leftMs > 0; leftMs = deadlineAtMs - performance.now()) {
     const event = await news.next(leftMs);
-    if (event === null || event.kind === 'done') return;
+    if (event === null || event.event === 'done') return;
   }
 }
 
 /**
- * The refusal of a workflow whose first task ran elsewhere; null: it has reserved.
+ * The refusal of a workflow of which nothing is heard; null: it has reserved.
  * @throws GatewayError SERVICE_UNAVAILABLE when it has done neither in time
  */
-async function remoteRefusal(deps: AdmissionDeps, plan: JobPlan): Promise<Refusal | null> {
+async function findRefusal(deps: AdmissionDeps, plan: JobPlan): Promise<Refusal | null> {
   const leaving = new AbortController();
   const { signal } = leaving;
   const reserved = untilReserved(deps.reads, plan, signal).then(() => null);

@@ -6,13 +6,13 @@
 import type { PassThrough } from 'node:stream';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import type { JobNews } from '../../activities/jobs/job-news.ts';
 import type { JobReads } from '../../activities/jobs/job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { JobView } from '../../studio/job-view.ts';
 import { markOf } from './job-events.ts';
+import type { JobNews } from './job-news.ts';
 
 interface Reader {
   organizationId: string;

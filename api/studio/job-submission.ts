@@ -1,7 +1,6 @@
 /** A Studio request on its way to its job: read, planned, claimed, admitted, and waited for. */
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import type { JobSubscription } from '../../activities/jobs/job-news.ts';
 import type { JobRecord } from '../../activities/jobs/job-reads.ts';
 import type { Services } from '../../activities/services.ts';
 import type { Uploads } from '../../activities/storage/uploads.ts';
@@ -11,6 +10,7 @@ import type { Context } from '../context.ts';
 import { unkeyedHold, type Claims, type Hold } from '../idempotency/claims.ts';
 import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
 import type { Admission } from './admission.ts';
+import type { JobSubscription } from './job-news.ts';
 import { measurePrices } from './measured-prices.ts';
 import { completePlan, type Planned } from './planner.ts';
 import { draftRequest, type DraftingDeps } from './request-draft.ts';

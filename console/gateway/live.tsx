@@ -83,8 +83,9 @@ function take(client: QueryClient, job: Job): void {
     );
   }
   void client.invalidateQueries({ queryKey: ['timeline', job.jobId] });
-  // Credits move when a job begins and when it ends.
-  if (!known || known.done !== job.done) void client.invalidateQueries({ queryKey: ['usage'] });
+  // Credits move when a job begins and when it ends; its own page may have seen it begin.
+  if (!known || job.done || job.phase === 'reserved')
+    void client.invalidateQueries({ queryKey: ['usage'] });
 }
 
 function placed(pages: JobPages, job: Job, belongs: boolean): JobPages {

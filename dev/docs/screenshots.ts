@@ -4,11 +4,12 @@
  * CHROMIUM_PATH, else a Chromium of the PATH.
  */
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
-import { delimiter, join, resolve } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { chromium, type Page } from 'playwright-core';
 import { z } from 'zod';
+import { findChromium } from './chromium.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const dataDir = resolve(process.env['DATA_DIR'] ?? '.data');
@@ -26,30 +27,6 @@ function runningStack(): Stack {
   const path = join(dataDir, 'stack.json');
   if (!existsSync(path)) return refuse('No running stack: `npm start` in another terminal first.');
   return stackFile.parse(JSON.parse(readFileSync(path, 'utf8')));
-}
-
-function chromiumPath(): string {
-  const named = process.env['CHROMIUM_PATH'];
-  const candidates = named
-    ? [named]
-    : (process.env['PATH'] ?? '')
-        .split(delimiter)
-        .flatMap((place) =>
-          ['chromium', 'chromium-browser', 'google-chrome'].map((name) => join(place, name)),
-        );
-  const found = candidates.find(isProgram);
-  return (
-    found ?? refuse('No Chromium: install one (Debian: chromium), or name it in CHROMIUM_PATH.')
-  );
-}
-
-function isProgram(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 async function call({ apiUrl, apiKey }: Stack, path: string, body?: object) {
@@ -177,7 +154,9 @@ async function takeJobs(page: Page, stack: Stack): Promise<void> {
 }
 
 const stack = runningStack();
-const executablePath = chromiumPath();
+const executablePath =
+  findChromium() ??
+  refuse('No Chromium: install one (Debian: chromium), or name it in CHROMIUM_PATH.');
 const demoPage = join(dataDir, 'demo', 'index.html');
 if (!existsSync(demoPage)) {
   spawnSync(process.execPath, [join(root, 'dev/stack/tour.ts')], { stdio: 'inherit' });

@@ -1,8 +1,11 @@
 /** The demo organization of a local stack: credits to spend and a key to spend them with. */
-import { createKey, createOrganization, organizationOfKey } from '../../api/identity/accounts.ts';
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { createKey, createOrganization } from '../../api/identity/accounts.ts';
+import { macOfKey } from '../../api/identity/key-format.ts';
 import { createLedger } from '../../activities/ledger/ledger.ts';
 import { microFromCredits } from '../../domain/credits.ts';
-import { openDatabase } from '../../platform/database.ts';
+import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 
 interface DemoOptions {
@@ -52,4 +55,18 @@ export async function ensureDemoOrganization(
   } finally {
     await pool.end();
   }
+}
+
+const organizationIdRow = z.object({ organization_id: z.string() });
+
+/** The organization of a key, whatever its state; null when it is known under none of the peppers. */
+export function organizationOfKey(
+  pool: DatabasePool,
+  peppers: readonly string[],
+  key: string,
+): Promise<string | null> {
+  const macs = peppers.map((pepper) => macOfKey(key, pepper));
+  return pool.maybeOneFirst(sql.type(organizationIdRow)`
+    SELECT organization_id FROM api_key
+    WHERE mac IN (SELECT decode(m, 'hex') FROM unnest(${sql.array(macs, 'text')}) AS m) LIMIT 1`);
 }

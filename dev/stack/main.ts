@@ -3,9 +3,11 @@
  * promises that what it started is running or restarted, and that nothing is left when it stops.
  */
 import { readFileSync } from 'node:fs';
-import { relative } from 'node:path';
+import { join, relative } from 'node:path';
+import { z } from 'zod';
 import { AlreadyRunningError } from './instance-lock.ts';
 import { LocalStack, stackFile, type StackDescription } from './local-stack.ts';
+import { runNode } from './node-service.ts';
 import { readSettings, type Settings } from './settings.ts';
 
 /** The bootstrap script tells when it began, which may have been an installation earlier. */
@@ -13,7 +15,7 @@ const startedAtMs = Number(process.env['BOOTSTRAP_STARTED_AT_MS']) || performanc
 /** One Ctrl-C arrives more than once (from the terminal, npm and the bootstrap script). */
 const repeatedSignalMs = 500;
 
-function readyMessage(stack: StackDescription, settings: Settings): string {
+function readyMessage(stack: StackDescription, settings: Settings, consoleUrl: string): string {
   const seconds = ((Date.now() - startedAtMs) / 1000).toFixed(1);
   const providers = process.env['FAL_KEY']
     ? []
@@ -22,6 +24,7 @@ function readyMessage(stack: StackDescription, settings: Settings): string {
     '',
     `Studio Gateway is ready (${seconds} s)`,
     ...providers,
+    `  Console      ${consoleUrl}`,
     `  API          ${stack.apiUrl}`,
     `  Temporal UI  ${stack.temporalUiUrl ?? `(see ${stack.temporalAddress})`}`,
     `  Sandbox      ${stack.sandboxUrl}`,
@@ -35,6 +38,20 @@ function readyMessage(stack: StackDescription, settings: Settings): string {
     '',
     'Ctrl-C stops everything.',
   ].join('\n');
+}
+
+/** Beside the servers' start, in a process that gives its memory back. */
+function buildConsole({ dataDir }: Settings): Promise<void> {
+  const logPath = join(dataDir, 'logs', 'console.log');
+  return runNode({ name: 'console', script: 'console/build.ts', env: process.env, logPath });
+}
+
+/** Opens the console once, without the key being typed. */
+async function signInLink({ apiUrl, apiKey }: StackDescription): Promise<string> {
+  const headers = { authorization: `Bearer ${apiKey}` };
+  const made = await fetch(`${apiUrl}/api/v1/session/links`, { method: 'POST', headers });
+  const { url } = z.object({ url: z.url() }).parse(await made.json());
+  return url;
 }
 
 function alreadyRunningMessage({ supervisor }: AlreadyRunningError, settings: Settings): string {
@@ -90,7 +107,8 @@ async function main(): Promise<void> {
   // A closed terminal must not break off the orderly stop that its SIGHUP began.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   try {
-    console.log(readyMessage(await stack.start(), settings));
+    const [description] = await Promise.all([stack.start(), buildConsole(settings)]);
+    console.log(readyMessage(description, settings, await signInLink(description)));
   } catch (error) {
     if (isStopping()) return;
     const message =

@@ -24,7 +24,7 @@ const headerList = z
 
 /** See the file's head. */
 export const telemetryVariables = {
-  /** Serves /metrics, /healthz and /readyz of this process; absent = nothing is counted. 0 = any port. */
+  /** Serves /metrics, /healthz and /readyz of this process; absent = not served. 0 = any port. */
   METRICS_PORT: port.optional(),
   METRICS_HOST: z.string().min(1).default('127.0.0.1'),
   /** An OTLP/HTTP collector; absent = nothing is traced. */

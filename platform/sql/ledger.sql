@@ -225,7 +225,8 @@ BEGIN
   INSERT INTO ledger_entry SELECT * FROM unnest(entries);
 END $$;
 
--- Writes the jobs of a batch: rows of those that were reserved, the ends of those that were settled.
+-- Writes the jobs of a batch: rows of those that were reserved, the ends of those that were settled; and tells of
+-- them, and of those that were refused, to whoever listens (api/studio/job-news.ts).
 CREATE FUNCTION ledger_write_jobs(moves jsonb, answers json[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF moves @? '$[*] ? (@.verb == "reserve").job' THEN
@@ -257,4 +258,10 @@ BEGIN
     FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
     WHERE m ? 'job' AND (answer->>'verdict' = 'settled'
       OR answer->>'verdict' = 'reserved' AND answer->>'repeated' = 'false');
+  PERFORM pg_notify('studio_refusal', jsonb_build_object('id', m->>'id',
+      'event', 'refused', 'refusal', answer)::text)
+    FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
+    -- As every refusal does; other answers are no verdict (jobs/ledger-verdicts.ts).
+    WHERE m ? 'job' AND m->>'verb' = 'reserve' AND answer->>'verdict' <> 'reserved'
+      AND answer->>'required' IS NOT NULL;
 END $$;

@@ -36,9 +36,10 @@ import { openLocalDisk } from '../../activities/storage/local-disk.ts';
 import { createUploads } from '../../activities/storage/uploads.ts';
 import { createKey, createOrganization } from '../../api/identity/accounts.ts';
 import { newId } from '../../domain/ids.ts';
-import type { CallTask } from '../../jobs/call-task.ts';
+import type { CallTask } from '../../jobs/job-plan.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
+import { checkReadiness, databaseChecks } from '../../platform/readiness.ts';
 import { createOutbound } from '../../platform/outbound.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
 
@@ -362,6 +363,7 @@ describe('while the database is away', () => {
       kind: 'pending',
       progress: null,
     });
-    await expect.poll(() => ledger.balance(owner.organizationId).catch(() => null)).toBeTruthy();
+    const readiness = { required: databaseChecks(pool), wished: {} };
+    await expect.poll(async () => (await checkReadiness(readiness)).ready).toBe(true);
   });
 });

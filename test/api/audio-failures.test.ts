@@ -77,13 +77,13 @@ describe.each(capabilities)('%s', (_name, send) => {
   it.each(cases)('$fault: $error, released', async ({ fault, status, error, accepted }) => {
     const words = `calm ${randomUUID()}`;
     await gateway.sandbox.inject({ match: words, faults: fault });
-    const before = await gateway.api.services.ledger.balance(gateway.caller.organizationId);
+    const before = await gateway.database.balance(gateway.caller.organizationId);
     const answer = await send(words);
     expect(answer.body.error).toBe(error);
     expect(answer.status).toBe(status);
     const seen = await gateway.sandbox.submits({ match: words });
     expect(seen).toHaveLength(accepted);
-    const after = await gateway.api.services.ledger.balance(gateway.caller.organizationId);
+    const after = await gateway.database.balance(gateway.caller.organizationId);
     expect(after).toEqual(before);
   });
 

@@ -130,7 +130,7 @@ describe('GET /studio/jobs/events', () => {
     await gateway.call(`/api/v1/api-keys/${second.keyId}`, { method: 'DELETE', key: caller.key });
     await until(() => lost.state.ended);
     expect(kept.state.ended).toBe(false);
-    gateway.api.services.news.announce('interrupted');
+    gateway.api.news.interrupt();
     await until(() => kept.state.ended);
     const without = await gateway.newCaller({ credits: 0, scopes: ['chat'] });
     expect((await follow(without)).status).toBe(403);

@@ -14,7 +14,7 @@ const generate = (prompt: string, extra: object = {}) =>
   gateway.call('/api/v1/studio/image/generate', { body: { prompt, ...extra } });
 
 async function balance(): Promise<number> {
-  return (await gateway.api.services.ledger.balance(gateway.caller.organizationId))?.available ?? 0;
+  return (await gateway.database.balance(gateway.caller.organizationId))?.available ?? 0;
 }
 
 describe('a job that fails is released, and says why', () => {

@@ -17,7 +17,7 @@ const generate = (body: object, headers: Record<string, string> = {}) =>
 
 describe('a synchronous image', () => {
   it('is answered with a picture that decodes, paid for exactly once', async () => {
-    const before = await gateway.api.services.ledger.balance(gateway.caller.organizationId);
+    const before = await gateway.database.balance(gateway.caller.organizationId);
     const answer = await generate({ prompt: 'a lighthouse at dawn', aspectRatio: '16:9' });
     expect(answer.status).toBe(200);
     expect(answer.body).toEqual({

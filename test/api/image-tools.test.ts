@@ -48,7 +48,7 @@ afterAll(async () => {
 const image = (tool: string, body: object) =>
   gateway.call<ToolBody>(`/api/v1/studio/image/${tool}`, { body });
 const available = async (): Promise<number> =>
-  (await gateway.api.services.ledger.balance(gateway.caller.organizationId))?.available ?? 0;
+  (await gateway.database.balance(gateway.caller.organizationId))?.available ?? 0;
 
 describe('POST /studio/image/edit', () => {
   it('answers with edited pictures that decode, paid for one by one', async () => {

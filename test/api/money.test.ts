@@ -77,7 +77,7 @@ describe('a balance that does not suffice', () => {
     );
     const statuses = answers.map((answer) => answer.status).toSorted();
     expect(statuses).toEqual([...Array(5).fill(200), ...Array(45).fill(402)]);
-    expect(await gateway.api.services.ledger.balance(caller.organizationId)).toEqual({
+    expect(await gateway.database.balance(caller.organizationId)).toEqual({
       posted: 0,
       reserved: 0,
       available: 0,
@@ -217,7 +217,7 @@ describe('an Idempotency-Key', () => {
     }
     expect(answers.some(({ status }) => status === 200)).toBe(true);
     expect(await gateway.sandbox.submits({ match: 'a busy gate' })).toHaveLength(1);
-    const balance = await gateway.api.services.ledger.balance(caller.organizationId);
+    const balance = await gateway.database.balance(caller.organizationId);
     expect(balance?.available).toBe(price * 59 * 1e6);
   });
 

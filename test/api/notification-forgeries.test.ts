@@ -50,7 +50,7 @@ beforeAll(async () => {
   otherPath = (await waitingJob())[1];
 });
 afterEach(async () => {
-  expect(await gateway.api.services.ledger.audit()).toEqual([]);
+  expect(await gateway.database.audit()).toEqual([]);
 });
 afterAll(async () => {
   await gateway.close();

@@ -1,8 +1,9 @@
 /** A new KEY_PEPPER: keys go on, are stored under it once they are used, and need the old one no longer. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createAccess, type Access } from '../../api/identity/access.ts';
-import { createKey, createOrganization, organizationOfKey } from '../../api/identity/accounts.ts';
+import { createKey, createOrganization } from '../../api/identity/accounts.ts';
 import { createKeys } from '../../api/identity/keys.ts';
+import { organizationOfKey } from '../../dev/stack/demo.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts';

@@ -61,7 +61,7 @@ function countByStatus(answers: readonly Answer[]): Record<number, number> {
 }
 
 const balanceOf = async ({ organizationId }: TestCaller) =>
-  gateway.api.services.ledger.balance(organizationId);
+  gateway.database.balance(organizationId);
 
 describe(`${racers} parallel jobs over two APIs`, () => {
   it(

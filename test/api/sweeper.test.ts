@@ -35,6 +35,7 @@ function sweeperWith(changed: Partial<Services> = {}, redeliver = () => Promise.
     client,
     notificationRelay: { deliver: () => Promise.resolve(), redeliver },
     prepareServer: () => Promise.resolve(),
+    onPass: () => {},
     webhookRelay: {
       redeliver: () => Promise.resolve(),
       resume: () => Promise.resolve({ done: 0, skipped: 0 }),

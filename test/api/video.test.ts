@@ -43,7 +43,7 @@ afterAll(async () => {
 const video = (tool: string, body: object) =>
   gateway.call<VideoJob>(`/api/v1/studio/video/${tool}`, { body });
 const available = async (): Promise<number> =>
-  (await gateway.api.services.ledger.balance(gateway.caller.organizationId))?.available ?? 0;
+  (await gateway.database.balance(gateway.caller.organizationId))?.available ?? 0;
 
 /** Starts a job and waits for its end. */
 async function make(tool: string, body: object): Promise<VideoJob['data']> {

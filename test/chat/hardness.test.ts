@@ -378,7 +378,7 @@ describe('max_tokens', () => {
       expect(row.charged).toBeLessThanOrEqual(row.amount);
       expect(row.amount).toBeLessThanOrEqual(50_000);
     }
-    const balance = await gateway.api.services.ledger.balance(caller.organizationId);
+    const balance = await gateway.database.balance(caller.organizationId);
     expect(balance?.reserved).toBe(0);
   });
 });

@@ -167,7 +167,7 @@ describe('leased credits', () => {
     });
     await busy.stop();
     const { ledger } = gateway.api.services;
-    const before = await ledger.balance(caller.organizationId);
+    const before = await gateway.database.balance(caller.organizationId);
     expect((await sumsOf(caller)).leased).toBeGreaterThan(0);
     const amountMicro = (before?.available ?? 0) + 1;
     const reserve = { organizationId: caller.organizationId, id: 'job_recall', amountMicro };

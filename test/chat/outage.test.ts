@@ -65,7 +65,7 @@ beforeEach(async () => {
   await ledger.grant({ organizationId, ...grant });
 });
 afterEach(async () => {
-  expect(await ledger.audit()).toEqual([]);
+  expect(await database.audit()).toEqual([]);
 });
 afterAll(async () => {
   await pool.end();
@@ -104,7 +104,7 @@ const endOf = ({ id }: ChatReserve): ChatSettle => ({
   countedBy: 'provider',
 });
 const sweep = () => chatLedger.sweep(terms);
-const posted = async () => (await ledger.balance(organizationId))?.posted ?? 0;
+const posted = async () => (await database.balance(organizationId))?.posted ?? 0;
 const openLeases = () =>
   database.query<{ id: string }>(
     `SELECT id FROM reservation WHERE organization_id = $1 AND state = 'reserved'`,

@@ -66,7 +66,7 @@ describe('a whole answer', () => {
     expect(answer.headers.get('x-request-id')).toMatch(/./);
     const row = await settledChatOf(gateway, caller);
     expect(row).toMatchObject({ id: answer.body.id, state: 'charged', charged: 5750 });
-    const balance = await gateway.api.services.ledger.balance(caller.organizationId);
+    const balance = await gateway.database.balance(caller.organizationId);
     expect(balance).toEqual({ posted: 99_994_250, reserved: 0, available: 99_994_250 });
   });
 

@@ -116,7 +116,7 @@ describe('a picture that counts more than any was thought to', () => {
       expect(answer.body.creditsConsumed).toBe(charged / 1e6);
       const row = await settledChatOf(gateway, caller);
       expect(row).toMatchObject({ state: 'charged', amount: charged, charged });
-      expect(await gateway.api.services.ledger.balance(caller.organizationId)).toMatchObject({
+      expect(await gateway.database.balance(caller.organizationId)).toMatchObject({
         posted: (rich ? 100_000_000 : 10_000_000) - charged,
         reserved: 0,
       });

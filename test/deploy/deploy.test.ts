@@ -5,12 +5,20 @@
 import { providerDefinitions, knownProviders } from '../../activities/providers/registry.ts';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { parse, parseAllDocuments } from 'yaml';
+import { parse } from 'yaml';
 import { searchAttributes } from '../../jobs/contract.ts';
 import { loadConfig } from '../../platform/config.ts';
 import { variablesInCode } from '../harness/variables.ts';
@@ -25,6 +33,7 @@ interface ComposeService {
   build?: { dockerfile: string };
   environment?: Record<string, string>;
   volumes?: string[];
+  ports?: string[];
   depends_on?: Record<string, { condition: string }>;
   healthcheck?: object;
   deploy?: { resources: { limits: object } };
@@ -33,27 +42,6 @@ interface Compose {
   services: Record<string, ComposeService>;
   volumes: Record<string, null>;
 }
-interface Manifest {
-  kind: string;
-  metadata: { name: string };
-  data?: Record<string, string>;
-  spec: {
-    template: {
-      spec: {
-        containers: {
-          image: string;
-          command: string[];
-          env?: { name: string }[];
-          envFrom?: object[];
-          ports?: { name: string; containerPort: number }[];
-          readinessProbe?: { httpGet: { path: string; port: string } };
-          livenessProbe?: { httpGet: { path: string; port: string } };
-        }[];
-      };
-    };
-  };
-}
-
 /** Reads `NAME=value` lines. */
 function readEnv(file: string): Record<string, string> {
   const lines = readFileSync(resolve(root, file), 'utf8').split('\n');
@@ -72,33 +60,35 @@ const dotEnv = Object.fromEntries(
   ),
 );
 
-/** Does what Compose does to `${NAME}`, `${NAME:-default}` and `${NAME:?why}`. */
+/** Does what Compose does to `${NAME}`, `${NAME:-default}`, `${NAME:+instead}` and `${NAME:?why}`, the inner ones first. */
 function interpolate(text: string, env: Record<string, string>): string {
-  return text.replaceAll(
-    /\$\{(\w+)(?:(:-|:\?)([^}]*))?\}/g,
+  const done = text.replaceAll(
+    /\$\{(\w+)(?:(:-|:\?|:\+)([^${}]*))?\}/g,
     (_, name: string, operator?: string, rest = '') => {
       const value = env[name];
+      if (operator === ':+') return value ? rest : '';
       if (value) return value;
       if (operator !== ':-') throw new Error(`${name} is not set: ${rest}`);
       return rest;
     },
   );
+  return done === text ? text : interpolate(done, env);
 }
 
-const compose = parse(
-  interpolate(read('docker-compose.yml'), { ...dotEnv, ...readEnv(`${deploy}/sandbox.env`) }),
-  { merge: true },
-) as Compose;
-const gateways = Object.entries(compose.services).filter(([, { build }]) => build);
-const manifestFiles = readdirSync(`${root}${deploy}/kubernetes`).filter(
-  (file) => file !== 'kustomization.yaml',
+const composeWith = (env: Record<string, string>): Compose =>
+  parse(
+    interpolate(read('docker-compose.yml'), {
+      ...dotEnv,
+      ...readEnv(`${deploy}/sandbox.env`),
+      ...env,
+    }),
+    { merge: true },
+  ) as Compose;
+const compose = composeWith({});
+/** Of its own programs; the first key is made by the command line. */
+const gateways = Object.entries(compose.services).filter(
+  ([name, { build }]) => build && name !== 'first-key',
 );
-const manifests = manifestFiles.flatMap((file) =>
-  parseAllDocuments(read(`${deploy}/kubernetes/${file}`)).map(
-    (document) => document.toJS() as Manifest,
-  ),
-);
-
 /** Variables that the code reads: the configuration, and the providers of chat by their names. */
 const known = new Set([
   ...variablesInCode,
@@ -130,6 +120,16 @@ describe('deploy/secrets.sh', () => {
     expect(new Set(Object.values(made)).size).toBe(names.length);
     expect(make()).toEqual(made);
   });
+
+  it('points at the sandbox only where nothing else is said', () => {
+    const directory = mkdtempSync(join(tmpdir(), 'secrets-'));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const file = join(directory, '.env');
+    writeFileSync(file, 'FAL_KEY=mine\n');
+    execFileSync('sh', [`${root}${deploy}/secrets.sh`, '--sandbox', file]);
+    const sandbox = { ...readEnv(`${deploy}/sandbox.env`), FAL_KEY: 'mine' };
+    expect(readEnv(file)).toMatchObject({ ...sandbox, COMPOSE_PROFILES: 'sandbox' });
+  });
 });
 
 describe('docker-compose.yml', () => {
@@ -148,6 +148,34 @@ describe('docker-compose.yml', () => {
       expect(existsSync(root + (service.command?.[1] ?? 'nothing')), name).toBe(true);
       expect(service.build?.dockerfile).toBe(`${deploy}/Dockerfile`);
     }
+  });
+
+  it('serves a domain over TLS when one is named, and plain HTTP otherwise', () => {
+    const told = (env: Record<string, string>) => {
+      const { services } = composeWith(env);
+      const { environment = {}, ports } = services['load-balancer'] ?? {};
+      const { PUBLIC_BASE_URL: api, S3_PUBLIC_BASE_URL: store } =
+        services['api-1']?.environment ?? {};
+      return [environment['SITE_ADDRESS'], environment['STORAGE_ADDRESS'], api, store, ports];
+    };
+    const storage = 'http://storage.localhost';
+    expect(told({})).toEqual([
+      ':4000',
+      `${storage}:4000`,
+      'http://gateway.localhost:4000',
+      `${storage}:7070`,
+      ['127.0.0.1:4000:4000', '80', '443'],
+    ]);
+    expect(told({ DOMAIN: 'example.com' })).toEqual([
+      'example.com',
+      'storage.example.com',
+      'https://example.com',
+      'https://storage.example.com',
+      ['127.0.0.1:4000:4000', '80:80', '443:443'],
+    ]);
+    const caddyfile = read(`${deploy}/Caddyfile`);
+    for (const name of ['SITE_ADDRESS', 'STORAGE_ADDRESS'])
+      expect(caddyfile).toContain(`{$${name}:`);
   });
 
   it('points at the sandbox with variables that exist', () => {
@@ -273,7 +301,7 @@ describe('the images', () => {
     for (const path of copied) expect(existsSync(root + path), path).toBe(true);
     const env = [...dockerfile.matchAll(/^(?:ENV| {2})\s*([A-Z_]+)=/gm)].map(([, name]) => name);
     expect(env.length).toBeGreaterThan(3);
-    expect(env.filter((name) => !known.has(name ?? ''))).toEqual([]);
+    expect(env.filter((name) => name !== 'PATH' && !known.has(name ?? ''))).toEqual([]);
   });
 
   it('run on the Node of the project, and not as root', () => {
@@ -285,40 +313,24 @@ describe('the images', () => {
   });
 });
 
-describe('the Kubernetes manifests', () => {
-  it('are all part of the kustomization', () => {
-    const { resources } = parse(read(`${deploy}/kubernetes/kustomization.yaml`)) as {
-      resources: string[];
-    };
-    expect(resources.toSorted()).toEqual(manifestFiles.toSorted());
+describe('the Helm chart', () => {
+  const template = read(`${deploy}/helm/templates/config.yaml`);
+  const values = read(`${deploy}/helm/values.yaml`);
+
+  it('sets variables that exist, and asks for secrets that exist', () => {
+    const set = [...template.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name);
+    const [, comment = ''] = /Together they have\n([^]*?)\nsecretNames/.exec(values) ?? [];
+    const asked = [...comment.matchAll(/\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b/g)].map(([name]) => name);
+    expect(set.length + asked.length).toBeGreaterThan(15);
+    expect([...set, ...asked].filter((name) => !known.has(name))).toEqual([]);
   });
 
-  it('give every process a configuration that it starts with', () => {
-    const config = manifests.find(({ kind }) => kind === 'ConfigMap')?.data ?? {};
-    const comment = read(`${deploy}/kubernetes/config.yaml`).split('apiVersion')[0] ?? '';
-    const named = [...comment.matchAll(/\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b/g)].map(([name]) => name);
-    expect([...Object.keys(config), ...named].filter((name) => !known.has(name))).toEqual([]);
-    const secrets = Object.fromEntries(named.map((name) => [name, secret(name)]));
-    const env = { ...config, ...secrets, DATABASE_URL: 'postgres://u:p@postgres:5432/gateway' };
-    expect(() => loadConfig(knownProviders, env)).not.toThrow();
+  it('has the alerts of deploy/prometheus, not a copy of them', () => {
+    expect(readlinkSync(`${root}${deploy}/helm/alerts.yml`)).toBe('../prometheus/alerts.yml');
   });
 
-  it('run what exists, and probe what is served', () => {
-    const workloads = manifests.filter(({ kind }) => ['Deployment', 'Job'].includes(kind));
-    expect(workloads.map(({ metadata }) => metadata.name).toSorted()).toEqual([
-      'api',
-      'migrations',
-      'worker',
-    ]);
-    for (const { kind, metadata, spec } of workloads) {
-      for (const container of spec.template.spec.containers) {
-        expect(existsSync(root + (container.command[1] ?? 'nothing')), metadata.name).toBe(true);
-        if (kind === 'Job') continue;
-        const ports = new Map(container.ports?.map((port) => [port.name, port.containerPort]));
-        expect(ports.get('metrics')).toBe(9464);
-        expect(container.readinessProbe?.httpGet).toEqual({ path: '/readyz', port: 'metrics' });
-        expect(container.livenessProbe?.httpGet).toEqual({ path: '/healthz', port: 'metrics' });
-      }
-    }
+  it('has the version of the project', () => {
+    const { version } = JSON.parse(read('package.json')) as { version: string };
+    expect(parse(read(`${deploy}/helm/Chart.yaml`))).toMatchObject({ appVersion: version });
   });
 });

@@ -2,12 +2,17 @@
 import { randomUUID } from 'node:crypto';
 import { Client } from 'pg';
 import { inject } from 'vitest';
+import type { Balance } from '../../jobs/ledger-verdicts.ts';
 
 /** A database that is dropped with `drop`. */
 export interface TestDatabase {
   url: string;
   /** Runs a statement and returns its rows. */
   query: <Row extends object>(text: string, values?: unknown[]) => Promise<Row[]>;
+  /** What `ledger_audit` finds: promises of the ledger that do not hold. */
+  audit: () => Promise<{ finding: string; subject: string }[]>;
+  /** Micro-credits of an organization. */
+  balance: (organizationId: string) => Promise<Balance | null>;
   drop: () => Promise<void>;
 }
 
@@ -25,9 +30,20 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   await client.connect();
   // The file's last act is to drop the database under this very connection.
   client.on('error', () => {});
+  const query: TestDatabase['query'] = async (text, values) =>
+    (await client.query(text, values)).rows;
   return {
     url: urlOf(name),
-    query: async (text, values) => (await client.query(text, values)).rows,
+    query,
+    audit: () => query('SELECT finding, subject FROM ledger_audit'),
+    async balance(organizationId) {
+      const [found] = await query<Balance>(
+        `SELECT posted::float8, reserved::float8, (posted - reserved)::float8 AS available
+          FROM account WHERE organization_id = $1`,
+        [organizationId],
+      );
+      return found ?? null;
+    },
     async drop() {
       await client.end();
       await admin.query(`DROP DATABASE ${name} WITH (FORCE)`);

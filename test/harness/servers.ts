@@ -1,4 +1,6 @@
 /** Servers of a whole test run: one Postgres with a migrated template database, one Temporal server. */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { Client } from 'pg';
 import type { TestProject } from 'vitest/node';
 import { migrate } from '../../platform/migrations.ts';
@@ -32,6 +34,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     startTemporal({ dataDir: null, port: await freePort(), uiPort: null, executable }),
     // Built once here; every test process finds it in the cache.
     loadWorkflowBundle(),
+    promisify(execFile)(process.execPath, ['console/build.ts']),
   ]);
   await migrate(postgres.url);
   // A template may have no connections while it is copied; this makes sure that nobody tries.

@@ -28,7 +28,7 @@ beforeAll(async () => {
   chatLedger = createChatLedger(pool);
   keys = createKeys(pool, 'a pepper of these tests');
 });
-afterEach(async () => expect(await ledgers[0]?.audit()).toEqual([]));
+afterEach(async () => expect(await database.audit()).toEqual([]));
 afterAll(async () => {
   await Promise.all(pools.map((pool) => pool.end()));
   await database.drop();

@@ -19,7 +19,7 @@ beforeAll(async () => {
   ledger = createLedger(pool);
   refusals = createKnownRefusals(pool);
 });
-afterEach(async () => expect(await ledger.audit()).toEqual([]));
+afterEach(async () => expect(await database.audit()).toEqual([]));
 afterAll(async () => {
   await pool.end();
   await database.drop();

@@ -44,7 +44,7 @@ beforeEach(async () => {
   await ledger.grant({ organizationId, ...grant });
 });
 afterEach(async () => {
-  expect(await ledger.audit()).toEqual([]);
+  expect(await database.audit()).toEqual([]);
 });
 afterAll(async () => {
   await holder.end();
@@ -147,7 +147,7 @@ describe('while another transaction holds the account, and spends it,', () => {
     const charge = () =>
       ledger.settle({ organizationId, id, to: 'charged', amountMicro: 60, reason: 'test' });
     expect(await meanwhile([releaseOf(id)], charge)).toMatchObject({ verdict: 'already_settled' });
-    expect(await ledger.balance(organizationId)).toMatchObject({ posted: 100, reserved: 0 });
+    expect(await database.balance(organizationId)).toMatchObject({ posted: 100, reserved: 0 });
   });
 
   it('a chat that was settled is not swept', async () => {

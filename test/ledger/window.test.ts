@@ -16,7 +16,7 @@ beforeAll(async () => {
   pool = await openDatabase({ url: database.url, poolMax: 4, logger });
   ledger = createLedger(pool);
 });
-afterEach(async () => expect(await ledger.audit()).toEqual([]));
+afterEach(async () => expect(await database.audit()).toEqual([]));
 afterAll(async () => {
   await pool.end();
   await database.drop();

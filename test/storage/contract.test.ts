@@ -10,7 +10,7 @@ import { openLocalDisk } from '../../activities/storage/local-disk.ts';
 import { openS3 } from '../../activities/storage/s3.ts';
 import type { Storage } from '../../activities/storage/storage.ts';
 import { newId } from '../../domain/ids.ts';
-import { findS3Server, startS3Server, type S3Server } from '../harness/s3-server.ts';
+import { findS3Server, startS3Server, type S3Server } from '../../dev/stack/s3-server.ts';
 
 interface Driver {
   storage: Storage;

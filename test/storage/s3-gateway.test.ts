@@ -2,7 +2,7 @@
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
-import { findS3Server, startS3Server, type S3Server } from '../harness/s3-server.ts';
+import { findS3Server, startS3Server, type S3Server } from '../../dev/stack/s3-server.ts';
 
 const executable = await findS3Server();
 

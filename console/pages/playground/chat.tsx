@@ -2,7 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState, type FormEvent } from 'react';
 import { eventData } from '../../../clients/typescript/event-stream.ts';
-import { answered, api, send } from '../../gateway/client.ts';
+import { answered, api, send, type Schemas } from '../../gateway/client.ts';
 import { useWho } from '../../gateway/session.ts';
 import { Refusal } from '../../parts/states.tsx';
 import { Credits } from '../../parts/values.tsx';
@@ -28,7 +28,9 @@ interface Event {
 export default function Chat() {
   const [messages, setMessages] = useState<Message[]>([]);
   const [text, setText] = useState('');
-  const [model, setModel] = useState(() => new URLSearchParams(location.search).get('model') ?? '');
+  const [chosen, choose] = useState(() => new URLSearchParams(location.search).get('model'));
+  const models = useModels();
+  const model = chosen ?? models[0]?.id ?? '';
   const chat = useChat({ setMessages });
   const sent: Message[] = [...messages, { id: messages.length, role: 'user', content: text }];
   const body = { model, messages: sent.map(({ role, content }) => ({ role, content })) };
@@ -47,7 +49,7 @@ export default function Chat() {
     <>
       <div className="head">
         <h1>Chat</h1>
-        <ModelChoice model={model} choose={setModel} />
+        <ModelChoice model={model} models={models} choose={choose} />
       </div>
       <div className="stack">
         <div className="chat-log" aria-live="polite">
@@ -119,14 +121,24 @@ function Said({ message: { role, content, credits } }: { message: Message }) {
   );
 }
 
-function ModelChoice({ model, choose }: { model: string; choose: (model: string) => void }) {
+type ChatModel = Schemas['ListModelsAnswer']['models'][number];
+
+function useModels(): readonly ChatModel[] {
   const { data } = useQuery({
     queryKey: ['models'],
     queryFn: () => answered(api.GET('/api/v1/models')),
     staleTime: Infinity,
   });
-  const models = data?.models ?? [];
-  if (model === '' && models[0]) choose(models[0].id);
+  return data?.models ?? [];
+}
+
+interface ModelChoiceProps {
+  model: string;
+  models: readonly ChatModel[];
+  choose: (model: string) => void;
+}
+
+function ModelChoice({ model, models, choose }: ModelChoiceProps) {
   return (
     <label className="check">
       Model

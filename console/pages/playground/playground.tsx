@@ -27,19 +27,34 @@ export default function Playground({ name }: { name: string }) {
       <div className="head">
         <h1>Playground</h1>
       </div>
-      <nav className="capabilities" aria-label="Endpoints">
-        {data.data.map((each) => (
-          <Link
-            key={each.type}
-            href={`/playground/${nameOf(each)}`}
-            aria-current={each === capability ? 'page' : undefined}
-          >
-            {nameOf(each).replaceAll('/', ' · ').replaceAll('-', ' ')}
-          </Link>
-        ))}
-      </nav>
+      <Endpoints of={data.data} chosen={capability} />
       <Bench key={capability.type} capability={capability} />
     </>
+  );
+}
+
+/** By what they make: `image/remove-background` is `remove background` of `image`. */
+function Endpoints({ of, chosen }: { of: readonly Capability[]; chosen: Capability }) {
+  const groups = Map.groupBy(of, (each) => nameOf(each).split('/')[0] ?? '');
+  return (
+    <nav className="capabilities" aria-label="Endpoints">
+      <ul>
+        {[...groups].map(([kind, capabilities]) => (
+          <li key={kind}>
+            <span className="dim">{kind}</span>
+            {capabilities.map((each) => (
+              <Link
+                key={each.type}
+                href={`/playground/${nameOf(each)}`}
+                aria-current={each === chosen ? 'page' : undefined}
+              >
+                {nameOf(each).split('/').slice(1).join(' ').replaceAll('-', ' ')}
+              </Link>
+            ))}
+          </li>
+        ))}
+      </ul>
+    </nav>
   );
 }
 

@@ -1,0 +1,187 @@
+/**
+ * News of jobs: Postgres tells every API process which were reserved, refused or settled, wherever that was done
+ * (`ledger_write_jobs`). News are hints, the truth is the job's row: what is lost with a connection is found by
+ * a slow look at the jobs that somebody waits for. The same connection hears of leased credits that others
+ * need (a lease goes back by itself).
+ */
+import { Client } from 'pg';
+import { z } from 'zod';
+import type { Chat } from '../../activities/chat/chat.ts';
+import type { JobReads } from '../../activities/jobs/job-reads.ts';
+import { refusal } from '../../jobs/ledger-verdicts.ts';
+import type { Logger } from '../../platform/logger.ts';
+
+/** What happened to the job `id`, as `ledger_write_jobs` tells it. */
+const jobEvent = z.discriminatedUnion('event', [
+  z.object({
+    event: z.enum(['reserved', 'done']),
+    id: z.string(),
+    /** Absent in what functions of a version before tell. */
+    organizationId: z.string().optional(),
+  }),
+  z.object({ event: z.literal('refused'), id: z.string(), refusal }),
+]);
+type JobEvent = z.infer<typeof jobEvent>;
+
+/** The news of one job since it was subscribed to: what comes before anybody waits is kept. */
+export interface JobSubscription {
+  /** The next event, or null when none came in time. */
+  next: (waitMs: number) => Promise<JobEvent | null>;
+  end: () => void;
+}
+
+/** A job that was reserved, or that ended; or that some of these may have been missed. */
+export type JobChange = { organizationId: string; jobId: string } | 'interrupted';
+
+/** A topic for each job, and one for all changes. */
+export interface JobNews {
+  subscribe: (jobId: string) => JobSubscription;
+  /** Tells of every change from then on. */
+  watch: (hear: (change: JobChange) => void) => void;
+  /** Tells those who watch that they may miss changes from now on. */
+  interrupt: () => void;
+  close: () => Promise<void>;
+}
+
+interface NewsDeps {
+  databaseUrl: string;
+  reads: Pick<JobReads, 'ended'>;
+  chat: Pick<Chat, 'recall'>;
+  logger: Logger;
+}
+
+const lookIntervalMs = 1000;
+const reconnectMs = 1000;
+const connectTimeoutMs = 5000;
+
+/** Begins to listen; the connection stands when this returns, or is tried again. */
+export async function openJobNews(deps: NewsDeps): Promise<JobNews> {
+  const { reads, chat, logger } = deps;
+  const topics = createTopics();
+  const watchers = new Set<(change: JobChange) => void>();
+  const announce = (change: JobChange): void => {
+    for (const watcher of watchers) watcher(change);
+  };
+
+  function hear(channel: string, payload: string): void {
+    if (channel === 'chat_lease') {
+      chat.recall(payload);
+      return;
+    }
+    const told = jobEvent.parse(JSON.parse(payload));
+    topics.publish(told);
+    if (told.event === 'refused' || told.organizationId === undefined) return;
+    announce({ jobId: told.id, organizationId: told.organizationId });
+  }
+
+  const interrupt = (): void => announce('interrupted');
+  const stopListening = await listen(deps, hear, interrupt);
+  const timer = setInterval(() => {
+    const ids = topics.awaited();
+    if (ids.length === 0) return;
+    reads.ended(ids).then(
+      (ended) => ended.forEach((id) => topics.publish({ id, event: 'done' })),
+      (error: unknown) => logger.warn({ error }, 'job_listener.look_failed'),
+    );
+  }, lookIntervalMs);
+  return {
+    subscribe: topics.subscribe,
+    watch: (watcher) => void watchers.add(watcher),
+    interrupt,
+    async close() {
+      clearInterval(timer);
+      await stopListening();
+    },
+  };
+}
+
+/** Listens, on one connection after the other; returns what stops it. `onEnd`: one has ended. */
+async function listen(
+  { databaseUrl, logger }: NewsDeps,
+  hear: (channel: string, payload: string) => void,
+  onEnd: () => void,
+): Promise<() => Promise<void>> {
+  let stopped = false;
+  let client: Client | undefined;
+  let reconnect: NodeJS.Timeout | undefined;
+
+  function connectAgain(): void {
+    if (!stopped) reconnect = setTimeout(() => void connect(), reconnectMs);
+  }
+
+  async function connect(): Promise<void> {
+    const next = new Client({
+      connectionString: databaseUrl,
+      connectionTimeoutMillis: connectTimeoutMs,
+      keepAlive: true,
+    });
+    client = next;
+    next.on('error', (error) => logger.warn({ error }, 'job_listener.connection_lost'));
+    next.on('end', () => {
+      onEnd();
+      connectAgain();
+    });
+    next.on('notification', ({ channel, payload }) => hear(channel, payload ?? ''));
+    try {
+      await next.connect();
+      await next.query('LISTEN studio_job; LISTEN studio_refusal; LISTEN chat_lease');
+    } catch (error) {
+      logger.warn({ error }, 'job_listener.not_connected');
+      // A client that never connected does not always end by itself.
+      next.removeAllListeners('end');
+      await next.end().catch(() => {});
+      connectAgain();
+    }
+  }
+
+  await connect();
+  return async () => {
+    stopped = true;
+    clearTimeout(reconnect);
+    await client?.end().catch(() => {});
+  };
+}
+
+/** Topics by job; nothing is kept for those who come late. */
+function createTopics() {
+  const topics = new Map<string, Set<(event: JobEvent) => void>>();
+
+  function subscribe(jobId: string): JobSubscription {
+    const topic = topics.get(jobId) ?? new Set();
+    topics.set(jobId, topic);
+    const kept: JobEvent[] = [];
+    let wake: (() => void) | undefined;
+    const hear = (event: JobEvent): void => {
+      kept.push(event);
+      wake?.();
+    };
+    topic.add(hear);
+    return {
+      async next(waitMs) {
+        if (kept.length === 0 && waitMs > 0) {
+          await new Promise<void>((resolve) => {
+            const timer = setTimeout(resolve, waitMs);
+            wake = () => {
+              clearTimeout(timer);
+              resolve();
+            };
+          });
+        }
+        return kept.shift() ?? null;
+      },
+      end() {
+        topic.delete(hear);
+        if (topic.size === 0 && topics.get(jobId) === topic) topics.delete(jobId);
+      },
+    };
+  }
+
+  return {
+    subscribe,
+    publish: (event: JobEvent): void => {
+      for (const hear of topics.get(event.id) ?? []) hear(event);
+    },
+    /** Jobs that somebody waits for. */
+    awaited: () => [...topics.keys()],
+  };
+}

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Builds the images: sh deploy/build-image.sh [name]; default studio-gateway:local. With labels of the Open Container
+# Initiative and, beside it, a list of all packages (CycloneDX). CONTAINER_ENGINE=podman uses another engine;
+# BUILD_FLAGS are passed on.
+set -eu
+cd "$(dirname "$0")/.."
+name=${1:-studio-gateway:local}
+engine=${CONTAINER_ENGINE:-docker}
+version=$(node -p "require('./package.json').version")
+revision=$(git rev-parse HEAD)$(git diff --quiet HEAD || echo -dirty)
+
+# From the lockfile: the packages of production, with versions, licenses and checksums.
+mkdir -p .cache
+npm sbom --sbom-format cyclonedx --sbom-type application --package-lock-only --omit dev --workspaces=false >.cache/sbom.cdx.json
+
+label() { printf -- '--label org.opencontainers.image.%s=%s ' "$1" "$2"; }
+labels="$(label version "$version")$(label revision "$revision")$(label licenses MIT)\
+$(label created "$(git log -1 --format=%cI)")"
+build() {
+  # Lists of flags without spaces in them.
+  # shellcheck disable=SC2086
+  $engine build ${BUILD_FLAGS:-} $labels --label org.opencontainers.image.title="$1" \
+    --file deploy/Dockerfile --target "$2" --tag "$3" .
+}
+build studio-gateway gateway "$name"
+[ "${SANDBOX:-true}" = false ] || build studio-gateway-sandbox sandbox "${name%:*}-sandbox:${name##*:}"
+echo "built $name ($version, $revision); its packages are in .cache/sbom.cdx.json"

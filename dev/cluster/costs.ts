@@ -1,0 +1,80 @@
+/** What a job costs in a cluster: processor time by process, and what Postgres keeps of it. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+import { readUsage } from '../bench/process-usage.ts';
+import type { Cluster } from './cluster.ts';
+
+/** Totals at one moment. */
+interface Totals {
+  atMs: number;
+  /** By name, all of which grow with time or with jobs. */
+  amounts: Record<string, number>;
+  connections: number;
+}
+
+const databases = `
+  SELECT d.datname AS name, pg_database_size(d.datname)::float AS bytes,
+    (pg_current_wal_lsn() - '0/0'::pg_lsn)::float AS wal,
+    (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend') AS connections
+  FROM pg_database d WHERE d.datname IN ('gateway', 'temporal', 'temporal_visibility')`;
+
+/** A workflow's row is written once in each step that its shard takes. */
+const shardWrites = `
+  SELECT (n_tup_ins + n_tup_upd)::int AS writes FROM pg_stat_user_tables WHERE relname = 'executions'`;
+
+async function ask<Row extends object>(url: string, text: string): Promise<Row[]> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query<Row>(text)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+async function readTotals({ pids, databaseUrl }: Cluster): Promise<Totals> {
+  interface Row {
+    name: string;
+    bytes: number;
+    wal: number;
+    connections: number;
+  }
+  const rows = await ask<Row>(databaseUrl, databases);
+  const temporalUrl = databaseUrl.replace(/[^/]*$/, 'temporal');
+  const [shards] = await ask<{ writes: number }>(temporalUrl, shardWrites);
+  const amounts: Record<string, number> = { 'shard writes': shards?.writes ?? 0 };
+  for (const [name, { cpuMs }] of Object.entries(readUsage(pids()))) {
+    if (name !== 'sandbox') amounts[`${name}, CPU ms`] = cpuMs;
+  }
+  for (const { name, bytes } of rows) amounts[`${name}, bytes`] = bytes;
+  amounts['log of Postgres, bytes'] = rows[0]?.wal ?? 0;
+  return { atMs: performance.now(), amounts, connections: rows[0]?.connections ?? 0 };
+}
+
+const idleMs = 30_000;
+
+/** Costs between two moments, but for what passes with time alone. */
+export interface CostMeter {
+  /** @returns a line for each cost, of a job and of an idle second */
+  read: (jobs: number) => Promise<string[]>;
+}
+
+/** Looks at an idle cluster for half a minute, and begins to count. */
+export async function startMeter(cluster: Cluster): Promise<CostMeter> {
+  const idle = await readTotals(cluster);
+  await sleep(idleMs);
+  const before = await readTotals(cluster);
+  const perIdleMs = (name: string): number =>
+    ((before.amounts[name] ?? 0) - (idle.amounts[name] ?? 0)) / (before.atMs - idle.atMs);
+  return {
+    async read(jobs) {
+      const after = await readTotals(cluster);
+      const lines = Object.entries(after.amounts).map(([name, amount]) => {
+        const idleCost = perIdleMs(name) * (after.atMs - before.atMs);
+        const each = (amount - (before.amounts[name] ?? 0) - idleCost) / jobs;
+        return `${name}: ${each.toFixed(1)} a job, ${(perIdleMs(name) * 1000).toFixed(1)} an idle second`;
+      });
+      return [...lines, `connections to Postgres: ${after.connections}`];
+    },
+  };
+}

@@ -1,0 +1,144 @@
+/** Callers of a cluster: what they ask, what they were told, and what became of it. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+import { Agent, request } from 'undici';
+import { runOpenLoop, untilEnded, type OpenLoad } from '../bench/open-loop.ts';
+import { quantile } from '../bench/quantile.ts';
+
+/** What became of a load's requests. */
+export interface LoadOutcome {
+  /** Requests, each with an Idempotency-Key of its own. */
+  asked: number;
+  /** Jobs that a caller was told of, with 200 or 202. */
+  accepted: number;
+  /** Of those: completed, and charged. */
+  charged: number;
+  /** Of those: failed, and not charged. */
+  released: number;
+  /** Tags of requests that were accepted, and whose job is not settled or not known. */
+  lost: string[];
+  /** Tags of requests that were charged more than once. */
+  twice: string[];
+  /** From when a job was due to be asked for to its end, seconds: in the middle and at most. */
+  middleSeconds: number;
+  slowestSeconds: number;
+  /** Answers after which a caller asked again, by status; 0 = the connection broke. */
+  askedAgain: Record<string, number>;
+  /** Requests that were given up, and the first reason. */
+  refused: number;
+  firstFailure: string | null;
+}
+
+/** Whom the callers ask. */
+export interface Target {
+  url: string;
+  apiKey: string;
+  databaseUrl: string;
+}
+
+/** How long a caller asks again. */
+const askAgainMs = 120_000;
+/** Longer than a synchronous answer takes. */
+const answerTimeoutMs = 70_000;
+/** What docs/errors.md says to ask again after, and what a proxy says. */
+const passing = new Set([0, 409, 429, 502, 503, 504]);
+
+/** Asks at the load's rate, every other time synchronously; returns when all jobs have ended. */
+export async function runLoad(target: Target, load: OpenLoad): Promise<LoadOutcome> {
+  const agent = new Agent({ connections: 256 });
+  const askedAgain: Record<string, number> = {};
+  try {
+    const { accepted, ...asked } = await runOpenLoop(load, async (turn) => {
+      const givenUpAt = Date.now() + askAgainMs;
+      for (;;) {
+        const { status, text } = await ask(target, agent, turn);
+        if (status === 200 || status === 202) return tagOf(turn);
+        if (!passing.has(status) || Date.now() > givenUpAt) throw new Error(`${status} ${text}`);
+        askedAgain[status] = (askedAgain[status] ?? 0) + 1;
+        await sleep(500);
+      }
+    });
+    const outcome = await outcomeOf(target, load, accepted);
+    return { asked: Math.round(load.rate * load.seconds), ...outcome, askedAgain, ...asked };
+  } finally {
+    await agent.close();
+  }
+}
+
+/** Names a request, in the idempotency key and in the job's row. */
+function tagOf(turn: number): string {
+  return `cluster-${turn}`;
+}
+
+async function ask(
+  { url, apiKey }: Target,
+  agent: Agent,
+  turn: number,
+): Promise<{ status: number; text: string }> {
+  try {
+    const answer = await request(`${url}/api/v1/studio/image/generate`, {
+      dispatcher: agent,
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${apiKey}`,
+        'content-type': 'application/json',
+        'idempotency-key': tagOf(turn),
+        'x-request-id': tagOf(turn),
+      },
+      body: JSON.stringify({ prompt: `a ferry, number ${turn}`, async: turn % 2 === 0 }),
+      signal: AbortSignal.timeout(answerTimeoutMs),
+    });
+    return { status: answer.statusCode, text: (await answer.body.text()).slice(0, 200) };
+  } catch (error) {
+    return { status: 0, text: String(error) };
+  }
+}
+
+interface JobRow {
+  tag: string;
+  status: string;
+  charges: number;
+  releases: number;
+  ended_at: Date | null;
+}
+
+const jobs = `
+  SELECT j.request_id AS tag, j.status, j.completed_at AS ended_at,
+    count(*) FILTER (WHERE e.kind = 'charge')::int AS charges,
+    count(*) FILTER (WHERE e.kind = 'release')::int AS releases
+  FROM job j JOIN ledger_entry e ON e.reservation_id = j.id
+  WHERE j.request_id LIKE 'cluster-%' GROUP BY j.id`;
+
+async function outcomeOf(
+  { databaseUrl }: Target,
+  load: OpenLoad,
+  accepted: ReadonlyMap<string, number>,
+): Promise<Omit<LoadOutcome, 'asked' | 'askedAgain' | 'refused' | 'firstFailure'>> {
+  const database = new Client({ connectionString: databaseUrl });
+  await database.connect();
+  try {
+    const read = async (): Promise<JobRow[]> => (await database.query<JobRow>(jobs)).rows;
+    await untilEnded(load, async () => {
+      return (await read()).filter(({ status }) => status === 'queued').length;
+    });
+    const rows = (await read()).filter(({ tag }) => accepted.has(tag));
+    const charges = new Map<string, number>();
+    for (const { tag, charges: more } of rows) charges.set(tag, (charges.get(tag) ?? 0) + more);
+    const settled = rows.filter(({ charges: one, releases }) => one + releases > 0);
+    const known = new Set(settled.map(({ tag }) => tag));
+    const seconds = settled
+      .map(({ tag, ended_at: at }) => ((at?.getTime() ?? 0) - (accepted.get(tag) ?? 0)) / 1000)
+      .toSorted((one, other) => one - other);
+    return {
+      accepted: accepted.size,
+      charged: rows.filter(({ status, charges: one }) => status === 'completed' && one > 0).length,
+      released: rows.filter(({ status, charges: one }) => status === 'failed' && one === 0).length,
+      lost: [...accepted.keys()].filter((tag) => !known.has(tag)),
+      twice: [...charges].filter(([, times]) => times > 1).map(([tag]) => tag),
+      middleSeconds: quantile(seconds, 0.5),
+      slowestSeconds: seconds.at(-1) ?? 0,
+    };
+  } finally {
+    await database.end();
+  }
+}

@@ -1,0 +1,181 @@
+/**
+ * `npm run check:cluster`: what docker-compose.yml describes, started natively and broken under load: a rolling
+ * upgrade, an API and a worker killed, Temporal and Postgres restarted. Ends with the audit and a table;
+ * the exit code is 1 when a job was lost or charged twice (docs/deployment.md).
+ */
+import { execFile } from 'node:child_process';
+import { rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs, promisify } from 'node:util';
+import { runAndStop, type Stops } from '../bench/stops.ts';
+import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
+import { startCluster, type Build, type Cluster } from './cluster.ts';
+import { project } from './compose.ts';
+import { startMeter } from './costs.ts';
+import { runLoad, type LoadOutcome } from './load.ts';
+import { findTemporalPrograms } from './temporal-server.ts';
+
+const usage = `npm run check:cluster -- [options]
+  --rate <n>           jobs asked for in a second (default 2)
+  --seconds <n>        how long; what is broken is spread over it (default 240)
+  --provider-seconds   what the provider takes for a job (default 4)
+  --before <folder>    the checkout of the old build (default: this one, under another build id)
+  --calm               break nothing, and print what a job costs
+  --keep               keep the logs`;
+
+const { values: given } = parseArgs({
+  options: {
+    rate: { type: 'string', default: '2' },
+    seconds: { type: 'string', default: '240' },
+    'provider-seconds': { type: 'string', default: '4' },
+    before: { type: 'string' },
+    calm: { type: 'boolean', default: false },
+    keep: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+});
+const load = {
+  rate: Number(given.rate),
+  seconds: Number(given.seconds),
+  providerSeconds: Number(given['provider-seconds']),
+};
+const before: Build = {
+  id: 'before',
+  checkout: given.before === undefined ? null : resolve(given.before),
+};
+const after: Build = { id: 'after', checkout: null };
+
+let beganAt = performance.now();
+const report = (line: string): void => {
+  const seconds = ((performance.now() - beganAt) / 1000).toFixed(0);
+  process.stdout.write(`${seconds.padStart(4)} s  ${line}\n`);
+};
+
+/** As docs/deploys.md says: new workers beside the old, new jobs to them, then the APIs, then the old workers go. */
+async function upgrade(cluster: Cluster): Promise<void> {
+  report('upgrade: workers of the new build start beside the old');
+  await cluster.startGateway('worker-3', after);
+  await cluster.startGateway('worker-4', after);
+  await cluster.setCurrent(after);
+  report('upgrade: the new build is current; the APIs are replaced in turn');
+  for (const api of ['api-1', 'api-2']) {
+    // One after the other: the proxy must always have one.
+    await cluster.stop(api);
+    await cluster.startGateway(api, after);
+  }
+  report('upgrade: the old workers go');
+  await Promise.all(['worker-1', 'worker-2'].map(cluster.stop));
+  report('upgrade: done');
+}
+
+async function killAndRestart(cluster: Cluster, name: string): Promise<void> {
+  report(`${name}: killed (SIGKILL)`);
+  await cluster.kill(name);
+  await sleep(3000);
+  await cluster.startGateway(name, after);
+  report(`${name}: runs again`);
+}
+
+async function restart(cluster: Cluster, name: 'postgres' | 'temporal'): Promise<void> {
+  report(`${name}: stopped`);
+  await cluster.stop(name);
+  await sleep(3000);
+  await cluster.startServer(name);
+  report(`${name}: runs again`);
+}
+
+/** What happens when, as a share of the load's time. */
+const events: readonly [number, (cluster: Cluster) => Promise<void>][] = [
+  [0.05, upgrade],
+  [0.5, (cluster) => killAndRestart(cluster, 'api-1')],
+  [0.6, (cluster) => killAndRestart(cluster, 'worker-3')],
+  [0.7, (cluster) => restart(cluster, 'temporal')],
+  [0.85, (cluster) => restart(cluster, 'postgres')],
+];
+
+async function breakThings(cluster: Cluster): Promise<void> {
+  for (const [share, event] of events) {
+    const dueInMs = beganAt + share * load.seconds * 1000 - performance.now();
+    if (dueInMs > 0) await sleep(dueInMs);
+    // One at a time, however slow the machine is.
+    await event(cluster);
+  }
+}
+
+function print(outcome: LoadOutcome): void {
+  const { asked, accepted, charged, released, lost, twice, askedAgain } = outcome;
+  const cells = {
+    asked,
+    'given up': outcome.refused,
+    accepted,
+    charged,
+    released,
+    lost: lost.length,
+    'charged twice': twice.length,
+    'p50 s': outcome.middleSeconds.toFixed(1),
+    'slowest s': outcome.slowestSeconds.toFixed(1),
+  };
+  const again = Object.entries(askedAgain).map(([status, times]) => `${times} × ${status}`);
+  const lines = [
+    '',
+    `| ${Object.keys(cells).join(' | ')} |`,
+    `|${' --: |'.repeat(Object.keys(cells).length)}`,
+    `| ${Object.values(cells).join(' | ')} |`,
+    `asked again after: ${again.join(', ') || 'nothing'} (0 = the connection broke)`,
+    ...(outcome.firstFailure === null ? [] : [`given up first: ${outcome.firstFailure}`]),
+    ...lost.map((tag) => `lost: ${tag}`),
+    ...twice.map((tag) => `charged twice: ${tag}`),
+  ];
+  process.stdout.write(`${lines.join('\n')}\n`);
+}
+
+/** `npm run audit`, of the cluster. @returns whether every promise holds */
+async function audit({ env, sandboxUrl }: Cluster): Promise<boolean> {
+  const script = join(project, 'dev', 'stack', 'audit.ts');
+  const args = [script, '--results', '--submits', sandboxUrl];
+  const told = await promisify(execFile)(process.execPath, args, {
+    env: { ...env, WORKER_BUILD_ID: after.id },
+  }).then(
+    ({ stdout }) => ({ stdout, clean: true }),
+    ({ stdout, stderr }: { stdout: string; stderr: string }) => ({
+      stdout: `${stdout}${stderr}`,
+      clean: false,
+    }),
+  );
+  process.stdout.write(`\n${told.stdout}`);
+  return told.clean;
+}
+
+async function run(started: Stops): Promise<void> {
+  const programs = await findTemporalPrograms(report);
+  const directory = makeTemporaryDirectory('cluster');
+  if (given.keep) report(`logs: ${join(directory, 'logs')}`);
+  else started.push(() => rm(directory, { recursive: true, force: true }));
+  const providerMs = load.providerSeconds * 1000;
+  report('starting storage, Postgres, Temporal on Postgres, provider, proxy');
+  const cluster = await startCluster({ directory, programs, providerMs });
+  started.push(cluster.close);
+  // A deployment is known once its workers have polled; until a build is current, none gets a job.
+  for (const name of ['worker-1', 'worker-2']) await cluster.startGateway(name, before);
+  await cluster.setCurrent(before);
+  for (const name of ['api-1', 'api-2']) await cluster.startGateway(name, before);
+  const meter = given.calm ? await startMeter(cluster) : null;
+  beganAt = performance.now();
+  report(`${load.rate} jobs a second for ${load.seconds} s, through ${cluster.url}`);
+  const broken = given.calm ? null : breakThings(cluster);
+  const [outcome] = await Promise.all([runLoad(cluster, load), broken]);
+  const costs = (await meter?.read(outcome.charged)) ?? [];
+  for (const line of costs) process.stdout.write(`${line}\n`);
+  const isClean = await audit(cluster);
+  print(outcome);
+  if (!isClean || outcome.lost.length + outcome.twice.length > 0) process.exitCode = 1;
+}
+
+if (given.help) process.stdout.write(`${usage}\n`);
+else {
+  await runAndStop(run).catch((error: unknown) => {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    process.exitCode = 1;
+  });
+}

@@ -1,0 +1,162 @@
+/** A Temporal server on Postgres, as docker-compose.yml runs it, from programs built with Go. */
+import { execFile } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { delimiter, dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { isPortFree } from '../stack/free-port.ts';
+import { findGoProgram } from '../stack/go-program.ts';
+import { describeExit, dieWithParent, launch, logTail, type Running } from '../stack/running.ts';
+import { findTemporalCli } from '../stack/temporal-cli.ts';
+import { probeTemporal } from '../stack/temporal.ts';
+import { environmentOf, project } from './compose.ts';
+
+/** The version of docker-compose.yml. */
+const version = 'v1.31.0';
+const setup = join(project, 'deploy', 'temporal');
+const services = ['FRONTEND', 'MATCHING', 'HISTORY', 'WORKER'];
+const readyTimeoutMs = 90_000;
+
+/** The executables. */
+export interface TemporalPrograms {
+  server: string;
+  sqlTool: string;
+  cli: string;
+}
+
+/** Where the server is to run. */
+export interface TemporalPlace {
+  postgresPort: number;
+  password: string;
+  /** Its own, of the frontend. */
+  port: number;
+  logPath: string;
+}
+
+/** Temporal keeps its ports in Postgres as 16 bits with a sign: the system's own free ports are too high. */
+export async function freeLowPort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(15_000, 32_000);
+    if (await isPortFree(port)) return port;
+  }
+}
+
+/** Builds what is missing: minutes. @throws Error, one sentence, when it cannot be had */
+export async function findTemporalPrograms(
+  report: (line: string) => void,
+): Promise<TemporalPrograms> {
+  const find = (path: string, program: string) =>
+    findGoProgram({ path: `go.temporal.io/server/cmd/${path}`, version, program }, report);
+  // One after the other: they share most of what is compiled.
+  const server = await find('server', 'temporal-server');
+  const sqlTool = await find('tools/sql', 'temporal-sql-tool');
+  return { server, sqlTool, cli: await findTemporalCli({ report }) };
+}
+
+/** Makes the databases, with the script of docker-compose.yml. */
+export async function setUpSchema(programs: TemporalPrograms, place: TemporalPlace): Promise<void> {
+  await runScript('setup-schema.sh', programs, {
+    POSTGRES_HOST: '127.0.0.1',
+    POSTGRES_PORT: String(place.postgresPort),
+    POSTGRES_USER: 'postgres',
+    SQL_PASSWORD: place.password,
+  });
+}
+
+/** Makes the namespace and its search attributes, with the script of docker-compose.yml. */
+export async function createNamespace(programs: TemporalPrograms, port: number): Promise<void> {
+  const address = `127.0.0.1:${port}`;
+  const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: 'default' };
+  await runScript('create-namespace.sh', programs, env);
+  await untilReady(() => probeTemporal(address, 'default'));
+}
+
+/** Gives new jobs, and those that run, to the workers of a build (docs/deploys.md). */
+export async function setCurrentVersion(
+  { cli }: TemporalPrograms,
+  told: { port: number; deployment: string; build: string },
+): Promise<void> {
+  const chosen = ['--deployment-name', told.deployment, '--build-id', told.build];
+  const command = ['worker', 'deployment', 'set-current-version', ...chosen, '--yes'];
+  await untilReady(() =>
+    promisify(execFile)(cli, [...command, '--address', `127.0.0.1:${told.port}`]),
+  );
+}
+
+/** Prepares a server: its ports stay the same from one start to the next. */
+export async function planTemporal(
+  programs: TemporalPrograms,
+  place: TemporalPlace,
+): Promise<() => Promise<Running>> {
+  const ports: Record<string, string> = { FRONTEND_HTTP_PORT: String(await freeLowPort()) };
+  for (const service of services) {
+    // Each answer must be known before the next is asked for.
+    ports[`${service}_GRPC_PORT`] = String(await freeLowPort());
+    ports[`${service}_MEMBERSHIP_PORT`] = String(await freeLowPort());
+  }
+  const env = {
+    ...environmentOf('temporal'),
+    PATH: process.env['PATH'],
+    ...ports,
+    FRONTEND_GRPC_PORT: String(place.port),
+    BIND_ON_IP: '127.0.0.1',
+    POSTGRES_SEEDS: '127.0.0.1',
+    DB_PORT: String(place.postgresPort),
+    POSTGRES_USER: 'postgres',
+    POSTGRES_PWD: place.password,
+    DYNAMIC_CONFIG_FILE_PATH: join(setup, 'dynamic-config.yaml'),
+    PROMETHEUS_ENDPOINT: `127.0.0.1:${await freeLowPort()}`,
+    LOG_LEVEL: 'warn',
+  };
+  const [command, ...args] = [...dieWithParent('SIGTERM'), programs.server, 'start'];
+  return async () => {
+    const server = await launch({ command, args, env, logPath: place.logPath });
+    await untilListening(server, place);
+    return server;
+  };
+}
+
+async function untilListening(server: Running, { port, logPath }: TemporalPlace): Promise<void> {
+  let ended: string | undefined;
+  void server.exited.then((exit) => (ended = describeExit(exit)));
+  const { Connection } = await import('@temporalio/client');
+  try {
+    await untilReady(async () => {
+      if (ended !== undefined) return;
+      const address = `127.0.0.1:${port}`;
+      await (await Connection.connect({ address, connectTimeout: 2000 })).close();
+    });
+    if (ended !== undefined) throw new Error(`the server ${ended}`);
+  } catch (error) {
+    await server.stop();
+    throw new Error(`Temporal did not start: ${String(error)}\n${logTail(logPath)}`, {
+      cause: error,
+    });
+  }
+}
+
+async function runScript(
+  script: string,
+  { sqlTool, cli }: TemporalPrograms,
+  env: Record<string, string>,
+): Promise<void> {
+  const path = [dirname(sqlTool), dirname(cli), process.env['PATH'] ?? ''].join(delimiter);
+  await promisify(execFile)('sh', [join(setup, script)], {
+    env: { ...env, PATH: path },
+    timeout: readyTimeoutMs,
+  });
+}
+
+/** Asks until it answers. @throws what was thrown last */
+async function untilReady(ask: () => Promise<unknown>): Promise<void> {
+  const deadline = Date.now() + readyTimeoutMs;
+  for (;;) {
+    try {
+      await ask();
+      return;
+    } catch (error) {
+      if (Date.now() > deadline) throw error;
+      await sleep(250);
+    }
+  }
+}

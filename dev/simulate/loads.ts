@@ -1,0 +1,183 @@
+/** What a load needs, by plain arithmetic from what was measured: the formulas, and nothing else. */
+import { assumed, measured, type Figure } from './measured.ts';
+
+/** A constant demand. */
+export interface Load {
+  name: string;
+  /** Studio jobs a second. */
+  jobs: number;
+  /** What the provider takes for a job, seconds. */
+  providerSeconds: number;
+  /** Chats a second. */
+  chats: number;
+}
+
+/** What is needed for it. */
+export interface Need {
+  /** Little's law: how many are under way at any moment. */
+  jobsInFlight: number;
+  chatsInFlight: number;
+  /** API processes of two cores, each of which hosts a worker, and worker processes of two cores. */
+  apis: number;
+  workers: number;
+  temporalCores: number;
+  /** The next power of two. */
+  shards: number;
+  postgresCores: number;
+  connections: number;
+  /** Bytes a second, through whoever stores results: in and out. */
+  mediaBytesPerSecond: number;
+  /** Bytes that a day leaves. */
+  mediaBytesPerDay: number;
+  postgresBytesPerDay: number;
+  /** What Temporal keeps at most: jobs of the days that histories are kept for. */
+  temporalBytes: number;
+  /** USD a day: machines, databases' disks, a month of media. */
+  machinesUsdPerDay: number;
+  diskUsdPerDay: number;
+  mediaUsdPerDay: number;
+  providersUsdPerDay: number;
+}
+
+const daySeconds = 86_400;
+const daysPerMonth = 30;
+const gigabyte = 1e9;
+
+const value = ({ amount }: Figure): number => amount;
+
+/** A longer provider costs more: replayed, or checked once more; between the measured two it is a line. */
+function longerBy(providerSeconds: number): number {
+  const share = Math.min(1, Math.max(0, (providerSeconds - 4) / 56));
+  return 1 + share * (value(measured.longProviderFactor) - 1);
+}
+
+/** Cores for so much work, at the share of them that may be busy. */
+function coresFor(msPerSecond: number): number {
+  return msPerSecond / 1000 / value(assumed.busyShare);
+}
+
+const processesFor = (cores: number): number =>
+  Math.max(value(assumed.spareProcesses), Math.ceil(cores / value(assumed.processCores)));
+
+/** The least power of two, of at least four shards, that takes so many jobs a second. */
+function shardsFor(jobs: number): number {
+  let shards = 4;
+  while (shards * shardJobsPerSecond() < jobs) shards *= 2;
+  return shards;
+}
+
+/** Jobs a second of one shard: it writes one thing at a time, and may be busy for a share of the time. */
+export function shardJobsPerSecond(): number {
+  const busyMs = value(measured.shardWrites) * value(assumed.shardWriteMs);
+  return (1000 * value(assumed.busyShare)) / busyMs;
+}
+
+/** Jobs a second of one API process, which hosts a worker. */
+export function apiJobsPerSecond(providerSeconds: number): number {
+  const ms = (value(measured.apiCpuMs) + value(measured.decodeCpuMs)) * longerBy(providerSeconds);
+  return (value(assumed.processCores) * value(assumed.busyShare) * 1000) / ms;
+}
+
+/** Chats a second of one API process. */
+export function apiChatsPerSecond(): number {
+  return (value(assumed.busyShare) * 1000) / value(measured.chatCpuMs);
+}
+
+/** Jobs a second of one Postgres core, without Temporal's own use. */
+export function postgresJobsPerSecond(): number {
+  return (value(assumed.busyShare) * 1000) / value(measured.postgresCpuMs);
+}
+
+/** A resource that ends at some load. */
+export interface Limit {
+  resource: string;
+  /** Jobs a second, provider of 4 s. */
+  jobs: number;
+  /** What to do then. */
+  remedy: string;
+}
+
+/** What ends first as a load grows, the first one first. */
+export function limits(): Limit[] {
+  const busyMs = value(assumed.primaryCores) * value(assumed.busyShare) * 1000;
+  const perApi = value(assumed.poolConnections) / apiJobsPerSecond(4);
+  const temporalCores = value(measured.temporalCpuMs) / 1000 / value(assumed.busyShare);
+  const perNode = value(assumed.temporalConnections) / value(assumed.temporalNodeCores);
+  const found: Limit[] = [
+    {
+      resource: 'one API process',
+      jobs: apiJobsPerSecond(4),
+      remedy: 'add processes: they hold no state',
+    },
+    {
+      resource: `${value(assumed.connectionsMax)} connections`,
+      jobs: value(assumed.connectionsMax) / (perApi + temporalCores * perNode),
+      remedy: 'a smaller `DATABASE_POOL_MAX`, and a database of its own for Temporal',
+    },
+    {
+      resource: `one primary of ${value(assumed.primaryCores)} cores for both`,
+      jobs: busyMs / value(measured.bothPostgresCpuMs),
+      remedy:
+        'a database of its own for Temporal (a separate one for its lists, or Elasticsearch; Cassandra; Cloud)',
+    },
+    {
+      resource: `${value(assumed.composeShards)} history shards`,
+      jobs: value(assumed.composeShards) * shardJobsPerSecond(),
+      remedy:
+        'choose 512 or 4,096 before the first job: the number cannot change; later a new namespace on a new cluster',
+    },
+    {
+      resource: 'one organization',
+      jobs: value(assumed.organizationJobs),
+      remedy: 'an account for each of its departments',
+    },
+    {
+      resource: `one primary of ${value(assumed.primaryCores)} cores for ours alone`,
+      jobs: busyMs / value(measured.postgresCpuMs),
+      remedy:
+        'reads of usage and lists from a standby; old rows to partitions by month; then cells',
+    },
+  ];
+  return found.toSorted((first, second) => first.jobs - second.jobs);
+}
+
+/** Works a load out. */
+export function needOf({ jobs, providerSeconds, chats }: Load): Need {
+  const longer = longerBy(providerSeconds);
+  const apiMs = (value(measured.apiCpuMs) + value(measured.decodeCpuMs)) * longer;
+  const apis = processesFor(coresFor(jobs * apiMs + chats * value(measured.chatCpuMs)));
+  const workers = processesFor(coresFor(jobs * value(measured.workerCpuMs) * longer));
+  const temporalCores = coresFor(jobs * value(measured.temporalCpuMs) * longer);
+  const temporalNodes = Math.max(1, Math.ceil(temporalCores / value(assumed.temporalNodeCores)));
+  const postgresCores = coresFor(
+    jobs * value(measured.bothPostgresCpuMs) * longer + chats * value(measured.chatPostgresCpuMs),
+  );
+  const connections =
+    (apis + workers) * value(assumed.poolConnections) +
+    temporalNodes * value(assumed.temporalConnections);
+  const mediaBytesPerSecond = jobs * value(assumed.mediaBytes);
+  const postgresBytes = jobs * value(measured.postgresBytes) + chats * value(assumed.chatBytes);
+  const temporalBytes =
+    jobs * value(measured.temporalBytes) * daySeconds * value(assumed.historyDays);
+  const cores = (apis + workers) * value(assumed.processCores) + temporalCores + postgresCores;
+  const diskBytes = postgresBytes * daySeconds * daysPerMonth + temporalBytes;
+  return {
+    jobsInFlight: jobs * providerSeconds,
+    chatsInFlight: chats * value(assumed.chatSeconds),
+    apis,
+    workers,
+    temporalCores,
+    shards: shardsFor(jobs),
+    postgresCores,
+    connections,
+    mediaBytesPerSecond,
+    mediaBytesPerDay: mediaBytesPerSecond * daySeconds,
+    postgresBytesPerDay: postgresBytes * daySeconds,
+    temporalBytes,
+    machinesUsdPerDay: cores * 24 * value(assumed.coreHourUsd),
+    diskUsdPerDay: ((diskBytes / gigabyte) * value(assumed.diskMonthUsd)) / daysPerMonth,
+    mediaUsdPerDay: ((mediaBytesPerSecond * daySeconds) / gigabyte) * value(assumed.mediaMonthUsd),
+    providersUsdPerDay:
+      daySeconds * (jobs * value(assumed.jobUsd) + chats * value(assumed.chatUsd)),
+  };
+}

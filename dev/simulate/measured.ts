@@ -1,0 +1,138 @@
+/**
+ * The constants of docs/scaling.md. What was measured names the page that it is from, and words that stand there with
+ * the figure (test/simulate/scaling.test.ts looks for them); what is assumed says why.
+ */
+
+/** One constant, in the unit of its name. */
+export interface Figure {
+  amount: number;
+  /** What it is, for the page. */
+  what: string;
+}
+
+/** A constant with the place where it stands. */
+export interface Measured extends Figure {
+  page: 'docs/performance.md' | 'docs/deployment.md';
+  words: string;
+}
+
+/** Measured on two cores: compare within one run only, so expect a third more or less elsewhere. */
+export const measured = {
+  apiCpuMs: {
+    amount: 67,
+    what: 'CPU ms of a job in an API process that hosts a worker, provider of 4 s',
+    page: 'docs/performance.md',
+    words: 'Temporal 53, API 67, Postgres 10, worker 3',
+  },
+  workerCpuMs: {
+    amount: 3,
+    what: 'CPU ms of a job in a worker process beside such an API',
+    page: 'docs/performance.md',
+    words: 'Temporal 53, API 67, Postgres 10, worker 3',
+  },
+  postgresCpuMs: {
+    amount: 10,
+    what: 'CPU ms of a job in our Postgres',
+    page: 'docs/performance.md',
+    words: 'Temporal 53, API 67, Postgres 10, worker 3',
+  },
+  decodeCpuMs: {
+    amount: 8,
+    what: 'CPU ms of decoding one image of 1024 × 1024',
+    page: 'docs/performance.md',
+    words: 'decoding a 1024 × 1024 PNG or JPEG | 8 ms',
+  },
+  longProviderFactor: {
+    amount: 1.2,
+    what: 'what a provider of 60 s makes of the CPU of one of 4 s',
+    page: 'docs/performance.md',
+    words: '161 ms of CPU each',
+  },
+  chatCpuMs: {
+    amount: 0.813,
+    what: 'CPU ms of a streamed chat in an API process',
+    page: 'docs/performance.md',
+    words: '1,369, 813',
+  },
+  chatPostgresCpuMs: {
+    amount: 0.044,
+    what: 'CPU ms of a chat in our Postgres, of a key with many chats',
+    page: 'docs/performance.md',
+    words: 'Postgres 450–540 → 44 µs a chat',
+  },
+  temporalCpuMs: {
+    amount: 57,
+    what: 'CPU ms of a job in the Temporal server, on Postgres',
+    page: 'docs/deployment.md',
+    words: 'Temporal 57',
+  },
+  bothPostgresCpuMs: {
+    amount: 67,
+    what: 'CPU ms of a job in Postgres, ours and Temporal’s together',
+    page: 'docs/deployment.md',
+    words: 'Postgres, for both, 67',
+  },
+  shardWrites: {
+    amount: 4.5,
+    what: 'transactions of a job that its history shard writes one after the other',
+    page: 'docs/deployment.md',
+    words: '4.5 transactions on its history shard',
+  },
+  temporalBytes: {
+    amount: 74_000,
+    what: 'bytes that a job leaves in the databases of Temporal (of which its list: 59,000)',
+    page: 'docs/deployment.md',
+    words: '74 kB in Temporal’s databases',
+  },
+  postgresBytes: {
+    amount: 14_000,
+    what: 'bytes that a job leaves in our database',
+    page: 'docs/deployment.md',
+    words: '14 kB in ours',
+  },
+} as const satisfies Record<string, Measured>;
+
+/** Not measured here: change them to yours. */
+export const assumed = {
+  busyShare: {
+    amount: 0.6,
+    what: 'share of a core that may be busy: what arrives at once must not queue for long',
+  },
+  processCores: { amount: 2, what: 'cores that one of our processes uses' },
+  spareProcesses: { amount: 2, what: 'processes of a kind at least: one may be away' },
+  temporalNodeCores: { amount: 8, what: 'cores of a node of Temporal' },
+  poolConnections: {
+    amount: 20,
+    what: 'connections of one of our processes (DATABASE_POOL_MAX in Compose)',
+  },
+  temporalConnections: {
+    amount: 120,
+    what: 'connections of a node of Temporal: 20 and 10 of each of four services (its defaults)',
+  },
+  shardWriteMs: {
+    amount: 10,
+    what: 'ms of such a transaction: some ten statements and a commit, on a database across a network',
+  },
+  mediaBytes: { amount: 2_000_000, what: 'bytes of a result' },
+  chatBytes: { amount: 500, what: 'bytes that a chat leaves in our database' },
+  chatSeconds: { amount: 10, what: 'seconds of a streamed chat' },
+  historyDays: { amount: 7, what: 'days that Temporal keeps histories (deploy/temporal)' },
+  composeShards: {
+    amount: 64,
+    what: 'history shards of docker-compose.yml, fixed for the life of a cluster',
+  },
+  primaryCores: { amount: 64, what: 'cores of a large Postgres primary' },
+  connectionsMax: { amount: 500, what: 'connections that such a primary serves well' },
+  organizationJobs: {
+    amount: 2500,
+    what: 'jobs a second of one organization, whose moves wait for one row (a batch of 64 holds it for 5 ms)',
+  },
+  coreHourUsd: { amount: 0.05, what: 'USD of a core for an hour, with its memory' },
+  diskMonthUsd: { amount: 0.12, what: 'USD of a gigabyte of a database’s disk for a month' },
+  mediaMonthUsd: { amount: 0.023, what: 'USD of a gigabyte in an object store for a month' },
+  jobUsd: {
+    amount: 0.039,
+    what: 'USD that a provider charges for an image (catalog/image-models.ts, nano-banana)',
+  },
+  chatUsd: { amount: 0.001, what: 'USD that a provider charges for a small chat' },
+} as const satisfies Record<string, Figure>;

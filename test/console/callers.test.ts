@@ -1,0 +1,190 @@
+/** What callers do in the console: sign in, make things and see each step, chat, look at jobs. */
+import type { Browser } from 'playwright-core';
+import { createServer, connect, type AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { describeInBrowser, expectAccessible, openBrowser, openPage, signIn } from './browser.ts';
+
+/** An address that stays while the process behind it is another one. */
+async function openPlace(port: number) {
+  const server = createServer((near) => {
+    const far = connect(place.port, '127.0.0.1');
+    for (const end of [near, far]) {
+      end.on('error', () => {
+        near.destroy();
+        far.destroy();
+      });
+    }
+    near.pipe(far).pipe(near);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  // oxlint-disable-next-line no-unsafe-type-assertion -- a TCP server has a port
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const place = { url, port, close: () => void server.close() };
+  return place;
+}
+
+describeInBrowser('the console of a caller', () => {
+  let gateway: TestGateway;
+  let browser: Browser;
+  beforeAll(async () => {
+    [gateway, browser] = await Promise.all([
+      startGateway({
+        latencyMs: 1500,
+        sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+        env: { RATE_LIMIT_PER_MINUTE: '100000', POLL_RATE_LIMIT_PER_MINUTE: '100000' },
+      }),
+      openBrowser(),
+    ]);
+  });
+  afterEach(async () => {
+    for (const context of browser.contexts()) await context.close();
+    await gateway.expectSettled();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await gateway?.close();
+  });
+
+  it('tells of a wrong key in words, and keeps no key in the browser', async () => {
+    const { page } = await openPage(browser, gateway.url);
+    await expectAccessible(page);
+    await page.getByLabel('API key').fill('gk_live_wrong');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByText('This is no key of this gateway').waitFor();
+    await signIn(page, gateway.caller.key);
+    const kept = await page.evaluate(() => JSON.stringify([localStorage, sessionStorage]));
+    const cookies = await page.context().cookies();
+    expect(kept + JSON.stringify(cookies)).not.toContain(gateway.caller.key);
+    expect(cookies.map(({ httpOnly, sameSite }) => [httpOnly, sameSite])).toEqual([
+      [true, 'Strict'],
+      [true, 'Strict'],
+    ]);
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('API key').waitFor();
+  });
+
+  it('makes a picture: the price before, each step while it runs, the picture after', async () => {
+    const { page, problems } = await openPage(browser, gateway.url);
+    await signIn(page, gateway.caller.key);
+    await page.getByLabel('Prompt', { exact: false }).first().fill('a lighthouse at dawn');
+    await page.getByText('3.9 credits at most').waitFor();
+    await page.getByRole('button', { name: 'Make it' }).click();
+    const steps = page.getByRole('list', { name: 'Steps' });
+    await steps.locator('[data-step=wait][data-state=running]').waitFor();
+    await steps.locator('[data-step=charge][data-state=done]').waitFor();
+    const picture = page.getByRole('img', { name: 'Result of imageGenerate' });
+    await picture.waitFor();
+    await expect
+      .poll(() => picture.evaluate((image) => Reflect.get(image, 'naturalWidth')))
+      .toBeGreaterThan(0);
+    await expectAccessible(page);
+    await page.getByRole('link', { name: 'Jobs' }).click();
+    await page.getByRole('list', { name: 'Jobs' }).getByText('completed').first().waitFor();
+    await expectAccessible(page);
+    expect(problems).toEqual([]);
+  });
+
+  it('follows a film after a reload, and lets it be canceled', async () => {
+    const { key } = await gateway.newCaller({ credits: 10_000 });
+    const { page, problems } = await openPage(browser, gateway.url);
+    await signIn(page, key);
+    await page.goto(`${gateway.url}/console/playground/video/generate`);
+    await page.getByLabel('Prompt', { exact: false }).first().fill('waves at night');
+    await page.getByRole('button', { name: 'Make it' }).click();
+    const steps = page.getByRole('list', { name: 'Steps' });
+    await steps.locator('[data-step=submit]').waitFor();
+    await page.reload();
+    await steps.locator('[data-step=wait]').waitFor();
+    await steps.locator('[data-step=charge][data-state=done]').waitFor();
+    expect(await page.getByLabel('Prompt', { exact: false }).first().inputValue()).toBe(
+      'waves at night',
+    );
+
+    await page.getByRole('button', { name: 'Make it' }).click();
+    await page.getByText('in progress').waitFor();
+    await page.getByRole('link', { name: 'Everything about this job' }).click();
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await expect
+      .poll(() => page.locator('.head .state').first().textContent())
+      .toMatch(/completed|canceled/);
+    await expectAccessible(page);
+    expect(problems).toEqual([]);
+  });
+
+  it('says why a job has failed, and that nothing was charged', async () => {
+    const { page } = await openPage(browser, gateway.url);
+    await signIn(page, gateway.caller.key);
+    await page.getByLabel('Prompt', { exact: false }).first().fill('[[fail:422]] a picture');
+    await page.getByRole('button', { name: 'Make it' }).click();
+    await page.getByText('nothing was charged').waitFor();
+    await page.getByRole('list', { name: 'Steps' }).locator('[data-step=release]').waitFor();
+  });
+
+  it('shows a refused field where it stands, and loses nothing that was typed', async () => {
+    const { page } = await openPage(browser, gateway.url);
+    await signIn(page, gateway.caller.key);
+    const prompt = page.getByLabel('Prompt', { exact: false }).first();
+    await prompt.fill('no');
+    await page.getByRole('button', { name: 'Make it' }).click();
+    await page.locator('.field .wrong').first().waitFor();
+    expect(await prompt.inputValue()).toBe('no');
+  });
+
+  it('chats, word by word, and tells the cost', async () => {
+    const { page, problems } = await openPage(browser, gateway.url);
+    await signIn(page, gateway.caller.key);
+    await page.getByRole('link', { name: 'Chat' }).click();
+    await page.getByLabel('Your message').fill('What lights a harbour?');
+    await page.getByRole('button', { name: 'Send' }).click();
+    const answer = page.getByRole('article', { name: 'assistant' });
+    await answer.getByText(/credits/).waitFor();
+    expect(await answer.textContent()).toContain('What lights a harbour?');
+    await expectAccessible(page);
+    expect(problems).toEqual([]);
+  });
+
+  it('shows what a key may not do as disabled, with the reason', async () => {
+    const { key } = await gateway.newCaller({ credits: 1, scopes: ['studio:read', 'usage:read'] });
+    const { page, problems } = await openPage(browser, gateway.url);
+    await signIn(page, key);
+    const button = page.getByRole('button', { name: 'Make it' });
+    await button.waitFor();
+    expect(await button.isDisabled()).toBe(true);
+    await page.getByText('This key does not have the scope studio:image.').waitFor();
+    expect(problems).toEqual([]);
+  });
+
+  it('ends with its key, and never shows the jobs of others', async () => {
+    const other = await gateway.newCaller({ credits: 10 });
+    const { page } = await openPage(browser, gateway.url);
+    await signIn(page, other.key);
+    await page.getByRole('link', { name: 'Jobs' }).click();
+    await page.getByText('No such jobs').waitFor();
+    const made = await gateway.call(`/api/v1/api-keys/${other.keyId}`, {
+      method: 'DELETE',
+      key: other.key,
+    });
+    expect(made.status).toBe(200);
+    // The stream of events tells it; nobody has to click.
+    await page.getByLabel('API key').waitFor();
+  });
+
+  it('says when the gateway is away, and comes back by itself', async () => {
+    const alone = { API_PORT: '0', API_WORKER: 'false' };
+    const first = await gateway.spawn('api', alone);
+    const place = await openPlace(first.port);
+    onTestFinished(place.close);
+    const { page } = await openPage(browser, place.url);
+    await signIn(page, gateway.caller.key);
+    await page.getByLabel('Prompt', { exact: false }).first().fill('typed before');
+    first.child.kill('SIGKILL');
+    await page.getByText('The gateway does not answer').waitFor();
+    place.port = (await gateway.spawn('api', alone)).port;
+    await page.getByText('The gateway does not answer').waitFor({ state: 'detached' });
+    expect(await page.getByLabel('Prompt', { exact: false }).first().inputValue()).toBe(
+      'typed before',
+    );
+  });
+});

@@ -1,0 +1,46 @@
+/** docs/scaling.md: its tables are those of the simulation, whose constants stand where they say. */
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { apiJobsPerSecond, limits, needOf } from '../../dev/simulate/loads.ts';
+import { simulated } from '../../dev/simulate/main.ts';
+import { measured } from '../../dev/simulate/measured.ts';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const read = (page: string): string => readFileSync(root + page, 'utf8');
+
+describe('docs/scaling.md', () => {
+  it('has the tables of the constants as they are now (npm run simulate -- --write)', () => {
+    expect(read('docs/scaling.md')).toBe(simulated());
+  });
+
+  it.each(Object.entries(measured))('has %s from the page that it names', (_name, figure) => {
+    expect(read(figure.page).replaceAll('\n', ' ')).toContain(figure.words);
+  });
+});
+
+describe('the arithmetic', () => {
+  const load = { name: '', jobs: 100, providerSeconds: 4, chats: 0 };
+
+  it('has as many under way as arrive while one is', () => {
+    expect(needOf(load).jobsInFlight).toBe(400);
+    expect(needOf({ ...load, providerSeconds: 60 }).jobsInFlight).toBe(6000);
+  });
+
+  it('needs ten times as much for ten times the load, and never less than two of a kind', () => {
+    const [small, large] = [needOf(load), needOf({ ...load, jobs: 1000 })];
+    expect(large.temporalCores / small.temporalCores).toBeCloseTo(10);
+    expect(large.postgresBytesPerDay / small.postgresBytesPerDay).toBeCloseTo(10);
+    expect(needOf({ ...load, jobs: 1 })).toMatchObject({ apis: 2, workers: 2 });
+  });
+
+  it('gives what one process does as many processes as it takes', () => {
+    const { apis } = needOf({ ...load, jobs: apiJobsPerSecond(4) * 9.5 });
+    expect(apis).toBe(10);
+  });
+
+  it('tells what ends first, first', () => {
+    const jobs = limits().map((limit) => limit.jobs);
+    expect(jobs).toEqual(jobs.toSorted((one, other) => one - other));
+  });
+});
