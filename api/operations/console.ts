@@ -77,6 +77,7 @@ export const consolePages = [
     route: 'GET /',
     scope: 'open',
     answer: ownAnswer,
+    answers: { 200: 'Where everything is.', 302: 'In a browser: the console.' },
     handle({ ctx }, { config }) {
       ctx.vary('Accept');
       if (ctx.accepts('json', 'html') === 'html') ctx.redirect('/console');

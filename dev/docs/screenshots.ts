@@ -86,9 +86,11 @@ interface Picture {
   act?: () => Promise<void>;
 }
 
+const isWanted = (name: string): boolean => wanted.length === 0 || wanted.includes(name);
+
 async function take(page: Page, picture: Picture): Promise<void> {
   const { name, url, texts, width = 1440, height = 1000, act } = picture;
-  if (wanted.length > 0 && !wanted.includes(name)) return;
+  if (!isWanted(name)) return;
   await page.setViewportSize({ width, height });
   await page.goto(url);
   for (const text of texts) await page.getByText(text).first().waitFor();
@@ -153,6 +155,31 @@ async function takeJobs(page: Page, stack: Stack): Promise<void> {
   });
 }
 
+/** Pictures of the console, with the jobs that were made before. */
+async function takeConsole(page: Page, { apiUrl, apiKey }: Stack): Promise<void> {
+  const headers = { authorization: `Bearer ${apiKey}` };
+  // The page's own jar takes the cookie.
+  await page.request.post(`${apiUrl}/api/v1/session`, { headers });
+  await take(page, {
+    name: 'console-playground',
+    url: `${apiUrl}/console/playground/image/generate`,
+    texts: ['Make it'],
+    async act() {
+      await page.getByLabel('Prompt').first().fill('a lighthouse at dawn, in watercolours');
+      await page.getByRole('button', { name: 'Make it' }).click();
+      await page.locator('[data-step=charge][data-state=done]').waitFor();
+      await page.evaluate('scrollTo(0, 0)');
+    },
+  });
+  await take(page, {
+    name: 'console-jobs',
+    url: `${apiUrl}/console/jobs`,
+    texts: ['Changes appear by themselves.'],
+    height: 800,
+  });
+  await take(page, { name: 'console-usage', url: `${apiUrl}/console/usage`, texts: ['Records'] });
+}
+
 const stack = runningStack();
 const executablePath =
   findChromium() ??
@@ -161,13 +188,17 @@ const demoPage = join(dataDir, 'demo', 'index.html');
 if (!existsSync(demoPage)) {
   spawnSync(process.execPath, [join(root, 'dev/stack/tour.ts')], { stdio: 'inherit' });
 }
-const browser = await chromium.launch({ executablePath });
+// Chromium refuses its sandbox to root.
+const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
+const browser = await chromium.launch({ executablePath, args });
 try {
   const page = await browser.newPage({ locale: 'en-GB', timezoneId: 'UTC' });
   // A busy machine takes its time, the Temporal UI more than that.
   page.setDefaultTimeout(180_000);
   await prepare(page);
   await takeJobs(page, stack);
+  // Its stream of events never ends, so nothing may stand in between.
+  await takeConsole(await browser.newPage({ locale: 'en-GB', timezoneId: 'UTC' }), stack);
   await take(page, {
     name: 'api-reference',
     url: `${stack.apiUrl}/docs`,

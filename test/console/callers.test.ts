@@ -19,7 +19,6 @@ async function openPlace(port: number) {
     near.pipe(far).pipe(near);
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
-  // oxlint-disable-next-line no-unsafe-type-assertion -- a TCP server has a port
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const place = { url, port, close: () => void server.close() };
   return place;

@@ -1,0 +1,143 @@
+/** Sessions of the console over HTTP: what a cookie opens, to whom, and when it ends. */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
+});
+afterAll(() => gateway.close());
+
+/** The cookies of an answer, as a browser sends them back. */
+const cookieOf = ({ headers }: { headers: Headers }): string =>
+  headers
+    .getSetCookie()
+    .map((cookie) => cookie.split(';')[0])
+    .join('; ');
+
+const begin = ({ key }: TestCaller) => gateway.call('/api/v1/session', { method: 'POST', key });
+
+/** A request with nothing but cookies, and what a page's browser adds. */
+const as = (
+  cookie: string,
+  path: string,
+  options: { method?: string; headers?: Record<string, string>; body?: unknown } = {},
+) =>
+  gateway.call<Record<string, unknown>>(path, {
+    key: null,
+    ...options,
+    headers: { cookie, ...options.headers },
+  });
+
+it('stands for the key, does not hold it, and is kept from scripts and other sites', async () => {
+  const caller = await gateway.newCaller({ credits: 5 });
+  const begun = await begin(caller);
+  expect(begun.status).toBe(201);
+  const cookies = begun.headers.getSetCookie();
+  expect(cookies).toHaveLength(2);
+  for (const cookie of cookies) {
+    expect(cookie).toMatch(/; path=\/api\/v1;/);
+    expect(cookie).toMatch(/; samesite=strict; httponly$/);
+    expect(cookie).not.toContain(caller.key);
+  }
+  const who = await as(cookieOf(begun), '/api/v1/key');
+  expect(who.body).toMatchObject({ keyId: caller.keyId, organizationId: caller.organizationId });
+  expect(who.headers.get('x-ratelimit-limit')).not.toBeNull();
+});
+
+it('changes something for the pages of the gateway only', async () => {
+  const cookie = cookieOf(await begin(await gateway.newCaller({ credits: 5 })));
+  const change = (origin?: string) =>
+    as(cookie, '/api/v1/api-keys', {
+      method: 'POST',
+      body: { name: 'another' },
+      headers: origin === undefined ? {} : { origin },
+    });
+  for (const origin of [undefined, 'https://evil.example', 'null', `${gateway.url}.evil.example`]) {
+    const { status, body } = await change(origin);
+    expect([status, body['error']]).toEqual([403, 'FORBIDDEN']);
+  }
+  expect((await change(gateway.url)).status).toBe(200);
+});
+
+it('is worth nothing when it was changed, or came with a key that is wrong', async () => {
+  const begun = await begin(gateway.caller);
+  const cookie = cookieOf(begun);
+  const another = await begin(await gateway.newCaller({ credits: 5 }));
+  const [mac] = cookie.split('=')[1]?.split('.') ?? [];
+  const [otherMac = ''] = cookieOf(another).split('=')[1]?.split('.') ?? [];
+  expect((await as(cookie.replace(mac ?? '', otherMac), '/api/v1/key')).status).toBe(401);
+  expect((await as(cookie.replace(/\.\d{13}/, '.9999999999999'), '/api/v1/key')).status).toBe(401);
+  const headers = { authorization: 'Bearer gk_live_wrong' };
+  expect((await as(cookie, '/api/v1/key', { headers })).status).toBe(401);
+  expect((await as(cookie, '/api/v1/key')).status).toBe(200);
+});
+
+it('ends with its key, and when it is ended', async () => {
+  const caller = await gateway.newCaller({ credits: 5 });
+  const begun = await begin(caller);
+  const cookie = cookieOf(begun);
+  expect((await as(cookie, '/api/v1/session')).body).toMatchObject({
+    session: { expiresAt: expect.any(String) },
+  });
+  const ended = await as(cookie, '/api/v1/session', {
+    method: 'DELETE',
+    headers: { origin: gateway.url },
+  });
+  expect(ended.headers.getSetCookie().join()).toContain('studio_session=;');
+  await gateway.call(`/api/v1/api-keys/${caller.keyId}`, { method: 'DELETE', key: caller.key });
+  expect((await as(cookie, '/api/v1/key')).status).toBe(401);
+  expect((await as(cookie, '/api/v1/session')).body).toMatchObject({ session: null });
+  expect((await as('', '/api/v1/session')).body).toMatchObject({ session: null });
+});
+
+it('begins by a link once, and not by one that is too old', async () => {
+  const { key, keyId } = await gateway.newCaller({ credits: 5 });
+  const link = async () => {
+    const made = await gateway.call<{ url: string }>('/api/v1/session/links', {
+      method: 'POST',
+      key,
+    });
+    expect(made.status).toBe(201);
+    expect(made.headers.get('cache-control')).toBe('no-store');
+    return new URL(made.body.url).hash.slice('#link='.length);
+  };
+  const use = (token: string) =>
+    gateway.call('/api/v1/session/links/use', { key: null, body: { token } });
+  const token = await link();
+  const answers = await Promise.all([use(token), use(token), use(token)]);
+  expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 404, 404]);
+  const begun = answers.find(({ status }) => status === 201);
+  expect((await as(begun ? cookieOf(begun) : '', '/api/v1/key')).body).toMatchObject({ keyId });
+
+  const old = await link();
+  await gateway.api.services.pool.query(
+    sql.type(z.object({}))`UPDATE sign_in_link SET expires_at = clock_timestamp()`,
+  );
+  const { status, body } = await use(old);
+  expect([status, body.error]).toEqual([404, 'NOT_FOUND']);
+  expect((await use('nonsense')).status).toBe(404);
+  expect((await gateway.call('/api/v1/session/links/use', { key: null, body: {} })).status).toBe(
+    400,
+  );
+});
+
+it('leads browsers to the console and programs to the descriptions, under a strict policy', async () => {
+  const accept = (type: string) =>
+    fetch(`${gateway.url}/`, { headers: { accept: type }, redirect: 'manual' });
+  const browser = await accept('text/html,*/*;q=0.8');
+  expect([browser.status, browser.headers.get('location')]).toEqual([302, '/console']);
+  expect(await (await accept('*/*')).json()).toMatchObject({ console: `${gateway.url}/console` });
+  const page = await fetch(`${gateway.url}/console/jobs/anything`);
+  const policy = page.headers.get('content-security-policy') ?? '';
+  expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self';");
+  expect(policy).not.toContain('unsafe');
+  const text = await page.text();
+  expect(text).not.toMatch(/<script(?![^>]* src=)|<style|style="/);
+  const [, script = ''] = /src="([^"]+)"/.exec(text) ?? [];
+  const asset = await fetch(gateway.url + script);
+  expect(asset.headers.get('cache-control')).toContain('immutable');
+  expect((await fetch(`${gateway.url}/console/assets/..%2findex.html`)).status).toBe(404);
+});
