@@ -1,6 +1,6 @@
 #!/bin/sh
 # `npm run check:deploy`: the deployment files against the tools of their formats, without an engine. The
-# tools come from PyPI; promtool (Debian: prometheus) is used where it is on the PATH. The chart: `npm run check:chart`.
+# tools come from PyPI, promtool from Debian. The chart: `npm run check:chart`.
 set -eu
 cd "$(dirname "$0")/.."
 tools=.cache/deploy-check
@@ -31,9 +31,8 @@ echo 'scripts (shellcheck)'
 $tools/bin/shellcheck deploy/*.sh deploy/temporal/*.sh
 echo 'Caddyfile (caddy)'
 $tools/bin/caddy validate --adapter caddyfile --config deploy/Caddyfile >/dev/null 2>&1
-if command -v promtool >/dev/null; then
-  echo 'Prometheus (promtool)'
-  promtool check config deploy/prometheus/prometheus.yml >/dev/null
-  promtool test rules deploy/prometheus/alerts.test.yml >/dev/null
-else echo 'Prometheus: not checked, promtool is not here'; fi
+echo 'Prometheus (promtool)'
+promtool=$(sh deploy/promtool.sh)
+"$promtool" check config deploy/prometheus/prometheus.yml >/dev/null
+"$promtool" test rules deploy/prometheus/alerts.test.yml >/dev/null
 echo 'all checks passed'

@@ -93,6 +93,10 @@ function ledgerMetrics(registry: Registry) {
       'type',
       'status',
     ]),
+    jobOverheadSeconds: histograms(registry, requestSeconds)('job_overhead_seconds', [
+      'Of a completed job, what was not its provider: before its first call, and from the last word of the provider on.',
+      'type',
+    ]),
     callerWebhookAttempts: counter(registry, 'caller_webhook_attempts_total', [
       "Attempts to tell callers of their jobs' ends.",
       'outcome',

@@ -34,8 +34,8 @@ async function readSources(directory: URL): Promise<SqlSource[]> {
 interface Schema {
   /** Version n stands at n - 1. */
   migrations: SqlSource[];
-  /** All files of `sql/`, and what drops that which they make. */
-  functions: SqlSource & { undo: string };
+  /** All files of `sql/`, what drops that which they make, and the hash of each by its name. */
+  functions: SqlSource & { undo: string; files: Record<string, string> };
 }
 
 async function readSchema(): Promise<Schema> {
@@ -50,7 +50,29 @@ async function readSchema(): Promise<Schema> {
   const undo = `DROP VIEW ${namesOf(/^CREATE VIEW (\w+)/gm)};
     DROP FUNCTION ${namesOf(/^CREATE FUNCTION (\w+)/gm)}`;
   const sha256 = createHash('sha256').update(statements).digest('hex');
-  return { migrations, functions: { name: 'sql/', statements, sha256, undo } };
+  const hashes = Object.fromEntries(files.map((file) => [file.name, file.sha256]));
+  return { migrations, functions: { name: 'sql/', statements, sha256, undo, files: hashes } };
+}
+
+/** @throws Error that names the server, never the password */
+async function connectTo(databaseUrl: string): Promise<Client> {
+  const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: 10_000 });
+  // A connection that is lost while it is idle is told to whoever asks next.
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    return client;
+  } catch (error) {
+    // Of a name with several addresses, each has its error.
+    const causes: unknown[] = error instanceof AggregateError ? error.errors : [error];
+    const why = causes.map((each) => (each instanceof Error ? each.message : String(each)));
+    throw new Error(
+      `Postgres at ${new URL(databaseUrl).host} cannot be reached: ${why.join('; ')}`,
+      {
+        cause: error,
+      },
+    );
+  }
 }
 
 /**
@@ -61,15 +83,14 @@ async function readSchema(): Promise<Schema> {
  */
 export async function migrate(databaseUrl: string): Promise<string[]> {
   const schema = await readSchema();
-  const client = new Client({ connectionString: databaseUrl });
-  await client.connect();
+  const client = await connectTo(databaseUrl);
   try {
     await client.query('BEGIN');
     await client.query('SELECT pg_advisory_xact_lock($1)', [lockId]);
     // Version 0 stands for the functions.
     await client.query(`CREATE TABLE IF NOT EXISTS schema_migration (
       version integer PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL, undo text,
-      applied_at timestamptz NOT NULL DEFAULT now())`);
+      files jsonb, applied_at timestamptz NOT NULL DEFAULT now())`);
     const ran = await bringUp(client, schema);
     await client.query('COMMIT');
     return ran;
@@ -84,12 +105,14 @@ async function bringUp(client: Client, { migrations, functions }: Schema): Promi
   refuseForeign(found, migrations);
   const pending = [...migrations.entries()].slice(found.migrations.length);
   if (pending.length === 0 && found.functions?.sha256 === functions.sha256) return [];
-  // First: no table is locked while this waits for somebody who reads a view, and tables change freely.
+  // A table that an older version made lacks it.
+  await client.query('ALTER TABLE schema_migration ADD COLUMN IF NOT EXISTS files jsonb');
+  // First of all: no table of the gateway is locked while this waits for somebody who reads a view, and tables change freely.
   if (found.functions) await client.query(found.functions.undo);
   for (const [index, migration] of pending) {
     // Each builds on the one before.
     await client.query(migration.statements);
-    await record(client, { ...migration, version: index + 1, undo: null });
+    await record(client, { ...migration, version: index + 1, undo: null, files: null });
   }
   await client.query(functions.statements);
   await client.query('DELETE FROM schema_migration WHERE version = 0');
@@ -102,13 +125,15 @@ interface Applied {
   name: string;
   sha256: string;
   undo: string | null;
+  /** Of the functions: the hash of each file by its name; absent where an older version made them. */
+  files?: Record<string, string> | null;
 }
 
 async function record(client: Client, applied: Applied): Promise<void> {
-  const { version, name, sha256, undo } = applied;
+  const { version, name, sha256, undo, files } = applied;
   await client.query(
-    'INSERT INTO schema_migration (version, name, sha256, undo) VALUES ($1, $2, $3, $4)',
-    [version, name, sha256, undo],
+    'INSERT INTO schema_migration (version, name, sha256, undo, files) VALUES ($1, $2, $3, $4, $5)',
+    [version, name, sha256, undo, files],
   );
 }
 
@@ -137,12 +162,73 @@ function refuseForeign(found: Found, migrations: SqlSource[]): void {
       );
     }
     if (!known) {
-      throw new Error(`the database has schema ${version}, newer than this code knows`);
+      throw new Error(
+        `the database has schema ${version}, newer than this code knows: start the version that made it, or a later one`,
+      );
     }
     if (known.sha256 !== sha256) {
       throw new Error(`migration ${known.name} was changed after it ran: add a new one instead`);
     }
   }
+}
+
+/** What `migrate` would do. */
+export interface MigrationPlan {
+  /** Number of the last migration that the database has had; 0 for an empty one. */
+  version: number;
+  /** The same after `migrate`. */
+  nextVersion: number;
+  /** Names of the migrations that would run, in their order. */
+  migrations: string[];
+  /** Files of `sql/` that differ from what the database has; whenever there is one, all functions are made anew. */
+  functions: { added: string[]; changed: string[]; removed: string[] };
+}
+
+/**
+ * Looks at what `migrate` would do; changes nothing, and needs no more than to read `schema_migration`.
+ * @throws Error as `migrate`
+ */
+export async function planMigration(databaseUrl: string): Promise<MigrationPlan> {
+  const { migrations, functions } = await readSchema();
+  const client = await connectTo(databaseUrl);
+  try {
+    await client.query('BEGIN READ ONLY');
+    const found = (await isEmpty(client)) ? nothing : await readApplied(client);
+    refuseForeign(found, migrations);
+    return {
+      version: found.migrations.length,
+      nextVersion: migrations.length,
+      migrations: migrations.slice(found.migrations.length).map(({ name }) => name),
+      functions: compareFunctions(found.functions, functions),
+    };
+  } finally {
+    await client.end();
+  }
+}
+
+const nothing: Found = { migrations: [], functions: null };
+
+async function isEmpty(client: Client): Promise<boolean> {
+  const { rows } = await client.query<{ name: string | null }>(
+    `SELECT to_regclass('schema_migration')::text AS name`,
+  );
+  return rows[0]?.name === null;
+}
+
+function compareFunctions(
+  found: Found['functions'],
+  { sha256, files }: Schema['functions'],
+): MigrationPlan['functions'] {
+  const names = Object.keys(files);
+  if (found?.sha256 === sha256) return { added: [], changed: [], removed: [] };
+  // An older version kept no hashes of the files: any may have changed.
+  const before = found && !found.files ? Object.fromEntries(names.map((name) => [name, ''])) : {};
+  const known = found?.files ?? before;
+  return {
+    added: names.filter((name) => known[name] === undefined),
+    changed: names.filter((name) => known[name] !== undefined && known[name] !== files[name]),
+    removed: Object.keys(known).filter((name) => files[name] === undefined),
+  };
 }
 
 /**
@@ -151,9 +237,11 @@ function refuseForeign(found: Found, migrations: SqlSource[]): void {
  */
 export async function assertSchemaCurrent(databaseUrl: string): Promise<void> {
   const { migrations, functions } = await readSchema();
-  const client = new Client({ connectionString: databaseUrl });
-  await client.connect();
+  const client = await connectTo(databaseUrl);
   try {
+    if (await isEmpty(client)) {
+      throw new Error('the database has no schema yet: run `npm run migrate` first');
+    }
     const found = await readApplied(client);
     refuseForeign(found, migrations);
     if (found.migrations.length < migrations.length) {

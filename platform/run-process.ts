@@ -28,6 +28,21 @@ interface ServingProcess {
 
 const drainTimeoutMs = 45_000;
 
+/** What keeps a process from starting is told in one line; the log has where it happened. */
+async function startOrExit(
+  kind: GatewayProcess['kind'],
+  logger: Logger,
+  start: () => Promise<ServingProcess>,
+): Promise<ServingProcess> {
+  try {
+    return await start();
+  } catch (error) {
+    logger.fatal({ error }, 'process.not_started');
+    process.stderr.write(`${kind}: ${error instanceof Error ? error.message : String(error)}\n`);
+    return process.exit(1);
+  }
+}
+
 /** Starts the process, and ends it when it is asked to. */
 export async function runProcess(
   kind: GatewayProcess['kind'],
@@ -36,9 +51,11 @@ export async function runProcess(
 ): Promise<void> {
   const config = loadConfigOrExit(known);
   const logger = createLogger(kind, config.LOG_LEVEL);
-  const sdkMetricsUrl = await installMeasuredRuntime(logger, config);
-  await assertSchemaCurrent(config.DATABASE_URL);
-  const { services, failed, close, ...ports } = await start({ config, logger, sdkMetricsUrl });
+  const { services, failed, close, ...ports } = await startOrExit(kind, logger, async () => {
+    const sdkMetricsUrl = await installMeasuredRuntime(logger, config);
+    await assertSchemaCurrent(config.DATABASE_URL);
+    return start({ config, logger, sdkMetricsUrl });
+  });
   const drain = drainOnExit(async () => {
     await leave();
     await close();

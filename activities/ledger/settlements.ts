@@ -20,6 +20,8 @@ const settled = z.object({
   amount: z.number(),
   charged: z.number(),
   seconds: z.number(),
+  /** Of those, not between the first call and the provider's last word; null where its word was not noted. */
+  overheadSeconds: z.number().nullable(),
   type: z.string().nullable(),
   status: z.string().nullable(),
   reason: z.string().nullable(),
@@ -43,8 +45,16 @@ export function createSettlements(
       const rows = await pool.any(sql.type(settled)`
         SELECT r.kind, r.amount, coalesce(r.charged, 0) AS charged,
           extract(epoch FROM r.settled_at - r.created_at)::float8 AS seconds,
+          extract(epoch FROM r.settled_at - r.created_at - p.worked)::float8 AS "overheadSeconds",
           j.type, j.status, j.error->>'code' AS reason
         FROM reservation r LEFT JOIN job j ON j.id = r.id
+          LEFT JOIN LATERAL (
+            SELECT max(h.heard_at) - min(c.begun_at) AS worked
+            FROM provider_call c, LATERAL (SELECT coalesce(c.answered_at,
+              (SELECT min(n.received_at) FROM notification n
+                WHERE n.job_id = c.job_id AND n.call_index = c.call_index)) AS heard_at) h
+            WHERE c.job_id = j.id AND j.status = 'completed'
+            HAVING bool_and(h.heard_at IS NOT NULL)) p ON true
         WHERE r.id = ANY(${sql.array(ids, 'text')}) AND r.state <> 'reserved'`);
       for (const row of rows) countOne(metrics, row);
     } catch (error) {
@@ -69,4 +79,7 @@ function countOne(metrics: Metrics, row: z.infer<typeof settled>): void {
   if (type === null || status === null) return;
   metrics.jobsEnded.inc({ type, status, reason: row.reason ?? 'none' });
   metrics.jobSeconds.observe({ type, status }, row.seconds);
+  if (row.overheadSeconds === null) return;
+  // A notification may come later than the check that found the outputs.
+  metrics.jobOverheadSeconds.observe({ type }, Math.max(0, row.overheadSeconds));
 }

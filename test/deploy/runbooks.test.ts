@@ -12,12 +12,14 @@ const ruleFile = z.object({
 const unitTests = z.object({
   tests: z.array(
     z.object({
-      alert_rule_test: z.array(
-        z.object({
-          alertname: z.string(),
-          exp_alerts: z.array(z.object({ exp_annotations: annotations })),
-        }),
-      ),
+      alert_rule_test: z
+        .array(
+          z.object({
+            alertname: z.string(),
+            exp_alerts: z.array(z.object({ exp_annotations: annotations })),
+          }),
+        )
+        .default([]),
     }),
   ),
 });

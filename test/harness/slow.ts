@@ -8,6 +8,7 @@ export const slowFiles = [
   'test/bench/bench.test.ts',
   'test/bench/chat-bench.test.ts',
   'test/faults/outages.test.ts',
+  'test/faults/restores.test.ts',
   'test/faults/slice.test.ts',
 ];
 

@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { assertSchemaCurrent, migrate } from '../../platform/migrations.ts';
+import { assertSchemaCurrent, migrate, planMigration } from '../../platform/migrations.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
 
 const migrations = readdirSync(new URL('../../platform/migrations/', import.meta.url)).toSorted();
@@ -71,6 +71,114 @@ describe('the schema', () => {
       ),
     });
     expect(await database.query('SELECT * FROM schema_migration')).toHaveLength(16);
+  });
+});
+
+/** Runs `npm run migrate`. */
+function run(args: string[] = [], databaseUrl = database.url) {
+  return new Promise<{ code: number; out: string; err: string }>((resolve) => {
+    const options = { env: { ...process.env, DATABASE_URL: databaseUrl } };
+    const script = ['platform/migrate.ts', ...args];
+    execFile(process.execPath, script, options, (error, out, err) => {
+      resolve({ code: error ? Number(error.code) : 0, out, err });
+    });
+  });
+}
+const schemaNow = () =>
+  database.query(`SELECT version, name, sha256, applied_at FROM schema_migration
+    UNION ALL SELECT 0, relname, relkind::text, NULL FROM pg_class
+      WHERE relnamespace = 'public'::regnamespace ORDER BY 1, 2`);
+
+describe('a plan', () => {
+  const version = migrations.length;
+
+  it('of a current schema is to do nothing', async () => {
+    expect(await run(['--plan'])).toEqual({
+      code: 0,
+      out: `schema ${version} is current: nothing to do\n`,
+      err: '',
+    });
+  });
+
+  it('of an empty database is all of it, and nothing is made', async () => {
+    await database.query('DROP SCHEMA public CASCADE');
+    await database.query('CREATE SCHEMA public');
+    const plan = await planMigration(database.url);
+    expect(plan).toMatchObject({ version: 0, nextVersion: version, migrations });
+    expect(plan.functions.added).toContain('ledger.sql');
+    expect(plan.functions.changed).toEqual([]);
+    expect(await database.query(`SELECT to_regclass('schema_migration') AS name`)).toEqual([
+      { name: null },
+    ]);
+  });
+
+  it('names what would run and what has changed, and changes nothing', async () => {
+    await database.query(`DELETE FROM schema_migration WHERE version = $1`, [version]);
+    await database.query(`UPDATE schema_migration SET sha256 = 'x',
+      files = files - 'keys.sql' || '{"ledger.sql": "x", "gone.sql": "x"}' WHERE version = 0`);
+    const before = await schemaNow();
+    expect(await run(['--plan'])).toEqual({
+      code: 0,
+      out: [
+        `schema ${version - 1} in the database, ${version} in this code`,
+        `tables: would run ${migrations.at(-1)}`,
+        'functions: would be made anew; of sql/: keys.sql (added), ledger.sql (changed), gone.sql (removed)',
+        'all in one transaction; nothing was changed\n',
+      ].join('\n'),
+      err: '',
+    });
+    expect(await schemaNow()).toEqual(before);
+  });
+
+  it('of a database whose functions an older version made takes all files for changed', async () => {
+    await database.query('ALTER TABLE schema_migration DROP COLUMN files');
+    expect((await planMigration(database.url)).functions.changed).toEqual([]);
+    await forgetFunctions();
+    expect((await planMigration(database.url)).functions.changed).toContain('ledger.sql');
+    expect(await migrate(database.url)).toEqual(['sql/']);
+    expect((await planMigration(database.url)).functions.changed).toEqual([]);
+  });
+
+  it('refuses what migrate refuses', async () => {
+    await database.query(
+      `INSERT INTO schema_migration (version, name, sha256) VALUES (9999, 'x', 'x')`,
+    );
+    const refused = await run(['--plan']);
+    expect(refused.code).toBe(1);
+    expect(refused.err).toMatch(/^migrate: [^\n]*newer than this code[^\n]*\n$/);
+    expect(await run(['--paln'])).toEqual({
+      code: 64,
+      out: '',
+      err: 'migrate: the only option is --plan\n',
+    });
+  });
+});
+
+describe('a migration that goes wrong', () => {
+  it('ends in one sentence when Postgres is not there', async () => {
+    const { code, err } = await run([], 'postgres://nobody:secret@127.0.0.1:1/gateway');
+    expect(code).toBe(1);
+    expect(err).toMatch(/^migrate: [^\n]*127\.0\.0\.1:1[^\n]*\n$/);
+    expect(err).not.toContain('secret');
+  });
+
+  it('leaves nothing behind when it is killed halfway, and runs again', async () => {
+    await forgetFunctions();
+    const before = await schemaNow();
+    const holder = new Client({ connectionString: database.url });
+    await holder.connect();
+    // A reader of a view: the migration has changed its own table, and waits for the reader.
+    await holder.query('BEGIN; SELECT count(*) FROM ledger_audit');
+    const running = migrate(database.url).catch((error: unknown) => error);
+    const waiting = `SELECT pid FROM pg_stat_activity
+      WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    await expect.poll(() => database.query(waiting)).toHaveLength(1);
+    await database.query(`SELECT pg_terminate_backend(pid) FROM (${waiting}) AS w`);
+    expect(await running).toBeInstanceOf(Error);
+    await holder.end();
+    expect(await schemaNow()).toEqual(before);
+    await expect(assertSchemaCurrent(database.url)).rejects.toThrow('npm run migrate');
+    expect(await migrate(database.url)).toEqual(['sql/']);
   });
 });
 

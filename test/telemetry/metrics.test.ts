@@ -125,6 +125,11 @@ describe('metrics', () => {
         reason: 'none',
       }),
     ).toBe(1);
+    const pictures = { type: 'imageGenerate' };
+    expect(sumOf(work, 'gateway_job_overhead_seconds_count', pictures)).toBe(1);
+    expect(sumOf(work, 'gateway_job_overhead_seconds_sum', pictures)).toBeLessThan(
+      sumOf(work, 'gateway_job_duration_seconds_sum', pictures),
+    );
     expect(
       sumOf(work, 'gateway_provider_requests_total', { provider: 'fal', verb: 'submit' }),
     ).toBe(1);

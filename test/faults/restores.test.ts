@@ -1,0 +1,179 @@
+/**
+ * One database is restored to an earlier time, and the other lives on: what docs/backup.md says of each job, with APIs and
+ * workers stopped meanwhile. Nobody is charged twice, nothing stays reserved, and the audit stays clean.
+ */
+import { execFileSync } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, Connection } from '@temporalio/client';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { findViolations } from '../../activities/ledger/invariants.ts';
+import { startStack, type FaultStack } from './stack.ts';
+
+let stack: FaultStack;
+beforeEach(async () => {
+  stack = await startStack();
+});
+afterEach(async () => {
+  await expect
+    .poll(() => stack.query(`SELECT id FROM reservation WHERE state = 'reserved'`))
+    .toEqual([]);
+  expect(await findViolations(stack.databaseUrl)).toEqual([]);
+  await stack.close();
+});
+
+async function ask(
+  path: string,
+  { key = stack.caller.key, body }: { key?: string; body?: object },
+) {
+  const answer = await fetch(stack.url + path, {
+    method: body ? 'POST' : 'GET',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+  const told = (await answer.json()) as { data: { jobId: string; why: string }; error: string };
+  return { status: answer.status, ...told };
+}
+const admin = (path: string, body?: object) =>
+  ask(`/api/admin/v1${path}`, { key: stack.env['ADMIN_API_KEY'] ?? '', ...(body && { body }) });
+async function start(prompt: string): Promise<string> {
+  const { data } = await ask('/api/v1/studio/image/generate', { body: { prompt, async: true } });
+  return data.jobId;
+}
+
+interface JobState {
+  status: string;
+  code: string | null;
+  entries: string[];
+}
+async function stateOf(jobId: string): Promise<JobState | null> {
+  const [job] = await stack.query<JobState>(
+    `SELECT status, error->>'code' AS code, ARRAY(SELECT e.kind FROM ledger_entry e
+       WHERE e.reservation_id = j.id ORDER BY e.sequence) AS entries FROM job j WHERE id = $1`,
+    [jobId],
+  );
+  return job ?? null;
+}
+async function acceptedOf(jobId: string): Promise<number> {
+  const answer = await fetch(`${stack.sandboxUrl}/_sandbox/submits?jobId=${jobId}`);
+  const told = (await answer.json()) as unknown[] | { submits: unknown[] };
+  return (Array.isArray(told) ? told : told.submits).length;
+}
+/** The provider has it, and its id is written down. */
+async function taken(jobId: string): Promise<void> {
+  await expect.poll(() => acceptedOf(jobId)).toBe(1);
+  const states = () => stack.query('SELECT state FROM provider_call WHERE job_id = $1', [jobId]);
+  await expect.poll(states).toEqual([{ state: 'accepted' }]);
+}
+const ends = (jobId: string, state: JobState | null) =>
+  expect.poll(() => stateOf(jobId), { timeout: 120_000 }).toEqual(state);
+
+const paid = { status: 'completed', code: null, entries: ['reserve', 'charge'] };
+const open = { status: 'queued', code: null, entries: ['reserve'] };
+const lost = { status: 'failed', code: 'JOB_LOST', entries: ['reserve', 'release'] };
+
+/** Takes a copy of the data of a part, which is down for a moment. */
+async function back(part: 'postgres' | 'temporal', way: 'up' | 'to it'): Promise<void> {
+  const data = join(stack.directory, part);
+  await stack.kill(part);
+  // Its children go after it.
+  await sleep(1000);
+  const [from, to] = way === 'up' ? [data, `${data}-copy`] : [`${data}-copy`, data];
+  rmSync(to, { recursive: true, force: true });
+  // Owners and all.
+  execFileSync('cp', ['-a', from, to]);
+  await stack.start(part);
+}
+
+describe('Postgres is restored to an earlier time under a living Temporal', () => {
+  it('each job ends as the page says', async () => {
+    const ended = await start('an otter before');
+    await ends(ended, paid);
+    const [left, saved, stillOpen] = await Promise.all([
+      start('[[slow:12s]] an otter left to the sweeper'),
+      start('[[slow:12s]] an otter that an operator saves'),
+      start('[[slow:60s]] an otter that takes its time'),
+    ]);
+    await Promise.all([left, saved, stillOpen].map(taken));
+    await back('postgres', 'up');
+    await Promise.all([ends(left, paid), ends(saved, paid)]);
+    const forgotten = await start('an otter since');
+    await ends(forgotten, paid);
+    const forgottenOpen = await start('[[slow:40s]] an otter since, still open');
+    await taken(forgottenOpen);
+    // Longer than a workflow task: Temporal knows that it was reserved and sent.
+    await sleep(5000);
+    const justSent = await start('[[slow:5s]] an otter that was sent a moment ago');
+    await expect.poll(() => acceptedOf(justSent)).toBe(1);
+
+    await Promise.all([stack.kill('api'), stack.kill('worker')]);
+    await back('postgres', 'to it');
+    for (const jobId of [left, saved, stillOpen]) expect(await stateOf(jobId)).toEqual(open);
+    // What the page says to do first, for one of the two.
+    await stack.query(
+      `UPDATE reservation SET expires_at = now() + interval '1 hour' WHERE id = $1`,
+      [saved],
+    );
+    await Promise.all([stack.start('api'), stack.start('worker')]);
+
+    expect((await admin(`/jobs/${saved}`)).data.why).toContain(
+      'workflow ended (COMPLETED) without settling',
+    );
+    const resettled = await admin(`/jobs/${saved}/resettle`, { actor: 'olga', reason: 'restored' });
+    expect(resettled.status).toBe(202);
+    await ends(saved, paid);
+    await ends(left, lost);
+    await ends(stillOpen, paid);
+    expect(await stateOf(ended)).toEqual(paid);
+    for (const jobId of [forgotten, forgottenOpen]) {
+      expect((await admin(`/jobs/${jobId}`)).status).toBe(404);
+    }
+    const connection = await Connection.connect({ address: stack.env['TEMPORAL_ADDRESS'] ?? '' });
+    const outcome = await new Client({ connection }).workflow.getHandle(forgottenOpen).result();
+    expect(outcome).toMatchObject({ status: 'failed', billing: 'released' });
+    await connection.close();
+    // Where Temporal had not heard of its first steps they are done again, and it is sent again; else it is forgotten.
+    await expect
+      .poll(async () => [null, 'completed'].includes((await stateOf(justSent))?.status ?? null))
+      .toBe(true);
+    expect(await acceptedOf(justSent)).toBeLessThanOrEqual((await stateOf(justSent)) ? 2 : 1);
+    // Of the others nothing was sent to the provider a second time.
+    for (const jobId of [ended, left, saved, stillOpen, forgotten, forgottenOpen]) {
+      expect(await acceptedOf(jobId)).toBe(1);
+    }
+  });
+});
+
+describe('Temporal is restored to an earlier time under a living Postgres', () => {
+  it('each job ends as the page says', async () => {
+    const [endedSince, stillOpen] = await Promise.all([
+      start('[[slow:12s]] a beaver that ends in between'),
+      start('[[slow:60s]] a beaver that takes its time'),
+    ]);
+    await Promise.all([endedSince, stillOpen].map(taken));
+    await back('temporal', 'up');
+    await ends(endedSince, paid);
+    const unknownEnded = await start('a beaver since');
+    await ends(unknownEnded, paid);
+    const unknownOpen = await start('[[slow:90s]] a beaver since, still open');
+    await taken(unknownOpen);
+
+    // A worker that lives through it has histories in its cache that are newer than the server's.
+    await Promise.all([stack.kill('api'), stack.kill('worker')]);
+    await back('temporal', 'to it');
+    await Promise.all([stack.start('api'), stack.start('worker')]);
+    // Its workflow runs again, and finds the settlement.
+    const connection = await Connection.connect({ address: stack.env['TEMPORAL_ADDRESS'] ?? '' });
+    const { workflow } = new Client({ connection });
+    const outcome = await workflow.getHandle(endedSince).result();
+    expect(outcome).toMatchObject({ status: 'completed', billing: 'charged' });
+    await connection.close();
+    await ends(unknownOpen, lost);
+    await ends(stillOpen, paid);
+    for (const jobId of [endedSince, unknownEnded]) expect(await stateOf(jobId)).toEqual(paid);
+    for (const jobId of [endedSince, stillOpen, unknownEnded, unknownOpen]) {
+      expect(await acceptedOf(jobId)).toBe(1);
+    }
+  });
+});
