@@ -114,7 +114,7 @@ describe('users and keys', () => {
     const { key: secret, ...meta } = key.body.data;
     expect((await gateway.call('/api/v1/usage', { key: secret })).status).toBe(200);
     const [listed] = (await read(`/users/${userId}/keys`)).data;
-    expect(listed).toEqual({ ...meta, lastUsedAt: expect.any(Number) });
+    expect(listed).toEqual({ ...meta, budget: null, lastUsedAt: expect.any(Number) });
 
     await write(`/keys/${meta.keyId}/revoke`);
     expect((await gateway.call('/api/v1/usage', { key: secret })).status).toBe(401);
@@ -302,7 +302,8 @@ describe('jobs', () => {
 
 describe('every write', () => {
   const writes = ofOperators
-    .filter(({ takesBody }) => takesBody)
+    // To begin a session changes nothing: operator-session.test.ts.
+    .filter(({ takesBody, asked }) => takesBody && !asked.endsWith('/session'))
     .map(({ method, asked, request }): [method: string, path: string, body: object] => [
       method,
       asked.replace('/api/admin/v1', ''),

@@ -61,10 +61,18 @@ function OrganizationLink({ id }: { id: string }) {
   );
 }
 
+const ages = [
+  [0, 'any time'],
+  [300, '5 minutes'],
+  [3600, 'an hour'],
+] as const;
+
 function Stuck() {
+  const [olderThanSeconds, setAge] = useState(300);
   const { data, error } = useQuery({
-    queryKey: ['operator', 'stuck'],
-    queryFn: () => answered(operatorApi.GET('/api/admin/v1/stuck')),
+    queryKey: ['operator', 'stuck', olderThanSeconds],
+    queryFn: () =>
+      answered(operatorApi.GET('/api/admin/v1/stuck', { params: { query: { olderThanSeconds } } })),
     refetchInterval: refreshMs,
   });
   return (
@@ -76,7 +84,18 @@ function Stuck() {
       ))}
       error={error}
       none="Nothing hangs"
-    />
+    >
+      <label className="check">
+        Open for
+        <select value={olderThanSeconds} onChange={({ target }) => setAge(Number(target.value))}>
+          {ages.map(([seconds, text]) => (
+            <option key={seconds} value={seconds}>
+              {text}
+            </option>
+          ))}
+        </select>
+      </label>
+    </Panel>
   );
 }
 

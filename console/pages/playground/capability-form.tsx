@@ -50,7 +50,7 @@ export function CapabilityForm({ capability, follow }: CapabilityFormProps) {
       <RunRow
         capability={capability}
         body={body}
-        isComplete={fields.every(({ name, isRequired }) => !isRequired || name in body)}
+        required={fields.filter(({ isRequired }) => isRequired).map(({ name }) => name)}
         isPending={run.isPending}
       />
       <CopyAs path={path} body={body} />
@@ -64,25 +64,27 @@ const pathOf = ({ endpoint }: Capability): string => endpoint.replace(/^POST /, 
 function RunRow({
   capability,
   body,
-  isComplete,
+  required,
   isPending,
 }: {
   capability: Capability;
   body: Values;
-  isComplete: boolean;
+  /** Names of the fields without which there is no price. */
+  required: readonly string[];
   isPending: boolean;
 }) {
   const refusal = useRefusal(capability);
   const asked = useDeferredValue(JSON.stringify(body));
   const slow = useSettled(asked, 350);
+  const priced: Values = JSON.parse(slow);
   const { data, error } = useQuery({
     queryKey: ['estimate', capability.type, slow],
     queryFn: () =>
       ask<{ data: Schemas['StudioEstimate'] }>(`${pathOf(capability)}/estimate`, {
         method: 'POST',
-        body: JSON.parse(slow),
+        body: priced,
       }),
-    enabled: isComplete && slow === asked && refusal === null,
+    enabled: slow !== '{}' && required.every((name) => name in priced) && refusal === null,
     placeholderData: keepPreviousData,
   });
   return (

@@ -1,0 +1,104 @@
+/** The console's session of an operator: it has a name, is for the console's pages only, and ends with its key. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+
+interface Body {
+  data: { key: string; operatorId: string; name: string | null; paused: { actor: string } | null };
+  session: object | null;
+  operator: { name: string | null } | null;
+  error: string;
+  details: { path: string }[];
+}
+
+let gateway: TestGateway;
+beforeAll(async () => {
+  gateway = await startGateway({ latencyMs: 20 });
+});
+afterAll(() => gateway.close());
+
+const sessionPath = '/api/admin/v1/session';
+
+/** Begins a session, or is refused. */
+async function begin(key: string, body: object) {
+  const answer = await gateway.call<Body>(sessionPath, { key, body });
+  const cookies = answer.headers.getSetCookie();
+  const cookie = cookies.map((each) => each.split(';')[0]).join('; ');
+  return { ...answer, cookies, cookie };
+}
+const ask = (path: string, cookie: string, options: object = {}) =>
+  gateway.call<Body>(path, { key: null, headers: { cookie, origin: gateway.url }, ...options });
+const adminKey = (): string => gateway.config.ADMIN_API_KEY;
+const makeOperator = async (name: string) =>
+  (
+    await gateway.call<Body>('/api/admin/v1/operators', {
+      key: adminKey(),
+      body: { actor: 'olga', reason: 'ticket 7', name },
+    })
+  ).body.data;
+
+describe('the session of an operator', () => {
+  it('of the admin key wants a name, and signs with it', async () => {
+    const nameless = await begin(adminKey(), {});
+    expect(`${nameless.status} ${nameless.body.details[0]?.path}`).toBe('400 actor');
+    const { status, cookies, cookie } = await begin(adminKey(), { actor: 'Jörg. Ö' });
+    expect(status).toBe(201);
+    expect(cookies).toHaveLength(2);
+    for (const each of cookies) expect(each).toMatch(/path=\/api;.*samesite=strict; httponly/i);
+    expect(cookies.join()).not.toContain(adminKey());
+    const told = await ask('/api/v1/session', cookie);
+    expect(told.body).toMatchObject({ session: null, operator: { name: 'Jörg. Ö' } });
+    const body = { reason: 'fal is down' };
+    const paused = await ask('/api/admin/v1/providers/fal/pause', cookie, { body });
+    expect(paused.body.data.paused).toMatchObject({ actor: 'Jörg. Ö', ...body });
+    await ask('/api/admin/v1/providers/fal/resume', cookie, { body });
+  });
+
+  it('of an operator’s key has the operator’s name, and ends when the key is revoked', async () => {
+    const { key, operatorId } = await makeOperator('paula');
+    const { cookie } = await begin(key, { actor: 'somebody else' });
+    const me = await ask('/api/admin/v1/operator', cookie);
+    expect(me.body.data).toEqual({ operatorId, name: 'paula' });
+    await gateway.call(`/api/admin/v1/operators/${operatorId}/revoke`, {
+      key: adminKey(),
+      body: { actor: 'olga', reason: 'ticket 8' },
+    });
+    expect((await ask('/api/admin/v1/operator', cookie)).status).toBe(401);
+    expect((await ask('/api/v1/session', cookie)).body.operator).toBeNull();
+  });
+
+  it('changes things from the console’s own pages only', async () => {
+    const { cookie } = await begin(adminKey(), { actor: 'olga' });
+    const body = { reason: 'r' };
+    for (const origin of ['https://elsewhere.example', 'null']) {
+      const headers = { cookie, origin };
+      const refused = await ask('/api/admin/v1/providers/fal/pause', cookie, { headers, body });
+      expect(`${refused.status} ${refused.body.error}`).toBe('403 FORBIDDEN');
+    }
+    const bare = await ask('/api/admin/v1/providers/fal/pause', cookie, {
+      headers: { cookie },
+      body,
+    });
+    expect(bare.status).toBe(403);
+    expect((await ask('/api/admin/v1/operator', cookie, { headers: { cookie } })).status).toBe(200);
+  });
+
+  it('is not that of a caller, cannot be made from itself, and counts for nothing beside a key', async () => {
+    const { cookie } = await begin(adminKey(), { actor: 'olga' });
+    expect((await ask('/api/v1/usage', cookie)).status).toBe(401);
+    expect((await ask(sessionPath, cookie, { body: { actor: 'peter' } })).status).toBe(401);
+    const headers = { cookie };
+    const wrong = await gateway.call('/api/admin/v1/operator', { key: 'admin_wrong', headers });
+    expect(wrong.status).toBe(401);
+    const forged = cookie.replace(/studio_operator=[0-9a-f]/, (text) => `${text.slice(0, -1)}x`);
+    expect((await ask('/api/admin/v1/operator', forged)).status).toBe(401);
+  });
+
+  it('is ended by who has it', async () => {
+    const { cookie } = await begin(adminKey(), { actor: 'olga' });
+    const ended = await ask(sessionPath, cookie, { method: 'DELETE' });
+    expect(ended.status).toBe(200);
+    expect(ended.headers.getSetCookie().join()).toMatch(
+      /studio_operator=;.*expires=Thu, 01 Jan 1970/,
+    );
+  });
+});

@@ -1,0 +1,216 @@
+/** What callers see of their account: usage, keys, webhooks, models; each a flow in a real browser. */
+import { readFile } from 'node:fs/promises';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../harness/webhook-receiver.ts';
+import { describeInBrowser, expectAccessible, openBrowser, openPage, signIn } from './browser.ts';
+
+const imagePath = '/api/v1/studio/image/generate';
+
+describeInBrowser('the account in the console', () => {
+  let gateway: TestGateway;
+  let browser: Browser;
+  let receiver: WebhookReceiver;
+  beforeAll(async () => {
+    receiver = await startWebhookReceiver();
+    [gateway, browser] = await Promise.all([
+      startGateway({
+        latencyMs: 20,
+        admittedOrigins: [receiver.origin],
+        sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+        env: {
+          RATE_LIMIT_PER_MINUTE: '100000',
+          POLL_RATE_LIMIT_PER_MINUTE: '100000',
+          WEBHOOK_RETRY_DELAYS_MS: '600000',
+        },
+      }),
+      openBrowser(),
+    ]);
+  });
+  afterEach(async () => {
+    for (const context of browser.contexts()) await context.close();
+    await gateway.expectSettled();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await gateway?.close();
+    receiver?.close();
+  });
+
+  async function draw(key: string, more: object = {}): Promise<string> {
+    const body = { prompt: 'a lighthouse', async: true, ...more };
+    const accepted = await gateway.call(imagePath, { key, body });
+    expect(accepted.status).toBe(202);
+    const { jobId } = accepted.body.data;
+    await gateway.untilDone(jobId, key);
+    return jobId;
+  }
+  const visit = (page: Page, name: string) =>
+    page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name }).click();
+
+  it('tells what was used by day and model, as a table and as CSV, and of each record', async () => {
+    const { key } = await gateway.newCaller({ credits: 100, windowCredits: 50 });
+    await draw(key);
+    await draw(key, { model: 'seedream' });
+    const { page, problems } = await openPage(browser, gateway.url);
+    await signIn(page, key);
+    await visit(page, 'Usage');
+    await page.getByText('of 50 credits').waitFor();
+    await page.getByLabel('Split by').selectOption('model');
+    const totals = page.locator('table.totals');
+    await totals.getByRole('row', { name: 'nano-banana 1 3.9' }).waitFor();
+    await totals.getByRole('row', { name: 'seedream 1 3' }).waitFor();
+    await totals.getByRole('row', { name: 'In all 2 6.9' }).waitFor();
+    await page.getByText('The same as a table').click();
+    await page.getByRole('region', { name: 'Credits by day' }).getByText('3.9').waitFor();
+    expect(await page.locator('.chart canvas').count()).toBe(1);
+    await expectAccessible(page);
+    const [file] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('link', { name: 'Download as CSV' }).click(),
+    ]);
+    const csv = await readFile(await file.path(), 'utf8');
+    expect(csv).toMatch(/^day,model,requests,credits/);
+    expect(csv).toContain(',seedream,1,3,');
+    const records = page.getByRole('region', { name: 'Records' });
+    await records.getByRole('link', { name: 'imageGenerate' }).first().click();
+    await page.getByRole('heading', { name: 'imageGenerate' }).waitFor();
+    expect(problems).toEqual([]);
+  });
+
+  it('makes a key with a limit, shows it once, and tells when its limit is spent', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const { page, problems } = await openPage(browser, gateway.url);
+    await signIn(page, caller.key);
+    await visit(page, 'API keys');
+    await page.getByRole('button', { name: 'New key' }).click();
+    await expectAccessible(page);
+    await page.getByLabel('Name', { exact: true }).fill('budget');
+    await page.getByLabel('Limit in credits').fill('4');
+    await page.getByRole('combobox', { name: 'Per' }).selectOption('total');
+    await page.getByRole('button', { name: 'Create the key' }).click();
+    const key = (await page.locator('[data-secret]').textContent()) ?? '';
+    expect(key).toMatch(/^gk_live_/);
+    await page.getByRole('button', { name: 'I have copied it' }).click();
+    expect(await page.content()).not.toContain(key);
+    await draw(key);
+    await page.reload();
+    const line = page.getByRole('listitem').filter({ hasText: 'budget' });
+    await line.getByText('3.9 used, 0.1 left').waitFor();
+    await expectAccessible(page);
+    expect(problems).toEqual([]);
+
+    const spent = await openPage(browser, gateway.url);
+    await signIn(spent.page, key);
+    await spent.page.getByLabel('Prompt', { exact: false }).first().fill('one too many');
+    await spent.page.getByRole('button', { name: 'Make it' }).click();
+    await spent.page.getByRole('alert').getByText(/limit/).first().waitFor();
+    await spent.page.close();
+
+    await line.getByRole('button', { name: 'Revoke' }).click();
+    await page.getByText('is refused').waitFor();
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'Revoke it' }).click();
+    await line.waitFor({ state: 'detached' });
+    expect((await gateway.call('/api/v1/key', { key })).status).toBe(401);
+  });
+
+  it('signs out, in words, who revokes the key of the session', async () => {
+    const { key } = await gateway.newCaller({ credits: 1 });
+    const { page } = await openPage(browser, gateway.url);
+    await signIn(page, key);
+    await visit(page, 'API keys');
+    await page.getByRole('button', { name: 'Revoke' }).click();
+    await page.getByRole('button', { name: 'Revoke it and sign out' }).click();
+    await page.getByText('You revoked the key you were signed in with.').waitFor();
+    await page.getByLabel('API key').waitFor();
+  });
+
+  it('disables, with the reason, what a key may not do', async () => {
+    const scopes = ['keys:read', 'studio:read', 'usage:read'] as const;
+    const { key } = await gateway.newCaller({ credits: 1, scopes });
+    const { page, problems } = await openPage(browser, gateway.url);
+    await signIn(page, key);
+    await visit(page, 'API keys');
+    for (const name of ['New key', 'Rotate', 'Limit', 'Revoke']) {
+      const button = page.getByRole('button', { name });
+      await button.waitFor();
+      expect(await button.isDisabled(), name).toBe(true);
+    }
+    await page.getByText('This key does not have the scope keys:write.').first().waitFor();
+    await visit(page, 'Webhooks');
+    expect(await page.getByRole('button', { name: 'Show the secret' }).isDisabled()).toBe(true);
+    expect(problems).toEqual([]);
+  });
+
+  it('delivers a webhook again, shows the secret when asked, and keeps where notices go', async () => {
+    const { key } = await gateway.newCaller({ credits: 10 });
+    const url = receiver.at('/again', (response, count) =>
+      response.writeHead(count === 1 ? 500 : 204).end(),
+    );
+    const jobId = await draw(key, { webhookUrl: url });
+    await receiver.untilReceived('/again');
+    const { page, problems } = await openPage(browser, gateway.url);
+    await signIn(page, key);
+    await visit(page, 'Webhooks');
+    const line = page.locator(`tr[data-job=${jobId}]`);
+    await line.getByText('500').waitFor();
+    await line.getByRole('button', { name: 'Deliver again' }).click();
+    await line.getByText('delivered').waitFor();
+    expect(receiver.received('/again')).toHaveLength(2);
+    await page.getByLabel('State').selectOption('failing');
+    await page.getByText('None in this state').waitFor();
+    await page.getByRole('button', { name: 'Show the secret' }).click();
+    await page.getByText(/^whsec_/).waitFor();
+    await page.getByLabel('URL').fill(`${receiver.origin}/notices`);
+    await page.getByLabel('Low is').fill('5');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Saved.').waitFor();
+    await expectAccessible(page);
+    expect(problems).toEqual([]);
+  });
+
+  it('finds models, sorts them by price, and tries one', async () => {
+    const { page, problems } = await openPage(browser, gateway.url);
+    await signIn(page, gateway.caller.key);
+    await visit(page, 'Models & prices');
+    await page.getByLabel('Find').fill('image/generate');
+    const studio = page.getByRole('region', { name: 'Studio models' });
+    await studio.getByRole('button', { name: 'Credits' }).click();
+    const first = await studio.locator('tbody tr').first().getAttribute('data-model');
+    await studio.getByRole('button', { name: 'Credits' }).click();
+    const last = await studio.locator('tbody tr').last().getAttribute('data-model');
+    expect(last).toBe(first);
+    await expectAccessible(page);
+    await page.getByLabel('Find').fill('seedream image/generate');
+    await page.getByRole('button', { name: /^Try it: Seedream 4, image\/generate/ }).click();
+    await page.getByRole('button', { name: 'Make it' }).waitFor();
+    expect(await page.getByLabel('Model').inputValue()).toContain('seedream');
+    await visit(page, 'Models & prices');
+    const chat = page.getByRole('region', { name: 'Chat models' });
+    const model = await chat.locator('tbody tr').nth(3).getAttribute('data-model');
+    await chat.locator('tbody tr').nth(3).getByRole('link').click();
+    await expect.poll(() => page.getByLabel('Model').inputValue()).toBe(model);
+    expect(problems).toEqual([]);
+  });
+
+  it('shows two organizations nothing of each other', async () => {
+    const [one, other] = [
+      await gateway.newCaller({ credits: 20 }),
+      await gateway.newCaller({ credits: 20 }),
+    ];
+    const jobId = await draw(one.key);
+    const { page } = await openPage(browser, gateway.url);
+    await signIn(page, one.key);
+    await visit(page, 'Usage');
+    await page.getByRole('row', { name: /In all 1/ }).waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await signIn(page, other.key);
+    await visit(page, 'Usage');
+    await page.getByText('Nothing was used in this period').waitFor();
+    await page.goto(`${gateway.url}/console/jobs/${jobId}`);
+    await page.getByRole('alert').waitFor();
+    expect(await page.getByRole('main').textContent()).not.toContain('lighthouse');
+  });
+});

@@ -1,0 +1,156 @@
+/** What operators do in the console: settle what hangs, with a reason that is written down. */
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { describeInBrowser, expectAccessible, openBrowser, openPage } from './browser.ts';
+
+describeInBrowser('the console of an operator', () => {
+  let gateway: TestGateway;
+  let browser: Browser;
+  beforeAll(async () => {
+    [gateway, browser] = await Promise.all([
+      startGateway({ latencyMs: 20, sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } }),
+      openBrowser(),
+    ]);
+  });
+  afterEach(async () => {
+    for (const context of browser.contexts()) await context.close();
+    await gateway.expectSettled();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await gateway?.close();
+  });
+
+  async function signIn(page: Page): Promise<void> {
+    await page.getByText('I operate this gateway').click();
+    await page.getByLabel('Operator’s key').fill(gateway.config.ADMIN_API_KEY);
+    await page.getByLabel('Your name').fill('Olga');
+    await page.getByRole('button', { name: 'Sign in as an operator' }).click();
+    await page.getByRole('heading', { name: 'Processes' }).waitFor();
+  }
+  const visit = (page: Page, name: string) =>
+    page.getByRole('navigation', { name: 'Operator' }).getByRole('link', { name }).click();
+  const confirm = async (page: Page, verb: string, reason: string) => {
+    const dialog = page.getByRole('dialog');
+    const button = dialog.getByRole('button', { name: verb, exact: true });
+    expect(await button.isDisabled()).toBe(true);
+    await dialog.getByLabel('Reason').fill(reason);
+    await button.click();
+    await dialog.waitFor({ state: 'detached' });
+  };
+  const actions = (subject: string) =>
+    gateway.database.query<{ action: string; actor: string; reason: string }>(
+      'SELECT action, actor, reason FROM admin_action WHERE subject = $1 ORDER BY id',
+      [subject],
+    );
+
+  it('says in words what is wrong with a key, and wants a name with the admin key', async () => {
+    const { page } = await openPage(browser, gateway.url);
+    await page.getByText('I operate this gateway').click();
+    await page.getByLabel('Operator’s key').fill(gateway.caller.key);
+    await page.getByRole('button', { name: 'Sign in as an operator' }).click();
+    await page.getByText('This is no key of an operator').waitFor();
+    await page.getByLabel('Operator’s key').fill(gateway.config.ADMIN_API_KEY);
+    await page.getByRole('button', { name: 'Sign in as an operator' }).click();
+    await page.getByText('say who you are').waitFor();
+    await expectAccessible(page);
+  });
+
+  it('resettles a stuck job, and tells its whole story', async () => {
+    const accepted = await gateway.call('/api/v1/studio/image/generate', {
+      body: { prompt: '[[no-webhook]] [[slow:300ms]] an orphaned owl', async: true },
+    });
+    const { jobId } = accepted.body.data;
+    await expect.poll(() => gateway.sandbox.submits({ jobId }), { interval: 50 }).toHaveLength(1);
+    await gateway.api.client.workflow.getHandle(jobId).terminate('test');
+    const { page, problems } = await openPage(browser, gateway.url);
+    await signIn(page);
+    await visit(page, 'Jobs');
+    await page.getByLabel('Open for').selectOption('any time');
+    const line = page.locator(`tr[data-job=${jobId}]`);
+    await line.getByText('ended (TERMINATED) without settling').waitFor();
+    await expectAccessible(page);
+    await line.getByRole('button', { name: 'Resettle' }).click();
+    await expectAccessible(page);
+    await confirm(page, 'Resettle', 'ticket 7');
+    // The provider tells nothing by itself: it is asked.
+    await expect
+      .poll(async () => {
+        await gateway.call(`/api/admin/v1/jobs/${jobId}/reverify`, {
+          key: gateway.config.ADMIN_API_KEY,
+          body: { actor: 'test', reason: 'test' },
+        });
+        return (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data.status;
+      })
+      .toBe('completed');
+    await page.getByLabel('Job', { exact: true }).fill(jobId);
+    await page.getByRole('button', { name: 'Tell its story' }).click();
+    const timeline = page.getByRole('list', { name: 'Timeline' });
+    for (const kind of ['job', 'ledger', 'call', 'operator']) {
+      await timeline.locator(`[data-kind=${kind}]`).first().waitFor();
+    }
+    await timeline.getByText('Olga: job.resettled').waitFor();
+    await timeline.getByText('charge').waitFor();
+    await expectAccessible(page);
+    expect(await actions(jobId)).toContainEqual({
+      action: 'job.resettled',
+      actor: 'Olga',
+      reason: 'ticket 7',
+    });
+    expect(problems).toEqual([]);
+  });
+
+  it('pauses and resumes a provider, and compares the ledger', async () => {
+    const { page, problems } = await openPage(browser, gateway.url);
+    await signIn(page);
+    const fal = page.locator('tr[data-provider=fal]');
+    await fal.getByRole('button', { name: 'Pause' }).click();
+    await confirm(page, 'Pause', 'fal is down');
+    await fal.getByText('by Olga').waitFor();
+    await fal.getByRole('button', { name: 'Resume' }).click();
+    await confirm(page, 'Resume', 'fal is back');
+    await fal.getByText('active').waitFor();
+    await page.getByRole('button', { name: 'Compare now' }).click();
+    await page.getByText('Nothing was found').waitFor();
+    await expectAccessible(page);
+    expect((await actions('fal')).map(({ reason }) => reason)).toEqual([
+      'fal is down',
+      'fal is back',
+    ]);
+    expect(problems).toEqual([]);
+  });
+
+  it('makes an organization, grants, takes back and suspends', async () => {
+    const { page, problems } = await openPage(browser, gateway.url);
+    await signIn(page);
+    await visit(page, 'Organizations');
+    await page.getByRole('button', { name: 'Create' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('Acme');
+    await confirm(page, 'Create', 'contract 4');
+    await page.getByRole('link', { name: 'Acme' }).click();
+    for (const [verb, credits] of [
+      ['Grant', '500'],
+      ['Take back', '120'],
+    ] as const) {
+      await page.getByRole('button', { name: verb }).click();
+      await page.getByLabel('Credits', { exact: true }).fill(credits);
+      await confirm(page, verb, 'invoice 17');
+    }
+    await page.getByText('380 credits available').waitFor();
+    await page
+      .getByRole('region', { name: 'Ledger' })
+      .getByText('Olga: invoice 17')
+      .first()
+      .waitFor();
+    await page.getByRole('button', { name: 'Suspend' }).click();
+    await confirm(page, 'Suspend', 'unpaid');
+    await page.getByText('suspended').waitFor();
+    await expectAccessible(page);
+    await visit(page, 'What was done');
+    await page.getByText('unpaid').waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('API key').waitFor();
+    expect(problems).toEqual([]);
+  });
+});
