@@ -85,7 +85,8 @@ describe('studio jobs', () => {
   it('lists, shows, watches and cancels', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const mine = as(caller);
-    const started = await mine('image "a boat [[slow:3s]]" --async');
+    // Longer than it takes a busy machine to start the two that look at it while it runs.
+    const started = await mine('image "a boat [[slow:20s]]" --async');
     const jobId = /job_[0-9a-f]{32}/.exec(started.stdout)?.[0] ?? '';
     expect(started.stdout).toContain(`studio jobs watch ${jobId}`);
     const [shown, watched] = await Promise.all([
