@@ -23,18 +23,27 @@ const pythonTools = [
   'httpx==0.28.1',
 ];
 
-/** A folder of `.cache/` that is made once, and again for other versions. */
-async function installed(
+const installing = new Map<string, Promise<string>>();
+
+/** A folder of `.cache/` that is made once, whoever asks at the same time, and again for other versions. */
+function installed(...wanted: Parameters<typeof install>): Promise<string> {
+  const [kind] = wanted;
+  const begun = installing.get(kind) ?? install(...wanted);
+  installing.set(kind, begun);
+  return begun;
+}
+
+async function install(
   kind: string,
   tools: readonly string[],
-  install: (directory: string) => Promise<unknown>,
+  make: (directory: string) => Promise<unknown>,
 ): Promise<string> {
   const versions = createHash('sha256').update(tools.join()).digest('hex').slice(0, 12);
   const directory = join(root, '.cache', `${kind}-tools-${versions}`);
   const complete = join(directory, 'complete');
   if (!existsSync(complete)) {
     await mkdir(directory, { recursive: true });
-    await install(directory);
+    await make(directory);
     await writeFile(complete, '');
   }
   return directory;
