@@ -29,8 +29,8 @@ const expected = ['2xx', '401', '403', '404', '409', '422'];
 const refused = ['4xx'];
 
 /** Of an operation and its estimate, which takes the same body. */
-const estimated = (...operations: string[]): string[] =>
-  operations.flatMap((operation) => [operation, `${operation}Estimate`]);
+const estimated = (...names: string[]): string[] =>
+  names.flatMap((operation) => [operation, `${operation}Estimate`]);
 
 /** Operations with rules that no JSON schema tells: what they may answer too, and why. */
 const untold = [

@@ -202,28 +202,23 @@ it.each([
     fc.uniqueArray(move, { selector: ({ id }) => id, minLength: 5, maxLength: 8 }),
   );
   const batches = fc.array(batch, { minLength: 1, maxLength: 6, size: 'max' });
-  await fc.assert(
-    fc.asyncProperty(batches, async (given) => {
-      worlds += 1;
-      const [whole, single] = [`a${worlds}`, `b${worlds}`];
-      await makeWorld(whole);
-      await makeWorld(single);
-      for (const moves of given) {
-        const together = withoutTimes(await apply(inWorld(whole, moves)));
-        const alone = withoutTimes(await applyOneByOne(inWorld(single, moves)));
-        expect(together).toEqual(alone);
-        for (const word of JSON.stringify(together).matchAll(/"verdict":"(\w+)"/g)) {
-          seen.add(word[1] ?? '');
-        }
+  const property = fc.asyncProperty(batches, async (given) => {
+    worlds += 1;
+    const [whole, single] = [`a${worlds}`, `b${worlds}`];
+    await makeWorld(whole);
+    await makeWorld(single);
+    for (const moves of given) {
+      const together = withoutTimes(await apply(inWorld(whole, moves)));
+      const alone = withoutTimes(await applyOneByOne(inWorld(single, moves)));
+      expect(together).toEqual(alone);
+      for (const word of JSON.stringify(together).matchAll(/"verdict":"(\w+)"/g)) {
+        seen.add(word[1] ?? '');
       }
-      expect(await readWorld(whole)).toEqual(await readWorld(single));
-      const audit = 'SELECT * FROM ledger_audit';
-      expect(await database.query(audit)).toEqual([]);
-    }),
-    // The seed is printed with a counterexample; SEED=… repeats it.
-    { numRuns: 25, ...(process.env['SEED'] && { seed: Number(process.env['SEED']) }) },
-  );
-  // Else the moves above were not the ones that this test is about.
+    }
+    expect(await readWorld(whole)).toEqual(await readWorld(single));
+    const audit = 'SELECT * FROM ledger_audit';
+    expect(await database.query(audit)).toEqual([]);
+  });
   const both = ['reserved', 'mismatch', 'no_account', 'settled'];
   const refusing = ['insufficient_credits', 'key_limit_exceeded'];
   const settling = ['already_settled', 'not_reserved', 'above_reservation'];
@@ -231,5 +226,12 @@ it.each([
     subject === 'Studio'
       ? ['granted', 'window_exhausted', 'window_limit_exceeded']
       : ['held', 'lease_lost', 'raised'];
-  expect([...seen].toSorted()).toEqual([...both, ...refusing, ...settling, ...own].toSorted());
+  const wanted = [...both, ...refusing, ...settling, ...own].toSorted();
+  // The seed is printed with a counterexample; SEED=… repeats it.
+  const seed = process.env['SEED'] && { seed: Number(process.env['SEED']) };
+  // A rare verdict may need more than one round; one that never comes is not what this test is about.
+  for (let rounds = 0; rounds < 10 && seen.size < wanted.length; rounds += 1) {
+    await fc.assert(property, { numRuns: 25, ...seed });
+  }
+  expect([...seen].toSorted()).toEqual(wanted);
 });
