@@ -17,7 +17,7 @@ const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], {
 })
   .split('\n')
   .filter((file) => file !== '' && existsSync(root + file));
-const code = files.filter((file) => /\.(ts|mjs)$/.test(file));
+const code = files.filter((file) => /\.(tsx?|mjs)$/.test(file));
 const read = (file: string): string => readFileSync(root + file, 'utf8');
 
 describe('names', () => {
@@ -31,7 +31,7 @@ describe('names', () => {
       /\b(ears?|desks?|patience|purses?|deeds?|heeded|lately|foreseen|TODO|FIXME|XXX)\b/i;
     const inNames = /[a-z](Desk|Patience|Purse|Deed|Lately|Foreseen)\b|\b(purse|deed)[A-Z]/;
     const product = files.filter((file) =>
-      /^(api|activities|workflows|worker|studio|catalog|domain|jobs|platform)\/.*\.(ts|sql)$/.test(
+      /^(api|activities|workflows|worker|studio|catalog|domain|jobs|platform|console)\/.*\.(tsx?|sql)$/.test(
         file,
       ),
     );

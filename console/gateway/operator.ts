@@ -15,7 +15,7 @@ export function useIsOperator(): boolean {
   return (useQuery(sessionQuery).data?.operator ?? null) !== null;
 }
 
-/** What operators are shown is asked again after each deed. */
+/** What operators are shown is asked again after each action. */
 export function useOperatorRefresh(): () => Promise<void> {
   const client = useQueryClient();
   return () => client.invalidateQueries({ queryKey: ['operator'] });

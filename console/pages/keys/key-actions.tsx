@@ -13,23 +13,23 @@ interface KeyActionsProps {
   show: (key: string) => void;
 }
 
-type Deed = 'rotate' | 'limit' | 'revoke';
+type KeyAction = 'rotate' | 'limit' | 'revoke';
 
 /** See the file's head. */
 export function KeyActions({ of, show }: KeyActionsProps) {
   const who = useWho();
-  const [deed, setDeed] = useState<Deed | null>(null);
+  const [action, setAction] = useState<KeyAction | null>(null);
   const refusal = who.refuses('keys:write');
   const limited = who.limit === null ? null : 'A key that has a limit itself may not change any.';
   const mayRevoke = who.scopes.includes('keys:write');
-  const own = { of, onClose: () => setDeed(null) };
+  const own = { of, onClose: () => setAction(null) };
   return (
     <div className="row">
       <button
         type="button"
         disabled={refusal !== null}
         title={refusal ?? undefined}
-        onClick={() => setDeed('rotate')}
+        onClick={() => setAction('rotate')}
       >
         Rotate
       </button>
@@ -37,7 +37,7 @@ export function KeyActions({ of, show }: KeyActionsProps) {
         type="button"
         disabled={(refusal ?? limited) !== null}
         title={refusal ?? limited ?? undefined}
-        onClick={() => setDeed('limit')}
+        onClick={() => setAction('limit')}
       >
         Limit
       </button>
@@ -46,18 +46,18 @@ export function KeyActions({ of, show }: KeyActionsProps) {
         className="danger"
         disabled={!mayRevoke}
         title={mayRevoke ? undefined : (refusal ?? undefined)}
-        onClick={() => setDeed('revoke')}
+        onClick={() => setAction('revoke')}
       >
         Revoke
       </button>
-      {deed === 'rotate' && <Rotate {...own} show={show} />}
-      {deed === 'limit' && <Limit {...own} />}
-      {deed === 'revoke' && <Revoke {...own} />}
+      {action === 'rotate' && <Rotate {...own} show={show} />}
+      {action === 'limit' && <Limit {...own} />}
+      {action === 'revoke' && <Revoke {...own} />}
     </div>
   );
 }
 
-interface DeedProps {
+interface KeyActionProps {
   of: Key;
   onClose: () => void;
 }
@@ -74,7 +74,11 @@ const overlaps = [
   [604_800, 'in a week'],
 ] as const;
 
-function Rotate({ of: { keyId, name }, onClose, show }: DeedProps & Pick<KeyActionsProps, 'show'>) {
+function Rotate({
+  of: { keyId, name },
+  onClose,
+  show,
+}: KeyActionProps & Pick<KeyActionsProps, 'show'>) {
   const listAnew = useListAnew();
   const isOwn = useWho().keyId === keyId;
   const [overlapSeconds, setOverlap] = useState(86_400);
@@ -107,7 +111,7 @@ function Rotate({ of: { keyId, name }, onClose, show }: DeedProps & Pick<KeyActi
   );
 }
 
-function Limit({ of: { keyId, name, limit }, onClose }: DeedProps) {
+function Limit({ of: { keyId, name, limit }, onClose }: KeyActionProps) {
   const listAnew = useListAnew();
   const [wish, setWish] = useState<LimitWish>({
     credits: limit ? String(limit.credits) : '',
@@ -127,7 +131,7 @@ function Limit({ of: { keyId, name, limit }, onClose }: DeedProps) {
   );
 }
 
-function Revoke({ of: { keyId, name, keyPrefix }, onClose }: DeedProps) {
+function Revoke({ of: { keyId, name, keyPrefix }, onClose }: KeyActionProps) {
   const client = useQueryClient();
   const listAnew = useListAnew();
   const isOwn = useWho().keyId === keyId;

@@ -4,7 +4,7 @@ import { answered } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Empty, Refusal } from '../../parts/states.tsx';
 import { Ago, State, durationText, useNow } from '../../parts/values.tsx';
-import { Deed } from './deed.tsx';
+import { ReasonedAction } from './reasoned-action.tsx';
 import { Panel } from './panel.tsx';
 
 const refreshMs = 10_000;
@@ -63,7 +63,7 @@ function Process({ process }: { process: OperatorSchemas['Process'] }) {
         <State of={isSilent ? 'silent' : drainAskedAt ? 'draining' : 'active'} />
       </td>
       <td aria-label="Do">
-        <Deed
+        <ReasonedAction
           verb="Drain"
           title={`Drain ${id}`}
           isDangerous
@@ -80,7 +80,7 @@ function Process({ process }: { process: OperatorSchemas['Process'] }) {
           <p>
             It takes nothing new, finishes what it has, and ends. Something else starts another.
           </p>
-        </Deed>
+        </ReasonedAction>
       </td>
     </tr>
   );
@@ -138,7 +138,7 @@ function Provider({ of }: { of: OperatorSchemas['ProviderWithFigures'] }) {
 function Pause({ provider }: { provider: string }) {
   const params = { path: { provider } };
   return (
-    <Deed
+    <ReasonedAction
       verb="Pause"
       title={`Pause ${provider}`}
       isDangerous
@@ -152,14 +152,14 @@ function Pause({ provider }: { provider: string }) {
       }
     >
       <p>It is sent nothing until it is resumed. Jobs for it wait, up to their deadlines.</p>
-    </Deed>
+    </ReasonedAction>
   );
 }
 
 function Resume({ provider }: { provider: string }) {
   const params = { path: { provider } };
   return (
-    <Deed
+    <ReasonedAction
       verb="Resume"
       title={`Resume ${provider}`}
       act={(reason) =>
@@ -172,7 +172,7 @@ function Resume({ provider }: { provider: string }) {
       }
     >
       <p>The jobs that wait for it are told at once, and go on.</p>
-    </Deed>
+    </ReasonedAction>
   );
 }
 

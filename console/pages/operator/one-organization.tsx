@@ -5,7 +5,7 @@ import { answered } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Loading, Refusal } from '../../parts/states.tsx';
 import { Credits, Id, Moment, State } from '../../parts/values.tsx';
-import { Deed } from './deed.tsx';
+import { ReasonedAction } from './reasoned-action.tsx';
 import { Panel } from './panel.tsx';
 
 type Organization = OperatorSchemas['Organization'];
@@ -28,7 +28,7 @@ export function OneOrganization({ id }: { id: string }) {
         <h2>{name}</h2>
         <State of={status} />
         <Id of={id} />
-        <Deeds organization={organization} />
+        <Actions organization={organization} />
       </div>
       <p className="balance">
         <Credits amount={balance.available} /> credits available,{' '}
@@ -39,14 +39,18 @@ export function OneOrganization({ id }: { id: string }) {
   );
 }
 
-function Deeds({ organization: { organizationId, name, status } }: { organization: Organization }) {
+function Actions({
+  organization: { organizationId, name, status },
+}: {
+  organization: Organization;
+}) {
   const params = { path: { organizationId } };
   return (
     <div className="row">
       <Move id={organizationId} way="grants" />
       <Move id={organizationId} way="take-backs" />
       {status === 'active' ? (
-        <Deed
+        <ReasonedAction
           verb="Suspend"
           title={`Suspend ${name}`}
           isDangerous
@@ -60,9 +64,9 @@ function Deeds({ organization: { organizationId, name, status } }: { organizatio
           }
         >
           <p>All its keys are refused until it is activated again. Jobs that run go on.</p>
-        </Deed>
+        </ReasonedAction>
       ) : (
-        <Deed
+        <ReasonedAction
           verb="Activate"
           title={`Activate ${name}`}
           act={(reason) =>
@@ -75,7 +79,7 @@ function Deeds({ organization: { organizationId, name, status } }: { organizatio
           }
         >
           <p>Its keys work again at once.</p>
-        </Deed>
+        </ReasonedAction>
       )}
     </div>
   );
@@ -100,7 +104,12 @@ function Move({ id: organizationId, way }: { id: string; way: keyof typeof ways 
     setCredits('');
   };
   return (
-    <Deed verb={verb} title={`${verb} credits`} isDangerous={way === 'take-backs'} act={move}>
+    <ReasonedAction
+      verb={verb}
+      title={`${verb} credits`}
+      isDangerous={way === 'take-backs'}
+      act={move}
+    >
       <p>{text}</p>
       <label>
         Credits
@@ -125,7 +134,7 @@ function Move({ id: organizationId, way }: { id: string; way: keyof typeof ways 
           onChange={({ target }) => setMoveId(target.value)}
         />
       </label>
-    </Deed>
+    </ReasonedAction>
   );
 }
 

@@ -5,7 +5,7 @@ import { Link } from 'wouter';
 import { answered } from '../../gateway/client.ts';
 import { operatorApi } from '../../gateway/operator.ts';
 import { Credits, Moment, State } from '../../parts/values.tsx';
-import { Deed } from './deed.tsx';
+import { ReasonedAction } from './reasoned-action.tsx';
 import { Panel } from './panel.tsx';
 
 /** See the file's head. */
@@ -80,7 +80,7 @@ function NewOrganization() {
     setName('');
   };
   return (
-    <Deed verb="Create" title="New organization" act={create}>
+    <ReasonedAction verb="Create" title="New organization" act={create}>
       <label>
         Name
         <input
@@ -102,6 +102,6 @@ function NewOrganization() {
           onChange={({ target }) => setAllowance(target.value)}
         />
       </label>
-    </Deed>
+    </ReasonedAction>
   );
 }

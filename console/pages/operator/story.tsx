@@ -5,7 +5,7 @@ import { answered } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Loading, Refusal } from '../../parts/states.tsx';
 import { Credits, Id, Moment, State } from '../../parts/values.tsx';
-import { JobDeeds } from './job-deeds.tsx';
+import { JobActions } from './job-actions.tsx';
 import { eventsOf } from './story-events.ts';
 
 type Story = OperatorSchemas['ExplainedJob'];
@@ -28,7 +28,7 @@ export function JobStory({ jobId }: { jobId: string }) {
       <div className="head">
         <h2>{data.type}</h2>
         <State of={data.status} />
-        <JobDeeds jobId={jobId} isDone={data.done} />
+        <JobActions jobId={jobId} isDone={data.done} />
       </div>
       <div className="stack">
         <Why story={data} />

@@ -5,7 +5,7 @@ import { Link, useLocation } from 'wouter';
 import { answered } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Ago, Credits, State } from '../../parts/values.tsx';
-import { JobDeeds } from './job-deeds.tsx';
+import { JobActions } from './job-actions.tsx';
 import { Panel } from './panel.tsx';
 
 const refreshMs = 10_000;
@@ -121,7 +121,7 @@ function StuckLine({ of }: { of: OperatorSchemas['StuckWork'] }) {
       <td>
         <Ago at={createdAt} />
       </td>
-      <td>{kind === 'studio' && <JobDeeds jobId={id} isDone={false} />}</td>
+      <td>{kind === 'studio' && <JobActions jobId={id} isDone={false} />}</td>
     </tr>
   );
 }
@@ -156,7 +156,7 @@ function Unknown() {
             <Ago at={releasedAt} />
           </td>
           <td>
-            <JobDeeds jobId={jobId} isDone />
+            <JobActions jobId={jobId} isDone />
           </td>
         </tr>
       ))}

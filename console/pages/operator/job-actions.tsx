@@ -2,21 +2,21 @@
 import { useState } from 'react';
 import { answered } from '../../gateway/client.ts';
 import { operatorApi } from '../../gateway/operator.ts';
-import { Deed } from './deed.tsx';
+import { ReasonedAction } from './reasoned-action.tsx';
 
-interface JobDeedsProps {
+interface JobActionsProps {
   jobId: string;
   /** Whether it has ended. */
   isDone: boolean;
 }
 
 /** See the file's head. */
-export function JobDeeds({ jobId, isDone }: JobDeedsProps) {
+export function JobActions({ jobId, isDone }: JobActionsProps) {
   const params = { path: { jobId } };
   const refusal = isDone ? 'The job has ended.' : null;
   return (
     <div className="row">
-      <Deed
+      <ReasonedAction
         verb="Reverify"
         title="Ask the provider again"
         act={(reason) =>
@@ -29,9 +29,9 @@ export function JobDeeds({ jobId, isDone }: JobDeedsProps) {
           The provider is asked what became of each call. Nothing is charged or released by this; a
           workflow that waits is told to look.
         </p>
-      </Deed>
+      </ReasonedAction>
       <Resettle jobId={jobId} refusal={refusal} />
-      <Deed
+      <ReasonedAction
         verb="Cancel"
         title="Cancel the job"
         isDangerous
@@ -46,7 +46,7 @@ export function JobDeeds({ jobId, isDone }: JobDeedsProps) {
           The provider is asked to stop. What it has certainly not made is not charged; what is made
           by then may be.
         </p>
-      </Deed>
+      </ReasonedAction>
     </div>
   );
 }
@@ -55,7 +55,7 @@ function Resettle({ jobId, refusal }: { jobId: string; refusal: string | null })
   const [release, setRelease] = useState(false);
   const params = { path: { jobId } };
   return (
-    <Deed
+    <ReasonedAction
       verb="Resettle"
       title="Settle by evidence"
       isDangerous
@@ -81,6 +81,6 @@ function Resettle({ jobId, refusal }: { jobId: string; refusal: string | null })
         />
         Release also what the provider may still deliver
       </label>
-    </Deed>
+    </ReasonedAction>
   );
 }

@@ -3,7 +3,7 @@ import { useState, type ReactNode } from 'react';
 import { useOperatorRefresh } from '../../gateway/operator.ts';
 import { Ask } from '../../parts/dialog.tsx';
 
-interface DeedProps {
+interface ReasonedActionProps {
   /** On the button, and on that of the dialog. */
   verb: string;
   title: string;
@@ -17,7 +17,14 @@ interface DeedProps {
 }
 
 /** See the file's head. */
-export function Deed({ verb, title, refusal = null, isDangerous, act, children }: DeedProps) {
+export function ReasonedAction({
+  verb,
+  title,
+  refusal = null,
+  isDangerous,
+  act,
+  children,
+}: ReasonedActionProps) {
   const [isAsking, setAsking] = useState(false);
   const [reason, setReason] = useState('');
   const refresh = useOperatorRefresh();
