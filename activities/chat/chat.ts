@@ -72,26 +72,17 @@ interface ChatDeps {
   telemetry: Pick<Telemetry, 'metrics' | 'tracing'>;
 }
 
-/** What keeps account of the chats of a process, while they run and when they have ended. */
-function createKeeping({ config, ledger, logger }: Omit<ChatDeps, 'telemetry'>) {
+/** See `Chat`. */
+export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Chat {
+  const upstreams = observeUpstreams(createUpstreams(config), telemetry);
   const running = createRunningChats({
     ledger,
     logger,
     checkpointMs: config.CHAT_CHECKPOINT_MS,
     reservationTtlMs: config.CHAT_RESERVATION_TTL_MS,
   });
-  const abandoned = createAbandonedChats({
-    ledger,
-    logger,
-    abandonedMax: config.CHAT_ABANDONED_MAX,
-  });
-  return { running, abandoned };
-}
-
-/** See `Chat`. */
-export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Chat {
-  const upstreams = observeUpstreams(createUpstreams(config), telemetry);
-  const { running, abandoned } = createKeeping({ config, ledger, logger });
+  const abandonedMax = config.CHAT_ABANDONED_MAX;
+  const abandoned = createAbandonedChats({ ledger, logger, abandonedMax });
   const drains = { underWay: 0 };
   const usdPerCredit = config.USD_PER_CREDIT;
 

@@ -17,7 +17,6 @@ interface Records extends UsageFilter {
   bounds?: FragmentSqlToken[];
 }
 
-const tokens = sql.fragment`x.input_tokens, x.output_tokens, x.request_id, NULL AS job_id, x.metadata`;
 const ofReservation = sql.fragment`r.state AS status, coalesce(r.charged, 0) AS charged`;
 
 /** The kinds of record: their columns, alike in both. */
@@ -26,7 +25,8 @@ const kinds = {
       NULL::bigint AS input_tokens, NULL::bigint AS output_tokens, x.request_id, x.id AS job_id, x.metadata
       FROM job x JOIN reservation r ON r.id = x.id`,
   chat: sql.fragment`SELECT x.id, x.created_at, x.key_id, 'chat' AS type, x.model, ${ofReservation},
-      ${tokens} FROM chat_request x JOIN reservation r ON r.id = x.id`,
+      x.input_tokens, x.output_tokens, x.request_id, NULL AS job_id, x.metadata
+      FROM chat_request x JOIN reservation r ON r.id = x.id`,
 };
 
 /**

@@ -1,9 +1,12 @@
 /** A closed loop: so many callers, each of whom asks again as soon as it was answered. */
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** How hard and how long. */
 export interface Load {
   concurrency: number;
   seconds: number;
+  /** Callers begin one after the other over this time, so that they do not ask in step. */
+  spreadSeconds?: number;
 }
 
 /** What a loop saw. */
@@ -30,7 +33,8 @@ export async function runClosedLoop(job: () => Promise<void>, load: Load): Promi
   };
   const beganAt = performance.now();
   const endsAt = beganAt + load.seconds * 1000;
-  const caller = async (): Promise<void> => {
+  const caller = async (_: unknown, place: number): Promise<void> => {
+    await sleep((1000 * (load.spreadSeconds ?? 0) * place) / load.concurrency);
     while (performance.now() < endsAt) {
       const startedAt = performance.now();
       try {

@@ -156,7 +156,7 @@ export function needOf({ jobs, providerSeconds, chats }: Load): Need {
     (apis + workers) * value(assumed.poolConnections) +
     temporalNodes * value(assumed.temporalConnections);
   const mediaBytesPerSecond = jobs * value(assumed.mediaBytes);
-  const postgresBytes = jobs * value(measured.postgresBytes) + chats * value(assumed.chatBytes);
+  const postgresBytes = jobs * value(measured.postgresBytes) + chats * value(measured.chatBytes);
   const temporalBytes =
     jobs * value(measured.temporalBytes) * daySeconds * value(assumed.historyDays);
   const cores = (apis + workers) * value(assumed.processCores) + temporalCores + postgresCores;

@@ -77,7 +77,9 @@ async function openScenarios(options: ChatBenchOptions, started: Stops): Promise
 
 async function run(options: ChatBenchOptions, started: Stops): Promise<void> {
   const scenarios = await openScenarios(options, started);
-  const cells = compareChats(await measure(scenarios, { ...options, report }));
+  // Who waits for a slow provider asks at any time.
+  const plan = { ...options, spreadSeconds: options.providerSeconds, report };
+  const cells = compareChats(await measure(scenarios, plan));
   console.log(renderChats(cells));
   const machine = { cores: availableParallelism(), cpu: cpus()[0]?.model ?? 'unknown' };
   if (options.jsonPath !== null) {

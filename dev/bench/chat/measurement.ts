@@ -40,6 +40,8 @@ export interface MeasurePlan {
   /** Seconds per cell, shared by the rounds. */
   seconds: number;
   rounds: number;
+  /** See `Load`. */
+  spreadSeconds: number;
   report: (line: string) => void;
 }
 
@@ -66,7 +68,8 @@ export async function measure(scenarios: readonly Scenario[], plan: MeasurePlan)
   for (let round = 1; round <= plan.rounds; round += 1) {
     plan.report(`round ${round} of ${plan.rounds}`);
     for (const { scenario, concurrency, slices } of cells) {
-      const load = { concurrency, seconds: plan.seconds / plan.rounds };
+      const { spreadSeconds } = plan;
+      const load = { concurrency, seconds: plan.seconds / plan.rounds, spreadSeconds };
       // One at a time: that is the measurement.
       slices.push(await measureSlice(scenario, load));
     }
@@ -74,10 +77,7 @@ export async function measure(scenarios: readonly Scenario[], plan: MeasurePlan)
   return cells.map(toCell);
 }
 
-async function measureSlice(
-  scenario: Scenario,
-  load: { concurrency: number; seconds: number },
-): Promise<Slice> {
+async function measureSlice(scenario: Scenario, load: Load): Promise<Slice> {
   const before = readUsage(scenario.pids);
   const loop = await scenario.run(load);
   const after = readUsage(scenario.pids);
