@@ -1,6 +1,7 @@
 /** The sweeper does what it can: one row, or one step, that fails keeps no other from being done. */
 import type { Client } from '@temporalio/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createStuckJobs } from '../../activities/jobs/stuck-jobs.ts';
 import type { Services } from '../../activities/services.ts';
 import { newId } from '../../domain/ids.ts';
 import { createSweeper } from '../../worker/sweeper.ts';
@@ -114,6 +115,9 @@ describe('a workflow that runs on past the time of its job', () => {
     // After an outage in which the sweeper was away too.
     expect(await pass(7200, 600)).toEqual(left);
     expect((await handle.describe()).status.name).toBe('RUNNING');
+    const { services, client } = gateway.api;
+    const stuck = await createStuckJobs({ pool: services.pool, client }).find(id);
+    expect(stuck?.reasons).toContainEqual(expect.stringContaining('found it past its time'));
 
     expect(await pass(7200, 0.1)).toEqual({ extended: 0, released: 1, state: 'released' });
     expect((await handle.describe()).status.name).toBe('TERMINATED');
