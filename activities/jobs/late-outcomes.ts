@@ -62,7 +62,7 @@ export interface LateOutcomes {
     beforeId: string | undefined;
     succeeded: boolean;
     limit: number;
-  }) => Promise<UnknownOutcome[]>;
+  }) => Promise<readonly UnknownOutcome[]>;
   counts: () => Promise<OutcomeCounts>;
 }
 
@@ -109,9 +109,9 @@ export function createLateOutcomes(deps: {
       await Promise.all(due.map((jobId) => examine(jobId, 'follow_up')));
       return due.length;
     },
-    async list({ beforeId, succeeded, limit }) {
+    list({ beforeId, succeeded, limit }) {
       const before = beforeId ?? null;
-      const rows = await pool.any(sql.type(unknownOutcome)`
+      return pool.any(sql.type(unknownOutcome)`
         SELECT j.id, j.organization_id AS "organizationId", j.type, j.model,
           j.error->>'code' AS "errorCode", r.amount AS reserved, j.completed_at AS "completedAtMs",
           coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
@@ -127,15 +127,13 @@ export function createLateOutcomes(deps: {
           AND (NOT ${succeeded} OR EXISTS (SELECT FROM late_outcome o
             WHERE o.job_id = j.id AND o.verdict = 'succeeded'))
         ORDER BY j.id DESC LIMIT ${limit}`);
-      return [...rows];
     },
-    async counts() {
-      return pool.one(sql.type(outcomeCounts)`SELECT
+    counts: () =>
+      pool.one(sql.type(outcomeCounts)`SELECT
         (SELECT count(*) FROM reservation r JOIN job j ON j.id = r.id
           WHERE r.state = 'reserved' AND j.verifying) AS verifying,
         (SELECT count(*) FROM job j WHERE ${withoutVerdict}) AS released,
-        (SELECT count(*) FROM late_outcome WHERE verdict = 'succeeded') AS "lateSuccesses"`);
-    },
+        (SELECT count(*) FROM late_outcome WHERE verdict = 'succeeded') AS "lateSuccesses"`),
   };
 }
 

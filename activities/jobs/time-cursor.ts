@@ -1,5 +1,5 @@
 /** Where the next page of a list goes on that is ordered by time, then by id: opaque to callers. */
-import { GatewayError } from '../../domain/errors.ts';
+import { fieldError } from '../../domain/errors.ts';
 
 const cursorForm = /^(\d{1,16})\.([\w./-]{1,150})$/;
 
@@ -19,10 +19,7 @@ export function parseTimeCursor(cursor: string): { micros: string; id: string } 
   const text = Buffer.from(cursor, 'base64url').toString('latin1');
   const [, micros, id] = cursorForm.exec(text) ?? [];
   if (micros === undefined || id === undefined) {
-    const message = 'is not a cursor of this list';
-    throw new GatewayError('INVALID_REQUEST', `cursor: ${message}`, {
-      details: [{ path: 'cursor', message }],
-    });
+    throw fieldError('INVALID_REQUEST', 'cursor', 'is not a cursor of this list');
   }
   return { micros, id };
 }

@@ -35,11 +35,11 @@ const memberRecord = z.object({
 export type MemberRecord = z.infer<typeof memberRecord>;
 
 interface OrganizationListing {
-  status: OrganizationRecord['status'] | undefined;
+  status?: OrganizationRecord['status'] | undefined;
   /** Part of the name, in either case. */
-  name: string | undefined;
+  name?: string | undefined;
   /** Only organizations before this id. */
-  beforeId: string | undefined;
+  beforeId?: string | undefined;
   limit: number;
 }
 
@@ -53,10 +53,10 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   WHERE ${where}`;
 
 /** Organizations, newest first. */
-export async function listOrganizations(
+export function listOrganizations(
   connection: CommonQueryMethods,
   { status, name, beforeId, limit }: OrganizationListing,
-): Promise<OrganizationRecord[]> {
+): Promise<readonly OrganizationRecord[]> {
   const where = [
     sql.fragment`true`,
     ...(status === undefined ? [] : [sql.fragment`o.status = ${status}`]),
@@ -64,10 +64,9 @@ export async function listOrganizations(
     // Ids are ordered by time.
     ...(beforeId === undefined ? [] : [sql.fragment`o.id < ${beforeId}`]),
   ];
-  const rows = await connection.any(sql.type(organizationRecord)`
+  return connection.any(sql.type(organizationRecord)`
     ${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
     ORDER BY o.id DESC LIMIT ${limit}`);
-  return [...rows];
 }
 
 /** @throws GatewayError NOT_FOUND */
@@ -110,14 +109,13 @@ const memberSelect = sql.fragment`SELECT m.id AS "userId", m.organization_id AS 
   FROM member m`;
 
 /** Users of an organization, oldest first. */
-export async function listMembers(
+export function listMembers(
   connection: CommonQueryMethods,
   organizationId: string,
   limit: number,
-): Promise<MemberRecord[]> {
-  const rows = await connection.any(sql.type(memberRecord)`${memberSelect}
+): Promise<readonly MemberRecord[]> {
+  return connection.any(sql.type(memberRecord)`${memberSelect}
     WHERE m.organization_id = ${organizationId} ORDER BY m.id LIMIT ${limit}`);
-  return [...rows];
 }
 
 /** @throws GatewayError NOT_FOUND */

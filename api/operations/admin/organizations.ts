@@ -194,12 +194,7 @@ export const organizations = section('Organizations', {
     },
     answer: pageOf(organization),
     async handle({ query: { limit, cursor, ...filter } }, { pool }) {
-      const rows = await listOrganizations(pool, {
-        status: filter.status,
-        name: filter.name,
-        beforeId: cursor,
-        limit: limit + 1,
-      });
+      const rows = await listOrganizations(pool, { ...filter, beforeId: cursor, limit: limit + 1 });
       return foundPage(rows, { limit, cursor: 'organizationId', show: organizationView });
     },
   }),

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { ImageModel } from '../../../catalog/image-model.ts';
 import type { ParameterRules } from '../../../catalog/model-parameters.ts';
-import { GatewayError } from '../../../domain/errors.ts';
+import { fieldError } from '../../../domain/errors.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 
 /** Fields of both requests; what is not among them is dropped. */
@@ -72,9 +72,7 @@ function sizeFields(
   const message = ratios
     ? `${model} draws the ratios ${ratios.join(', ')}, this is ${aspectRatio}`
     : `${model} decides the size of an edit itself`;
-  throw new GatewayError('UNSUPPORTED_PARAMETER', `size: ${message}`, {
-    details: [{ path: 'size', message }],
-  });
+  throw fieldError('UNSUPPORTED_PARAMETER', 'size', message);
 }
 
 /** Width to height in lowest terms. */
