@@ -24,33 +24,6 @@ const overseenJob = z.object({
 /** See `overseenJob`. */
 export type OverseenJob = z.infer<typeof overseenJob>;
 
-/** What is known of one request to a provider. */
-const overseenCall = z.object({
-  index: z.number(),
-  routeIndex: z.number(),
-  provider: z.string(),
-  /** The provider's name of what was asked of it; null when it is not known. */
-  endpoint: z.string().nullable(),
-  state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
-  operation: z.json(),
-  /** The provider's own id of it. */
-  providerRequestId: z.string().nullable(),
-  /** How often it was sent. */
-  attempts: z.number(),
-  begunAtMs: z.number(),
-  updatedAtMs: z.number(),
-  /** What was learnt after the job had been released. */
-  late: z
-    .object({
-      verdict: z.string(),
-      foundBy: z.enum(['notification', 'follow_up', 'operator']),
-      foundAtMs: z.number(),
-    })
-    .nullable(),
-});
-/** See `overseenCall`. */
-export type OverseenCall = z.infer<typeof overseenCall>;
-
 /** Who asked for a job. */
 const jobCaller = z.object({
   organizationName: z.string(),
@@ -79,7 +52,6 @@ export interface JobOverview {
   list: (listing: OversightListing) => Promise<readonly OverseenJob[]>;
   /** Null when there is no such job. */
   find: (jobId: string) => Promise<OverseenJob | null>;
-  calls: (jobId: string) => Promise<readonly OverseenCall[]>;
   caller: (job: Pick<OverseenJob, 'keyId'>) => Promise<JobCaller>;
 }
 
@@ -110,15 +82,6 @@ export function createJobOverview(pool: DatabasePool): JobOverview {
     find: (jobId) =>
       pool.maybeOne(sql.type(overseenJob)`
         SELECT ${columns} FROM job j JOIN reservation r ON r.id = j.id WHERE j.id = ${jobId}`),
-    calls: (jobId) =>
-      pool.any(sql.type(overseenCall)`
-        SELECT c.call_index AS index, c.route_index AS "routeIndex", c.provider, c.endpoint,
-          c.state, c.operation, c.operation->>'id' AS "providerRequestId", c.attempts, c.begun_at AS "begunAtMs", c.updated_at AS "updatedAtMs",
-          CASE WHEN o.job_id IS NOT NULL THEN jsonb_build_object('verdict', o.verdict,
-            'foundBy', o.found_by, 'foundAtMs', unix_ms(o.found_at)) END AS late
-        FROM provider_call c
-          LEFT JOIN late_outcome o ON o.job_id = c.job_id AND o.call_index = c.call_index
-        WHERE c.job_id = ${jobId} ORDER BY c.call_index`),
     caller: ({ keyId }) =>
       pool.one(sql.type(jobCaller)`
         SELECT o.name AS "organizationName", o.status AS "organizationStatus", k.name AS "keyName",

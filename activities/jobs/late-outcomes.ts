@@ -17,12 +17,18 @@ const finder = z.enum(['notification', 'follow_up', 'operator']);
 /** See `finder`. */
 export type FoundBy = z.infer<typeof finder>;
 
+/** What was learnt of a call after its job had been released. */
+export const lateVerdict = z.object({
+  verdict: z.string(),
+  foundBy: finder,
+  foundAtMs: z.number(),
+});
 const lateCall = z.object({
   index: z.number(),
   provider: z.string(),
   state: z.string(),
   operation: providerOperation.nullable(),
-  late: z.object({ verdict: z.string(), foundBy: finder, foundAtMs: z.number() }).nullable(),
+  late: lateVerdict.nullable(),
 });
 
 /** A job that was released without the provider's word; amounts in micro-credits, times Unix ms. */

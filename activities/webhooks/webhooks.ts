@@ -43,7 +43,7 @@ const webhookAttempt = z.object({
 export type WebhookAttempt = z.infer<typeof webhookAttempt>;
 
 /** A webhook with its last attempt. */
-const listedWebhook = webhookRecord.extend({
+export const listedWebhook = webhookRecord.extend({
   lastStatus: z.number().nullable(),
   lastError: z.string().nullable(),
 });

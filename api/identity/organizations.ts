@@ -1,22 +1,18 @@
 /** Organizations and their users as operators see and steer them. */
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
+import { accountColumns, accountState } from '../../activities/ledger/usage-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { organizationStatus, role } from './access.ts';
 
 const none = z.object({});
 
 /** An organization with its account; amounts in micro-credits, times Unix ms. */
-const organizationRecord = z.object({
+const organizationRecord = accountState.extend({
   organizationId: z.string(),
   name: z.string(),
   status: organizationStatus,
   createdAtMs: z.number(),
-  posted: z.number(),
-  reserved: z.number(),
-  windowLimit: z.number().nullable(),
-  /** Null: no window is open. */
-  window: z.object({ used: z.number(), startedAtMs: z.number(), resetAtMs: z.number() }).nullable(),
 });
 /** See `organizationRecord`. */
 export type OrganizationRecord = z.infer<typeof organizationRecord>;
@@ -44,11 +40,8 @@ interface OrganizationListing {
 }
 
 const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
-  SELECT o.id AS "organizationId", o.name, o.status, o.created_at AS "createdAtMs", a.posted,
-    a.reserved, a.window_limit AS "windowLimit",
-    CASE WHEN ledger_window_end(a.window_started_at) > now() THEN jsonb_build_object(
-      'used', a.window_used, 'startedAtMs', unix_ms(a.window_started_at),
-      'resetAtMs', unix_ms(ledger_window_end(a.window_started_at))) END AS window
+  SELECT o.id AS "organizationId", o.name, o.status, o.created_at AS "createdAtMs",
+    ${accountColumns}
   FROM organization o JOIN account a ON a.organization_id = o.id
   WHERE ${where}`;
 

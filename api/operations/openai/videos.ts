@@ -7,6 +7,7 @@ import { defaultsFor } from '../../../catalog/model-parameters.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { videoModels, type VideoModel } from '../../../catalog/video-models.ts';
 import { fieldError, GatewayError } from '../../../domain/errors.ts';
+import { ratioOf } from '../../../studio/aspect-ratio.ts';
 import type { JobView } from '../../../studio/job-view.ts';
 import { videoGenerate } from '../../../studio/video-generate.ts';
 import type { Composition } from '../../composition.ts';
@@ -19,7 +20,6 @@ import { pathId } from '../fields.ts';
 import { defineOperation, ownAnswer, type Call } from '../operation.ts';
 import { fileErrors, studioErrors, studioHeaders, tellCredits } from '../studio.ts';
 import { artifactsOf, bytesOf, requestOf } from './finished-job.ts';
-import { ratioOf } from './image-request.ts';
 import { inTheirWords } from './their-words.ts';
 
 const reference = z.object({
