@@ -3,25 +3,22 @@
  * more than it has, never twice, and never from credits that somebody else needs.
  */
 import { once } from 'node:events';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
 const leaseTtlMs = 1500;
 /** No grace: what is due is swept. */
 const atOnce = { graceMs: 0, everyMs: 1000 };
-let gateway: TestGateway;
 let other: string;
 
+const gateway = useGateway({
+  worker: false,
+  env: { CHAT_CHECKPOINT_MS: '300', CHAT_LEASE_TTL_MS: String(leaseTtlMs) },
+});
 beforeAll(async () => {
-  gateway = await startGateway({
-    worker: false,
-    env: { CHAT_CHECKPOINT_MS: '300', CHAT_LEASE_TTL_MS: String(leaseTtlMs) },
-  });
   other = await spawnApi().then(({ base }) => base);
 });
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
 
 async function spawnApi() {
   const { child, port } = await gateway.spawn('api', { API_PORT: '0', API_WORKER: 'false' });

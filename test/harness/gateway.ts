@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { expect, inject } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, inject } from 'vitest';
 import { runAudit } from '../../activities/ledger/audit.ts';
 import { startApi, type Api } from '../../api/server.ts';
 import { createKey, createOrganization } from '../../api/identity/accounts.ts';
@@ -272,6 +272,31 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
       await rm(directory, { recursive: true, force: true });
     },
   };
+}
+
+/**
+ * The gateway of a test file, there from its first test on and closed after its last. Nothing may be left open, and no
+ * promise broken, after each test; after the last where tests build on each other.
+ */
+export function useGateway(
+  options: GatewayOptions = {},
+  settled: 'each' | 'last' | 'never' = 'each',
+): TestGateway {
+  // Filled before the first test.
+  const gateway = {} as TestGateway;
+  const expectSettled = async (): Promise<void> => {
+    await gateway.api.services.chat.drained();
+    await gateway.expectSettled();
+  };
+  beforeAll(async () => {
+    Object.assign(gateway, await startGateway(options));
+  });
+  if (settled === 'each') afterEach(expectSettled);
+  afterAll(async () => {
+    if (settled === 'last') await expectSettled();
+    await gateway.close();
+  });
+  return gateway;
 }
 
 async function endChild(child: ChildProcess): Promise<void> {
