@@ -141,7 +141,7 @@ async function sweepReservations(deps: SweeperDeps, report: SweepReport): Promis
 
 async function sweepChats({ services, config }: SweeperDeps): Promise<number> {
   const swept = await services.chatLedger.sweep({
-    graceMs: Math.min(missingGraceMs, config.CHAT_LEASE_TTL_MS),
+    graceMs: Math.min(missingGraceMs, config.CHAT_RESERVATION_TTL_MS),
     everyMs: config.SWEEP_INTERVAL_MS,
   });
   for (const { id, state, charged } of swept) {

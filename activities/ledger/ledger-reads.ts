@@ -23,7 +23,7 @@ export type LedgerEntry = z.infer<typeof ledgerEntry>;
 const openReservation = z.object({
   id: z.string(),
   organizationId: z.string(),
-  kind: z.enum(['studio', 'chat', 'lease']),
+  kind: z.enum(['studio', 'chat']),
   amount: z.number(),
   ageSeconds: z.number(),
   createdAtMs: z.number(),
@@ -42,7 +42,7 @@ export interface LedgerReads {
     organizationId: string,
     page: { before: number | undefined; limit: number },
   ) => Promise<readonly LedgerEntry[]>;
-  /** Of a job or chat with a reservation of its own, oldest first. */
+  /** Of a job or chat, oldest first. */
   entriesOf: (reservationId: string) => Promise<readonly LedgerEntry[]>;
   /** Oldest first: what hangs longest stands at the top. */
   openReservations: (page: {

@@ -10,7 +10,7 @@ import { defineOperation, section } from '../operation.ts';
 const stuckSchema = z
   .object({
     id: z.string(),
-    kind: z.enum(['studio', 'chat', 'lease']),
+    kind: z.enum(['studio', 'chat']),
     organizationId: z.string(),
     type: z.string().nullable(),
     model: z.string().nullable(),
