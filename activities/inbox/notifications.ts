@@ -1,10 +1,12 @@
 /** The inbox of verified webhooks: kept before the workflow is told, told until it has heard. */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Metrics } from '../../platform/metrics.ts';
 
 const deliveriesRow = z.object({ deliveries: z.number(), state: z.string() });
+const lockRow = z.object({ taken: z.boolean() });
 const none = z.object({});
 
 /** A verified notification. */
@@ -46,6 +48,8 @@ export interface Inbox {
   }) => Promise<readonly KeptNotification[]>;
   /** Those that wait for longer than this. */
   waiting: (olderThanMs: number) => Promise<readonly InboxNotification[]>;
+  /** Runs it unless another process does at this moment; then null. */
+  alone: <Answer>(run: () => Promise<Answer>) => Promise<Answer | null>;
 }
 
 /** See `Inbox`. */
@@ -79,6 +83,15 @@ export function createInbox(pool: DatabasePool): Inbox {
         WHERE state = 'received'
           AND received_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
         ORDER BY received_at LIMIT 100`),
+    alone(run) {
+      // Only the lock is the transaction's: what runs under it has connections of its own.
+      const outside = AsyncLocalStorage.bind(run);
+      return pool.transaction(async (connection) => {
+        const isAlone = await connection.oneFirst(sql.type(lockRow)`
+          SELECT pg_try_advisory_xact_lock(hashtext('tell_notifications')) AS taken`);
+        return isAlone ? outside() : null;
+      });
+    },
   };
 }
 

@@ -109,7 +109,12 @@ function reasonsOf(work: OpenWork, owner: JobWorkflow | null, nowMs: number): st
     reasons.push(`workflow ended (${owner.status}) without settling`);
   }
   if (work.ownerMissingAtMs !== null) {
-    reasons.push(`the sweeper found no workflow ${ago(work.ownerMissingAtMs)} and releases soon`);
+    const since = ago(work.ownerMissingAtMs);
+    reasons.push(
+      owner?.state === 'running'
+        ? `the sweeper found it past its time ${since}, and ends it if nothing moves it`
+        : `the sweeper found no workflow ${since} and releases soon`,
+    );
   }
   if (work.deadlineAtMs !== null && work.deadlineAtMs < nowMs) {
     reasons.push(`deadline passed ${ago(work.deadlineAtMs)}`);
