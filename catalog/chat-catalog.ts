@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
 import { chatModelSchema, isRetired, type ChatCost, type ChatModel } from './chat-model.ts';
 import delivered from './chat-models.json' with { type: 'json' };
-import { createNearest } from '../domain/nearest.ts';
+import { createNearest } from '../domain/request-words.ts';
 
 export type { ChatModel };
 

@@ -3,7 +3,7 @@
  * names of the model that answers, or of the one that its maker has put in that model's place.
  */
 import { GatewayError } from '../domain/errors.ts';
-import { createNearest } from '../domain/nearest.ts';
+import { createNearest } from '../domain/request-words.ts';
 
 /** Maker's name → our id. */
 export const vendorNames: Readonly<Record<string, string>> = {

@@ -3,7 +3,7 @@ import type { WorkflowClientInterceptor, WorkflowStartInput } from '@temporalio/
 import { defaultPayloadConverter, type Headers } from '@temporalio/common';
 import { requestContextHeader, type RequestContext } from '../domain/request-context.ts';
 import { correlation } from './correlation.ts';
-import type { Tracing } from './tracing.ts';
+import type { Tracing } from './telemetry.ts';
 
 /** Puts the context of the current request on workflows that a client starts. */
 export function handOverContext(tracing: Tracing): WorkflowClientInterceptor {

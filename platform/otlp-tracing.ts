@@ -1,4 +1,4 @@
-/** Spans over OTLP/HTTP. Loaded only where an endpoint is configured (see tracing.ts). */
+/** Spans over OTLP/HTTP. Loaded only where an endpoint is configured (see telemetry.ts). */
 import { hostname } from 'node:os';
 import {
   ROOT_CONTEXT,
@@ -16,7 +16,7 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
 import { correlate, currentSpan, withSpan } from './correlation.ts';
-import type { OpenSpan, SpanStart, Tracing } from './tracing.ts';
+import type { OpenSpan, SpanStart, Tracing } from './telemetry.ts';
 
 interface OtlpOptions {
   /** The collector's trace endpoint, e.g. http://127.0.0.1:4318/v1/traces */

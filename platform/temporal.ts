@@ -8,7 +8,7 @@ import type { Config, TemporalConfig } from './config.ts';
 import { handOverContext } from './job-context.ts';
 import type { Logger } from './logger.ts';
 import { dataConverterOf } from './payload-codec.ts';
-import type { Tracing } from './tracing.ts';
+import type { Tracing } from './telemetry.ts';
 
 /**
  * Installs the SDK's runtime once per process: its logs go to ours, its signal handling is off. With

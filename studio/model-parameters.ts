@@ -1,8 +1,7 @@
 /** Checks a request against what its model takes, before anything is reserved (design §7). */
 import type { ParameterRule, ParameterRules, SizeRule } from '../catalog/model-parameters.ts';
-import { charactersOf } from '../domain/characters.ts';
+import { charactersOf, got } from '../domain/request-words.ts';
 import { GatewayError, refusedFields, type ErrorDetail } from '../domain/errors.ts';
-import { got } from '../domain/request-words.ts';
 
 /** Fields of every request that no model decides about; a model may still bound them. */
 const common = new Set([

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { defaultVoiceName, findVoice } from '../catalog/voices.ts';
 import { assert } from '../domain/assert.ts';
-import { charactersOf } from '../domain/characters.ts';
+import { charactersOf } from '../domain/request-words.ts';
 import { asyncFlag, presetNumberOf, textOf, voiceName } from './audio-fields.ts';
 import { presentRecording, recordingData, recordingOf } from './audio-presentation.ts';
 import { defineCapability } from './capability.ts';

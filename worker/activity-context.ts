@@ -4,7 +4,7 @@ import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import { isId } from '../domain/ids.ts';
 import { withCorrelation } from '../platform/correlation.ts';
 import { contextOf } from '../platform/job-context.ts';
-import type { Tracing } from '../platform/tracing.ts';
+import type { Tracing } from '../platform/telemetry.ts';
 
 /** Makes the interceptor of every activity. */
 export function activityContext(tracing: Tracing): ActivityInterceptorsFactory {

@@ -1,8 +1,7 @@
 /** The ledgers, with their moves counted and traced. */
 import { creditsFromMicro } from '../../domain/credits.ts';
-import type { OpenSpan, Tracing } from '../../platform/tracing.ts';
+import type { OpenSpan, Telemetry, Tracing } from '../../platform/telemetry.ts';
 import type { Metrics } from '../../platform/metrics.ts';
-import type { Telemetry } from '../../platform/telemetry.ts';
 import type { ChatLedger } from '../chat/chat-ledger.ts';
 import type { KnownRefusals } from './known-refusals.ts';
 import type { Ledger } from './ledger.ts';

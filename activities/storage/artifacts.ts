@@ -8,7 +8,7 @@ import { Readable } from 'node:stream';
 import pRetry from 'p-retry';
 import sharp from 'sharp';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
-import type { Tracing } from '../../platform/tracing.ts';
+import type { Tracing } from '../../platform/telemetry.ts';
 import type { OutputSpec, StoredArtifact } from '../../jobs/job-plan.ts';
 import { ProviderFailure, type ProviderOutput } from '../providers/provider.ts';
 import { pixelsMax, probeMedia } from './probe.ts';

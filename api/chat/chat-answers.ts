@@ -21,7 +21,7 @@ import {
 import type { Context } from '../context.ts';
 import { keptBytesMax, unkeyedHold, type Claims, type Hold } from '../idempotency/claims.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
-import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
+import { idempotencyKeyOf } from '../middleware/request-headers.ts';
 
 interface ChatAnswersDeps {
   chat: Chat;

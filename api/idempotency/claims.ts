@@ -10,7 +10,7 @@ import { assert } from '../../domain/assert.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
-import { fingerprintOf } from '../middleware/idempotency-key.ts';
+import { fingerprintOf } from '../middleware/request-headers.ts';
 
 /** A request that names a key. */
 export interface KeyedRequest {

@@ -1,6 +1,6 @@
 /** Fields of requests about API keys (spec §4.3), shared by callers' and operators' routes. */
 import { z } from 'zod';
-import { charactersOf } from '../../domain/characters.ts';
+import { charactersOf } from '../../domain/request-words.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { isoTime } from '../../domain/iso-time.ts';
 import { keyBudget } from '../../jobs/ledger-verdicts.ts';

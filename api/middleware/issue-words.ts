@@ -3,10 +3,8 @@
  * schema), what was sent. A schema that has words of its own for a fault keeps them.
  */
 import { z } from 'zod';
-import { charactersOf } from '../../domain/characters.ts';
+import { charactersOf, createNearest, got, notOneOf } from '../../domain/request-words.ts';
 import type { ErrorDetail } from '../../domain/errors.ts';
-import { createNearest } from '../../domain/nearest.ts';
-import { got, notOneOf } from '../../domain/request-words.ts';
 
 type Issue = z.core.$ZodIssue;
 type Node = z.core.JSONSchema.JSONSchema;

@@ -1,11 +1,48 @@
-/** Counts, times and traces requests, by route pattern: paths hold ids. */
+/**
+ * What is told of every request: an id and a line of the log (method, route, status, ids, time; never bodies or
+ * queries), counts, times and a span. By route pattern: paths hold ids.
+ */
+import { newId } from '../../domain/ids.ts';
+import { withCorrelation } from '../../platform/correlation.ts';
+import type { Logger } from '../../platform/logger.ts';
 import type { Telemetry } from '../../platform/telemetry.ts';
 import { routeOf, type Context, type Middleware } from '../context.ts';
+
+/** An id of the caller's is kept only in this form. */
+const foreignId = /^[A-Za-z0-9-]{8,64}$/;
+
+/** Gives a request its id, which every line about it carries, and logs it. */
+export function requestLog(logger: Logger): Middleware {
+  return async (ctx, next) => {
+    const given = ctx.headers['x-request-id'];
+    ctx.state.requestId =
+      typeof given === 'string' && foreignId.test(given) ? given : newId('request');
+    ctx.set('X-Request-Id', ctx.state.requestId);
+    await withCorrelation({ requestId: ctx.state.requestId }, () => logged(logger, ctx, next));
+  };
+}
+
+async function logged(logger: Logger, ctx: Context, next: () => Promise<void>): Promise<void> {
+  const startedAt = performance.now();
+  await next();
+  logger.info(
+    {
+      method: ctx.method,
+      route: routeOf(ctx),
+      status: ctx.status,
+      organizationId: ctx.state.caller?.organizationId,
+      keyId: ctx.state.caller?.keyId,
+      operatorId: ctx.state.operator?.operatorId ?? undefined,
+      tookMs: Math.round((performance.now() - startedAt) * 10) / 10,
+    },
+    'request.answered',
+  );
+}
 
 /** Methods that have a name in metrics; whatever else a client sends is one word. */
 const methods = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
 
-/** See the file's head. */
+/** Counts, times and traces requests. */
 export function observedRequests({
   metrics,
   tracing,

@@ -17,7 +17,7 @@ import {
 import { createKeys, pastExpiry, type NewKey } from '../identity/keys.ts';
 import { claimKey, finishClaim } from '../idempotency/claims.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
-import { idempotencyHeader, idempotencyKeyOf } from '../middleware/idempotency-key.ts';
+import { idempotencyHeader, idempotencyKeyOf } from '../middleware/request-headers.ts';
 import { pathId } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
 

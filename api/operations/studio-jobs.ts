@@ -11,7 +11,7 @@ import { creditsSchema, jobSchema, type JobView } from '../../studio/job-view.ts
 import type { Composition } from '../composition.ts';
 import { streamJob } from '../studio/job-events.ts';
 import { stepSchema, stepsOf } from '../studio/job-steps.ts';
-import { preferredWaitMs } from '../studio/waiting.ts';
+import { preferredWaitMs } from '../middleware/request-headers.ts';
 import { found, foundPage, oneOf, pageOf, pathId, time } from './fields.ts';
 import { defineOperation, ownAnswer, section, type Call } from './operation.ts';
 import { jobType, recordFilter, recordFilterOf } from './record-filter.ts';

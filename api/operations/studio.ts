@@ -9,7 +9,7 @@ import { scopeOf, type Capability } from '../../studio/capability.ts';
 import { creditsSchema, ticketSchema, type JobView } from '../../studio/job-view.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
-import { idempotencyHeader } from '../middleware/idempotency-key.ts';
+import { idempotencyHeader } from '../middleware/request-headers.ts';
 import { metadataFields } from '../middleware/metadata.ts';
 import { estimateSchema } from '../studio/price-view.ts';
 import { webhookFields } from '../studio/webhook-url.ts';

@@ -9,7 +9,7 @@ import { assert } from '../../domain/assert.ts';
 import { isoTime } from '../../domain/iso-time.ts';
 import { claimKey, finishClaim } from '../idempotency/claims.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
-import { idempotencyHeader, idempotencyKeyOf } from '../middleware/idempotency-key.ts';
+import { idempotencyHeader, idempotencyKeyOf } from '../middleware/request-headers.ts';
 import { time } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
 

@@ -12,8 +12,7 @@ import type { Context } from '../context.ts';
 import { discardFiles, keeperOf, type KeptFile } from './job-submission.ts';
 import { measurePrices } from './measured-prices.ts';
 import { priceCalls } from './planner.ts';
-import { draftRequest } from './request-draft.ts';
-import { readRequest } from './request-reading.ts';
+import { draftRequest, readRequest } from './request-draft.ts';
 
 interface EstimatesDeps {
   config: Config;

@@ -8,14 +8,18 @@ import type { Config } from '../../platform/config.ts';
 import { answersLater, type Capability } from '../../studio/capability.ts';
 import type { Context } from '../context.ts';
 import { unkeyedHold, type Claims, type Hold } from '../idempotency/claims.ts';
-import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
+import { idempotencyKeyOf, preferredWaitMs } from '../middleware/request-headers.ts';
 import type { Admission } from './admission.ts';
 import type { JobSubscription } from './job-news.ts';
 import { measurePrices } from './measured-prices.ts';
 import { completePlan, type Planned } from './planner.ts';
-import { draftRequest, type DraftingDeps } from './request-draft.ts';
-import { readRequest, type ReadingDeps, type ReadRequestOf } from './request-reading.ts';
-import { preferredWaitMs } from './waiting.ts';
+import {
+  type DraftingDeps,
+  draftRequest,
+  type ReadingDeps,
+  readRequest,
+  type ReadRequestOf,
+} from './request-draft.ts';
 
 interface SubmissionDeps {
   config: Config;

@@ -13,7 +13,7 @@ export interface WriteOptions {
 }
 
 /** A command that writes: it must say why, and may say who. */
-export function writing(command: Command): Command {
+function writing(command: Command): Command {
   return command
     .requiredOption('--reason <text>', 'why; recorded')
     .option('--actor <name>', 'who; recorded, unless the key has a name', loginName());

@@ -1,5 +1,5 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
 import { ofOperators } from '../harness/operations.ts';
 
 interface AdminBody {
@@ -22,14 +22,11 @@ interface ListBody<Row = Record<string, unknown>> {
 }
 
 const by = { actor: 'olga', reason: 'ticket 7' };
-let gateway: TestGateway;
 let adminKey: string;
+const gateway = useGateway({ latencyMs: 20 });
 beforeAll(async () => {
-  gateway = await startGateway({ latencyMs: 20 });
   adminKey = gateway.config.ADMIN_API_KEY;
 });
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
 
 const read = async <Row = Record<string, unknown>>(path: string) => {
   const answer = await gateway.call<ListBody<Row>>(`/api/admin/v1${path}`, { key: adminKey });

@@ -1,13 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { scopes, type Scope } from '../../api/identity/access.ts';
 import type { ErrorDetail } from '../../domain/errors.ts';
-import {
-  startGateway,
-  type Answer,
-  type TestCaller,
-  type TestGateway,
-} from '../harness/gateway.ts';
+import { useGateway, type Answer, type TestCaller, type TestGateway } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';
 
 interface KeyBody {
@@ -30,11 +25,7 @@ interface KeyBody {
 }
 
 const path = '/api/v1/api-keys';
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway();
-});
-afterAll(() => gateway.close());
+const gateway = useGateway({}, 'never');
 
 const newCaller = (options: Partial<Parameters<TestGateway['newCaller']>[0]> = {}) =>
   gateway.newCaller({ credits: 100, ...options });

@@ -1,9 +1,10 @@
 /** What a console shows beside the list of jobs: every change as it comes, steps with times, webhooks. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { during } from '../harness/during.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { until, untilHolds } from '../harness/until.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../harness/webhook-receiver.ts';
+import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
 
 interface Shown {
   jobId: string;
@@ -29,22 +30,13 @@ interface Timeline {
 }
 
 const imagePath = '/api/v1/studio/image/generate';
-let gateway: TestGateway;
-let receiver: WebhookReceiver;
-beforeAll(async () => {
-  receiver = await startWebhookReceiver();
-  gateway = await startGateway({
-    admittedOrigins: [receiver.origin],
-    latencyMs: 20,
-    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-    env: { WEBHOOK_RETRY_DELAYS_MS: '60000', POLL_RATE_LIMIT_PER_MINUTE: '100000' },
-  });
-});
-afterEach(() => gateway.expectSettled());
-afterAll(async () => {
-  await gateway.close();
-  receiver.close();
-});
+const receiver = during(startWebhookReceiver);
+const gateway = useGateway(() => ({
+  admittedOrigins: [receiver.origin],
+  latencyMs: 20,
+  sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+  env: { WEBHOOK_RETRY_DELAYS_MS: '60000', POLL_RATE_LIMIT_PER_MINUTE: '100000' },
+}));
 
 const start = async ({ key }: TestCaller, body: object) =>
   (await gateway.call(imagePath, { key, body: { prompt: 'a tree', async: true, ...body } })).body

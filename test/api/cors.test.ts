@@ -1,25 +1,21 @@
 /** Pages of other origins (CORS): who may ask, what they may read, and that asking first costs nothing. */
 import { createHash } from 'node:crypto';
 import sharp from 'sharp';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { exposedHeaders } from '../../api/middleware/cors.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { ofCallers } from '../harness/operations.ts';
 
 const ours = 'https://studio.example';
 const theirs = 'https://elsewhere.example';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({
+const gateway = useGateway(
+  {
     env: { CORS_ORIGINS: `${ours},http://localhost:5173`, RATE_LIMIT_PER_MINUTE: '20' },
     latencyMs: 20,
-  });
-});
-afterAll(async () => {
-  await gateway.expectSettled();
-  await gateway.close();
-});
+  },
+  'last',
+);
 
 const preflight = (path: string, origin: string, base = gateway.url): Promise<Response> =>
   fetch(base + path, {

@@ -1,15 +1,12 @@
 /** What a provider delivers is held against the plan before the charge, and what came is charged. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type SpawnedProcess, type TestGateway } from '../harness/gateway.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useGateway, type SpawnedProcess } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
 let worker: SpawnedProcess;
+const gateway = useGateway({ worker: false, latencyMs: 10 });
 beforeAll(async () => {
-  gateway = await startGateway({ worker: false, latencyMs: 10 });
   worker = await gateway.spawn('worker', { LOG_LEVEL: 'warn' });
 });
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
 
 /** A job's billing. */
 async function make(path: string, body: object) {

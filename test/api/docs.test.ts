@@ -1,15 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { describedPath } from '../../api/openapi/document.ts';
 import { capabilities } from '../../studio/registry.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { ofCallers, ofEverybody, ofOperators, type Walked } from '../harness/operations.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ worker: false });
-});
-afterAll(() => gateway.close());
+const gateway = useGateway({ worker: false }, 'never');
 
 const text = async (path: string): Promise<string> => (await fetch(gateway.url + path)).text();
 

@@ -1,24 +1,19 @@
 /** A second real route: asked only when the first certainly did not take the call (design §3.6). */
 import sharp from 'sharp';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { during } from '../harness/during.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { discPicture, download, pixelsOf } from '../harness/media.ts';
-import { startMediaServer, type MediaServer } from '../harness/media-server.ts';
+import { startMediaServer } from '../harness/media-server.ts';
 
-let gateway: TestGateway;
-let media: MediaServer;
-beforeAll(async () => {
-  media = await startMediaServer();
-  gateway = await startGateway({
+const media = during(startMediaServer);
+const gateway = useGateway(
+  () => ({
     admittedOrigins: [media.origin],
     env: { OUTCOME_WAIT_MS: '1500' },
-  });
-});
-afterAll(async () => {
-  await gateway.expectSettled();
-  await gateway.close();
-  media.close();
-});
+  }),
+  'last',
+);
 
 const image = (tool: string, body: object) =>
   gateway.call(`/api/v1/studio/image/${tool}`, { body });

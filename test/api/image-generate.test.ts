@@ -1,15 +1,10 @@
 import { createHash } from 'node:crypto';
 import sharp from 'sharp';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { imageModels } from '../../catalog/image-models.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway();
-});
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
+const gateway = useGateway();
 
 const path = '/api/v1/studio/image/generate';
 const generate = (body: object, headers: Record<string, string> = {}) =>

@@ -1,9 +1,10 @@
 /** /studio/image/edit, /studio/image/upscale, /studio/image/remove-background and /studio/image/batch. */
 import sharp from 'sharp';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { during } from '../harness/during.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { discPicture, download, pixelsOf } from '../harness/media.ts';
-import { startMediaServer, type MediaServer } from '../harness/media-server.ts';
+import { startMediaServer } from '../harness/media-server.ts';
 
 interface ToolBody {
   success: boolean;
@@ -28,22 +29,13 @@ interface Batch {
   results: { success: boolean; index: number; data?: string; error?: { code: string } }[];
 }
 
-let gateway: TestGateway;
-let media: MediaServer;
 let disc: string;
+const media = during(startMediaServer);
+const gateway = useGateway(() => ({ admittedOrigins: [media.origin] }));
 beforeAll(async () => {
-  media = await startMediaServer();
-  gateway = await startGateway({ admittedOrigins: [media.origin] });
   disc = media.put('/disc.png', await discPicture(320, 200));
 });
-afterEach(async () => {
-  await gateway.sandbox.clearFaults();
-  await gateway.expectSettled();
-});
-afterAll(async () => {
-  await gateway.close();
-  media.close();
-});
+afterEach(() => gateway.sandbox.clearFaults());
 
 const image = (tool: string, body: object) =>
   gateway.call<ToolBody>(`/api/v1/studio/image/${tool}`, { body });

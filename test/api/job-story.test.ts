@@ -1,7 +1,8 @@
 /** Any job is explained: who, what, each step, the money, and what to do next. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../harness/webhook-receiver.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { during } from '../harness/during.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
 
 interface Story {
   why: string;
@@ -22,21 +23,16 @@ interface Provider {
   recent: { calls: number; failed: number };
 }
 
-let gateway: TestGateway;
 let caller: TestCaller;
-let receiver: WebhookReceiver;
+const receiver = during(startWebhookReceiver);
+const gateway = useGateway(() => ({
+  latencyMs: 20,
+  admittedOrigins: [receiver.origin],
+  env: { TEMPORAL_UI_ORIGINS: 'http://127.0.0.1:8233', IMAGE_DEADLINE_MS: '20000' },
+}));
 beforeAll(async () => {
-  receiver = await startWebhookReceiver();
-  gateway = await startGateway({
-    latencyMs: 20,
-    admittedOrigins: [receiver.origin],
-    env: { TEMPORAL_UI_ORIGINS: 'http://127.0.0.1:8233', IMAGE_DEADLINE_MS: '20000' },
-  });
   caller = await gateway.newCaller({ credits: 100 });
 });
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
-afterAll(() => receiver.close());
 
 const by = { actor: 'olga', reason: 'ticket 7' };
 interface Body<Data> {

@@ -5,8 +5,8 @@
 import { request } from 'node:http';
 import { gunzipSync } from 'node:zlib';
 import sharp from 'sharp';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
 interface FileList {
   data: {
@@ -31,18 +31,15 @@ interface UploadUrl {
 
 const listPath = '/api/v1/storage/files';
 const imagePath = '/api/v1/studio/image/generate';
-let gateway: TestGateway;
 let png: Buffer<ArrayBuffer>;
+const gateway = useGateway({ latencyMs: 20, sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
 beforeAll(async () => {
-  gateway = await startGateway({ latencyMs: 20, sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
   png = Buffer.from(
     await sharp({ create: { width: 8, height: 8, channels: 3, background: 'red' } })
       .png()
       .toBuffer(),
   );
 });
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
 
 const files = async ({ key }: TestCaller, query = '') =>
   (await gateway.call<FileList>(`${listPath}${query}`, { key })).body;

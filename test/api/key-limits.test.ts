@@ -1,6 +1,6 @@
 /** What a key may spend: set, seen, enforced for Studio and chat, and never gone beyond. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
 interface Limit {
   credits: number;
@@ -39,12 +39,7 @@ interface Refusal {
 
 const keysPath = '/api/v1/api-keys';
 const imagePrice = 3.9;
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ latencyMs: 10, sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
-});
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
+const gateway = useGateway({ latencyMs: 10, sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
 
 const make = (caller: TestCaller, limit: unknown) =>
   gateway.call<KeyBody>(keysPath, { key: caller.key, body: { name: 'limited', limit } });

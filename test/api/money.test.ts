@@ -1,13 +1,8 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { searchAttributes } from '../../jobs/contract.ts';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
-});
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
+const gateway = useGateway({ sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
 
 const path = '/api/v1/studio/image/generate';
 /** Credits of one nano-banana image. */

@@ -1,8 +1,9 @@
 /** Notices of low balances and of key limits: each told once, signed, retried, and to nobody else. */
 import { Webhook } from 'standardwebhooks';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../harness/webhook-receiver.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { during } from '../harness/during.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
 import { untilHolds } from '../harness/until.ts';
 
 interface Notices {
@@ -15,23 +16,19 @@ interface Notices {
 
 const path = '/api/v1/webhooks/notices';
 const imagePrice = 3.9;
-let gateway: TestGateway;
-let receiver: WebhookReceiver;
-beforeAll(async () => {
-  receiver = await startWebhookReceiver();
-  gateway = await startGateway({
+const receiver = during(startWebhookReceiver);
+const gateway = useGateway(
+  () => ({
     admittedOrigins: [receiver.origin],
     latencyMs: 10,
     sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
     env: { WEBHOOK_RETRY_DELAYS_MS: '100,100' },
-  });
+  }),
+  'last',
+);
+beforeAll(async () => {
   // The sweeper runs in processes of workers only.
   await gateway.spawn('worker', { SWEEP_INTERVAL_MS: '200' });
-});
-afterAll(async () => {
-  await gateway.expectSettled();
-  await gateway.close();
-  receiver.close();
 });
 
 const look = async (caller: TestCaller) =>

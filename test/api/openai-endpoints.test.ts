@@ -4,22 +4,19 @@
  */
 import OpenAI, { APIError, toFile } from 'openai';
 import sharp from 'sharp';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { findCapability } from '../../studio/registry.ts';
 import { workflowIdOf } from '../../jobs/contract.ts';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { discPicture, filmFacts } from '../harness/media.ts';
 
-let gateway: TestGateway;
 let caller: TestCaller;
 let client: OpenAI;
 let picture: Buffer;
+const gateway = useGateway({ latencyMs: 20 });
 beforeAll(async () => {
-  gateway = await startGateway({ latencyMs: 20 });
   picture = await discPicture(200, 150);
 });
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
 
 /** A client as its documentation makes it, at `<host>/v1` or `<host>/api/v1`. */
 async function newClient(base = '/v1', credits = 10_000): Promise<void> {

@@ -1,6 +1,6 @@
 /** Each operator has a key of their own: it says who did what, and ends by itself, at once. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
 
 interface Operator {
   operatorId: string | null;
@@ -17,11 +17,7 @@ interface Body<Data> {
   details: { path: string }[];
 }
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ latencyMs: 20 });
-});
-afterAll(() => gateway.close());
+const gateway = useGateway({ latencyMs: 20 }, 'never');
 
 const ask = <Data = Operator>(path: string, key: string, body?: object) =>
   gateway.call<Body<Data>>(`/api/admin/v1${path}`, { key, ...(body && { body }) });

@@ -1,6 +1,6 @@
 /** The console's session of an operator: it has a name, is for the console's pages only, and ends with its key. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
 
 interface Body {
   data: { key: string; operatorId: string; name: string | null; paused: { actor: string } | null };
@@ -10,11 +10,7 @@ interface Body {
   details: { path: string }[];
 }
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ latencyMs: 20 });
-});
-afterAll(() => gateway.close());
+const gateway = useGateway({ latencyMs: 20 }, 'never');
 
 const sessionPath = '/api/admin/v1/session';
 

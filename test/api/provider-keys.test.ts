@@ -2,17 +2,10 @@
  * The key by which a provider knows a call again is made from the job, never from a run of its workflow: a
  * reset begins a new run, and what that sends again must be known again.
  */
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway();
-});
-afterAll(async () => {
-  await gateway.expectSettled();
-  await gateway.close();
-});
+const gateway = useGateway({}, 'last');
 
 it('a provider that knows calls by a key knows them by their job', async () => {
   const word = 'a key for a sound';

@@ -2,13 +2,8 @@
  * Callers that race each other over two API processes: a balance or a window for ten pays for ten,
  * one Idempotency-Key is one job. `FAULTS=all` races a thousand instead of two hundred.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import {
-  startGateway,
-  type Answer,
-  type TestCaller,
-  type TestGateway,
-} from '../harness/gateway.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useGateway, type Answer, type TestCaller } from '../harness/gateway.ts';
 
 /** A thousand workflows take a busy machine their time. */
 const raceTimeoutMs = 240_000;
@@ -16,15 +11,12 @@ const racers = process.env['FAULTS'] === 'all' ? 1000 : 200;
 const price = 3.9;
 const path = '/api/v1/studio/image/generate';
 
-let gateway: TestGateway;
 let urls: string[];
+const gateway = useGateway();
 beforeAll(async () => {
-  gateway = await startGateway();
   const { port } = await gateway.spawn('api', { API_PORT: '0' });
   urls = [gateway.url, `http://127.0.0.1:${port}`];
 });
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
 
 interface Posted {
   caller: TestCaller;

@@ -2,17 +2,10 @@
  * What a 400 says: the field, what is allowed, what was sent, and what was probably meant. In one way for
  * bodies, queries and forms, and never in the words of the library that found it.
  */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type StudioBody, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway, type StudioBody } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ worker: false });
-});
-afterAll(async () => {
-  await gateway.expectSettled();
-  await gateway.close();
-});
+const gateway = useGateway({ worker: false }, 'last');
 
 const prompt = 'a harbour';
 const libraryWords = /Invalid|expected|received|Unrecognized|Too (?:big|small)|NaN|undefined|zod/;

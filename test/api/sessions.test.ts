@@ -1,14 +1,10 @@
 /** Sessions of the console over HTTP: what a cookie opens, to whom, and when it ends. */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
-});
-afterAll(() => gateway.close());
+const gateway = useGateway({ sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } }, 'never');
 
 /** The cookies of an answer, as a browser sends them back. */
 const cookieOf = ({ headers }: { headers: Headers }): string =>

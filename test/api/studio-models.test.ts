@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { imageModels } from '../../catalog/image-models.ts';
 import { capabilities } from '../../studio/registry.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { takes } from '../harness/capability.ts';
 
 interface Rule {
@@ -19,11 +19,7 @@ interface Published {
   }[];
 }
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ worker: false });
-});
-afterAll(() => gateway.close());
+const gateway = useGateway({ worker: false }, 'never');
 
 describe('GET /studio/models', () => {
   it('tells every endpoint, its fields and its models', async () => {

@@ -1,20 +1,13 @@
 /** The sweeper does what it can: one row, or one step, that fails keeps no other from being done. */
 import type { Client } from '@temporalio/client';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createStuckJobs } from '../../activities/jobs/stuck-jobs.ts';
 import type { Services } from '../../activities/services.ts';
 import { newId } from '../../domain/ids.ts';
 import { createSweeper } from '../../worker/sweeper.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ worker: false, env: { RESERVATION_TTL_MS: '1000' } });
-});
-afterAll(async () => {
-  await gateway.expectSettled();
-  await gateway.close();
-});
+const gateway = useGateway({ worker: false, env: { RESERVATION_TTL_MS: '1000' } }, 'last');
 
 /** For workflows of such ids Temporal cannot be asked. */
 const unaskableForm = 'job_unaskable_';

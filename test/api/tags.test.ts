@@ -2,10 +2,11 @@
  * Tags: the `metadata` of a job or chat is shown wherever that is, lists are narrowed by it, and no
  * organization ever sees or counts what another one tagged alike.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { during } from '../harness/during.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { until, untilHolds } from '../harness/until.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../harness/webhook-receiver.ts';
+import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
 
 interface Listed {
   data: { jobId: string; metadata: Record<string, string>; model: string; type: string }[];
@@ -18,21 +19,12 @@ interface UsageBody {
 }
 
 const imagePath = '/api/v1/studio/image/generate';
-let gateway: TestGateway;
-let receiver: WebhookReceiver;
-beforeAll(async () => {
-  receiver = await startWebhookReceiver();
-  gateway = await startGateway({
-    admittedOrigins: [receiver.origin],
-    latencyMs: 20,
-    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-  });
-});
-afterEach(() => gateway.expectSettled());
-afterAll(async () => {
-  await gateway.close();
-  receiver.close();
-});
+const receiver = during(startWebhookReceiver);
+const gateway = useGateway(() => ({
+  admittedOrigins: [receiver.origin],
+  latencyMs: 20,
+  sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+}));
 
 const paint = async (caller: TestCaller, body: object) => {
   const answer = await gateway.call(imagePath, {

@@ -1,6 +1,6 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createChatLedger } from '../../activities/chat/chat-ledger.ts';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
 interface UsageBody {
   credits: number;
@@ -32,12 +32,7 @@ interface UsageBody {
 }
 
 const path = '/api/v1/usage';
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ latencyMs: 20 });
-});
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
+const gateway = useGateway({ latencyMs: 20 });
 
 const usage = async (caller: TestCaller, query = '', key = caller.key) =>
   (await gateway.call<UsageBody>(`${path}${query}`, { key })).body;

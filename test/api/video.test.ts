@@ -1,9 +1,10 @@
 /** /studio/video/generate, /studio/video/upscale and /studio/video/remove-background. */
 import { createHash } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { during } from '../harness/during.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { discPicture, download, filmFacts } from '../harness/media.ts';
-import { startMediaServer, type MediaServer } from '../harness/media-server.ts';
+import { startMediaServer } from '../harness/media-server.ts';
 
 interface VideoJob {
   success: boolean;
@@ -21,24 +22,13 @@ interface VideoJob {
   details: { path: string; message: string }[];
 }
 
-let gateway: TestGateway;
-let media: MediaServer;
-beforeAll(async () => {
-  media = await startMediaServer();
-  gateway = await startGateway({
-    admittedOrigins: [media.origin],
-    credits: 100_000,
-    env: { OUTCOME_WAIT_MS: '20000' },
-  });
-});
-afterEach(async () => {
-  await gateway.sandbox.clearFaults();
-  await gateway.expectSettled();
-});
-afterAll(async () => {
-  await gateway.close();
-  media.close();
-});
+const media = during(startMediaServer);
+const gateway = useGateway(() => ({
+  admittedOrigins: [media.origin],
+  credits: 100_000,
+  env: { OUTCOME_WAIT_MS: '20000' },
+}));
+afterEach(() => gateway.sandbox.clearFaults());
 
 const video = (tool: string, body: object) =>
   gateway.call<VideoJob>(`/api/v1/studio/video/${tool}`, { body });

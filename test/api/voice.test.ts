@@ -1,14 +1,9 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { CreditsBlock } from '../../domain/credits.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { hear } from '../harness/recordings.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ latencyMs: 20 });
-});
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
+const gateway = useGateway({ latencyMs: 20 });
 
 interface Body {
   success: boolean;

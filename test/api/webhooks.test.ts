@@ -1,12 +1,7 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ env: { FIRST_CHECK_MAX_MS: '1500' } });
-});
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
+const gateway = useGateway({ env: { FIRST_CHECK_MAX_MS: '1500' } });
 
 const start = async (prompt: string): Promise<string> => {
   const answer = await gateway.call('/api/v1/studio/image/generate', {

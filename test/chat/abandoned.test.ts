@@ -3,19 +3,11 @@
  * lives on ends of which nothing is known is refused.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { settledChatOf, settledChatsOf } from './chat-account.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ worker: false, env: { CHAT_ABANDONED_MAX: '3' } });
-});
-afterEach(async () => {
-  await gateway.api.services.chat.drained();
-  await gateway.expectSettled();
-});
-afterAll(() => gateway.close());
+const gateway = useGateway({ worker: false, env: { CHAT_ABANDONED_MAX: '3' } });
 
 interface Wanted {
   content: unknown;

@@ -1,17 +1,12 @@
 /** Anthropic's own client, pointed at the gateway, over both upstream protocols. */
 import Anthropic, { APIError, AuthenticationError, NotFoundError } from '@anthropic-ai/sdk';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { settledChatOf, settledChatsOf } from './chat-account.ts';
 
-let gateway: TestGateway;
 let caller: TestCaller;
 let client: Anthropic;
-beforeAll(async () => {
-  gateway = await startGateway({ worker: false });
-});
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
+const gateway = useGateway({ worker: false });
 
 /** A client as its documentation makes it: the key as `x-api-key`, the host as it is. */
 async function newClient(base = '', credits = 1000): Promise<void> {

@@ -5,32 +5,24 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createChatLedger } from '../../activities/chat/chat-ledger.ts';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
 import { openChat, textOf, type WantedChat } from './raw-chat.ts';
 
 /** No grace: what is due is swept. */
 const atOnce = { graceMs: 0, everyMs: 1000 };
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({
-    worker: false,
-    env: {
-      CHAT_CHECKPOINT_MS: '200',
-      CHAT_RESERVATION_TTL_MS: '1000',
-      // Longer than a busy machine keeps anybody waiting who does read, or say something.
-      CHAT_STALL_TIMEOUT_MS: '4000',
-      CHAT_SILENCE_TIMEOUT_MS: '6000',
-    },
-  });
+const gateway = useGateway({
+  worker: false,
+  env: {
+    CHAT_CHECKPOINT_MS: '200',
+    CHAT_RESERVATION_TTL_MS: '1000',
+    // Longer than a busy machine keeps anybody waiting who does read, or say something.
+    CHAT_STALL_TIMEOUT_MS: '4000',
+    CHAT_SILENCE_TIMEOUT_MS: '6000',
+  },
 });
-afterEach(async () => {
-  await gateway.api.services.chat.drained();
-  await gateway.expectSettled();
-});
-afterAll(() => gateway.close());
 
 /** Micro-credits per token of the models used here. */
 const prices = {

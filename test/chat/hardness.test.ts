@@ -8,8 +8,8 @@ import { once } from 'node:events';
 import { readdir, readFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import OpenAI from 'openai';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { isWhole } from '../harness/slow.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
 import { bodyOf, openChat, textOf, type WantedChat } from './raw-chat.ts';
@@ -22,23 +22,15 @@ const slowReaders = Number(process.env['SLOW_READERS'] ?? (isWhole ? 20 : 8));
 const keepaliveMs = 150;
 const checkpointMs = 200;
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({
-    worker: false,
-    env: {
-      CHAT_CHECKPOINT_MS: String(checkpointMs),
-      CHAT_RESERVATION_TTL_MS: '1500',
-      CHAT_KEEPALIVE_MS: String(keepaliveMs),
-      SWEEP_INTERVAL_MS: '300',
-    },
-  });
+const gateway = useGateway({
+  worker: false,
+  env: {
+    CHAT_CHECKPOINT_MS: String(checkpointMs),
+    CHAT_RESERVATION_TTL_MS: '1500',
+    CHAT_KEEPALIVE_MS: String(keepaliveMs),
+    SWEEP_INTERVAL_MS: '300',
+  },
 });
-afterEach(async () => {
-  await gateway.api.services.chat.drained();
-  await gateway.expectSettled();
-});
-afterAll(() => gateway.close());
 
 const newCaller = (credits = 1000): Promise<TestCaller> => gateway.newCaller({ credits });
 

@@ -1,18 +1,10 @@
 /** Idempotency-Key on chat: one key, one chat that is paid for; its answer is given again. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatsOf } from './chat-account.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ worker: false });
-});
-afterEach(async () => {
-  await gateway.api.services.chat.drained();
-  await gateway.expectSettled();
-});
-afterAll(() => gateway.close());
+const gateway = useGateway({ worker: false });
 
 const bodyOf = (content: string, more: object = {}) => ({
   model: 'gpt-4o',

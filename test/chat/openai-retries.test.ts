@@ -6,19 +6,11 @@ import OpenAI, {
   InternalServerError,
   RateLimitError,
 } from 'openai';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatsOf } from './chat-account.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ worker: false });
-});
-afterEach(async () => {
-  await gateway.api.services.chat.drained();
-  await gateway.expectSettled();
-});
-afterAll(() => gateway.close());
+const gateway = useGateway({ worker: false });
 
 /** A client as it comes (two retries), that tells how often it asked. */
 function clientOf(caller: TestCaller, options: { maxRetries?: number; timeout?: number } = {}) {

@@ -1,18 +1,10 @@
 /** POST /api/v1/chat: the service's own style (spec §2.2–2.4), what is refused, and what is reserved. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { readChatUpstreams } from '../../platform/config/chat-upstreams.ts';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ worker: false });
-});
-afterEach(async () => {
-  await gateway.api.services.chat.drained();
-  await gateway.expectSettled();
-});
-afterAll(() => gateway.close());
+const gateway = useGateway({ worker: false });
 
 interface ChatResponse {
   id: string;

@@ -1,18 +1,10 @@
 /** A chat is the same request in every spelling of its path. */
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ worker: false });
-});
-afterEach(async () => {
-  await gateway.api.services.chat.drained();
-  await gateway.expectSettled();
-});
-afterAll(() => gateway.close());
+const gateway = useGateway({ worker: false });
 
 interface Answer {
   status: number | undefined;

@@ -2,19 +2,11 @@
  * Inputs that only the provider can count: documents and pictures. What their bytes do not bound is
  * reserved as the model's context, and the provider's final word is charged, up to the balance.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { settledChatOf } from './chat-account.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  gateway = await startGateway({ worker: false });
-});
-afterEach(async () => {
-  await gateway.api.services.chat.drained();
-  await gateway.expectSettled();
-});
-afterAll(() => gateway.close());
+const gateway = useGateway({ worker: false });
 
 interface ChatBody {
   content: string;

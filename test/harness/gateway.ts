@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { expect, inject } from 'vitest';
+import { afterAll, afterEach, expect, inject } from 'vitest';
 import { runAudit } from '../../activities/ledger/audit.ts';
 import { startApi, type Api } from '../../api/server.ts';
 import { createKey, createOrganization } from '../../api/identity/accounts.ts';
@@ -27,6 +27,7 @@ import { freePort } from '../../dev/stack/free-port.ts';
 import { compileCache } from '../../dev/stack/node-service.ts';
 import { startStudioWorkers } from '../../worker/studio-worker.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
+import { during } from './during.ts';
 import { startSandbox, type TestSandbox } from './sandbox.ts';
 import { untilHolds } from './until.ts';
 
@@ -268,6 +269,25 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
       await rm(directory, { recursive: true, force: true });
     },
   };
+}
+
+/**
+ * The gateway of a test file, there during its tests. Nothing may be left open, and no promise broken, after each test;
+ * after the last where tests build on each other. Options that depend on what else is there are made when that is.
+ */
+export function useGateway(
+  options: GatewayOptions | (() => GatewayOptions) = {},
+  settled: 'each' | 'last' | 'never' = 'each',
+): TestGateway {
+  const gateway = during(() => startGateway(typeof options === 'function' ? options() : options));
+  const expectSettled = async (): Promise<void> => {
+    await gateway.api.services.chat.drained();
+    await gateway.expectSettled();
+  };
+  if (settled === 'each') afterEach(expectSettled);
+  // Hooks of this kind run from the last to the first: before the gateway is closed.
+  if (settled === 'last') afterAll(expectSettled);
+  return gateway;
 }
 
 async function endChild(child: ChildProcess): Promise<void> {

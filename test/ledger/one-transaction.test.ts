@@ -1,15 +1,12 @@
 /** Charge, status and result are one transaction: the database itself refuses anything else here. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
 import { guardSettlements } from '../harness/settlement-guard.ts';
 
-let gateway: TestGateway;
+const gateway = useGateway({ env: { FIRST_CHECK_MAX_MS: '500' } });
 beforeAll(async () => {
-  gateway = await startGateway({ env: { FIRST_CHECK_MAX_MS: '500' } });
   await guardSettlements((text) => gateway.database.query(text));
 });
-afterEach(() => gateway.expectSettled());
-afterAll(() => gateway.close());
 
 async function start(prompt: string, more: object = {}): Promise<string> {
   const answer = await gateway.call('/api/v1/studio/image/generate', {

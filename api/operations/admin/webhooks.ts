@@ -21,6 +21,8 @@ const ownedWebhook = listedWebhook
   .extend({ organizationId: z.string() })
   .meta({ id: 'OwnedWebhook' });
 
+const ownedView = (row: ListedWebhook) => ownedWebhook.parse(isoTimes(row));
+
 /** List, look, deliver again. */
 export const webhooks = section('Webhooks', {
   listWebhooks: defineOperation({
@@ -41,8 +43,7 @@ export const webhooks = section('Webhooks', {
       const state = status ?? ('failing' as const);
       const listing = { organizationId, state, beforeJobId: cursor, limit: limit + 1 };
       const rows = await services.webhooks.list(listing);
-      const show = (row: ListedWebhook) => ownedWebhook.parse(isoTimes(row));
-      return foundPage(rows, { limit, cursor: 'jobId', show });
+      return foundPage(rows, { limit, cursor: 'jobId', show: ownedView });
     },
   }),
 

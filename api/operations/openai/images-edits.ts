@@ -8,7 +8,7 @@ import { imageEdit } from '../../../studio/image-edit.ts';
 import { parseWith } from '../../middleware/body.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
 import { receiveForm } from '../../middleware/multipart.ts';
-import type { ReadRequestOf } from '../../studio/request-reading.ts';
+import type { ReadRequestOf } from '../../studio/request-draft.ts';
 import { defineOperation, ownAnswer } from '../operation.ts';
 import { fileErrors, studioHeaders } from '../studio.ts';
 import { finishedAnswer, finishedJob, jobErrors, requestOf } from './finished-job.ts';

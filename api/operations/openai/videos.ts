@@ -15,7 +15,7 @@ import type { Context } from '../../context.ts';
 import { parseWith, readJson } from '../../middleware/body.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
 import { receiveForm } from '../../middleware/multipart.ts';
-import type { ReadingDeps, ReadRequestOf } from '../../studio/request-reading.ts';
+import type { ReadingDeps, ReadRequestOf } from '../../studio/request-draft.ts';
 import { pathId } from '../fields.ts';
 import { defineOperation, ownAnswer, type Call } from '../operation.ts';
 import { fileErrors, studioErrors, studioHeaders, tellCredits } from '../studio.ts';

@@ -1,4 +1,4 @@
-/** The Idempotency-Key header: one key, one request (design §4). */
+/** Headers that steer a request: Idempotency-Key (one key, one request; design §4) and Prefer (how long to wait). */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { Context } from '../context.ts';
@@ -31,4 +31,15 @@ export function fingerprintOf(path: string, body: unknown): string {
   return createHash('sha256')
     .update(`${path}\n${JSON.stringify(body)}`)
     .digest('hex');
+}
+
+const preference = /(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])/i;
+const respondAsync = /(?:^|[,;\s])respond-async(?:$|[,;\s])/i;
+
+/** Milliseconds of `Prefer: wait=n` (RFC 7240), never more than `maxMs`; `respond-async` is 0. */
+export function preferredWaitMs(ctx: Context, maxMs: number): number {
+  const prefer = ctx.get('prefer');
+  const [, seconds] = preference.exec(prefer) ?? [];
+  if (seconds !== undefined) return Math.min(Number(seconds) * 1000, maxMs);
+  return respondAsync.test(prefer) ? 0 : maxMs;
 }
