@@ -2,9 +2,6 @@
  * One database is restored to an earlier time, and the other lives on: what docs/backup.md says of each job, with APIs and
  * workers stopped meanwhile. Nobody is charged twice, nothing stays reserved, and the audit stays clean.
  */
-import { execFileSync } from 'node:child_process';
-import { rmSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -73,19 +70,6 @@ const paid = { status: 'completed', code: null, entries: ['reserve', 'charge'] }
 const open = { status: 'queued', code: null, entries: ['reserve'] };
 const lost = { status: 'failed', code: 'JOB_LOST', entries: ['reserve', 'release'] };
 
-/** Takes a copy of the data of a part, which is down for a moment. */
-async function back(part: 'postgres' | 'temporal', way: 'up' | 'to it'): Promise<void> {
-  const data = join(stack.directory, part);
-  await stack.kill(part);
-  // Its children go after it.
-  await sleep(1000);
-  const [from, to] = way === 'up' ? [data, `${data}-copy`] : [`${data}-copy`, data];
-  rmSync(to, { recursive: true, force: true });
-  // Owners and all.
-  execFileSync('cp', ['-a', from, to]);
-  await stack.start(part);
-}
-
 describe('Postgres is restored to an earlier time under a living Temporal', () => {
   it('each job ends as the page says', async () => {
     const ended = await start('an otter before');
@@ -96,7 +80,7 @@ describe('Postgres is restored to an earlier time under a living Temporal', () =
       start('[[slow:60s]] an otter that takes its time'),
     ]);
     await Promise.all([left, saved, stillOpen].map(taken));
-    await back('postgres', 'up');
+    await stack.copyData('postgres', 'take');
     await Promise.all([ends(left, paid), ends(saved, paid)]);
     const forgotten = await start('an otter since');
     await ends(forgotten, paid);
@@ -108,7 +92,7 @@ describe('Postgres is restored to an earlier time under a living Temporal', () =
     await expect.poll(() => acceptedOf(justSent)).toBe(1);
 
     await Promise.all([stack.kill('api'), stack.kill('worker')]);
-    await back('postgres', 'to it');
+    await stack.copyData('postgres', 'put back');
     for (const jobId of [left, saved, stillOpen]) expect(await stateOf(jobId)).toEqual(open);
     // What the page says to do first, for one of the two.
     await stack.query(
@@ -152,7 +136,7 @@ describe('Temporal is restored to an earlier time under a living Postgres', () =
       start('[[slow:60s]] a beaver that takes its time'),
     ]);
     await Promise.all([endedSince, stillOpen].map(taken));
-    await back('temporal', 'up');
+    await stack.copyData('temporal', 'take');
     await ends(endedSince, paid);
     const unknownEnded = await start('a beaver since');
     await ends(unknownEnded, paid);
@@ -161,7 +145,7 @@ describe('Temporal is restored to an earlier time under a living Postgres', () =
 
     // A worker that lives through it has histories in its cache that are newer than the server's.
     await Promise.all([stack.kill('api'), stack.kill('worker')]);
-    await back('temporal', 'to it');
+    await stack.copyData('temporal', 'put back');
     await Promise.all([stack.start('api'), stack.start('worker')]);
     // Its workflow runs again, and finds the settlement.
     const connection = await Connection.connect({ address: stack.env['TEMPORAL_ADDRESS'] ?? '' });

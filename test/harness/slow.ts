@@ -1,4 +1,4 @@
-/** What only `npm run test:all` runs: measurements, and matrices of thousands of cases. */
+/** What only `npm run test:all` runs: measurements, rehearsals, and matrices of thousands of cases. */
 
 /** True under `npm run test:all`, where tests that walk a part of something walk all of it. */
 export const isWhole = process.env['TESTS'] === 'all';
@@ -10,6 +10,8 @@ export const slowFiles = [
   'test/faults/outages.test.ts',
   'test/faults/restores.test.ts',
   'test/faults/slice.test.ts',
+  'test/runbooks/gateway.test.ts',
+  'test/runbooks/servers.test.ts',
 ];
 
 /**
