@@ -8,7 +8,7 @@ export default defineConfig({
     exclude: [...configDefaults.exclude, ...(isWhole ? [] : slowFiles)],
     globalSetup: ['test/harness/servers.ts'],
     // Two cores, and tests about real servers, which wait for each other more than they compute.
-    maxWorkers: 3,
+    maxWorkers: 4,
     // What a test starts it ends; to load all modules anew for each file took a quarter of the run.
     isolate: false,
     sequence: { sequencer: LongestFirst },

@@ -9,7 +9,6 @@ const prefixes = {
   key: 'key',
   request: 'req',
   upload: 'file',
-  lease: 'lease',
   notice: 'ntc',
   operator: 'opr',
 } as const;

@@ -38,8 +38,8 @@ interface Schema {
   functions: SqlSource & { undo: string; files: Record<string, string> };
 }
 
-async function readSchema(): Promise<Schema> {
-  const migrations = await readSources(migrationsDirectory);
+async function readSchema(directory = migrationsDirectory): Promise<Schema> {
+  const migrations = await readSources(directory);
   for (const [index, { name }] of migrations.entries()) {
     assert(Number(name.slice(0, 4)) === index + 1, `migration ${name} is numbered without a gap`);
   }
@@ -77,12 +77,12 @@ async function connectTo(databaseUrl: string): Promise<Client> {
 
 /**
  * Brings a database to the newest schema; safe to run from several processes at once, and beside processes
- * of the version before.
+ * of the version before. `directory` has the migrations.
  * @returns the migrations that ran now, and `sql/` when the functions were made anew
  * @throws Error when an old migration was changed or the schema is newer than this code; nothing is changed then
  */
-export async function migrate(databaseUrl: string): Promise<string[]> {
-  const schema = await readSchema();
+export async function migrate(databaseUrl: string, directory?: URL): Promise<string[]> {
+  const schema = await readSchema(directory);
   const client = await connectTo(databaseUrl);
   try {
     await client.query('BEGIN');
@@ -155,10 +155,11 @@ async function readApplied(client: Client): Promise<Found> {
 function refuseForeign(found: Found, migrations: SqlSource[]): void {
   for (const { version, name, sha256 } of found.migrations) {
     const known = migrations[version - 1];
-    if (version === 1 && known?.name !== name) {
+    // The first is where a database begins: another one was made by another history.
+    if (version === 1 && (known?.name !== name || known.sha256 !== sha256)) {
       throw new Error(
-        `the database was made by a version before 0.1.0 (its schema begins with ${name}) and cannot be ` +
-          'taken over: name an empty one in DATABASE_URL; for npm start, delete the data directory (.data)',
+        'the database was made by a version before 0.1.0 (its first migration is not the one of this code) and ' +
+          'cannot be taken over: name an empty one in DATABASE_URL; for npm start, delete the data directory (.data)',
       );
     }
     if (!known) {

@@ -75,15 +75,14 @@ export function registerProcess(options: RegisterOptions): () => Promise<void> {
 }
 
 /** Processes that reported in the last seconds; those that died without a word are forgotten after a minute. */
-export async function listProcesses(pool: DatabasePool): Promise<GatewayProcess[]> {
-  const rows = await pool.any(sql.type(gatewayProcess)`
+export function listProcesses(pool: DatabasePool): Promise<readonly GatewayProcess[]> {
+  return pool.any(sql.type(gatewayProcess)`
     WITH gone AS (
       DELETE FROM gateway_process WHERE seen_at < clock_timestamp() - interval '1 minute')
     SELECT id, kind, host, pid, build_id AS "buildId", started_at AS "startedAtMs",
       seen_at AS "seenAtMs", drain_asked_at AS "drainAskedAtMs"
     FROM gateway_process WHERE seen_at >= clock_timestamp() - interval '1 minute'
     ORDER BY started_at`);
-  return [...rows];
 }
 
 /** Asks a process to drain; false when there is none of that id. */

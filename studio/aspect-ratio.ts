@@ -31,10 +31,12 @@ export function aspectRatioOf({
     const [wide = 0, high = 1] = name.split(':').map(Number);
     return Math.abs((width / height) * (high / wide) - 1) <= differenceMax;
   });
-  const divisor = commonDivisor(width, height);
-  return like ?? `${width / divisor}:${height / divisor}`;
+  return like ?? ratioOf(width, height);
 }
 
-function commonDivisor(a: number, b: number): number {
-  return b === 0 ? a : commonDivisor(b, a % b);
+/** Width to height in lowest terms. */
+export function ratioOf(width: number, height: number): string {
+  const divisor = (a: number, b: number): number => (b === 0 ? a : divisor(b, a % b));
+  const common = Math.max(1, divisor(width, height));
+  return `${width / common}:${height / common}`;
 }

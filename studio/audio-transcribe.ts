@@ -49,7 +49,6 @@ export type Transcript = z.infer<typeof transcript>;
 export const audioTranscribe = defineCapability({
   type: 'audioTranscribe',
   path: '/studio/audio/transcribe',
-  scope: 'studio:audio',
   medium: 'audio',
   summary: 'Transcribe a recording, with the time of each word',
   request,
@@ -76,7 +75,6 @@ export const audioTranscribe = defineCapability({
   },
   plan: (body, recording = { kind: 'url', url: body.audioUrl ?? '' }) => ({
     model: model.id,
-    async: body.async ?? false,
     calls: [
       {
         required: true,

@@ -98,8 +98,6 @@ export interface DraftPlan {
   /** Items that were refused and have no calls any more. */
   refusedItems?: RefusedItems;
   assembly?: JobPlan['assembly'];
-  /** The caller asked for 202, or the model always answers later. */
-  async: boolean;
 }
 
 /** Stands beside the URLs of every result. */
@@ -141,8 +139,7 @@ interface Definition<Request> {
   type: string;
   /** Path below /api/v1, e.g. `/studio/image/generate`. */
   path: `/studio/${string}`;
-  /** Key scope that a caller needs. */
-  scope: 'studio:image' | 'studio:video' | 'studio:audio';
+  /** What is made; a caller's key needs the scope of it. */
   medium: 'image' | 'video' | 'audio';
   /** One line of the API reference. */
   summary: string;
@@ -172,6 +169,16 @@ interface Definition<Request> {
 
 /** A capability whose request type nobody outside its file needs to know. */
 export type Capability = Definition<JsonObject>;
+
+/** The scope that a caller's key needs. */
+export function scopeOf({ medium }: Pick<Capability, 'medium'>): `studio:${Capability['medium']}` {
+  return `studio:${medium}`;
+}
+
+/** Whether the answer is 202 at once: the caller asked for that, or it is a film, which takes minutes. */
+export function answersLater({ medium }: Pick<Capability, 'medium'>, request: JsonObject): boolean {
+  return medium === 'video' || request['async'] === true;
+}
 
 /** Declares a capability: `plan` is given exactly what `request` parses. */
 export function defineCapability<Request>(definition: Definition<Request>): Capability {

@@ -37,7 +37,6 @@ type DialogueRequest = z.infer<typeof request>;
 export const dialogueGenerate = defineCapability({
   type: 'dialogueGenerate',
   path: '/studio/dialogue/generate',
-  scope: 'studio:audio',
   medium: 'audio',
   summary: 'Speak a dialogue in several voices',
   request,
@@ -67,7 +66,6 @@ export const dialogueGenerate = defineCapability({
     const calls = chunksOf(body.inputs.map(spokenLine)).map((lines) => callOf(lines, body));
     return {
       model: model.id,
-      async: body.async ?? false,
       calls,
       assembly: calls.length > 1 ? 'concat_audio' : null,
     };

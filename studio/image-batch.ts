@@ -60,7 +60,6 @@ const batchData = z.object({
 export const imageBatch = defineCapability({
   type: 'imageBatch',
   path: '/studio/image/batch',
-  scope: 'studio:image',
   medium: 'image',
   summary: 'Enlarge or cut out several pictures, each settled on its own',
   request: fields,
@@ -100,7 +99,7 @@ function planUpscales(body: BatchRequest): DraftPlan {
       required: false,
     }));
   });
-  return { model: service.id, calls, inputs, itemized: true, async: body.async ?? false };
+  return { model: service.id, calls, inputs, itemized: true };
 }
 
 function planRemovals(body: BatchRequest): DraftPlan {
@@ -120,7 +119,6 @@ function planRemovals(body: BatchRequest): DraftPlan {
     calls: inputs.map((source) => planRemoval(model, {}, source)),
     inputs,
     itemized: true,
-    async: body.async ?? false,
   };
 }
 

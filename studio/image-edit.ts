@@ -35,7 +35,6 @@ const request = z.strictObject({
 export const imageEdit = defineCapability({
   type: 'imageEdit',
   path: '/studio/image/edit',
-  scope: 'studio:image',
   medium: 'image',
   summary: 'Redraw pictures by a prompt',
   request,
@@ -58,7 +57,6 @@ export const imageEdit = defineCapability({
       model: model.id,
       calls: planImageCalls(model, parameters, body),
       inputs: [...pictureInputs('imageUrls', body.imageUrls), ...mask],
-      async: body.async ?? false,
     };
   },
   present: presentImages,

@@ -54,7 +54,6 @@ const request = z.strictObject({
 export const imageGenerate = defineCapability({
   type: 'imageGenerate',
   path: '/studio/image/generate',
-  scope: 'studio:image',
   medium: 'image',
   summary: 'Draw images from a prompt',
   request,
@@ -73,7 +72,6 @@ export const imageGenerate = defineCapability({
       model: id,
       calls: planImageCalls(model, parameters, body),
       inputs: pictureInputs('imageUrls', body.imageUrls),
-      async: body.async ?? false,
     };
   },
   present: presentImages,

@@ -27,7 +27,6 @@ const request = z.strictObject({
 export const imageRemoveBackground = defineCapability({
   type: 'imageRemoveBackground',
   path: '/studio/image/remove-background',
-  scope: 'studio:image',
   medium: 'image',
   summary: 'Make the background of a picture transparent',
   request,
@@ -46,7 +45,6 @@ export const imageRemoveBackground = defineCapability({
       model: model.id,
       calls: [planRemoval(model, fields, source)],
       inputs: [source],
-      async: body.async ?? false,
     };
   },
   keeps: isPersisted,

@@ -25,7 +25,6 @@ const request = z.strictObject({
 export const imageUpscale = defineCapability({
   type: 'imageUpscale',
   path: '/studio/image/upscale',
-  scope: 'studio:image',
   medium: 'image',
   summary: 'Enlarge a picture',
   request,
@@ -46,7 +45,6 @@ export const imageUpscale = defineCapability({
       model: id,
       calls: planUpscale(service, { fields, source }),
       inputs: [source],
-      async: body.async ?? false,
     };
   },
   keeps: isPersisted,

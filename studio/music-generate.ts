@@ -61,7 +61,6 @@ const songDetails = z
 export const musicGenerate = defineCapability({
   type: 'musicGenerate',
   path: '/studio/music/generate',
-  scope: 'studio:audio',
   medium: 'audio',
   summary: 'Make a song from a prompt or a composition plan',
   request,
@@ -103,7 +102,6 @@ export const musicGenerate = defineCapability({
     refuseConflicts(body);
     return {
       model: body.model_id,
-      async: body.async ?? false,
       calls: [songCall(body), ...(body.mode === 'full' ? [coverCall(body)] : [])],
     };
   },

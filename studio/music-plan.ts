@@ -21,7 +21,6 @@ const request = z.strictObject({
 export const musicPlan = defineCapability({
   type: 'musicPlan',
   path: '/studio/music/plan',
-  scope: 'studio:audio',
   medium: 'audio',
   envelope: 'bare',
   summary: 'Write a composition plan for a song',
@@ -33,7 +32,6 @@ export const musicPlan = defineCapability({
     refuseOtherMusicModel(body.model_id);
     return {
       model: body.model_id,
-      async: body.async ?? false,
       calls: [
         {
           required: true,

@@ -23,7 +23,6 @@ const request = z.strictObject({
 export const sfxGenerate = defineCapability({
   type: 'sfxGenerate',
   path: '/studio/sfx/generate',
-  scope: 'studio:audio',
   medium: 'audio',
   summary: 'Make a sound effect',
   request,
@@ -39,7 +38,6 @@ export const sfxGenerate = defineCapability({
   ],
   plan: (body) => ({
     model: model.id,
-    async: body.async ?? false,
     calls: [
       {
         required: true,

@@ -46,7 +46,6 @@ type Fields = Readonly<Record<string, Json | undefined>>;
 export const videoGenerate = defineCapability({
   type: 'videoGenerate',
   path: '/studio/video/generate',
-  scope: 'studio:video',
   medium: 'video',
   summary: 'Make a film from a prompt, a picture or references',
   request,
@@ -72,7 +71,6 @@ export const videoGenerate = defineCapability({
       model: id,
       calls: [planFilm(model, body)],
       inputs: [...image, ...pictureInputs('referenceUrls', body.referenceUrls)],
-      async: true,
     };
   },
   present: presentGenerated,

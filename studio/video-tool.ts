@@ -32,7 +32,6 @@ export function defineVideoTool(
   return defineCapability({
     type,
     path,
-    scope: 'studio:video',
     medium: 'video',
     summary,
     request,
@@ -68,7 +67,6 @@ export function defineVideoTool(
           },
         ],
         inputs: [source],
-        async: true,
       };
     },
     present: (job) => presentVideo(job, { videoUrl: job.request['videoUrl'] ?? null }),

@@ -25,7 +25,6 @@ const request = z.strictObject({
 export const voiceoverGenerate = defineCapability({
   type: 'voiceoverGenerate',
   path: '/studio/voiceover/generate',
-  scope: 'studio:audio',
   medium: 'audio',
   summary: 'Speak a text',
   request,
@@ -44,7 +43,6 @@ export const voiceoverGenerate = defineCapability({
     assert(voice, 'the schema admits only voices of the list');
     return {
       model: model.id,
-      async: body.async ?? false,
       calls: [
         {
           required: true,

@@ -7,7 +7,6 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
 import { releaseLostJob } from '../activities/jobs/job-moves.ts';
-import type { NotificationRelay } from '../activities/inbox/notification-relay.ts';
 import type { WebhookRelay } from '../activities/webhooks/webhook-relay.ts';
 import type { Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
@@ -23,7 +22,6 @@ interface SweeperDeps {
   config: Config;
   services: Services;
   client: Client;
-  notificationRelay: NotificationRelay;
   /** Gives a server that lost everything it knew what the start of a job needs. */
   prepareServer: () => Promise<void>;
   /** Told of every pass. */
@@ -35,7 +33,6 @@ const emptyReport = {
   extended: 0,
   missing: 0,
   released: 0,
-  redelivered: 0,
   /** Deliveries of webhooks that nobody made. */
   webhooks: 0,
   /** Chats whose API is gone, settled by their last checkpoint. */
@@ -59,12 +56,21 @@ export interface Sweeper {
 const due = z.object({
   id: z.string(),
   organization_id: z.string(),
+  /** How long ago it was first found without a workflow, or past its time. */
   missing_for_ms: z.number().nullable(),
+  /** How late this check is. */
+  late_ms: z.number(),
+  /** From its start to its deadline; null of a reservation without a job. */
+  time_ms: z.number().nullable(),
+  /** How long ago its deadline passed; negative before. */
+  overdue_ms: z.number().nullable(),
 });
 type Due = z.infer<typeof due>;
 
 /** A workflow must be gone for this long: a server that restores itself may forget it for a moment. */
 const missingGraceMs = 30_000;
+/** A workflow that runs on past its job's time is given up after that time once more, and so many checks. */
+const overdueChecks = 30;
 /** An answer of Temporal about one workflow. */
 const askTimeoutMs = 5000;
 /** Longer than the day that callers are promised, and than any job takes. */
@@ -97,9 +103,6 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
     await step(report, 'copies', () => services.copies.sweep());
     await step(report, 'claims', () => forgetClaims(services.pool));
     await step(report, 'notices', () => services.notices.make());
-    await step(report, 'notifications', async () => {
-      report.redelivered = await deps.notificationRelay.redeliver();
-    });
     await step(report, 'reservations', () => sweepReservations(deps, report));
     await step(report, 'webhooks', async () => {
       const { done, skipped } = await deps.webhookRelay.resume();
@@ -126,10 +129,13 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
 async function sweepReservations(deps: SweeperDeps, report: SweepReport): Promise<void> {
   const { pool, logger } = deps.services;
   const entries = await pool.any(sql.type(due)`
-    SELECT id, organization_id,
-      (extract(epoch FROM clock_timestamp() - owner_missing_at) * 1000)::float8 AS missing_for_ms
-    FROM reservation
-    WHERE state = 'reserved' AND kind = 'studio' AND expires_at < clock_timestamp()
+    SELECT r.id, r.organization_id,
+      (extract(epoch FROM clock_timestamp() - r.owner_missing_at) * 1000)::float8 AS missing_for_ms,
+      (extract(epoch FROM clock_timestamp() - r.expires_at) * 1000)::float8 AS late_ms,
+      (extract(epoch FROM j.deadline_at - j.created_at) * 1000)::float8 AS time_ms,
+      (extract(epoch FROM clock_timestamp() - j.deadline_at) * 1000)::float8 AS overdue_ms
+    FROM reservation r LEFT JOIN job j ON j.id = r.id
+    WHERE r.state = 'reserved' AND r.kind = 'studio' AND r.expires_at < clock_timestamp()
     ORDER BY random() LIMIT 100`);
   const decideOne = (entry: Due): Promise<void> =>
     withCorrelation(idsOf(entry), async () => {
@@ -141,7 +147,7 @@ async function sweepReservations(deps: SweeperDeps, report: SweepReport): Promis
 
 async function sweepChats({ services, config }: SweeperDeps): Promise<number> {
   const swept = await services.chatLedger.sweep({
-    graceMs: Math.min(missingGraceMs, config.CHAT_LEASE_TTL_MS),
+    graceMs: Math.min(missingGraceMs, config.CHAT_RESERVATION_TTL_MS),
     everyMs: config.SWEEP_INTERVAL_MS,
   });
   for (const { id, state, charged } of swept) {
@@ -160,13 +166,23 @@ async function forgetClaims(pool: DatabasePool): Promise<void> {
 }
 
 async function decide(deps: SweeperDeps, entry: Due): Promise<keyof SweepReport> {
-  const { RESERVATION_TTL_MS: ttlMs } = deps.config;
+  const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = deps.config;
   const owner = await deps.client.withDeadline(Date.now() + askTimeoutMs, () =>
     ownerOf(deps.client, entry.id),
   );
   if (owner === 'running') {
-    await postpone(deps, entry, { delayMs: ttlMs, missing: false });
-    return 'extended';
+    const isOverdue = (entry.overdue_ms ?? 0) > outcomeWaitMs;
+    if (!isOverdue || !isGivenUp(deps.config, entry)) {
+      await postpone(deps, entry, { delayMs: ttlMs, missing: isOverdue });
+      return 'extended';
+    }
+    await deps.client.withDeadline(Date.now() + askTimeoutMs, () =>
+      deps.client.workflow
+        .getHandle(workflowIdOf(entry.id))
+        .terminate('past its time, and nothing moved it'),
+    );
+    await release(deps, entry);
+    return 'released';
   }
   const graceMs = Math.min(missingGraceMs, ttlMs);
   if (owner === 'missing' && (entry.missing_for_ms ?? 0) < graceMs) {
@@ -176,6 +192,16 @@ async function decide(deps: SweeperDeps, entry: Due): Promise<keyof SweepReport>
   }
   await release(deps, entry);
   return 'released';
+}
+
+/**
+ * Whether an overdue job had its time again since that was seen first: an operator may have reset it. A check
+ * that comes late follows an outage, in which nothing could settle: what waited for its end goes first.
+ */
+function isGivenUp(config: Config, { missing_for_ms, late_ms, time_ms }: Due): boolean {
+  const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = config;
+  const againMs = (time_ms ?? 0) + outcomeWaitMs + overdueChecks * ttlMs;
+  return late_ms < ttlMs && (missing_for_ms ?? 0) > againMs;
 }
 
 function idsOf({ id }: Due): { jobId: string; workflowId: string } {

@@ -1,5 +1,6 @@
 /** The worker process: Studio and provider workers, and the sweeper. */
 import type { Client } from '@temporalio/client';
+import type { NotificationRelay } from '../activities/inbox/notification-relay.ts';
 import type { AuditSources } from '../activities/ledger/audit.ts';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
 import { providerDefinitions } from '../activities/providers/registry.ts';
@@ -42,9 +43,11 @@ export async function startWorkerProcess(
   const { services, connection, client, prepareServer } = opened;
   const { metrics } = services.telemetry;
   const state = createStateMetrics(metrics);
-  const sweeper = openSweeper({ config, services, client, prepareServer, state });
+  const { notificationRelay, webhookRelay } = createRelays(services, client, config);
+  const onPass = (report: SweepReport) => countPass(state, report);
+  const sweeper = createSweeper({ config, services, client, prepareServer, webhookRelay, onPass });
   const workers = await startStudioWorkers({ config, connection, services });
-  const stopSweeping = startSweeping(sweeper, { config, services });
+  const stopSweeping = startSweeping({ sweeper, notificationRelay, config, services, state });
   const stopAuditing = startAuditor({
     sources: auditSources(config, services, client),
     logger,
@@ -99,40 +102,39 @@ function countPass(state: StateMetrics, report: SweepReport): void {
   if (report.failed === 0) state.sweptAt.setToCurrentTime();
 }
 
-interface SweeperParts {
+interface SweepingParts {
+  sweeper: Sweeper;
+  notificationRelay: NotificationRelay;
   config: Config;
   services: Services;
-  client: Client;
-  prepareServer: () => Promise<void>;
   state: StateMetrics;
 }
 
-/** The sweeper with the relays by which it wakes workflows. */
-function openSweeper(parts: SweeperParts): Sweeper {
-  const { services, client, config, state } = parts;
-  return createSweeper({
-    ...parts,
-    ...createRelays(services, client, config),
-    onPass: (report) => countPass(state, report),
-  });
-}
+/** A job waits for its notification; looking whether one waits is a look into an index that is empty as a rule. */
+const redeliverEveryMs = 2000;
 
-/** The sweeper, and the follow-up of what was released without a verdict; returns what stops both. */
-function startSweeping(
-  sweeper: Sweeper,
-  { config, services }: { config: Config; services: Services },
-): () => Promise<void> {
+/**
+ * The sweeper, the notifications that no workflow has heard, and the follow-up of what was released without
+ * a verdict; returns what stops them.
+ */
+function startSweeping(parts: SweepingParts): () => Promise<void> {
+  const { sweeper, notificationRelay, config, services, state } = parts;
   const { outcomes, logger } = services;
-  const stops = [
-    sweeper.start(),
+  const redeliver = async (): Promise<void> => {
+    const count = await notificationRelay.redeliver();
+    state.sweeperActions.inc({ action: 'redelivered' }, count);
+  };
+  const again = (pass: () => Promise<unknown>, intervalMs: number, failed: string) =>
     repeat(
       async () => {
-        await outcomes.followUp().catch((error: unknown) => {
-          logger.warn({ error }, 'outcome.follow_up_failed');
-        });
+        await pass().catch((error: unknown) => logger.warn({ error }, failed));
       },
-      { intervalMs: config.SWEEP_INTERVAL_MS },
-    ),
+      { intervalMs },
+    );
+  const stops = [
+    sweeper.start(),
+    again(redeliver, redeliverEveryMs, 'notification.not_redelivered'),
+    again(outcomes.followUp, config.SWEEP_INTERVAL_MS, 'outcome.follow_up_failed'),
   ];
   return async () => {
     await Promise.all(stops.map((stop) => stop()));

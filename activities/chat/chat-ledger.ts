@@ -13,7 +13,7 @@ import {
   settleVerdict,
   type SettleVerdict,
 } from '../../jobs/ledger-verdicts.ts';
-import { createLeaseRecall, createLedgerMoves } from '../ledger/ledger-moves.ts';
+import { createLedgerMoves } from '../ledger/ledger-moves.ts';
 import type { AbandonedChat } from './abandoned-chats.ts';
 
 /** An Idempotency-Key, and the token of the request that holds it. */
@@ -83,41 +83,9 @@ export interface ChatProgress {
   amountMicro: number;
 }
 
-/** A chat that is paid from a lease, as the ledger keeps it; `reserved` is a checkpoint of one that runs. */
-export type LeasedChat = ChatReserve['chat'] & {
-  id: string;
-  state: 'reserved' | 'charged' | 'released';
-  /** Micro-credits. */
-  amount: number;
-  reason: string | null;
-  input: number;
-  output: number;
-  countedBy: 'provider' | 'gateway' | null;
-  /** Milliseconds since it began. */
-  ageMs: number;
-};
-
-/** Books chats on a lease, and sets what is held from then on. */
-export interface LeaseSync {
-  organizationId: string;
-  /** Of the lease; a new id opens one. */
-  id: string;
-  /** What is wished for; 0 ends the lease. */
-  holdMicro: number;
-  /** After this the sweeper ends the lease, unless it was heard of. */
-  ttlMs: number;
-  chats: LeasedChat[];
-}
-
-/** The answer of a lease; `held` is at most a quarter of the balance and what it held before. */
-const leaseVerdict = z.discriminatedUnion('verdict', [
-  z.object({ verdict: z.literal('held'), held: z.number() }),
-  z.object({ verdict: z.literal('lease_lost') }),
-]);
-
 const raiseVerdict = z.object({ verdict: z.literal('raised'), amount: z.number() });
 
-/** A chat, or a lease, that the sweeper settled. */
+/** A chat that the sweeper settled. */
 const sweptChat = z.object({ id: z.string(), state: z.string(), charged: z.number() });
 
 /** Moves and reads. */
@@ -136,11 +104,9 @@ export interface ChatLedger {
    * @returns what its key abandoned, lost and paid (micro-credits) in the last `withinMs`
    */
   abandon: (chat: AbandonedChat, withinMs: number) => Promise<AbandonedCount>;
-  /** Safe to repeat: chats are known by their ids. */
-  lease: (sync: LeaseSync) => Promise<z.infer<typeof leaseVerdict>>;
   /** One statement for all running chats of a process. */
   checkpoint: (progress: ChatProgress[], ttlMs: number) => Promise<void>;
-  /** Settles chats and ends leases whose API is gone, by their last checkpoints. */
+  /** Settles chats whose API is gone, by their last checkpoints. */
   sweep: (terms: ChatSweep) => Promise<readonly z.infer<typeof sweptChat>[]>;
 }
 
@@ -165,22 +131,19 @@ const sweepCountMax = 100;
 
 /** The chat ledger over a pool. */
 export function createChatLedger(pool: DatabasePool): ChatLedger {
-  const afterRecall = createLeaseRecall(pool);
   const move = createLedgerMoves(pool, 'chat');
   return {
     reserve: ({ amountMinMicro, amountMaxMicro, claim, ...rest }) =>
-      afterRecall(rest.organizationId, () =>
-        move(
-          {
-            verb: 'reserve',
-            kind: 'chat',
-            amountMin: amountMinMicro,
-            amountMax: amountMaxMicro,
-            ...(claim && { claim: { ...claim } }),
-            ...rest,
-          },
-          chatReserveVerdict,
-        ),
+      move(
+        {
+          verb: 'reserve',
+          kind: 'chat',
+          amountMin: amountMinMicro,
+          amountMax: amountMaxMicro,
+          ...(claim && { claim: { ...claim } }),
+          ...rest,
+        },
+        chatReserveVerdict,
       ),
     price: ({ organizationId, amountMinMicro: amountMin, amountMaxMicro: amountMax, chat }) =>
       pool.oneFirst(sql.type(priceRow)`
@@ -193,19 +156,13 @@ export function createChatLedger(pool: DatabasePool): ChatLedger {
       return move({ verb: 'settle', amount: amountMicro, ...rest }, settleVerdict);
     },
     async raise({ amountMicro, ...rest }) {
-      const { amount } = await afterRecall(rest.organizationId, async () => {
-        const raised = await move({ verb: 'raise', amount: amountMicro, ...rest }, raiseVerdict);
-        const required = amountMicro - raised.amount;
-        return { ...raised, required, verdict: required > 0 ? 'insufficient_credits' : 'raised' };
-      });
-      return amount;
+      const raised = await move({ verb: 'raise', amount: amountMicro, ...rest }, raiseVerdict);
+      return raised.amount;
     },
     abandon: ({ id, keyId, lostMicro }, withinMs) =>
       pool.oneFirst(sql.type(abandonedRow)`
         SELECT chat_abandon(${id}, ${keyId}, ${lostMicro},
           ${withinMs} * interval '1 millisecond') AS count`),
-    lease: ({ holdMicro, ...rest }) =>
-      move({ verb: 'lease', hold: holdMicro, reason: 'chat lease', ...rest }, leaseVerdict),
     async checkpoint(progress, ttlMs) {
       const rows = progress.map(({ amountMicro, ...rest }) => ({ amount: amountMicro, ...rest }));
       await pool.query(sql.type(none)`SELECT chat_checkpoint(${sql.jsonb(rows)},
@@ -224,7 +181,7 @@ async function sweep(
   // Who was heard of since has another time than the grace gave; so has who was never missed.
   await pool.query(sql.type(none)`UPDATE reservation
     SET owner_missing_at = now(), expires_at = now() + ${grace}
-    WHERE state = 'reserved' AND kind IN ('chat', 'lease') AND expires_at < now()
+    WHERE state = 'reserved' AND kind = 'chat' AND expires_at < now()
       AND (owner_missing_at + ${grace} IS DISTINCT FROM expires_at
         OR expires_at < now() - ${outage})`);
   return pool.any(sql.type(sweptChat)`SELECT id, state, charged FROM chat_sweep(${sweepCountMax})`);

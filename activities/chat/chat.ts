@@ -12,7 +12,6 @@ import { throwRefusal } from '../ledger/refusals.ts';
 import { observeUpstreams } from '../providers/observed-providers.ts';
 import { createAbandonedChats } from './abandoned-chats.ts';
 import type { ChatBody } from './chat-body.ts';
-import { createChatLeases } from './chat-leases.ts';
 import { draftCandidates, type CandidatesDraft } from './chat-candidates.ts';
 import type { ChatClaim, ChatLedger, ChatReserve } from './chat-ledger.ts';
 import { chatPriceMicro, type ChatBounds } from './chat-price.ts';
@@ -36,9 +35,7 @@ export interface ChatOrder {
   stream: boolean;
   /** The caller's own pairs; null where there are none. */
   metadata: Record<string, string> | null;
-  /** The key has a limit: it is reserved by itself too, so that no lease spends beyond it. */
-  limited: boolean;
-  /** Its Idempotency-Key: reserved only while the claim names it, and by itself, not from a lease. */
+  /** Its Idempotency-Key: reserved only while the claim names it. */
   claim: ChatClaim | null;
 }
 
@@ -62,8 +59,6 @@ export interface Chat {
   open: (order: ChatOrder) => Promise<OpenChat>;
   /** What the order would reserve now. @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE */
   estimate: (order: ChatOrder) => Promise<ChatEstimate>;
-  /** Gives back the credits that are leased for this organization, but for what runs. */
-  recall: (organizationId: string) => void;
   /** Ends once every chat of this process is settled. */
   drained: () => Promise<void>;
   /** Closes the connections upstream. */
@@ -85,24 +80,18 @@ function createKeeping({ config, ledger, logger }: Omit<ChatDeps, 'telemetry'>) 
     checkpointMs: config.CHAT_CHECKPOINT_MS,
     reservationTtlMs: config.CHAT_RESERVATION_TTL_MS,
   });
-  const leases = createChatLeases({
-    ledger,
-    logger,
-    ttlMs: config.CHAT_LEASE_TTL_MS,
-    checkpointMs: config.CHAT_CHECKPOINT_MS,
-  });
   const abandoned = createAbandonedChats({
     ledger,
     logger,
     abandonedMax: config.CHAT_ABANDONED_MAX,
   });
-  return { running, leases, abandoned };
+  return { running, abandoned };
 }
 
 /** See `Chat`. */
 export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Chat {
   const upstreams = observeUpstreams(createUpstreams(config), telemetry);
-  const { running, leases, abandoned } = createKeeping({ config, ledger, logger });
+  const { running, abandoned } = createKeeping({ config, ledger, logger });
   const drains = { underWay: 0 };
   const usdPerCredit = config.USD_PER_CREDIT;
 
@@ -119,10 +108,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
       abandoned.admit(keyId);
       const { input, draft } = measured(order);
       const reserve = reserveOf(order, draft, config.CHAT_RESERVATION_TTL_MS);
-      // A lease holds the most that its chats may cost: one that may cost more has a reservation to raise.
-      const ownReservation = order.claim || order.limited || !input.certain;
-      const leased = ownReservation ? null : leases.take(reserve);
-      const reservedMicro = leased ? draft.amountMaxMicro : await reservedAlone(ledger, reserve);
+      const reservedMicro = await reserved(ledger, reserve);
       return new OpenChat({
         id: reserve.id,
         organizationId,
@@ -130,7 +116,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
         reservedMicro,
         stream,
         usdPerCredit,
-        funds: leased ?? running,
+        running,
         certain: input.certain,
         raise: (amountMicro) => ledger.raise({ organizationId, id: reserve.id, amountMicro }),
         abandon: (lostMicro) => abandoned.note({ id: reserve.id, keyId, lostMicro }),
@@ -149,17 +135,13 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
         parts: partsOf(model, bounds, usdPerCredit),
       };
     },
-    recall: leases.recall,
-    async drained() {
-      await running.drained();
-      await leases.close();
-    },
+    drained: running.drained,
     close: upstreams.close,
   };
 }
 
-/** Micro-credits that the ledger reserved for this chat alone. */
-async function reservedAlone(ledger: ChatLedger, reserve: ChatReserve): Promise<number> {
+/** Micro-credits that the ledger reserved. */
+async function reserved(ledger: ChatLedger, reserve: ChatReserve): Promise<number> {
   const verdict = await ledger.reserve(reserve);
   if (verdict.verdict === 'reserved') return verdict.amount;
   if (verdict.verdict !== 'claim_lost') throwRefusal(verdict);

@@ -12,8 +12,7 @@ import {
 } from './chat-candidates.ts';
 import { chatPriceMicro, type TokenUsage } from './chat-price.ts';
 import type { ChatAnswer, StreamReader, StreamStep } from './protocols/protocol.ts';
-import type { ChatFunds } from './chat-lease.ts';
-import type { RunningChat } from './running-chats.ts';
+import type { RunningChat, RunningChats } from './running-chats.ts';
 import { createStepReader } from './step-reader.ts';
 import { TextMeter } from './token-count.ts';
 import { UnpaidFailure, upstreamBroke } from './upstream-failures.ts';
@@ -28,7 +27,8 @@ interface Parts {
   certain: boolean;
   stream: boolean;
   usdPerCredit: number;
-  funds: ChatFunds;
+  /** Where the chat is noted while it runs, and settled when it has ended. */
+  running: Pick<RunningChats, 'add' | 'settle'>;
   /** Raises the reservation as far as the balance goes; returns what is reserved then. */
   raise: (amountMicro: number) => Promise<number>;
   /** Told when the caller left before the provider said what it counts, and what its bill may be. */
@@ -74,7 +74,7 @@ export class OpenChat implements RunningChat {
     this.id = parts.id;
     this.#parts = parts;
     [this.#asked] = parts.candidates;
-    parts.funds.add(this);
+    parts.running.add(this);
   }
 
   /** What the chat cost, once it has ended. */
@@ -220,7 +220,7 @@ export class OpenChat implements RunningChat {
   async #end(end: ChatEnd): Promise<void> {
     if (this.#ended) return;
     this.#ended = true;
-    const { id, organizationId, reservedMicro, funds, certain } = this.#parts;
+    const { id, organizationId, reservedMicro, running, certain } = this.#parts;
     const said = { ...this.#usage };
     const account = { end, delivered: this.#delivered, said, counted: this.#counted() };
     const billing = billOf(account);
@@ -234,7 +234,7 @@ export class OpenChat implements RunningChat {
     const abandoned = isAbandoned(account, this.#parts);
     const reason = abandoned ? 'chat abandoned' : `chat ${end}`;
     const { served } = this;
-    funds.settle(this, { organizationId, id, served, amountMicro, reason, ...billing });
+    running.settle(this, { organizationId, id, served, amountMicro, reason, ...billing });
     if (abandoned) this.#tellAbandoned();
   }
 

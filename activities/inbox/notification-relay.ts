@@ -18,12 +18,13 @@ interface RelayDeps {
 export interface NotificationRelay {
   /** Never throws: what was not heard now is told later. */
   deliver: (notification: InboxNotification) => Promise<void>;
-  /** Tells again what has waited for a while; returns how many. */
+  /** Tells again what has waited for a while; returns how many. One process does at a time. */
   redeliver: () => Promise<number>;
 }
 
-const redeliverAfterMs = 2000;
 const signalTimeoutMs = 5000;
+/** Whoever received it has given up by then. */
+const redeliverAfterMs = 6000;
 
 /** See `NotificationRelay`. */
 export function createNotificationRelay(deps: RelayDeps): NotificationRelay {
@@ -56,9 +57,15 @@ export function createNotificationRelay(deps: RelayDeps): NotificationRelay {
   return {
     deliver,
     async redeliver() {
-      const waiting = await deps.inbox.waiting(redeliverAfterMs);
-      await Promise.all(waiting.map(deliver));
-      return waiting.length;
+      const waiting = () => deps.inbox.waiting(redeliverAfterMs);
+      if ((await waiting()).length === 0) return 0;
+      // All processes at once would ask a server that has just come back for the same, and signal each job so often.
+      const told = await deps.inbox.alone(async () => {
+        const mine = await waiting();
+        await Promise.all(mine.map(deliver));
+        return mine.length;
+      });
+      return told ?? 0;
     },
   };
 }

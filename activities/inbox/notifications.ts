@@ -1,10 +1,12 @@
 /** The inbox of verified webhooks: kept before the workflow is told, told until it has heard. */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Metrics } from '../../platform/metrics.ts';
 
 const deliveriesRow = z.object({ deliveries: z.number(), state: z.string() });
+const lockRow = z.object({ taken: z.boolean() });
 const none = z.object({});
 
 /** A verified notification. */
@@ -38,11 +40,16 @@ export interface Inbox {
   /** The workflow has it, or is gone. */
   mark: (notification: InboxNotification, state: 'delivered' | 'late') => Promise<void>;
   /** All of a job, oldest first. */
-  ofJob: (jobId: string) => Promise<KeptNotification[]>;
+  ofJob: (jobId: string) => Promise<readonly KeptNotification[]>;
   /** The newest in this state, or in any. */
-  list: (page: { state: string | undefined; limit: number }) => Promise<KeptNotification[]>;
+  list: (page: {
+    state: string | undefined;
+    limit: number;
+  }) => Promise<readonly KeptNotification[]>;
   /** Those that wait for longer than this. */
-  waiting: (olderThanMs: number) => Promise<InboxNotification[]>;
+  waiting: (olderThanMs: number) => Promise<readonly InboxNotification[]>;
+  /** Runs it unless another process does at this moment; then null. */
+  alone: <Answer>(run: () => Promise<Answer>) => Promise<Answer | null>;
 }
 
 /** See `Inbox`. */
@@ -63,23 +70,27 @@ export function createInbox(pool: DatabasePool): Inbox {
         WHERE job_id = ${notification.jobId} AND call_index = ${notification.callIndex}
           AND operation_id = ${notification.operationId}`);
     },
-    async ofJob(jobId) {
-      const rows = await pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
-        WHERE job_id = ${jobId} ORDER BY received_at`);
-      return [...rows];
-    },
-    async list({ state, limit }) {
+    ofJob: (jobId) =>
+      pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
+        WHERE job_id = ${jobId} ORDER BY received_at`),
+    list({ state, limit }) {
       const of = state ?? null;
-      const rows = await pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
+      return pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
         WHERE ${of}::text IS NULL OR state = ${of}::text ORDER BY received_at DESC LIMIT ${limit}`);
-      return [...rows];
     },
-    async waiting(olderThanMs) {
-      const rows = await pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
+    waiting: (olderThanMs) =>
+      pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
         WHERE state = 'received'
           AND received_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
-        ORDER BY received_at LIMIT 100`);
-      return [...rows];
+        ORDER BY received_at LIMIT 100`),
+    alone(run) {
+      // Only the lock is the transaction's: what runs under it has connections of its own.
+      const outside = AsyncLocalStorage.bind(run);
+      return pool.transaction(async (connection) => {
+        const isAlone = await connection.oneFirst(sql.type(lockRow)`
+          SELECT pg_try_advisory_xact_lock(hashtext('tell_notifications')) AS taken`);
+        return isAlone ? outside() : null;
+      });
     },
   };
 }

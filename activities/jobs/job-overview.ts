@@ -24,33 +24,6 @@ const overseenJob = z.object({
 /** See `overseenJob`. */
 export type OverseenJob = z.infer<typeof overseenJob>;
 
-/** What is known of one request to a provider. */
-const overseenCall = z.object({
-  index: z.number(),
-  routeIndex: z.number(),
-  provider: z.string(),
-  /** The provider's name of what was asked of it; null when it is not known. */
-  endpoint: z.string().nullable(),
-  state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
-  operation: z.json(),
-  /** The provider's own id of it. */
-  providerRequestId: z.string().nullable(),
-  /** How often it was sent. */
-  attempts: z.number(),
-  begunAtMs: z.number(),
-  updatedAtMs: z.number(),
-  /** What was learnt after the job had been released. */
-  late: z
-    .object({
-      verdict: z.string(),
-      foundBy: z.enum(['notification', 'follow_up', 'operator']),
-      foundAtMs: z.number(),
-    })
-    .nullable(),
-});
-/** See `overseenCall`. */
-export type OverseenCall = z.infer<typeof overseenCall>;
-
 /** Who asked for a job. */
 const jobCaller = z.object({
   organizationName: z.string(),
@@ -66,20 +39,19 @@ export type JobCaller = z.infer<typeof jobCaller>;
 
 /** Which jobs to list; newest first. */
 interface OversightListing {
-  organizationId: string | undefined;
-  status: OverseenJob['status'] | undefined;
-  type: string | undefined;
+  organizationId?: string | undefined;
+  status?: OverseenJob['status'] | undefined;
+  type?: string | undefined;
   /** Only jobs before this id. */
-  beforeId: string | undefined;
+  beforeId?: string | undefined;
   limit: number;
 }
 
 /** Reads over a pool. */
 export interface JobOverview {
-  list: (listing: OversightListing) => Promise<OverseenJob[]>;
+  list: (listing: OversightListing) => Promise<readonly OverseenJob[]>;
   /** Null when there is no such job. */
   find: (jobId: string) => Promise<OverseenJob | null>;
-  calls: (jobId: string) => Promise<OverseenCall[]>;
   caller: (job: Pick<OverseenJob, 'keyId'>) => Promise<JobCaller>;
 }
 
@@ -91,7 +63,7 @@ const columns = sql.fragment`j.id, j.organization_id AS "organizationId", j.key_
 /** See `JobOverview`. */
 export function createJobOverview(pool: DatabasePool): JobOverview {
   return {
-    async list(listing) {
+    list(listing) {
       const where = [
         sql.fragment`true`,
         ...(listing.organizationId === undefined
@@ -102,26 +74,14 @@ export function createJobOverview(pool: DatabasePool): JobOverview {
         // Ids of jobs are ordered by time.
         ...(listing.beforeId === undefined ? [] : [sql.fragment`j.id < ${listing.beforeId}`]),
       ];
-      const rows = await pool.any(sql.type(overseenJob)`
+      return pool.any(sql.type(overseenJob)`
         SELECT ${columns} FROM job j JOIN reservation r ON r.id = j.id
         WHERE ${sql.join(where, sql.fragment` AND `)}
         ORDER BY j.id DESC LIMIT ${listing.limit}`);
-      return [...rows];
     },
     find: (jobId) =>
       pool.maybeOne(sql.type(overseenJob)`
         SELECT ${columns} FROM job j JOIN reservation r ON r.id = j.id WHERE j.id = ${jobId}`),
-    async calls(jobId) {
-      const rows = await pool.any(sql.type(overseenCall)`
-        SELECT c.call_index AS index, c.route_index AS "routeIndex", c.provider, c.endpoint,
-          c.state, c.operation, c.operation->>'id' AS "providerRequestId", c.attempts, c.begun_at AS "begunAtMs", c.updated_at AS "updatedAtMs",
-          CASE WHEN o.job_id IS NOT NULL THEN jsonb_build_object('verdict', o.verdict,
-            'foundBy', o.found_by, 'foundAtMs', unix_ms(o.found_at)) END AS late
-        FROM provider_call c
-          LEFT JOIN late_outcome o ON o.job_id = c.job_id AND o.call_index = c.call_index
-        WHERE c.job_id = ${jobId} ORDER BY c.call_index`);
-      return [...rows];
-    },
     caller: ({ keyId }) =>
       pool.one(sql.type(jobCaller)`
         SELECT o.name AS "organizationName", o.status AS "organizationStatus", k.name AS "keyName",

@@ -16,10 +16,10 @@ export type { JobRecord };
 /** Which jobs to list; newest first. */
 export interface JobListing extends RecordFilter {
   /** `open`: queued or in progress. */
-  status: 'open' | 'queued' | 'in_progress' | 'completed' | 'failed' | 'canceled' | undefined;
-  type: string | undefined;
+  status?: 'open' | 'queued' | 'in_progress' | 'completed' | 'failed' | 'canceled' | undefined;
+  type?: string | undefined;
   /** Only jobs before this one. */
-  beforeId: string | undefined;
+  beforeId?: string | undefined;
   limit: number;
 }
 
@@ -27,11 +27,11 @@ export interface JobListing extends RecordFilter {
 export interface JobReads {
   /** Null when this organization has no such job. */
   read: (organizationId: string, jobId: string) => Promise<JobRecord | null>;
-  list: (organizationId: string, listing: JobListing) => Promise<JobRecord[]>;
+  list: (organizationId: string, listing: JobListing) => Promise<readonly JobRecord[]>;
   /** Those of these jobs that the organization has. */
   some: (organizationId: string, jobIds: readonly string[]) => Promise<readonly JobRecord[]>;
   /** Which of these jobs have ended. */
-  ended: (jobIds: readonly string[]) => Promise<string[]>;
+  ended: (jobIds: readonly string[]) => Promise<readonly string[]>;
 }
 
 const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
@@ -59,24 +59,21 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
       if (!job?.outputs || !storage) return job;
       return { ...job, documents: await loadDocuments(storage, job.outputs) };
     },
-    async list(organizationId, listing) {
+    list(organizationId, listing) {
       const where = [...recordConditions(organizationId, listing), ...conditions(listing)];
-      const rows = await pool.any(sql.type(
+      return pool.any(sql.type(
         jobRow,
       )`${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
         ORDER BY x.created_at DESC, x.id DESC LIMIT ${listing.limit}`);
-      return [...rows];
     },
     some: (organizationId, jobIds) =>
       pool.any(
         sql.type(jobRow)`${select(sql.fragment`x.organization_id = ${organizationId}
           AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
       ),
-    async ended(jobIds) {
-      const ids = await pool.anyFirst(sql.type(idRow)`
-        SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'queued'`);
-      return [...ids];
-    },
+    ended: (jobIds) =>
+      pool.anyFirst(sql.type(idRow)`
+        SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'queued'`),
   };
 }
 

@@ -17,12 +17,18 @@ const finder = z.enum(['notification', 'follow_up', 'operator']);
 /** See `finder`. */
 export type FoundBy = z.infer<typeof finder>;
 
+/** What was learnt of a call after its job had been released. */
+export const lateVerdict = z.object({
+  verdict: z.string(),
+  foundBy: finder,
+  foundAtMs: z.number(),
+});
 const lateCall = z.object({
   index: z.number(),
   provider: z.string(),
   state: z.string(),
   operation: providerOperation.nullable(),
-  late: z.object({ verdict: z.string(), foundBy: finder, foundAtMs: z.number() }).nullable(),
+  late: lateVerdict.nullable(),
 });
 
 /** A job that was released without the provider's word; amounts in micro-credits, times Unix ms. */
@@ -62,7 +68,7 @@ export interface LateOutcomes {
     beforeId: string | undefined;
     succeeded: boolean;
     limit: number;
-  }) => Promise<UnknownOutcome[]>;
+  }) => Promise<readonly UnknownOutcome[]>;
   counts: () => Promise<OutcomeCounts>;
 }
 
@@ -109,9 +115,9 @@ export function createLateOutcomes(deps: {
       await Promise.all(due.map((jobId) => examine(jobId, 'follow_up')));
       return due.length;
     },
-    async list({ beforeId, succeeded, limit }) {
+    list({ beforeId, succeeded, limit }) {
       const before = beforeId ?? null;
-      const rows = await pool.any(sql.type(unknownOutcome)`
+      return pool.any(sql.type(unknownOutcome)`
         SELECT j.id, j.organization_id AS "organizationId", j.type, j.model,
           j.error->>'code' AS "errorCode", r.amount AS reserved, j.completed_at AS "completedAtMs",
           coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
@@ -127,15 +133,13 @@ export function createLateOutcomes(deps: {
           AND (NOT ${succeeded} OR EXISTS (SELECT FROM late_outcome o
             WHERE o.job_id = j.id AND o.verdict = 'succeeded'))
         ORDER BY j.id DESC LIMIT ${limit}`);
-      return [...rows];
     },
-    async counts() {
-      return pool.one(sql.type(outcomeCounts)`SELECT
+    counts: () =>
+      pool.one(sql.type(outcomeCounts)`SELECT
         (SELECT count(*) FROM reservation r JOIN job j ON j.id = r.id
           WHERE r.state = 'reserved' AND j.verifying) AS verifying,
         (SELECT count(*) FROM job j WHERE ${withoutVerdict}) AS released,
-        (SELECT count(*) FROM late_outcome WHERE verdict = 'succeeded') AS "lateSuccesses"`);
-    },
+        (SELECT count(*) FROM late_outcome WHERE verdict = 'succeeded') AS "lateSuccesses"`),
   };
 }
 

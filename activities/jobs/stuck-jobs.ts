@@ -19,7 +19,7 @@ type OpenCall = z.infer<typeof openCall>;
 /** An open reservation with what is known of it; amounts in micro-credits, times Unix ms. */
 const openWork = z.object({
   id: z.string(),
-  kind: z.enum(['studio', 'chat', 'lease']),
+  kind: z.enum(['studio', 'chat']),
   organizationId: z.string(),
   type: z.string().nullable(),
   model: z.string().nullable(),
@@ -43,10 +43,7 @@ export interface StuckLine extends OpenWork {
 /** Which to list, oldest first. */
 interface StuckListing {
   organizationId: string | undefined;
-  /**
-   * Only reservations that are open for longer than this, and leases that are overdue for longer: one that
-   * is confirmed lives as long as chats come. A passed deadline or a lost owner always counts.
-   */
+  /** Only reservations that are open for longer than this. A passed deadline or a lost owner always counts. */
   olderThanMs: number;
   limit: number;
 }
@@ -86,8 +83,7 @@ export function createStuckJobs(deps: { pool: DatabasePool; client: Client }): S
       const of = organizationId ?? null;
       const rows = await deps.pool.any(sql.type(openWork)`${select(sql.fragment`
           (${of}::text IS NULL OR r.organization_id = ${of}::text)
-          AND (CASE r.kind WHEN 'lease' THEN r.expires_at ELSE r.created_at END
-              < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
+          AND (r.created_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
             OR j.deadline_at < clock_timestamp() OR j.verifying
             OR r.owner_missing_at IS NOT NULL)`)}
         ORDER BY r.created_at, r.id LIMIT ${limit}`);
@@ -104,9 +100,6 @@ export function createStuckJobs(deps: { pool: DatabasePool; client: Client }): S
 
 /** Why a reservation is still open, in words. */
 function reasonsOf(work: OpenWork, owner: JobWorkflow | null, nowMs: number): string[] {
-  if (work.kind === 'lease') {
-    return ['credits held for chats, not confirmed by their process: the sweeper ends it'];
-  }
   if (work.kind === 'chat') return ['a chat: settled when it ends, or by its last checkpoint'];
   const ago = (timeMs: number): string => `${duration(nowMs - timeMs)} ago`;
   const reasons: string[] = [];
@@ -116,7 +109,12 @@ function reasonsOf(work: OpenWork, owner: JobWorkflow | null, nowMs: number): st
     reasons.push(`workflow ended (${owner.status}) without settling`);
   }
   if (work.ownerMissingAtMs !== null) {
-    reasons.push(`the sweeper found no workflow ${ago(work.ownerMissingAtMs)} and releases soon`);
+    const since = ago(work.ownerMissingAtMs);
+    reasons.push(
+      owner?.state === 'running'
+        ? `the sweeper found it past its time ${since}, and ends it if nothing moves it`
+        : `the sweeper found no workflow ${since} and releases soon`,
+    );
   }
   if (work.deadlineAtMs !== null && work.deadlineAtMs < nowMs) {
     reasons.push(`deadline passed ${ago(work.deadlineAtMs)}`);

@@ -21,8 +21,6 @@ export const invariantNames: readonly string[] = [
   "a job or chat counts in another budget than its key's",
   'a job and its reservation disagree',
   'a completed job has no artifact',
-  'a lease and its ledger entries disagree',
-  'a chat runs on a lease that has ended',
   'a reservation was not reserved exactly once',
   'a reservation was settled more than once',
   'an open Studio reservation has no queued job',
@@ -37,13 +35,11 @@ const violations = `
   UNION ALL
   SELECT 'a reservation was not reserved exactly once', r.id FROM reservation r
     LEFT JOIN ledger_entry e ON e.reservation_id = r.id AND e.kind = 'reserve'
-    WHERE r.kind <> 'lease'
     GROUP BY r.id, r.amount
     HAVING count(*) FILTER (WHERE e.idempotency_key NOT LIKE 'raise:%') <> 1
       OR sum(e.reserved_change) <> r.amount
   UNION ALL
   SELECT 'a reservation was settled more than once', e.reservation_id FROM ledger_entry e
-    JOIN reservation r ON r.id = e.reservation_id AND r.kind <> 'lease'
     WHERE e.kind IN ('charge', 'release') GROUP BY e.reservation_id HAVING count(*) > 1
   UNION ALL
   SELECT 'an open Studio reservation has no queued job', r.id FROM reservation r

@@ -30,7 +30,7 @@ const rememberedMs = 60_000;
 /** Organizations that are remembered at most; one that is forgotten costs a workflow once more. */
 const organizationsMax = 10_000;
 
-const known = z.object({ answer: reserveVerdict, leased: z.boolean() });
+const known = z.object({ answer: reserveVerdict });
 
 /** See `KnownRefusals`. */
 export function createKnownRefusals(pool: DatabasePool): KnownRefusals {
@@ -49,16 +49,12 @@ export function createKnownRefusals(pool: DatabasePool): KnownRefusals {
         refused.delete(organizationId);
         return null;
       }
-      // The ledger's own decision, on the account as it stands. What is leased to chats can be had back: the
-      // ledger asks for it.
+      // The ledger's own decision, on the account as it stands.
       const row = await pool.maybeOne(sql.type(known)`
         SELECT (decide_reserve(a, NULL, ${sql.jsonb({ kind: 'studio', amount: priceMicro })},
-            key_budget(${keyId}))).answer,
-          EXISTS (SELECT FROM reservation r WHERE r.organization_id = a.organization_id
-            AND r.kind = 'lease' AND r.state = 'reserved') AS leased
+            key_budget(${keyId}))).answer
         FROM account a WHERE organization_id = ${organizationId}`);
-      if (!row || row.answer.verdict === 'reserved') return null;
-      return row.leased && row.answer.verdict === 'insufficient_credits' ? null : row.answer;
+      return !row || row.answer.verdict === 'reserved' ? null : row.answer;
     },
   };
 }

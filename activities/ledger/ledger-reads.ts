@@ -23,7 +23,7 @@ export type LedgerEntry = z.infer<typeof ledgerEntry>;
 const openReservation = z.object({
   id: z.string(),
   organizationId: z.string(),
-  kind: z.enum(['studio', 'chat', 'lease']),
+  kind: z.enum(['studio', 'chat']),
   amount: z.number(),
   ageSeconds: z.number(),
   createdAtMs: z.number(),
@@ -41,14 +41,14 @@ export interface LedgerReads {
   entries: (
     organizationId: string,
     page: { before: number | undefined; limit: number },
-  ) => Promise<LedgerEntry[]>;
-  /** Of a job or chat with a reservation of its own, oldest first. */
-  entriesOf: (reservationId: string) => Promise<LedgerEntry[]>;
+  ) => Promise<readonly LedgerEntry[]>;
+  /** Of a job or chat, oldest first. */
+  entriesOf: (reservationId: string) => Promise<readonly LedgerEntry[]>;
   /** Oldest first: what hangs longest stands at the top. */
   openReservations: (page: {
     organizationId: string | undefined;
     limit: number;
-  }) => Promise<OpenReservation[]>;
+  }) => Promise<readonly OpenReservation[]>;
 }
 
 const entryColumns = sql.fragment`sequence, kind, reservation_id AS "reservationId",
@@ -59,23 +59,19 @@ const entryColumns = sql.fragment`sequence, kind, reservation_id AS "reservation
 /** See `LedgerReads`. */
 export function createLedgerReads(pool: DatabasePool): LedgerReads {
   return {
-    async entries(organizationId, { before, limit }) {
-      const rows = await pool.any(sql.type(ledgerEntry)`
+    entries: (organizationId, { before, limit }) =>
+      pool.any(sql.type(ledgerEntry)`
         SELECT ${entryColumns} FROM ledger_entry
         WHERE organization_id = ${organizationId}
           AND (${before ?? null}::bigint IS NULL OR sequence < ${before ?? null}::bigint)
-        ORDER BY sequence DESC LIMIT ${limit}`);
-      return [...rows];
-    },
-    async entriesOf(reservationId) {
-      const rows = await pool.any(sql.type(ledgerEntry)`
+        ORDER BY sequence DESC LIMIT ${limit}`),
+    entriesOf: (reservationId) =>
+      pool.any(sql.type(ledgerEntry)`
         SELECT ${entryColumns} FROM ledger_entry
-        WHERE reservation_id = ${reservationId} ORDER BY sequence`);
-      return [...rows];
-    },
-    async openReservations({ organizationId, limit }) {
+        WHERE reservation_id = ${reservationId} ORDER BY sequence`),
+    openReservations({ organizationId, limit }) {
       const of = organizationId ?? null;
-      const rows = await pool.any(sql.type(openReservation)`
+      return pool.any(sql.type(openReservation)`
         SELECT id, organization_id AS "organizationId", kind, amount,
           extract(epoch FROM now() - created_at)::integer AS "ageSeconds",
           created_at AS "createdAtMs", expires_at AS "expiresAtMs",
@@ -83,7 +79,6 @@ export function createLedgerReads(pool: DatabasePool): LedgerReads {
         FROM reservation
         WHERE state = 'reserved' AND (${of}::text IS NULL OR organization_id = ${of}::text)
         ORDER BY created_at, id LIMIT ${limit}`);
-      return [...rows];
     },
   };
 }

@@ -17,7 +17,7 @@ import {
   type ReserveVerdict,
   type SettleVerdict,
 } from '../../jobs/ledger-verdicts.ts';
-import { createLeaseRecall, createLedgerMoves } from './ledger-moves.ts';
+import { createLedgerMoves } from './ledger-moves.ts';
 
 /** What a reservation is for. A `job` is written in the same transaction. */
 export interface Reserve {
@@ -86,11 +86,9 @@ export interface Ledger {
 
 /** The ledger over a pool. */
 export function createLedger(pool: DatabasePool): Ledger {
-  const afterRecall = createLeaseRecall(pool);
   const move = createLedgerMoves(pool, 'ledger');
   return {
-    reserve: (reserve) =>
-      afterRecall(reserve.organizationId, () => move(reserveMove(reserve), reserveVerdict)),
+    reserve: async (reserve) => move(reserveMove(reserve), reserveVerdict),
     settle: async (settle) => move(settleMove(settle), settleVerdict),
     grant: ({ amountMicro, ...grant }) =>
       move({ verb: 'grant', amount: amountMicro, ...grant }, grantVerdict),

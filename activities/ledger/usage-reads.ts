@@ -5,7 +5,7 @@
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
-import { parseTimeCursor, timeCursorOf } from '../jobs/time-cursor.ts';
+import { behind, listedTimes, timePage } from '../jobs/time-cursor.ts';
 import { usageRecords, type UsageFilter } from './usage-records.ts';
 
 /** One job or chat as the caller's record; amounts in micro-credits, times as named. */
@@ -29,19 +29,20 @@ const usageRecord = z.object({
 /** See `usageRecord`. */
 export type UsageRecord = z.infer<typeof usageRecord>;
 
-const accountWindow = z.object({
-  used: z.number(),
-  startedAtMs: z.number(),
-  resetAtMs: z.number(),
+/** The state of an account; amounts in micro-credits. */
+export const accountState = z.object({
+  posted: z.number(),
+  reserved: z.number(),
+  windowLimit: z.number().nullable(),
+  /** Null: none is open. */
+  window: z.object({ used: z.number(), startedAtMs: z.number(), resetAtMs: z.number() }).nullable(),
 });
 
-/** The state of the account when the records were read; a window that has ended is `null`. */
-interface AccountState {
-  posted: number;
-  reserved: number;
-  windowLimit: number | null;
-  window: z.infer<typeof accountWindow> | null;
-}
+/** The same of the row `a`. */
+export const accountColumns = sql.fragment`a.posted, a.reserved, a.window_limit AS "windowLimit",
+  CASE WHEN ledger_window_end(a.window_started_at) > now() THEN jsonb_build_object(
+    'used', a.window_used, 'startedAtMs', unix_ms(a.window_started_at),
+    'resetAtMs', unix_ms(ledger_window_end(a.window_started_at))) END AS window`;
 
 /** Which records to read; newest first. */
 interface UsageListing extends UsageFilter {
@@ -52,7 +53,8 @@ interface UsageListing extends UsageFilter {
 
 /** A page of records. */
 export interface UsagePage {
-  account: AccountState;
+  /** As it was when the records were read. */
+  account: z.infer<typeof accountState>;
   records: UsageRecord[];
   /** Null: there is no further page. */
   nextCursor: string | null;
@@ -64,42 +66,20 @@ export interface UsageReads {
   page: (organizationId: string, listing: UsageListing) => Promise<UsagePage>;
 }
 
-const row = z.object({
-  posted: z.number(),
-  reserved: z.number(),
-  window_limit: z.number().nullable(),
-  window: accountWindow.nullable(),
-  records: z.array(usageRecord),
-});
+const row = accountState.extend({ records: z.array(usageRecord) });
 
 /** See `UsageReads`. */
 export function createUsageReads(pool: DatabasePool): UsageReads {
   return {
     async page(organizationId, listing) {
-      const found = await pool.one(sql.type(row)`
+      const { records, ...account } = await pool.one(sql.type(row)`
         WITH page AS (${pageOf(organizationId, listing)})
-        SELECT a.posted, a.reserved, a.window_limit,
-          CASE WHEN ledger_window_end(a.window_started_at) > now() THEN jsonb_build_object(
-            'used', a.window_used, 'startedAtMs', unix_ms(a.window_started_at),
-            'resetAtMs', unix_ms(ledger_window_end(a.window_started_at))) END AS window,
+        SELECT ${accountColumns},
           coalesce((SELECT jsonb_agg(p ORDER BY p."createdAtMicros" DESC, p.id DESC) FROM page p),
             '[]') AS records
         FROM account a WHERE a.organization_id = ${organizationId}`);
-      const records = found.records.slice(0, listing.limit);
-      const last = records.at(-1);
-      return {
-        account: {
-          posted: found.posted,
-          reserved: found.reserved,
-          windowLimit: found.window_limit,
-          window: found.window,
-        },
-        records,
-        nextCursor:
-          last && found.records.length > listing.limit
-            ? timeCursorOf({ micros: last.createdAtMicros, id: last.id })
-            : null,
-      };
+      const { page, nextCursor } = timePage(records, listing.limit, ({ id }) => id);
+      return { account, records: page, nextCursor };
     },
   };
 }
@@ -107,12 +87,7 @@ export function createUsageReads(pool: DatabasePool): UsageReads {
 /** A page of records and one more: as many of each kind, found through an index, then the newest of them. */
 function pageOf(organizationId: string, listing: UsageListing): FragmentSqlToken {
   const { cursor, limit } = listing;
-  const bounds: FragmentSqlToken[] = [];
-  if (cursor !== undefined) {
-    const { micros, id } = parseTimeCursor(cursor);
-    bounds.push(sql.fragment`(x.created_at, x.id) <
-      (timestamptz 'epoch' + ${micros}::bigint * interval '1 microsecond', ${id})`);
-  }
+  const bounds = behind(cursor, sql.fragment`x.id`);
   const newest = usageRecords(organizationId, { ...listing, bounds }).map(
     (records) =>
       sql.fragment`(${records} ORDER BY x.created_at DESC, x.id DESC LIMIT ${limit + 1})`,
@@ -120,8 +95,7 @@ function pageOf(organizationId: string, listing: UsageListing): FragmentSqlToken
   return sql.fragment`SELECT id, type, model, status, charged AS "chargedMicro",
       input_tokens AS "inputTokens", output_tokens AS "outputTokens", job_id AS "jobId",
       key_id AS "keyId", request_id AS "requestId", metadata,
-      floor(extract(epoch FROM created_at) * 1000) AS "createdAtMs",
-      (extract(epoch FROM created_at) * 1000000)::bigint AS "createdAtMicros"
+      ${listedTimes}
     FROM (${sql.join(newest, sql.fragment` UNION ALL `)}) AS records
     ORDER BY created_at DESC, id DESC LIMIT ${limit + 1}`;
 }

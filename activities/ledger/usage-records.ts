@@ -1,7 +1,6 @@
 /**
- * Usage records: one for each job and chat, read from the very rows that the ledger settles. A job and a
- * chat are written with their reservation; chats of a lease stand for themselves, and the lease is
- * nobody's request.
+ * Usage records: one for each job and chat, read from the very rows that the ledger settles, written with
+ * their reservation.
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { recordConditions, type RecordFilter } from '../jobs/record-conditions.ts';
@@ -21,24 +20,13 @@ interface Records extends UsageFilter {
 const tokens = sql.fragment`x.input_tokens, x.output_tokens, x.request_id, NULL AS job_id, x.metadata`;
 const ofReservation = sql.fragment`r.state AS status, coalesce(r.charged, 0) AS charged`;
 
-/** The kinds of record: their columns, alike in all, and where their status stands. */
+/** The kinds of record: their columns, alike in both. */
 const kinds = {
-  job: {
-    select: sql.fragment`SELECT x.id, x.created_at, x.key_id, x.type, x.model, ${ofReservation},
+  job: sql.fragment`SELECT x.id, x.created_at, x.key_id, x.type, x.model, ${ofReservation},
       NULL::bigint AS input_tokens, NULL::bigint AS output_tokens, x.request_id, x.id AS job_id, x.metadata
       FROM job x JOIN reservation r ON r.id = x.id`,
-    status: sql.fragment`r.state`,
-  },
-  chat: {
-    select: sql.fragment`SELECT x.id, x.created_at, x.key_id, 'chat' AS type, x.model, ${ofReservation},
+  chat: sql.fragment`SELECT x.id, x.created_at, x.key_id, 'chat' AS type, x.model, ${ofReservation},
       ${tokens} FROM chat_request x JOIN reservation r ON r.id = x.id`,
-    status: sql.fragment`r.state`,
-  },
-  leasedChat: {
-    select: sql.fragment`SELECT x.id, x.created_at, x.key_id, 'chat' AS type, x.model, x.state AS status,
-      CASE x.state WHEN 'charged' THEN x.amount ELSE 0 END AS charged, ${tokens} FROM leased_chat x`,
-    status: sql.fragment`x.state`,
-  },
 };
 
 /**
@@ -49,15 +37,12 @@ export function usageRecords(
   organizationId: string,
   { type, status, bounds = [], ...filter }: Records,
 ): FragmentSqlToken[] {
-  const wanted = type === undefined ? Object.values(kinds) : kindsOf(type);
+  const ofType = type === 'chat' ? [kinds.chat] : [kinds.job];
+  const wanted = type === undefined ? Object.values(kinds) : ofType;
   return wanted.map((kind) => {
     const conditions = [...recordConditions(organizationId, filter), ...bounds];
-    if (status !== undefined) conditions.push(sql.fragment`${kind.status} = ${status}`);
+    if (status !== undefined) conditions.push(sql.fragment`r.state = ${status}`);
     if (type !== undefined && kind === kinds.job) conditions.push(sql.fragment`x.type = ${type}`);
-    return sql.fragment`${kind.select} WHERE ${sql.join(conditions, sql.fragment` AND `)}`;
+    return sql.fragment`${kind} WHERE ${sql.join(conditions, sql.fragment` AND `)}`;
   });
-}
-
-function kindsOf(type: string) {
-  return type === 'chat' ? [kinds.chat, kinds.leasedChat] : [kinds.job];
 }

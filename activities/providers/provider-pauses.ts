@@ -29,9 +29,9 @@ interface Pause {
 /** Reads over a pool. */
 export interface ProviderPauses {
   /** The providers of this configuration. */
-  list: () => Promise<ProviderLine[]>;
+  list: () => Promise<readonly ProviderLine[]>;
   /** Jobs with a call that waits for this provider. */
-  waitingJobs: (provider: string) => Promise<string[]>;
+  waitingJobs: (provider: string) => Promise<readonly string[]>;
 }
 
 const pauseRow = z.object({
@@ -69,13 +69,11 @@ export function createProviderPauses(
         };
       });
     },
-    async waitingJobs(provider) {
-      const ids = await pool.anyFirst(sql.type(idRow)`
+    waitingJobs: (provider) =>
+      pool.anyFirst(sql.type(idRow)`
         SELECT DISTINCT r.id FROM reservation r JOIN provider_call c ON c.job_id = r.id
         WHERE r.state = 'reserved' AND c.state = 'waiting' AND c.provider = ${provider}
-        ORDER BY r.id`);
-      return [...ids];
-    },
+        ORDER BY r.id`),
   };
 }
 

@@ -5,7 +5,7 @@
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
-import { parseTimeCursor, timeCursorOf } from '../jobs/time-cursor.ts';
+import { behind, listedTimes, timePage } from '../jobs/time-cursor.ts';
 import type { Storage } from './storage.ts';
 
 /** A file; its time in Unix ms. */
@@ -80,13 +80,8 @@ export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }):
   return {
     async list(organizationId, listing) {
       const found = await pool.any(sql.type(keptFile)`${pageOf(organizationId, listing)}`);
-      const files = found.slice(0, listing.limit);
-      const last = files.at(-1);
-      const more = last && found.length > files.length;
-      const nextCursor = more
-        ? timeCursorOf({ micros: last.createdAtMicros, id: last.storageKey })
-        : null;
-      return { files, nextCursor };
+      const { page, nextCursor } = timePage(found, listing.limit, (file) => file.storageKey);
+      return { files: page, nextCursor };
     },
     async deleteMedia(jobId) {
       await pool.query(sql.type(none)`
@@ -104,12 +99,8 @@ function pageOf(organizationId: string, { kind, cursor, limit }: FileListing): F
   const conditions = [
     sql.fragment`x.organization_id = ${organizationId}`,
     sql.fragment`x.deleted_at IS NULL`,
+    ...behind(cursor, sql.fragment`x.storage_key`),
   ];
-  if (cursor !== undefined) {
-    const { micros, id } = parseTimeCursor(cursor);
-    conditions.push(sql.fragment`(x.created_at, x.storage_key) <
-      (timestamptz 'epoch' + ${micros}::bigint * interval '1 microsecond', ${id})`);
-  }
   const wanted = kind === undefined ? Object.values(sources) : [sources[kind]];
   const newest = wanted.map(
     (source) => sql.fragment`(${source} WHERE ${sql.join(conditions, sql.fragment` AND `)}
@@ -117,8 +108,7 @@ function pageOf(organizationId: string, { kind, cursor, limit }: FileListing): F
   );
   return sql.fragment`SELECT kind, "fileId", "jobId", storage_key AS "storageKey",
       content_type AS "contentType", size_bytes AS "sizeBytes", filename, complete,
-      floor(extract(epoch FROM created_at) * 1000) AS "createdAtMs",
-      (extract(epoch FROM created_at) * 1000000)::bigint AS "createdAtMicros"
+      ${listedTimes}
     FROM (${sql.join(newest, sql.fragment` UNION ALL `)}) AS files
     ORDER BY created_at DESC, storage_key DESC LIMIT ${limit + 1}`;
 }

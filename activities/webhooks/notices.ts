@@ -8,6 +8,7 @@ import { creditsFromMicro } from '../../domain/credits.ts';
 import { isoTime } from '../../domain/iso-time.ts';
 import { keyBudget } from '../../jobs/ledger-verdicts.ts';
 import type { DatabasePool } from '../../platform/database.ts';
+import { listedWebhook } from './webhooks.ts';
 
 const none = z.object({});
 
@@ -42,13 +43,14 @@ export interface Notice {
   data: NoticeData;
 }
 
+const delivery = listedWebhook.pick({
+  state: true,
+  attempts: true,
+  lastStatus: true,
+  lastError: true,
+});
 /** A notice, and where its delivery stands. */
-export interface ListedNotice extends Notice {
-  state: 'waiting' | 'delivering' | 'delivered' | 'gone' | 'failed';
-  attempts: number;
-  lastStatus: number | null;
-  lastError: string | null;
-}
+export type ListedNotice = Notice & z.infer<typeof delivery>;
 
 const target = z.object({ url: z.string().nullable(), lowBalanceMicro: z.number().nullable() });
 /** Where notices go, and the balance in micro-credits at which it is low; null: nobody is told, of no balance. */
@@ -73,12 +75,6 @@ const row = z.discriminatedUnion('type', [
   z.object({ ...stored, type: z.literal('account.balance.low'), body: balanceBody }),
   z.object({ ...stored, type: z.enum(['key.limit.near', 'key.limit.reached']), body: limitBody }),
 ]);
-const delivery = z.object({
-  state: z.enum(['waiting', 'delivering', 'delivered', 'gone', 'failed']),
-  attempts: z.number(),
-  lastStatus: z.number().nullable(),
-  lastError: z.string().nullable(),
-});
 const columns = sql.fragment`n.id, n.type, n.body, n.created_at AS "createdAtMs"`;
 
 /** See `Notices`. */

@@ -43,7 +43,7 @@ const webhookAttempt = z.object({
 export type WebhookAttempt = z.infer<typeof webhookAttempt>;
 
 /** A webhook with its last attempt. */
-const listedWebhook = webhookRecord.extend({
+export const listedWebhook = webhookRecord.extend({
   lastStatus: z.number().nullable(),
   lastError: z.string().nullable(),
 });
@@ -92,7 +92,7 @@ export interface Webhooks {
   /** Null when this organization has no such webhook. */
   find: (name: WebhookName) => Promise<WebhookRecord | null>;
   /** The newest attempts, newest first. */
-  attempts: (jobId: string, limit: number) => Promise<WebhookAttempt[]>;
+  attempts: (jobId: string, limit: number) => Promise<readonly WebhookAttempt[]>;
   /** Null when there is nothing to deliver any more. */
   begin: (name: WebhookName) => Promise<BegunAttempt | null>;
   end: (jobId: string, number: number, end: AttemptEnd) => Promise<void>;
@@ -101,11 +101,11 @@ export interface Webhooks {
   /** Whatever its state was, it is to be delivered now. */
   renew: (jobId: string) => Promise<void>;
   /** Webhooks of ended jobs and of notices that nobody seems to deliver. */
-  forsaken: () => Promise<WebhookName[]>;
+  forsaken: () => Promise<readonly WebhookName[]>;
   /** Somebody delivers it: it is not forsaken for a while. */
   attended: (jobId: string) => Promise<void>;
   /** Of jobs only: notices are listed with their target. */
-  list: (listing: WebhookListing) => Promise<ListedWebhook[]>;
+  list: (listing: WebhookListing) => Promise<readonly ListedWebhook[]>;
 }
 
 /** A job's own workflow starts the delivery; after this the sweeper does. */
@@ -190,18 +190,16 @@ function createReads(pool: DatabasePool): Pick<Webhooks, Reads> {
     find: ({ jobId, organizationId }) =>
       pool.maybeOne(sql.type(webhookRecord)`SELECT ${columns} FROM webhook w
         WHERE w.job_id = ${jobId} AND w.organization_id = ${organizationId}`),
-    async attempts(jobId, limit) {
-      const rows = await pool.any(sql.type(webhookAttempt)`
+    attempts: (jobId, limit) =>
+      pool.any(sql.type(webhookAttempt)`
         SELECT number, outcome, status, error, response, duration_ms AS "durationMs",
           started_at AS "startedAtMs"
-        FROM webhook_attempt WHERE job_id = ${jobId} ORDER BY number DESC LIMIT ${limit}`);
-      return [...rows];
-    },
+        FROM webhook_attempt WHERE job_id = ${jobId} ORDER BY number DESC LIMIT ${limit}`),
     async forsaken() {
       await pool.query(sql.type(none)`DELETE FROM webhook w WHERE state = 'waiting'
         AND created_at < clock_timestamp() - ${orphanedAfter}::interval
         AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.job_id)`);
-      const rows = await pool.any(sql.type(
+      return pool.any(sql.type(
         jobIdRow,
       )`SELECT w.job_id AS "jobId", w.organization_id AS "organizationId"
         FROM webhook w LEFT JOIN job j ON j.id = w.job_id LEFT JOIN notice n ON n.id = w.job_id
@@ -209,13 +207,12 @@ function createReads(pool: DatabasePool): Pick<Webhooks, Reads> {
           AND (j.status <> 'queued' OR n.id IS NOT NULL) AND coalesce(w.overdue_at,
           j.completed_at + ${forsakenAfter}::interval) < clock_timestamp()
         ORDER BY w.created_at LIMIT 100`);
-      return [...rows];
     },
     async attended(jobId) {
       await pool.query(sql.type(none)`UPDATE webhook
         SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE job_id = ${jobId}`);
     },
-    async list({ organizationId, state, beforeJobId, limit }) {
+    list({ organizationId, state, beforeJobId, limit }) {
       const conditions = [sql.fragment`starts_with(w.job_id, 'job_')`];
       if (organizationId !== undefined) {
         conditions.push(sql.fragment`w.organization_id = ${organizationId}`);
@@ -225,13 +222,12 @@ function createReads(pool: DatabasePool): Pick<Webhooks, Reads> {
         conditions.push(sql.fragment`w.state IN ('delivering', 'failed', 'gone')
           AND a.outcome IN ('failed', 'gone')`);
       } else if (state !== undefined) conditions.push(sql.fragment`w.state = ${state}`);
-      const rows = await pool.any(sql.type(listedWebhook)`
+      return pool.any(sql.type(listedWebhook)`
         SELECT ${columns}, a.status AS "lastStatus", a.error AS "lastError"
         FROM webhook w
           LEFT JOIN webhook_attempt a ON a.job_id = w.job_id AND a.number = w.attempts
         WHERE ${sql.join(conditions, sql.fragment` AND `)}
         ORDER BY w.job_id DESC LIMIT ${limit}`);
-      return [...rows];
     },
   };
 }

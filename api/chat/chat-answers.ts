@@ -141,7 +141,6 @@ function orderOf(ctx: Context, request: ChatRequest, models: Candidates): ChatOr
     id: '',
     organizationId: caller.organizationId,
     keyId: caller.keyId,
-    limited: caller.limited,
     requestId,
     models,
     body: request.body,

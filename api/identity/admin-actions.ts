@@ -60,14 +60,14 @@ interface ActionListing {
 }
 
 /** Recorded actions, newest first. */
-export async function listActions(
+export function listActions(
   connection: CommonQueryMethods,
   { organizationId, subject, beforeId, limit }: ActionListing,
-): Promise<RecordedAction[]> {
+): Promise<readonly RecordedAction[]> {
   const of = organizationId ?? null;
   const to = subject ?? null;
   const before = beforeId ?? null;
-  const rows = await connection.any(sql.type(recordedAction)`
+  return connection.any(sql.type(recordedAction)`
     SELECT id, action, actor, reason, organization_id AS "organizationId", subject, details,
       request_id AS "requestId", created_at AS "createdAtMs"
     FROM admin_action
@@ -75,5 +75,4 @@ export async function listActions(
       AND (${to}::text IS NULL OR subject = ${to}::text)
       AND (${before}::bigint IS NULL OR id < ${before}::bigint)
     ORDER BY id DESC LIMIT ${limit}`);
-  return [...rows];
 }

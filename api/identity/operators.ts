@@ -94,13 +94,12 @@ const columns = sql.fragment`id AS "operatorId", name, prefix AS "keyPrefix",
   created_at AS "createdAtMs", revoked_at AS "revokedAtMs", last_used_at AS "lastUsedAtMs"`;
 
 /** Operators, newest first, the revoked ones too. */
-export async function listOperators(
+export function listOperators(
   connection: CommonQueryMethods,
   limit: number,
-): Promise<OperatorRecord[]> {
-  const rows = await connection.any(sql.type(operatorRecord)`
+): Promise<readonly OperatorRecord[]> {
+  return connection.any(sql.type(operatorRecord)`
     SELECT ${columns} FROM operator ORDER BY id DESC LIMIT ${limit}`);
-  return [...rows];
 }
 
 /** @throws GatewayError NOT_FOUND */

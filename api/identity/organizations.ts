@@ -1,22 +1,18 @@
 /** Organizations and their users as operators see and steer them. */
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
+import { accountColumns, accountState } from '../../activities/ledger/usage-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { organizationStatus, role } from './access.ts';
 
 const none = z.object({});
 
 /** An organization with its account; amounts in micro-credits, times Unix ms. */
-const organizationRecord = z.object({
+const organizationRecord = accountState.extend({
   organizationId: z.string(),
   name: z.string(),
   status: organizationStatus,
   createdAtMs: z.number(),
-  posted: z.number(),
-  reserved: z.number(),
-  windowLimit: z.number().nullable(),
-  /** Null: no window is open. */
-  window: z.object({ used: z.number(), startedAtMs: z.number(), resetAtMs: z.number() }).nullable(),
 });
 /** See `organizationRecord`. */
 export type OrganizationRecord = z.infer<typeof organizationRecord>;
@@ -35,28 +31,25 @@ const memberRecord = z.object({
 export type MemberRecord = z.infer<typeof memberRecord>;
 
 interface OrganizationListing {
-  status: OrganizationRecord['status'] | undefined;
+  status?: OrganizationRecord['status'] | undefined;
   /** Part of the name, in either case. */
-  name: string | undefined;
+  name?: string | undefined;
   /** Only organizations before this id. */
-  beforeId: string | undefined;
+  beforeId?: string | undefined;
   limit: number;
 }
 
 const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
-  SELECT o.id AS "organizationId", o.name, o.status, o.created_at AS "createdAtMs", a.posted,
-    a.reserved, a.window_limit AS "windowLimit",
-    CASE WHEN ledger_window_end(a.window_started_at) > now() THEN jsonb_build_object(
-      'used', a.window_used, 'startedAtMs', unix_ms(a.window_started_at),
-      'resetAtMs', unix_ms(ledger_window_end(a.window_started_at))) END AS window
+  SELECT o.id AS "organizationId", o.name, o.status, o.created_at AS "createdAtMs",
+    ${accountColumns}
   FROM organization o JOIN account a ON a.organization_id = o.id
   WHERE ${where}`;
 
 /** Organizations, newest first. */
-export async function listOrganizations(
+export function listOrganizations(
   connection: CommonQueryMethods,
   { status, name, beforeId, limit }: OrganizationListing,
-): Promise<OrganizationRecord[]> {
+): Promise<readonly OrganizationRecord[]> {
   const where = [
     sql.fragment`true`,
     ...(status === undefined ? [] : [sql.fragment`o.status = ${status}`]),
@@ -64,10 +57,9 @@ export async function listOrganizations(
     // Ids are ordered by time.
     ...(beforeId === undefined ? [] : [sql.fragment`o.id < ${beforeId}`]),
   ];
-  const rows = await connection.any(sql.type(organizationRecord)`
+  return connection.any(sql.type(organizationRecord)`
     ${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
     ORDER BY o.id DESC LIMIT ${limit}`);
-  return [...rows];
 }
 
 /** @throws GatewayError NOT_FOUND */
@@ -110,14 +102,13 @@ const memberSelect = sql.fragment`SELECT m.id AS "userId", m.organization_id AS 
   FROM member m`;
 
 /** Users of an organization, oldest first. */
-export async function listMembers(
+export function listMembers(
   connection: CommonQueryMethods,
   organizationId: string,
   limit: number,
-): Promise<MemberRecord[]> {
-  const rows = await connection.any(sql.type(memberRecord)`${memberSelect}
+): Promise<readonly MemberRecord[]> {
+  return connection.any(sql.type(memberRecord)`${memberSelect}
     WHERE m.organization_id = ${organizationId} ORDER BY m.id LIMIT ${limit}`);
-  return [...rows];
 }
 
 /** @throws GatewayError NOT_FOUND */

@@ -79,14 +79,8 @@ export function createMcpServer(conversation: Conversation): Server {
   return server;
 }
 
-const latestJobs = ({ caller, services }: Conversation): Promise<JobRecord[]> =>
-  services.reads.list(caller.organizationId, {
-    status: 'completed',
-    type: undefined,
-    afterMs: undefined,
-    beforeId: undefined,
-    limit: listedJobs,
-  });
+const latestJobs = ({ caller, services }: Conversation): Promise<readonly JobRecord[]> =>
+  services.reads.list(caller.organizationId, { status: 'completed', limit: listedJobs });
 
 const findJob = async ({ caller, services }: Conversation, id: string): Promise<JobRecord | null> =>
   idForm('job').test(id) ? services.reads.read(caller.organizationId, id) : null;

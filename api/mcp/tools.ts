@@ -1,6 +1,7 @@
 /** The tools: each Studio capability, and the operations that look after its jobs, by their own schemas. */
 import { ToolSchema, type Tool } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
+import { scopeOf } from '../../studio/capability.ts';
 import { capabilities, findCapability } from '../../studio/registry.ts';
 import type { Caller, Scope } from '../identity/access.ts';
 import type { Operation } from '../operations/operation.ts';
@@ -32,7 +33,7 @@ const making: OfferedTool[] = capabilities.map((capability) => ({
     inputSchema: inputSchema(capability.request),
     annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
   },
-  scope: capability.scope,
+  scope: scopeOf(capability),
   call: (given) => ({
     method: 'POST',
     path: `/api/v1${capability.path}`,

@@ -65,7 +65,10 @@ interface Paging<Row, Shown> {
 }
 
 /** The answer of `pageOf`: at most `limit` of the rows read, and where the next page goes on. */
-export function foundPage<Row, Shown>(rows: Row[], { limit, cursor, show }: Paging<Row, Shown>) {
+export function foundPage<Row, Shown>(
+  rows: readonly Row[],
+  { limit, cursor, show }: Paging<Row, Shown>,
+) {
   const page = rows.slice(0, limit);
   const last = page.at(-1);
   const hasMore = rows.length > limit;

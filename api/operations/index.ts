@@ -32,7 +32,6 @@ import type { Operation } from './operation.ts';
 import { pricing } from './pricing.ts';
 import { sessions } from './session.ts';
 import { storageFiles } from './storage-files.ts';
-import { studioJobEvents } from './studio-job-events.ts';
 import { studioJobs } from './studio-jobs.ts';
 import { studioModels } from './studio-models.ts';
 import { studio } from './studio.ts';
@@ -52,7 +51,6 @@ export const operations: readonly Operation[] = [
   ...studio,
   ...studioModels,
   ...pricing,
-  ...studioJobEvents,
   ...studioJobs,
   ...webhookDeliveries,
   ...openai,

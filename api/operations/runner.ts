@@ -87,9 +87,8 @@ async function operatorOf(
 }
 
 function run(operation: Operation, { services, checkAnswers }: RunnerOptions): Middleware {
-  const { scope, method, request, answers } = operation;
+  const { request, answers } = operation;
   const [status, ...others] = Object.keys(answers).map(Number);
-  const changesAccess = method !== 'GET' && (scope === 'admin' || scope === 'keys:write');
   return async (ctx) => {
     const call = {
       ctx,
@@ -106,8 +105,6 @@ function run(operation: Operation, { services, checkAnswers }: RunnerOptions): M
       if (status !== undefined && others.length === 0) ctx.status = status;
       ctx.body = answer;
     }
-    // From this answer on, no admission in advance outlives a key, a role or an organization.
-    if (changesAccess) services.access.forget();
     if (checkAnswers) check(operation, ctx);
   };
 }

@@ -1,20 +1,21 @@
-/** /api/v1/studio/jobs: the job resource: get with long-poll, list, events, cancel, webhook (design §4). */
+/** /api/v1/studio/jobs: the job resource: get with long-poll, list, events, timeline, cancel, webhook (design §4). */
 import { PassThrough } from 'node:stream';
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { JobRecord } from '../../activities/jobs/job-reads.ts';
-import type { WebhookRecord } from '../../activities/webhooks/webhooks.ts';
 import { GatewayError } from '../../domain/errors.ts';
+import { isoTime } from '../../domain/iso-time.ts';
 import { workflowIdOf } from '../../jobs/contract.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { creditsSchema, jobSchema, type JobView } from '../../studio/job-view.ts';
 import type { Composition } from '../composition.ts';
 import { streamJob } from '../studio/job-events.ts';
+import { stepSchema, stepsOf } from '../studio/job-steps.ts';
 import { preferredWaitMs } from '../studio/waiting.ts';
-import { found, foundPage, oneOf, pageOf, pathId } from './fields.ts';
+import { found, foundPage, oneOf, pageOf, pathId, time } from './fields.ts';
 import { defineOperation, ownAnswer, section, type Call } from './operation.ts';
 import { jobType, recordFilter, recordFilterOf } from './record-filter.ts';
-import { showWebhook, webhookSchema } from './webhook-view.ts';
+import { redeliver, showWebhook, webhookOf, webhookSchema } from './webhook-view.ts';
 
 const longPollMaxMs = 60_000;
 const eventIntervalMs = 1000;
@@ -31,6 +32,14 @@ const listing = z.strictObject({
     .regex(/^job_[0-9a-f]{32}$/, 'must be the nextCursor of a page')
     .optional(),
 });
+const timeline = z
+  .object({
+    jobId: z.string(),
+    request: z.record(z.string(), z.unknown()).meta({ description: 'As it was accepted.' }),
+    createdAt: time,
+    steps: z.array(stepSchema),
+  })
+  .meta({ id: 'JobTimeline' });
 const oneJob = oneOf(jobSchema).extend({ credits: creditsSchema });
 
 type NamesJob = Pick<Call<typeof request>, 'caller' | 'params'>;
@@ -45,15 +54,23 @@ async function find(
   return job;
 }
 
-async function findWebhook(
-  call: NamesJob,
-  { reads, webhooks }: Pick<Composition, 'reads' | 'webhooks'>,
-): Promise<{ job: JobRecord; webhook: WebhookRecord }> {
-  const job = await find(call, { reads });
-  const { organizationId } = call.caller;
-  const webhook = await webhooks.find({ jobId: job.id, organizationId });
-  if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');
-  return { job, webhook };
+/** The events of one job, or of all, described. */
+const eventsAnswer = {
+  200: {
+    description: 'Events.',
+    type: 'text/event-stream',
+    schema: z.object({ event: z.literal('job'), data: z.string() }),
+  },
+};
+
+function sendEvents(ctx: ParameterizedContext, events: PassThrough): void {
+  ctx.set({
+    'Content-Type': 'text/event-stream',
+    'Cache-Control': 'no-cache, no-transform',
+    'X-Accel-Buffering': 'no',
+  });
+  ctx.status = 200;
+  ctx.body = events;
 }
 
 async function show(
@@ -65,7 +82,48 @@ async function show(
   return { ...found(await view.resource(job)), credits: view.credits(job) };
 }
 
+/** Before the operations of one job: their paths would take the word `events` for an id. */
+const ofAllJobs = section('Jobs', {
+  streamJobs: defineOperation({
+    route: `GET ${path}/events`,
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'Follow all jobs of the organization',
+    description:
+      'Server-sent events named `job`, each with the job resource: the jobs that are open, then each that begins, goes on or ends. ' +
+      'The stream ends when its key may no longer read, or when something may have been missed: connect again and read the list.',
+    answer: ownAnswer,
+    answers: eventsAnswer,
+    handle({ ctx, caller: { organizationId, keyId } }, { jobFeed }) {
+      // Where nobody can be taken, no stream is begun.
+      const events = new PassThrough();
+      jobFeed.follow({ organizationId, keyId, events });
+      sendEvents(ctx, events);
+    },
+  }),
+});
+
 const jobs = section('Jobs', {
+  getJobTimeline: defineOperation({
+    route: `GET ${path}/:jobId/timeline`,
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'Look at the request of a job and at its steps with their times',
+    request,
+    answer: oneOf(timeline),
+    errors: ['JOB_NOT_FOUND'],
+    async handle(call, { reads, readCalls, webhooks }) {
+      const job = await find(call, { reads });
+      const [calls, webhook] = await Promise.all([
+        readCalls(job.id),
+        webhooks.find({ jobId: job.id, organizationId: call.caller.organizationId }),
+      ]);
+      const createdAt = isoTime(job.created_at);
+      const steps = stepsOf(job, calls, webhook);
+      return found({ jobId: job.id, request: job.request, createdAt, steps });
+    },
+  }),
+
   getJob: defineOperation({
     route: `GET ${path}/:jobId`,
     scope: 'studio:read',
@@ -123,21 +181,13 @@ const jobs = section('Jobs', {
       'Server-sent events named `job`, each with the job resource; ends when it is done.',
     request,
     answer: ownAnswer,
-    answers: {
-      200: {
-        description: 'Events.',
-        type: 'text/event-stream',
-        schema: z.object({ event: z.literal('job'), data: z.string() }),
-      },
-    },
+    answers: eventsAnswer,
     errors: ['JOB_NOT_FOUND'],
     async handle({ ctx, ...call }, { reads, admission, view }) {
       const first = await find(call, { reads });
       const { organizationId } = call.caller;
       const events = new PassThrough();
-      ctx.set({ 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache, no-transform' });
-      ctx.status = 200;
-      ctx.body = events;
+      sendEvents(ctx, events);
       void streamJob({
         events,
         first,
@@ -178,8 +228,11 @@ const webhooksOfJobs = section('Webhooks', {
     answer: oneOf(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
     async handle(call, { reads, webhooks }) {
-      const { webhook } = await findWebhook(call, { reads, webhooks });
-      return found(await showWebhook(webhooks, webhook));
+      const { id: jobId } = await find(call, { reads });
+      const { organizationId } = call.caller;
+      return found(
+        await showWebhook(webhooks, await webhookOf(webhooks, { jobId, organizationId })),
+      );
     },
   }),
 
@@ -191,15 +244,15 @@ const webhooksOfJobs = section('Webhooks', {
     answer: oneOf(webhookSchema),
     answers: { 202: 'It is on its way.' },
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND', 'JOB_NOT_DONE'],
-    async handle(call, { reads, webhooks, webhookRelay }) {
-      const { job, webhook } = await findWebhook(call, { reads, webhooks });
+    async handle(call, services) {
+      const job = await find(call, services);
+      const { organizationId } = call.caller;
+      const webhook = await webhookOf(services.webhooks, { jobId: job.id, organizationId });
       if (job.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
-      await webhookRelay.redeliver(webhook);
-      const now = await webhooks.find(webhook);
-      return found(await showWebhook(webhooks, now ?? webhook));
+      return found(await redeliver(services, webhook));
     },
   }),
 });
 
 /** Everything below /studio/jobs. */
-export const studioJobs = [...jobs, ...webhooksOfJobs];
+export const studioJobs = [...ofAllJobs, ...jobs, ...webhooksOfJobs];

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { defaultVoiceName, voices } from '../../catalog/voices.ts';
+import { scopeOf } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
 import type { PricedCapability } from '../studio/price-list.ts';
 import { priceExampleSchema, priceRuleSchema } from '../studio/price-view.ts';
@@ -66,12 +67,12 @@ const requests = new Map(
 
 /** A kind of request: its fields as JSON Schema, and the limits of each model it may name. */
 function publish({ capability, models }: PricedCapability): z.infer<typeof capabilitySchema> {
-  const { type, path, medium, scope } = capability;
+  const { type, path, medium } = capability;
   return {
     type,
     endpoint: `POST /api/v1${path}`,
     medium,
-    scope,
+    scope: scopeOf(capability),
     defaultModel: models[0]?.id ?? null,
     models,
     request: requests.get(type) ?? {},

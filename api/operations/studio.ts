@@ -5,7 +5,7 @@ import type { JobRecord } from '../../activities/jobs/job-reads.ts';
 import { assert } from '../../domain/assert.ts';
 import type { CreditsBlock } from '../../domain/credits.ts';
 import { GatewayError, type ErrorCode } from '../../domain/errors.ts';
-import type { Capability } from '../../studio/capability.ts';
+import { scopeOf, type Capability } from '../../studio/capability.ts';
 import { creditsSchema, ticketSchema, type JobView } from '../../studio/job-view.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
@@ -79,7 +79,7 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
   const done = doneAnswer(capability);
   const operation = defineOperation({
     route: `POST /api/v1${capability.path}`,
-    scope: capability.scope,
+    scope: scopeOf(capability),
     summary: capability.summary,
     // No query: a misspelled wish must not be paid for as if it had not been there.
     request: { headers: studioHeaders, query: z.strictObject({}), content: contentOf(capability) },
@@ -107,7 +107,7 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
   });
   const estimate = defineOperation({
     route: `POST /api/v1${capability.path}/estimate`,
-    scope: capability.scope,
+    scope: scopeOf(capability),
     summary: `Price of: ${capability.summary}`,
     description:
       'Takes the same body and answers what the request would reserve, and what that is made of. Nothing is ' +

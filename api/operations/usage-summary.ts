@@ -3,7 +3,7 @@ import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { UsageGroup, UsageSum } from '../../activities/ledger/usage-summary.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import { GatewayError } from '../../domain/errors.ts';
+import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/iso-time.ts';
 import { isTagName } from '../middleware/metadata.ts';
 import { time } from './fields.ts';
@@ -106,8 +106,7 @@ export const usageSummary = section('Usage', {
 });
 
 function refusal(path: string, message: string): GatewayError {
-  const details = [{ path, message }];
-  return new GatewayError('INVALID_REQUEST', `${path}: ${message}`, { details });
+  return fieldError('INVALID_REQUEST', path, message);
 }
 
 /** The period that is summed up. @throws GatewayError INVALID_REQUEST */

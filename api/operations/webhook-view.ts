@@ -1,7 +1,14 @@
 /** How a webhook and its attempts are shown, to callers and to operators. */
 import { z } from 'zod';
-import type { ListedWebhook, WebhookRecord, Webhooks } from '../../activities/webhooks/webhooks.ts';
+import type {
+  ListedWebhook,
+  WebhookName,
+  WebhookRecord,
+  Webhooks,
+} from '../../activities/webhooks/webhooks.ts';
+import { GatewayError } from '../../domain/errors.ts';
 import { isoTimes } from '../../domain/iso-time.ts';
+import type { Composition } from '../composition.ts';
 import { time } from './fields.ts';
 
 const attemptsShownMax = 50;
@@ -42,7 +49,7 @@ export async function showWebhook(
   webhook: WebhookRecord,
 ): Promise<z.infer<typeof webhookSchema>> {
   const attempts = await webhooks.attempts(webhook.jobId, attemptsShownMax);
-  return { ...webhookView(webhook), deliveries: attempts.map(isoTimes) };
+  return webhookSchema.parse({ ...isoTimes(webhook), deliveries: attempts.map(isoTimes) });
 }
 
 /** A webhook in a list, with what became of its last attempt. */
@@ -52,12 +59,24 @@ export const listedWebhook = webhookLine
 
 /** See `listedWebhook`. */
 export function listedView(webhook: ListedWebhook): z.infer<typeof listedWebhook> {
-  const { lastStatus, lastError } = webhook;
-  return { ...webhookView(webhook), lastStatus, lastError };
+  return listedWebhook.parse(isoTimes(webhook));
 }
 
-/** See `webhookLine`. */
-function webhookView(webhook: WebhookRecord): z.infer<typeof webhookLine> {
-  const { jobId, url, state, attempts, nextAttemptAt, createdAt, updatedAt } = isoTimes(webhook);
-  return { jobId, url, state, attempts, nextAttemptAt, createdAt, updatedAt };
+/** The webhook of a job. @throws GatewayError NOT_FOUND */
+export async function webhookOf(
+  webhooks: Pick<Webhooks, 'find'>,
+  name: WebhookName,
+): Promise<WebhookRecord> {
+  const webhook = await webhooks.find(name);
+  if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');
+  return webhook;
+}
+
+/** Has a webhook delivered again; shows where it stands then. */
+export async function redeliver(
+  { webhooks, webhookRelay }: Pick<Composition, 'webhooks' | 'webhookRelay'>,
+  webhook: WebhookRecord,
+): Promise<z.infer<typeof webhookSchema>> {
+  await webhookRelay.redeliver(webhook);
+  return showWebhook(webhooks, await webhookOf(webhooks, webhook));
 }

@@ -1,6 +1,7 @@
 /** A job in one sentence for whoever operates, and what can be done about it now. */
 import type { JobWorkflow } from '../../activities/jobs/job-owner.ts';
-import type { JobCaller, OverseenCall, OverseenJob } from '../../activities/jobs/job-overview.ts';
+import type { JobCall } from '../../activities/jobs/job-calls.ts';
+import type { JobCaller, OverseenJob } from '../../activities/jobs/job-overview.ts';
 import type { JobRecord } from '../../activities/jobs/job-reads.ts';
 import type { WebhookAttempt, WebhookRecord } from '../../activities/webhooks/webhooks.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
@@ -12,7 +13,7 @@ export interface JobFacts {
   job: JobRecord;
   line: OverseenJob;
   caller: JobCaller;
-  calls: readonly OverseenCall[];
+  calls: readonly JobCall[];
   /** Why it is open; empty when it is not. */
   reasons: readonly string[];
   /** Null: Temporal could not be asked. */

@@ -125,12 +125,7 @@ export function createJobFeed(deps: JobFeedDeps): JobFeed {
 
 /** Whoever comes is shown what is open. */
 async function begin({ reads }: JobFeedDeps, organizationId: string, topic: Topic): Promise<void> {
-  const open = await reads.list(organizationId, {
-    status: 'open',
-    type: undefined,
-    beforeId: undefined,
-    limit: openMax,
-  });
+  const open = await reads.list(organizationId, { status: 'open', limit: openMax });
   for (const { id } of open) {
     topic.changed.add(id);
     topic.open.delete(id);

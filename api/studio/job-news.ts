@@ -1,12 +1,10 @@
 /**
  * News of jobs: Postgres tells every API process which were reserved, refused or settled, wherever that was done
  * (`ledger_write_jobs`). News are hints, the truth is the job's row: what is lost with a connection is found by
- * a slow look at the jobs that somebody waits for. The same connection hears of leased credits that others
- * need (a lease goes back by itself).
+ * a slow look at the jobs that somebody waits for.
  */
 import { Client } from 'pg';
 import { z } from 'zod';
-import type { Chat } from '../../activities/chat/chat.ts';
 import type { JobReads } from '../../activities/jobs/job-reads.ts';
 import { refusal } from '../../jobs/ledger-verdicts.ts';
 import type { Logger } from '../../platform/logger.ts';
@@ -46,7 +44,6 @@ export interface JobNews {
 interface NewsDeps {
   databaseUrl: string;
   reads: Pick<JobReads, 'ended'>;
-  chat: Pick<Chat, 'recall'>;
   logger: Logger;
 }
 
@@ -56,18 +53,14 @@ const connectTimeoutMs = 5000;
 
 /** Begins to listen; the connection stands when this returns, or is tried again. */
 export async function openJobNews(deps: NewsDeps): Promise<JobNews> {
-  const { reads, chat, logger } = deps;
+  const { reads, logger } = deps;
   const topics = createTopics();
   const watchers = new Set<(change: JobChange) => void>();
   const announce = (change: JobChange): void => {
     for (const watcher of watchers) watcher(change);
   };
 
-  function hear(channel: string, payload: string): void {
-    if (channel === 'chat_lease') {
-      chat.recall(payload);
-      return;
-    }
+  function hear(payload: string): void {
     const told = jobEvent.parse(JSON.parse(payload));
     topics.publish(told);
     if (told.event === 'refused' || told.organizationId === undefined) return;
@@ -98,7 +91,7 @@ export async function openJobNews(deps: NewsDeps): Promise<JobNews> {
 /** Listens, on one connection after the other; returns what stops it. `onEnd`: one has ended. */
 async function listen(
   { databaseUrl, logger }: NewsDeps,
-  hear: (channel: string, payload: string) => void,
+  hear: (payload: string) => void,
   onEnd: () => void,
 ): Promise<() => Promise<void>> {
   let stopped = false;
@@ -121,10 +114,10 @@ async function listen(
       onEnd();
       connectAgain();
     });
-    next.on('notification', ({ channel, payload }) => hear(channel, payload ?? ''));
+    next.on('notification', ({ payload }) => hear(payload ?? ''));
     try {
       await next.connect();
-      await next.query('LISTEN studio_job; LISTEN studio_refusal; LISTEN chat_lease');
+      await next.query('LISTEN studio_job; LISTEN studio_refusal');
     } catch (error) {
       logger.warn({ error }, 'job_listener.not_connected');
       // A client that never connected does not always end by itself.

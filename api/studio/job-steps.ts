@@ -3,7 +3,7 @@
  * charge or release, then the webhook. Made from the rows that these steps write; Temporal has every attempt.
  */
 import { z } from 'zod';
-import type { TimedCall } from '../../activities/jobs/job-calls.ts';
+import type { JobCall } from '../../activities/jobs/job-calls.ts';
 import type { JobRecord } from '../../activities/jobs/job-reads.ts';
 import type { WebhookRecord } from '../../activities/webhooks/webhooks.ts';
 import { isoTimes } from '../../domain/iso-time.ts';
@@ -43,7 +43,7 @@ const noCall = { call: null, provider: null, providerRequestId: null, attempts: 
 /** See the file's head. */
 export function stepsOf(
   job: JobRecord,
-  calls: readonly TimedCall[],
+  calls: readonly JobCall[],
   webhook: WebhookRecord | null,
 ): z.infer<typeof stepSchema>[] {
   const reserve: Step = {
@@ -63,7 +63,7 @@ export function stepsOf(
   return steps.map(isoTimes);
 }
 
-function callSteps(job: JobRecord, call: TimedCall): Step[] {
+function callSteps(job: JobRecord, call: JobCall): Step[] {
   const { index, provider, providerRequestId, attempts, state } = call;
   const { acceptedAtMs, answeredAtMs, notifiedAtMs, begunAtMs } = call;
   const of = { call: index, provider, providerRequestId };
@@ -93,7 +93,7 @@ function callSteps(job: JobRecord, call: TimedCall): Step[] {
 }
 
 /** From the last word of a provider until the job has ended: media are fetched, looked at and stored. */
-function storeStep(job: JobRecord, calls: readonly TimedCall[]): Step[] {
+function storeStep(job: JobRecord, calls: readonly JobCall[]): Step[] {
   const words = calls.map(({ notifiedAtMs, answeredAtMs }) => notifiedAtMs ?? answeredAtMs);
   const heard = words.filter((word) => word !== null);
   if (job.status === 'queued' && (heard.length < calls.length || heard.length === 0)) return [];

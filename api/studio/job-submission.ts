@@ -5,7 +5,7 @@ import type { JobRecord } from '../../activities/jobs/job-reads.ts';
 import type { Services } from '../../activities/services.ts';
 import type { Uploads } from '../../activities/storage/uploads.ts';
 import type { Config } from '../../platform/config.ts';
-import type { Capability } from '../../studio/capability.ts';
+import { answersLater, type Capability } from '../../studio/capability.ts';
 import type { Context } from '../context.ts';
 import { unkeyedHold, type Claims, type Hold } from '../idempotency/claims.ts';
 import { idempotencyKeyOf } from '../middleware/idempotency-key.ts';
@@ -142,7 +142,9 @@ function createStart(deps: SubmissionDeps): Start {
     const { caller, requestId } = ctx.state;
     const drafted = await draftRequest(ctx, capability, reading);
     const { request, sameAs, webhookUrl, metadata, draft } = drafted;
-    const waitMs = draft.async ? 0 : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
+    const waitMs = answersLater(capability, request)
+      ? 0
+      : preferredWaitMs(ctx, deps.config.SYNC_WAIT_MS);
     const beside = { ...(webhookUrl !== null && { webhookUrl }), ...(metadata && { metadata }) };
     const body = Object.keys(beside).length === 0 ? sameAs : { request: sameAs, ...beside };
     const claimed = await claim(ctx, capability, body);

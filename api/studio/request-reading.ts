@@ -1,7 +1,7 @@
 /** What a Studio request asks for: its body, as JSON or as a form with a file, and its recording. */
 import type { Pictures } from '../../activities/inputs/pictures.ts';
 import type { Recordings } from '../../activities/inputs/recordings.ts';
-import { GatewayError } from '../../domain/errors.ts';
+import { fieldsError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import type { Capability, Recording } from '../../studio/capability.ts';
@@ -96,9 +96,7 @@ async function readForm(
   }
   if (texts['fileId'] !== undefined) {
     const message = `name one source: ${field} or fileId`;
-    throw new GatewayError('CONFLICTING_FIELDS', message, {
-      details: [field, 'fileId'].map((path) => ({ path, message })),
-    });
+    throw fieldsError('CONFLICTING_FIELDS', [field, 'fileId'], message);
   }
   const request = parseWith(capability.request, {
     ...(file.name !== '' && { fileName: file.name.slice(0, 255) }),

@@ -1,17 +1,9 @@
 /** `studio admin job|why <jobId>`: all that is known of a job of any organization; in one sentence. */
 import type { Command } from 'commander';
-import {
-  cellOf,
-  cellsOf,
-  fields,
-  listIn,
-  oneAnswer,
-  type Columns,
-  type Fields,
-} from '../columns.ts';
+import { addAction } from '../actions.ts';
+import { cellOf, cellsOf, fields, listIn, type Columns, type Fields } from '../columns.ts';
 import { list, table } from '../output.ts';
-import { sessionOf } from '../session.ts';
-import { at, root } from './admin-writes.ts';
+import { root } from './admin-writes.ts';
 import { webhookText } from './webhooks.ts';
 
 /** Adds the commands. */
@@ -20,16 +12,12 @@ export function addJobStory(admin: Command): void {
     ['job', 'everything known of a job, of any organization, and what to do', storyText],
     ['why', 'a job in one sentence', (job: Fields) => `${cellOf(job, 'why')}\n`],
   ] as const) {
-    admin
-      .command(name)
-      .argument('<jobId>')
-      .description(does)
-      .action(async (jobId: string, _options: object, command: Command) => {
-        const session = sessionOf(command);
-        const path = `${root}/jobs/${at(jobId)}`;
-        const { body, raw } = await session.admin().send(path, oneAnswer);
-        session.output.show(raw, () => text(body.data));
-      });
+    addAction({
+      command: admin.command(`${name} <jobId>`).description(does),
+      as: 'admin',
+      path: (jobId) => `${root}/jobs/${jobId}`,
+      text,
+    });
   }
 }
 

@@ -1,19 +1,10 @@
 /** `studio admin stuck|unknown|reverify|…`: what operators do about jobs that hang and providers that fail. */
 import type { Command } from 'commander';
-import {
-  cellOf,
-  cellsOf,
-  listAnswer,
-  listIn,
-  oneAnswer,
-  type Columns,
-  type Fields,
-} from '../columns.ts';
+import { cellOf, cellsOf, listIn, type Columns, type Fields } from '../columns.ts';
 import { numeric } from '../fields.ts';
 import { list, table, type Cell } from '../output.ts';
-import { sessionOf } from '../session.ts';
 import { addListing } from './admin-reads.ts';
-import { at, write, writing } from './admin-writes.ts';
+import { addWrite } from './admin-writes.ts';
 
 /** Adds the commands. */
 export function addOperationCommands(admin: Command): void {
@@ -95,39 +86,36 @@ function settledText(job: Fields, extra: Record<string, Cell>): string {
 }
 
 function addJobCommands(admin: Command): void {
-  writing(admin.command('reverify').argument('<jobId>'))
-    .description('ask the provider for the calls of a job; a running workflow looks at once')
-    .action(async (jobId: string, _options: object, command: Command) => {
-      const { body, raw } = await write(command, `/jobs/${at(jobId)}/reverify`, {
-        schema: oneAnswer,
-      });
-      const told = body.data['workflowTold'] ? 'told' : 'not running';
-      sessionOf(command).output.show(raw, () => settledText(body.data, { workflow: told }));
-    });
-  writing(admin.command('resettle').argument('<jobId>'))
-    .description('bring a job to its end whose workflow is gone, by what the provider says')
-    .option(
-      '--release',
-      'release it also when the provider may still deliver and it cannot be taken up',
-    )
-    .action(async (jobId: string, options: { release?: boolean }, command: Command) => {
-      const { body, raw } = await write(command, `/jobs/${at(jobId)}/resettle`, {
-        schema: oneAnswer,
-        body: { release: options.release ?? false },
-      });
-      const decision = cellOf(body.data, 'decision');
-      sessionOf(command).output.show(raw, () => settledText(body.data, { decision }));
-    });
-  writing(admin.command('renotify').argument('<jobId>'))
-    .description('tell a job again of the notifications that were kept for it')
-    .action(async (jobId: string, _options: object, command: Command) => {
-      const { body, raw } = await write(command, `/jobs/${at(jobId)}/notifications/redeliver`, {
-        schema: listAnswer,
-      });
-      sessionOf(command).output.show(raw, () =>
-        table(body.data.map((each) => cellsOf(each, { call: 'callIndex', state: 'state' }))),
-      );
-    });
+  addWrite({
+    command: admin
+      .command('reverify <jobId>')
+      .description('ask the provider for the calls of a job; a running workflow looks at once'),
+    path: (jobId) => `/jobs/${jobId}/reverify`,
+    text: (job) => settledText(job, { workflow: job['workflowTold'] ? 'told' : 'not running' }),
+  });
+  addWrite<{ release?: boolean }>({
+    command: admin
+      .command('resettle <jobId>')
+      .description('bring a job to its end whose workflow is gone, by what the provider says')
+      .option(
+        '--release',
+        'release it also when the provider may still deliver and it cannot be taken up',
+      ),
+    path: (jobId) => `/jobs/${jobId}/resettle`,
+    body: ({ release = false }) => ({ release }),
+    text: (job) => settledText(job, { decision: cellOf(job, 'decision') }),
+  });
+  addWrite({
+    command: admin
+      .command('renotify <jobId>')
+      .description('tell a job again of the notifications that were kept for it'),
+    path: (jobId) => `/jobs/${jobId}/notifications/redeliver`,
+    bare: true,
+    text: (told) =>
+      table(
+        listIn(told, 'data').map((each) => cellsOf(each, { call: 'callIndex', state: 'state' })),
+      ),
+  });
 }
 
 function addProviderCommands(admin: Command): void {
@@ -155,13 +143,11 @@ function addProviderCommands(admin: Command): void {
     ['pause', 'send no new call to a provider; what it has taken is still delivered'],
     ['resume', 'send calls to a provider again'],
   ] as const) {
-    writing(admin.command(verb).argument('<provider>'))
-      .description(does)
-      .action(async (provider: string, _options: object, command: Command) => {
-        const path = `/providers/${at(provider)}/${verb}`;
-        const { body, raw } = await write(command, path, { schema: oneAnswer });
-        sessionOf(command).output.show(raw, () => list(cellsOf(body.data, columns)));
-      });
+    addWrite({
+      command: admin.command(`${verb} <provider>`).description(does),
+      path: (provider) => `/providers/${provider}/${verb}`,
+      text: (provider) => list(cellsOf(provider, columns)),
+    });
   }
 }
 
@@ -179,10 +165,11 @@ function addProcessCommands(admin: Command): void {
       draining: 'drainAskedAt',
     },
   });
-  writing(admin.command('drain').argument('<processId>'))
-    .description('let a process take nothing new, finish what it has, and exit')
-    .action(async (id: string, _options: object, command: Command) => {
-      const { raw } = await write(command, `/processes/${at(id)}/drain`, { schema: oneAnswer });
-      sessionOf(command).output.show(raw, () => `${id} drains\n`);
-    });
+  addWrite({
+    command: admin
+      .command('drain <processId>')
+      .description('let a process take nothing new, finish what it has, and exit'),
+    path: (id) => `/processes/${id}/drain`,
+    text: (_, [id]) => `${id} drains\n`,
+  });
 }

@@ -5,13 +5,11 @@ import { cellOf, cellsOf, fields, listAnswer, type Columns } from '../columns.ts
 import { numeric } from '../fields.ts';
 import { table } from '../output.ts';
 import { sessionOf } from '../session.ts';
-import { at, root } from './admin-writes.ts';
+import { root } from './admin-writes.ts';
 
 /** Options of a listing; those without a name of their own go into the query as they are. */
 interface PageOptions {
   org?: string;
-  limit?: number;
-  cursor?: string;
   [field: string]: string | number | undefined;
 }
 
@@ -20,6 +18,8 @@ export interface Listing {
   command: Command;
   path: (...words: string[]) => string;
   columns: Columns;
+  /** It has no pages. */
+  isWhole?: true;
 }
 
 /** Adds the commands that only read. */
@@ -35,10 +35,9 @@ export function addReadCommands(admin: Command): void {
 function addLedger(admin: Command): void {
   addListing({
     command: admin
-      .command('ledger')
-      .argument('<organizationId>')
+      .command('ledger <organizationId>')
       .description('entries of the ledger, newest first'),
-    path: (organizationId = '') => `/organizations/${at(organizationId)}/ledger`,
+    path: (organizationId) => `/organizations/${organizationId}/ledger`,
     columns: {
       '#': 'sequence',
       at: 'createdAt',
@@ -131,20 +130,22 @@ function addActions(admin: Command): void {
 }
 
 /** Adds a command that lists. */
-export function addListing({ command, path, columns }: Listing): void {
-  command
-    .option('--limit <n>', 'how many', numeric)
-    .option('--cursor <cursor>', 'go on where the last page ended')
-    .action(async () => {
-      const session = sessionOf(command);
-      const { org, limit, cursor, ...rest } = command.opts<PageOptions>();
-      const from = `${root}${path(...command.args)}`;
-      const { body, raw } = await session.admin().send(from, listAnswer, {
-        query: { organizationId: org, limit, cursor, ...rest },
-      });
-      session.output.show(raw, () => table(body.data.map((row) => cellsOf(row, columns))));
-      if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);
+export function addListing({ command, path, columns, isWhole }: Listing): void {
+  if (!isWhole) {
+    command
+      .option('--limit <n>', 'how many', numeric)
+      .option('--cursor <cursor>', 'go on where the last page ended');
+  }
+  command.action(async () => {
+    const session = sessionOf(command);
+    const { org, ...query } = command.opts<PageOptions>();
+    const from = root + path(...command.args.map(encodeURIComponent));
+    const { body, raw } = await session.admin().send(from, listAnswer, {
+      query: { organizationId: org, ...query },
     });
+    session.output.show(raw, () => table(body.data.map((row) => cellsOf(row, columns))));
+    if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);
+  });
 }
 
 function addAudit(admin: Command): void {

@@ -1,16 +1,15 @@
 /** What the operators' writing commands share: who and why. */
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
-import type { z } from 'zod';
-import type { Answer } from '../api-client.ts';
-import { sessionOf } from '../session.ts';
+import { addAction, type Action } from '../actions.ts';
 
 /** Path of the operators' API. */
 export const root = '/api/admin/v1';
 
-interface WriteOptions {
+/** Who writes, and why. */
+export interface WriteOptions {
   actor: string;
-  reason?: string;
+  reason: string;
 }
 
 /** A command that writes: it must say why, and may say who. */
@@ -29,20 +28,22 @@ function loginName(): string {
   }
 }
 
-/** Sends a write with actor and reason. */
-export async function write<Body>(
-  command: Command,
-  path: string,
-  wanted: { schema: z.ZodType<Body>; body?: object; method?: 'POST' | 'PUT' },
-): Promise<Answer<Body>> {
-  const { actor, reason } = command.opts<WriteOptions>();
-  return sessionOf(command)
-    .admin()
-    .send(`${root}${path}`, wanted.schema, {
-      method: wanted.method ?? 'POST',
-      body: { ...wanted.body, actor, reason },
-    });
+/** Adds a command that writes; its path is one below the operators' API. */
+export function addWrite<Options extends object>({
+  command,
+  path,
+  body,
+  ...action
+}: Omit<Action<Options>, 'as'>): void {
+  addAction<Options & WriteOptions>({
+    method: 'POST',
+    ...action,
+    command: writing(command),
+    as: 'admin',
+    path: (...words) => root + path(...words),
+    body: (options, words) => {
+      const { actor, reason } = options;
+      return { ...body?.(options, words), actor, reason };
+    },
+  });
 }
-
-/** An id as a part of a path. */
-export const at = (id: string): string => encodeURIComponent(id);

@@ -1,6 +1,7 @@
 /** `studio files list|delete`: what jobs made and what was uploaded. */
 import { Command } from 'commander';
-import { cellsOf, listAnswer, oneAnswer } from '../columns.ts';
+import { addAction } from '../actions.ts';
+import { cellsOf, listAnswer } from '../columns.ts';
 import { numeric } from '../fields.ts';
 import { table } from '../output.ts';
 import { sessionOf } from '../session.ts';
@@ -39,16 +40,14 @@ export function filesCommand(): Command {
       session.output.show(raw, () => table(body.data.map((each) => cellsOf(each, file))));
       if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);
     });
-  files
-    .command('delete')
-    .argument('<id>', 'of an upload, or of the job whose media are to go')
-    .description('delete an upload, or what a job made')
-    .action(async (id: string, _options: object, command: Command) => {
-      const session = sessionOf(command);
-      const word = encodeURIComponent(id);
-      const at = id.startsWith('job_') ? `/api/v1/studio/jobs/${word}/media` : `${path}/${word}`;
-      const { raw } = await session.api().send(at, oneAnswer, { method: 'DELETE' });
-      session.output.show(raw, () => `deleted ${id}\n`);
-    });
+  addAction({
+    command: files
+      .command('delete')
+      .argument('<id>', 'of an upload, or of the job whose media are to go')
+      .description('delete an upload, or what a job made'),
+    method: 'DELETE',
+    path: (id) => (id.startsWith('job_') ? `/api/v1/studio/jobs/${id}/media` : `${path}/${id}`),
+    text: (_, [id]) => `deleted ${id}\n`,
+  });
   return files;
 }

@@ -1,7 +1,8 @@
 /** `studio jobs ls|get|watch|cancel`, and what webhooks.ts adds. */
 import { Command } from 'commander';
 import { z } from 'zod';
-import { cellsOf, listIn, oneAnswer } from '../columns.ts';
+import { addAction } from '../actions.ts';
+import { cellsOf, listIn } from '../columns.ts';
 import { numeric, shortTime, tagged, tagQuery } from '../fields.ts';
 import { jobResource, showJob, watchJob } from '../jobs.ts';
 import { table } from '../output.ts';
@@ -91,17 +92,13 @@ export function jobsCommand(): Command {
         .send(`${pathOf(jobId)}/cancel`, oneJob, { method: 'POST' });
       await showJob(session.output, { job: body.data, raw });
     });
-  jobs
-    .command('timeline')
-    .argument('<jobId>')
-    .description('show the steps of a job with their times')
-    .action(async (jobId: string, _options: object, command: Command) => {
-      const session = sessionOf(command);
-      const { body, raw } = await session.api().send(`${pathOf(jobId)}/timeline`, oneAnswer);
-      session.output.show(raw, () =>
-        table(listIn(body.data, 'steps').map((each) => cellsOf(each, step))),
-      );
-    });
+  addAction({
+    command: jobs
+      .command('timeline <jobId>')
+      .description('show the steps of a job with their times'),
+    path: (jobId) => `/api/v1/studio/jobs/${jobId}/timeline`,
+    text: (job) => table(listIn(job, 'steps').map((each) => cellsOf(each, step))),
+  });
   addWebhookCommands(jobs);
   return jobs;
 }

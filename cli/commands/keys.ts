@@ -1,12 +1,9 @@
 /** `studio keys ls|create|show|limit|rotate|revoke`. */
 import { Command } from 'commander';
-import { z } from 'zod';
-import { cellOf, cellsOf, fields, type Columns, type Fields } from '../columns.ts';
+import { addAction } from '../actions.ts';
+import { cellOf, cellsOf, listIn, type Columns, type Fields } from '../columns.ts';
 import { durationMs, given, keyLimit, several } from '../fields.ts';
 import { list, table } from '../output.ts';
-import { sessionOf } from '../session.ts';
-
-const keyList = z.looseObject({ keys: z.array(fields) });
 
 /** Options that narrow a new key. */
 export interface KeyOptions {
@@ -36,7 +33,8 @@ export function keyRequest(name: string, options: KeyOptions): Record<string, un
   });
 }
 
-const keyColumns: Columns = {
+/** What is shown of a key. */
+export const keyColumns: Columns = {
   id: 'keyId',
   key: (key) => `${cellOf(key, 'keyPrefix')}…`,
   name: 'name',
@@ -64,8 +62,7 @@ const ownColumns: Columns = {
   'begins again': 'budget.resetsAt',
 };
 
-/** What is shown of keys. */
-export function keyTable(keys: readonly Fields[]): string {
+function keyTable(keys: readonly Fields[]): string {
   return table(keys.map((key) => cellsOf(key, keyColumns)));
 }
 
@@ -75,71 +72,64 @@ export function newKeyText(made: Fields): string {
   return `${list(shown)}Keep the key now: it is not shown again.\n`;
 }
 
-const pathOf = (keyId: string): string => `/api/v1/api-keys/${encodeURIComponent(keyId)}`;
+const path = '/api/v1/api-keys';
 
 const limitOrNone = (text: string) => ({ limit: text === 'none' ? null : keyLimit(text) });
 
 /** `studio keys`. */
 export function keysCommand(): Command {
   const keys = new Command('keys').description('API keys of yours');
-  keys
-    .command('ls')
-    .description('list the keys')
-    .action(async (_options: object, command: Command) => {
-      const session = sessionOf(command);
-      const { body, raw } = await session.api().send('/api/v1/api-keys', keyList);
-      session.output.show(raw, () => keyTable(body.keys));
-    });
-  withKeyOptions(keys.command('create').argument('<name>'))
-    .description('make a key; it is shown once')
-    .action(async (name: string, options: KeyOptions, command: Command) => {
-      const session = sessionOf(command);
-      const { body, raw } = await session
-        .api()
-        .send('/api/v1/api-keys', fields, { body: keyRequest(name, options) });
-      session.output.show(raw, () => newKeyText(body));
-    });
-  keys
-    .command('show')
-    .description('show the key in use, what it may do and what is left of its limit')
-    .action(async (_options: object, command: Command) => {
-      const session = sessionOf(command);
-      const { body, raw } = await session.api().send('/api/v1/key', fields);
-      session.output.show(raw, () => list(cellsOf(body, ownColumns)));
-    });
-  keys
-    .command('limit')
-    .argument('<keyId>')
-    .requiredOption('--to <credits/period>', 'for example 500/month, or none', limitOrNone)
-    .description('limit what a key may spend')
-    .action(async (keyId: string, { to }: { to: object }, command: Command) => {
-      const session = sessionOf(command);
-      const { body, raw } = await session
-        .api()
-        .send(`${pathOf(keyId)}/limit`, fields, { method: 'PUT', body: to });
-      session.output.show(raw, () => keyTable([body]));
-    });
-  keys
-    .command('rotate')
-    .argument('<keyId>')
-    .description('make a key that takes the place of another')
-    .option('--overlap <duration>', 'how long the old key still works (default 1d)', durationMs)
-    .action(async (keyId: string, { overlap }: { overlap?: number }, command: Command) => {
-      const session = sessionOf(command);
-      const overlapSeconds = overlap === undefined ? undefined : Math.ceil(overlap / 1000);
-      const { body, raw } = await session
-        .api()
-        .send(`${pathOf(keyId)}/rotate`, fields, { body: given({ overlapSeconds }) });
-      session.output.show(raw, () => newKeyText(body));
-    });
-  keys
-    .command('revoke')
-    .argument('<keyId>')
-    .description('end a key at once')
-    .action(async (keyId: string, _options: object, command: Command) => {
-      const session = sessionOf(command);
-      const { raw } = await session.api().send(pathOf(keyId), fields, { method: 'DELETE' });
-      session.output.show(raw, () => `revoked ${keyId}\n`);
-    });
+  addAction({
+    command: keys.command('ls').description('list the keys'),
+    path: () => path,
+    bare: true,
+    text: (answer) => keyTable(listIn(answer, 'keys')),
+  });
+  addAction<KeyOptions>({
+    command: withKeyOptions(
+      keys.command('create <name>').description('make a key; it is shown once'),
+    ),
+    path: () => path,
+    body: (options, [name = '']) => keyRequest(name, options),
+    bare: true,
+    text: newKeyText,
+  });
+  addAction({
+    command: keys
+      .command('show')
+      .description('show the key in use, what it may do and what is left of its limit'),
+    path: () => '/api/v1/key',
+    bare: true,
+    text: (key) => list(cellsOf(key, ownColumns)),
+  });
+  addAction<{ to: object }>({
+    command: keys
+      .command('limit <keyId>')
+      .requiredOption('--to <credits/period>', 'for example 500/month, or none', limitOrNone)
+      .description('limit what a key may spend'),
+    method: 'PUT',
+    path: (keyId) => `${path}/${keyId}/limit`,
+    body: ({ to }) => to,
+    bare: true,
+    text: (key) => keyTable([key]),
+  });
+  addAction<{ overlap?: number }>({
+    command: keys
+      .command('rotate <keyId>')
+      .description('make a key that takes the place of another')
+      .option('--overlap <duration>', 'how long the old key still works (default 1d)', durationMs),
+    path: (keyId) => `${path}/${keyId}/rotate`,
+    body: ({ overlap }) =>
+      overlap === undefined ? {} : { overlapSeconds: Math.ceil(overlap / 1000) },
+    bare: true,
+    text: newKeyText,
+  });
+  addAction({
+    command: keys.command('revoke <keyId>').description('end a key at once'),
+    method: 'DELETE',
+    path: (keyId) => `${path}/${keyId}`,
+    bare: true,
+    text: (_, [keyId]) => `revoked ${keyId}\n`,
+  });
   return keys;
 }

@@ -729,7 +729,7 @@ export interface components {
             id: string;
             organizationId: string;
             /** @enum {string} */
-            kind: "studio" | "chat" | "lease";
+            kind: "studio" | "chat";
             credits: number;
             ageSeconds: number;
             /** Format: date-time */
@@ -1011,7 +1011,7 @@ export interface components {
         StuckWork: {
             id: string;
             /** @enum {string} */
-            kind: "studio" | "chat" | "lease";
+            kind: "studio" | "chat";
             organizationId: string;
             type: string | null;
             model: string | null;

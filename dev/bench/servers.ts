@@ -33,7 +33,8 @@ interface ServersOptions {
   temporalInMemory: boolean;
 }
 
-const demoCredits = 1_000_000_000;
+/** So many that no benchmark runs out of them. */
+export const demoCredits = 1_000_000_000;
 
 /** Starts the servers as `npm start` does, as durable: fsync on, Temporal's data in a file. */
 export async function startServers(options: ServersOptions): Promise<Servers> {

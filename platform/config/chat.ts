@@ -22,9 +22,7 @@ export const chatVariables = {
   CHAT_KEEPALIVE_MS: count(50, 15_000).default(10_000),
   /** How often running chats are recorded, and how long a chat without a record is believed to run. */
   CHAT_CHECKPOINT_MS: count(50, 600_000).default(5000),
-  CHAT_RESERVATION_TTL_MS: count(200, 86_400_000).default(300_000),
-  /** A leased budget that its process does not confirm for this long is ended by the sweeper. */
-  CHAT_LEASE_TTL_MS: count(1000, 86_400_000).default(30_000),
+  CHAT_RESERVATION_TTL_MS: count(200, 86_400_000).default(60_000),
   /** A key that leaves more chats in ten minutes before their cost is known, and so more than it pays, is refused. */
   CHAT_ABANDONED_MAX: count(1, 1_000_000).default(20),
   /** Connections to one provider. */

@@ -36,19 +36,39 @@ CREATE TABLE api_key (
   revoked_at timestamptz,
   last_used_at timestamptz,
   -- The key that took this one's place: a replaced key still works for its overlap, but no longer counts.
-  replaced_by text REFERENCES api_key
+  replaced_by text REFERENCES api_key,
+  -- The budget: how many credits the key may spend in a calendar period (UTC). It has one of its own, or spends from that
+  -- of another key: of the one whose place it took, or of the limited one that made it.
+  budget_of text REFERENCES api_key,
+  limit_micro bigint CHECK (limit_micro >= 0),
+  limit_per text CHECK (limit_per IN ('day', 'week', 'month', 'total')),
+  CHECK ((limit_micro IS NULL) = (limit_per IS NULL)),
+  -- The limit stands at the key whose budget it is.
+  CHECK (budget_of IS NULL OR limit_micro IS NULL)
 );
 CREATE INDEX api_key_member ON api_key (member_id) WHERE revoked_at IS NULL;
+CREATE INDEX api_key_of_organization ON api_key (organization_id);
 
--- Counters of the current minute, shared by all API processes. UNLOGGED: a crash of Postgres may let
--- one minute count twice, which is cheaper than a disk write per request.
+-- Requests of the last minute, shared by all API processes: a sliding window (access.sql). UNLOGGED: a crash of
+-- Postgres may let one minute count twice, which is cheaper than a disk write per request.
 CREATE UNLOGGED TABLE rate_window (
   key_id text NOT NULL,
   bucket text NOT NULL,
-  window_start bigint NOT NULL,
+  -- Unix ms, ascending, and how many requests came then.
+  times bigint[] NOT NULL,
+  counts integer[] NOT NULL,
+  -- The sum of the counts.
   hits integer NOT NULL,
   PRIMARY KEY (key_id, bucket)
 ) WITH (fillfactor = 50);
+
+-- Links that sign in to the console once, for the key that made them.
+CREATE TABLE sign_in_link (
+  -- SHA-256 of the word in the link.
+  token_hash bytea PRIMARY KEY,
+  key_id text NOT NULL REFERENCES api_key,
+  expires_at timestamptz NOT NULL
+);
 
 -- Idempotency-Key claims: what a key stands for, claimed before it is made (idempotency.sql).
 CREATE TABLE idempotency_claim (
@@ -85,11 +105,10 @@ CREATE TABLE account (
   CHECK (reserved <= posted)
 ) WITH (fillfactor = 50);
 
--- Of a lease (leases.sql), `amount` is what is held now; what it spent is charged to its chats.
 CREATE TABLE reservation (
   id text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES account,
-  kind text NOT NULL CHECK (kind IN ('studio', 'chat', 'lease')),
+  kind text NOT NULL CHECK (kind IN ('studio', 'chat')),
   amount bigint NOT NULL CHECK (amount >= 0),
   charged bigint,
   state text NOT NULL DEFAULT 'reserved' CHECK (state IN ('reserved', 'charged', 'released')),
@@ -101,14 +120,13 @@ CREATE TABLE reservation (
   owner_missing_at timestamptz,
   created_at timestamptz NOT NULL,
   settled_at timestamptz,
+  -- The budget that it counts in, which stays that of the key that asked.
+  budget_id text,
   CHECK ((state = 'reserved') = (settled_at IS NULL)),
   CHECK ((state = 'charged') = (charged IS NOT NULL)),
   CHECK (charged BETWEEN 0 AND amount)
 ) WITH (fillfactor = 80);
 CREATE INDEX reservation_open ON reservation (expires_at) WHERE state = 'reserved';
-CREATE INDEX reservation_of_organization ON reservation (organization_id, created_at DESC, id DESC);
-CREATE INDEX reservation_open_lease ON reservation (organization_id)
-  WHERE kind = 'lease' AND state = 'reserved';
 
 -- Append-only. One settle key per reservation is shared by charge and release: only one can happen.
 CREATE TABLE ledger_entry (
@@ -129,6 +147,23 @@ CREATE TABLE ledger_entry (
 );
 CREATE INDEX ledger_entry_of_reservation ON ledger_entry (reservation_id);
 
+-- Micro-credits reserved and charged of a budget, by the UTC day on which the job or chat began. Kept for keys without
+-- a limit too, so that one which is set later counts what its period has seen.
+CREATE TABLE budget_spend (
+  budget_id text NOT NULL,
+  day date NOT NULL,
+  spent bigint NOT NULL,
+  PRIMARY KEY (budget_id, day)
+) WITH (fillfactor = 50);
+
+-- Limits that refused something, by the UTC day: they are reached although less than all is used.
+CREATE TABLE budget_refusal (
+  budget_id text NOT NULL,
+  limit_micro bigint NOT NULL,
+  day date NOT NULL,
+  PRIMARY KEY (budget_id, limit_micro, day)
+);
+
 -- Studio jobs ----------------------------------------------------------------------------------
 
 CREATE TABLE job (
@@ -147,14 +182,20 @@ CREATE TABLE job (
   created_at timestamptz NOT NULL,
   deadline_at timestamptz NOT NULL,
   completed_at timestamptz,
+  metadata jsonb,
+  -- When its owner deleted what the job made.
+  media_deleted_at timestamptz,
   CHECK ((status = 'queued') = (completed_at IS NULL)),
   CHECK ((status = 'completed') = (outputs IS NOT NULL)),
   CHECK ((status IN ('failed', 'canceled')) = (error IS NOT NULL))
 ) WITH (fillfactor = 80);
 CREATE INDEX job_of_organization ON job (organization_id, created_at DESC, id DESC);
 CREATE INDEX job_of_key ON job (key_id, created_at DESC, id DESC);
--- Jobs that were released without the provider's word. Its columns do not change when a job is charged,
--- so that settling a charged job stays an update within its page.
+-- None of the columns of these changes when a job is charged: that stays an update within its page. The last are jobs that
+-- were released without the provider's word.
+CREATE INDEX job_of_type ON job (organization_id, type, created_at DESC, id DESC);
+CREATE INDEX job_of_model ON job (organization_id, model, created_at DESC, id DESC);
+CREATE INDEX job_undelivered ON job (organization_id, created_at DESC, id DESC) WHERE error IS NOT NULL;
 CREATE INDEX job_without_verdict ON job (id)
   WHERE error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST');
 
@@ -174,6 +215,10 @@ CREATE TABLE provider_call (
   progress jsonb,
   begun_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now(),
+  -- When the provider took it, when its outputs were there, and how often it was sent: the steps of a job.
+  accepted_at timestamptz,
+  answered_at timestamptz,
+  attempts integer NOT NULL DEFAULT 1,
   PRIMARY KEY (job_id, call_index)
 ) WITH (fillfactor = 70);
 
@@ -184,9 +229,14 @@ CREATE TABLE artifact (
   content_type text NOT NULL,
   size_bytes bigint NOT NULL CHECK (size_bytes > 0),
   sha256 text NOT NULL,
-  created_at timestamptz NOT NULL DEFAULT now()
+  created_at timestamptz NOT NULL DEFAULT now(),
+  -- The row stays, for the audit; the object is gone from `removed_at` on.
+  deleted_at timestamptz,
+  removed_at timestamptz
 );
 CREATE INDEX artifact_of_job ON artifact (job_id);
+CREATE INDEX artifact_to_remove ON artifact (deleted_at) WHERE deleted_at IS NOT NULL AND removed_at IS NULL;
+CREATE INDEX artifact_of_organization ON artifact (organization_id, created_at DESC, storage_key DESC);
 
 -- Verified webhooks of providers, kept until the workflow has been told.
 CREATE TABLE notification (
@@ -219,8 +269,8 @@ CREATE TABLE late_outcome (
 
 -- Chats ----------------------------------------------------------------------------------------
 
--- Who asked for what in a chat with a reservation of its own, and how far it got. Chat runs without a
--- workflow, so this row is what a crash of the API leaves behind: the sweeper charges the last checkpoint.
+-- Who asked for what in a chat, and how far it got. Chat runs without a workflow, so this row is what a crash of the
+-- API leaves behind: the sweeper charges the last checkpoint.
 CREATE TABLE chat_request (
   id text PRIMARY KEY REFERENCES reservation,
   organization_id text NOT NULL REFERENCES organization,
@@ -237,37 +287,11 @@ CREATE TABLE chat_request (
   -- The price of what had been delivered at the last checkpoint, in micro-credits.
   checkpoint_micro bigint NOT NULL DEFAULT 0 CHECK (checkpoint_micro >= 0),
   checkpoint_at timestamptz,
+  metadata jsonb,
   created_at timestamptz NOT NULL
 ) WITH (fillfactor = 80);
 CREATE INDEX chat_request_of_organization ON chat_request (organization_id, created_at DESC, id DESC);
 CREATE INDEX chat_request_of_key ON chat_request (key_id, created_at DESC, id DESC);
-
--- Chats that were paid from a lease: written when they have ended, and every few seconds before.
--- No foreign keys: rows come in by the thousand per second, with ids that this database gave out for
--- organizations, keys and leases, none of which is ever deleted.
-CREATE TABLE leased_chat (
-  id text PRIMARY KEY,
-  lease_id text NOT NULL,
-  organization_id text NOT NULL,
-  key_id text NOT NULL,
-  model text NOT NULL,
-  provider text NOT NULL,
-  streamed boolean NOT NULL,
-  request_id text NOT NULL,
-  -- `reserved`: a checkpoint of a chat that runs.
-  state text NOT NULL CHECK (state IN ('reserved', 'charged', 'released')),
-  -- What the chat costs; of one that runs, the price of what had been delivered at the checkpoint.
-  amount bigint NOT NULL CHECK (amount >= 0),
-  reason text,
-  input_tokens bigint NOT NULL CHECK (input_tokens >= 0),
-  output_tokens bigint NOT NULL CHECK (output_tokens >= 0),
-  counted_by text CHECK (counted_by IN ('provider', 'gateway')),
-  created_at timestamptz NOT NULL,
-  CHECK (state <> 'released' OR amount = 0)
-) WITH (fillfactor = 90);
-CREATE INDEX leased_chat_of_organization ON leased_chat (organization_id, created_at DESC, id DESC);
-CREATE INDEX leased_chat_of_key ON leased_chat (key_id, created_at DESC, id DESC);
-CREATE INDEX leased_chat_running ON leased_chat (lease_id) WHERE state = 'reserved';
 
 -- Chats whose callers left before the provider said what they cost, of the last minutes.
 CREATE TABLE abandoned_chat (
@@ -278,6 +302,18 @@ CREATE TABLE abandoned_chat (
   created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX abandoned_chat_of_key ON abandoned_chat (key_id, created_at);
+
+-- A row for each pair of `metadata`, by which jobs and chats are found (tags.sql). Without foreign keys: nothing that
+-- it names is ever deleted.
+CREATE TABLE tag (
+  organization_id text NOT NULL,
+  name text NOT NULL,
+  value text NOT NULL,
+  -- Of the job or chat.
+  created_at timestamptz NOT NULL,
+  id text NOT NULL,
+  PRIMARY KEY (organization_id, name, value, created_at, id)
+);
 
 -- Files of callers -----------------------------------------------------------------------------
 
@@ -306,6 +342,8 @@ CREATE TABLE upload (
   used_at timestamptz,
   -- Until then somebody is sending the file, unless the time is renewed.
   receiving_until timestamptz,
+  -- Of a file that its owner deleted nothing is counted; the row goes when nothing can come any more.
+  deleted_at timestamptz,
   -- What it counts: the bytes that are there, or all that may still come.
   counted_bytes bigint NOT NULL GENERATED ALWAYS AS (
     CASE WHEN completed_at IS NULL THEN coalesce(bytes_max, size_bytes, 0) ELSE size_bytes END
@@ -375,7 +413,50 @@ CREATE TABLE webhook_secret (
 );
 CREATE UNIQUE INDEX webhook_secret_in_use ON webhook_secret (organization_id) WHERE retires_at IS NULL;
 
+-- Notices --------------------------------------------------------------------------------------
+
+-- What an organization wants to be told of its credits, and what it was told (notices.sql).
+CREATE TABLE notice_target (
+  organization_id text PRIMARY KEY REFERENCES organization,
+  -- Null: nobody is told.
+  url text,
+  low_balance_micro bigint CHECK (low_balance_micro >= 0),
+  -- The balance is low, and that was told.
+  balance_is_low boolean NOT NULL DEFAULT false
+);
+
+-- Append-only. The row of `webhook` with its id says where its delivery stands.
+CREATE TABLE notice (
+  id text PRIMARY KEY,
+  organization_id text NOT NULL REFERENCES organization,
+  type text NOT NULL CHECK (type IN ('account.balance.low', 'key.limit.near', 'key.limit.reached')),
+  -- Amounts in micro-credits.
+  body jsonb NOT NULL,
+  -- Of a limit: the key at which it stands, and the limit with its period. Each is told once of each.
+  key_id text REFERENCES api_key,
+  period text,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  CHECK ((type = 'account.balance.low') = (key_id IS NULL)),
+  CHECK ((key_id IS NULL) = (period IS NULL)),
+  UNIQUE (key_id, period, type)
+);
+CREATE INDEX notice_of_organization ON notice (organization_id, created_at DESC);
+
 -- Operators ------------------------------------------------------------------------------------
+
+-- Operators, each with a key of their own beside the deployment's ADMIN_API_KEY. `mac` is HMAC-SHA256(pepper, key). A row
+-- stays when its key is revoked: `admin_action` has the operator's name.
+CREATE TABLE operator (
+  id text PRIMARY KEY,
+  name text NOT NULL,
+  prefix text NOT NULL,
+  mac bytea NOT NULL UNIQUE,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  revoked_at timestamptz,
+  last_used_at timestamptz
+);
+-- A name in the record of actions is one person.
+CREATE UNIQUE INDEX operator_name ON operator (lower(name)) WHERE revoked_at IS NULL;
 
 -- What operators did. Written in the transaction of what was done wherever that is ours.
 CREATE TABLE admin_action (

@@ -18,9 +18,7 @@ SELECT 'a reservation and its settle entry disagree', r.id FROM reservation r
   LEFT JOIN ledger_entry s
     ON s.organization_id = r.organization_id AND s.idempotency_key = 'settle:' || r.id
   WHERE (r.state = 'reserved') <> (s.sequence IS NULL) OR -s.reserved_change <> r.amount
-    -- What a lease spent is in its chats, see below.
-    OR r.kind <> 'lease' AND ((s.kind = 'charge') <> (r.state = 'charged')
-      OR -s.posted_change <> coalesce(r.charged, 0))
+    OR (s.kind = 'charge') <> (r.state = 'charged') OR -s.posted_change <> coalesce(r.charged, 0)
 UNION ALL
 SELECT 'entries do not chain', organization_id || ':' || sequence FROM (
     SELECT *, lag(posted_after, 1, 0::bigint) OVER chain AS posted_before,
@@ -42,10 +40,7 @@ SELECT 'budget use differs from its reservations and chats', budget_id || ' ' ||
     UNION ALL
     SELECT budget_id, (created_at AT TIME ZONE 'UTC')::date,
         CASE state WHEN 'reserved' THEN amount ELSE coalesce(charged, 0) END
-      FROM reservation WHERE budget_id IS NOT NULL
-    UNION ALL
-    SELECT coalesce(k.budget_of, k.id), (l.created_at AT TIME ZONE 'UTC')::date, l.amount
-      FROM leased_chat l JOIN api_key k ON k.id = l.key_id WHERE l.state = 'charged') AS spends
+      FROM reservation WHERE budget_id IS NOT NULL) AS spends
   GROUP BY budget_id, day HAVING sum(spent) <> 0
 UNION ALL
 SELECT 'a job or chat counts in another budget than its key''s', r.id FROM reservation r
@@ -59,19 +54,7 @@ SELECT 'a job and its reservation disagree', j.id FROM job j JOIN reservation r 
 UNION ALL
 SELECT 'a completed job has no artifact', j.id FROM job j
   WHERE j.status = 'completed' AND jsonb_path_exists(j.outputs, '$[*].artifacts[*]')
-    AND NOT EXISTS (SELECT FROM artifact f WHERE f.job_id = j.id)
-UNION ALL
-SELECT 'a lease and its ledger entries disagree', r.id FROM reservation r
-  LEFT JOIN (SELECT reservation_id, sum(posted_change) AS posted, sum(reserved_change) AS reserved
-    FROM ledger_entry GROUP BY 1) e ON e.reservation_id = r.id
-  LEFT JOIN (SELECT lease_id, sum(amount) AS spent FROM leased_chat
-    WHERE state = 'charged' GROUP BY 1) c ON c.lease_id = r.id
-  WHERE r.kind = 'lease' AND (coalesce(e.posted, 0) <> -coalesce(c.spent, 0)
-    OR coalesce(e.reserved, 0) <> CASE r.state WHEN 'reserved' THEN r.amount ELSE 0 END)
-UNION ALL
-SELECT 'a chat runs on a lease that has ended', c.id FROM leased_chat c
-  JOIN reservation r ON r.id = c.lease_id
-  WHERE c.state = 'reserved' AND r.state <> 'reserved';
+    AND NOT EXISTS (SELECT FROM artifact f WHERE f.job_id = j.id);
 
 CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -31,19 +31,11 @@ CREATE FUNCTION key_budget(of_key text) RETURNS jsonb LANGUAGE sql AS $$
     JOIN api_key holder ON holder.id = coalesce(k.budget_of, k.id) WHERE k.id = of_key
 $$;
 
--- Adds what moves and chats came to.
+-- Adds what moves came to.
 CREATE FUNCTION budget_write(moved budget_spend[]) RETURNS void LANGUAGE sql AS $$
   INSERT INTO budget_spend AS b SELECT budget_id, day, sum(spent) FROM unnest(moved)
     GROUP BY budget_id, day HAVING sum(spent) <> 0
     ON CONFLICT (budget_id, day) DO UPDATE SET spent = b.spent + excluded.spent
-$$;
-
--- What chats of a lease came to, [{key, at, amount}]: they count when they are booked.
-CREATE FUNCTION budget_write_chats(chats jsonb) RETURNS void LANGUAGE sql AS $$
-  SELECT budget_write(array_agg(ROW(coalesce(k.budget_of, k.id), (c.at AT TIME ZONE 'UTC')::date,
-      c.amount)::budget_spend))
-    FROM jsonb_to_recordset(chats) AS c(key text, at timestamptz, amount bigint)
-    JOIN api_key k ON k.id = c.key
 $$;
 
 -- Sets the limit of the budget that a key spends from; null: none. {keyId, memberId|null (operators), makerKeyId|null,

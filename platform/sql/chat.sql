@@ -1,4 +1,4 @@
--- Chats whose reservation is their own: moves of the ledger, checkpoints, and the sweep of what a crash left.
+-- Chats: moves of the ledger, checkpoints, and the sweep of what a crash left.
 
 -- {organizationId, id, amount}: raises the open reservation of a chat to this amount, or as far as
 -- balance and budget go: only the provider can count some inputs, and what it counted is charged. Answers what is
@@ -59,7 +59,7 @@ CREATE FUNCTION chat_checkpoint(progress jsonb, ttl interval) RETURNS void LANGU
     FROM running WHERE c.id = running.id
 $$;
 
--- Settles chats, and ends leases, whose API is gone: charges what was recorded last, gives the rest back. Whether
+-- Settles chats whose API is gone: charges what was recorded last, gives the rest back. Whether
 -- one is still expired is decided under the account's lock: its API may have come back just now.
 CREATE FUNCTION chat_sweep(count_max integer) RETURNS TABLE (id text, state text, charged bigint)
 LANGUAGE plpgsql AS $$
@@ -67,32 +67,27 @@ DECLARE due record; held reservation; c chat_request; spent bigint; move jsonb; 
 BEGIN
   FOR due IN
     SELECT r.id, r.organization_id FROM reservation r
-      WHERE r.state = 'reserved' AND r.kind IN ('chat', 'lease') AND r.expires_at < clock_timestamp()
+      WHERE r.state = 'reserved' AND r.kind = 'chat' AND r.expires_at < clock_timestamp()
       ORDER BY r.organization_id, r.id LIMIT count_max
   LOOP
     PERFORM FROM account a WHERE a.organization_id = due.organization_id FOR UPDATE;
     SELECT r.* INTO held FROM reservation r
       WHERE r.id = due.id AND r.state = 'reserved' AND r.expires_at < clock_timestamp() FOR UPDATE;
     CONTINUE WHEN NOT FOUND;
-    IF held.kind = 'lease' THEN
-      spent := lose_leased_chats(due.id);
-      move := jsonb_build_object('verb', 'lease', 'hold', 0, 'ttlMs', 0, 'spent', spent);
-    ELSE
-      SELECT * INTO c FROM chat_request q WHERE q.id = due.id;
-      spent := least(coalesce(c.checkpoint_micro, 0), held.amount);
-      move := jsonb_build_object('verb', 'settle', 'amount', spent) || CASE WHEN spent > 0
-        THEN jsonb_build_object('to', 'charged', 'inputTokens', c.input_tokens,
-          'outputTokens', c.output_tokens, 'countedBy', 'gateway')
-        ELSE '{"to": "released", "inputTokens": 0, "outputTokens": 0, "countedBy": null}' END;
-    END IF;
+    SELECT * INTO c FROM chat_request q WHERE q.id = due.id;
+    spent := least(coalesce(c.checkpoint_micro, 0), held.amount);
+    move := jsonb_build_object('verb', 'settle', 'amount', spent) || CASE WHEN spent > 0
+      THEN jsonb_build_object('to', 'charged', 'inputTokens', c.input_tokens,
+        'outputTokens', c.output_tokens, 'countedBy', 'gateway')
+      ELSE '{"to": "released", "inputTokens": 0, "outputTokens": 0, "countedBy": null}' END;
     answer := ledger_apply(jsonb_build_array(move || jsonb_build_object(
       'organizationId', due.organization_id, 'id', due.id, 'reason', 'CHAT_LOST')))->0;
-    RETURN QUERY SELECT due.id, coalesce(answer->>'state', 'released'), spent;
+    RETURN QUERY SELECT due.id, answer->>'state', spent;
   END LOOP;
 END $$;
 
 -- Notes a chat that was abandoned. Answers how many of its key there were in that time, what they lost, and what was
--- charged for the key's other chats meanwhile (the last 2,000 of each kind). What is older is forgotten.
+-- charged for the key's other chats meanwhile (the last 2,000). What is older is forgotten.
 CREATE FUNCTION chat_abandon(chat text, key text, lost_micro bigint, period interval) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE since timestamptz := clock_timestamp() - period; paid bigint; ended bigint; lost bigint;
@@ -101,10 +96,7 @@ BEGIN
   INSERT INTO abandoned_chat (id, key_id, lost) VALUES (chat, key, lost_micro) ON CONFLICT DO NOTHING;
   SELECT count(*), sum(a.lost) INTO ended, lost FROM abandoned_chat a WHERE a.key_id = key;
   SELECT coalesce(sum(charged), 0) INTO paid FROM (
-    (SELECT r.charged FROM chat_request c JOIN reservation r USING (id)
-      WHERE c.key_id = key AND c.created_at > since ORDER BY c.created_at DESC LIMIT 2000)
-    UNION ALL
-    (SELECT CASE l.state WHEN 'charged' THEN l.amount END FROM leased_chat l
-      WHERE l.key_id = key AND l.created_at > since ORDER BY l.created_at DESC LIMIT 2000)) AS chats;
+    SELECT r.charged FROM chat_request c JOIN reservation r USING (id)
+      WHERE c.key_id = key AND c.created_at > since ORDER BY c.created_at DESC LIMIT 2000) AS chats;
   RETURN jsonb_build_object('abandoned', ended, 'lostMicro', lost, 'paidMicro', paid);
 END $$;

@@ -1,5 +1,4 @@
--- The ledger: every move of money. reserve → charge | release, grants; of chats also raises (chat.sql) and
--- leases (leases.sql).
+-- The ledger: every move of money. reserve → charge | release, grants; of chats also raises (chat.sql).
 --
 -- ledger_apply takes a batch: one round trip, one commit, an answer per move. Under the locks of the accounts each
 -- move is decided by the function of its verb, in memory; then each table is written once. A function
@@ -161,7 +160,6 @@ BEGIN
       WHEN 'settle' THEN decide_settle(a, m.found, m.move)
       WHEN 'grant' THEN decide_grant(a, m.found, m.move)
       WHEN 'raise' THEN decide_raise(a, m.found, m.move, budget)
-      WHEN 'lease' THEN decide_lease(a, m.found, m.move)
     END;
     answers[m.position] := d.answer;
     IF budget IS NOT NULL AND d.answer->>'verdict' = 'key_limit_exceeded' THEN

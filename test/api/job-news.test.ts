@@ -27,8 +27,7 @@ afterAll(async () => {
 /** News as another process of the gateway has them, and what was told of all jobs. */
 async function listener(): Promise<{ news: JobNews; changes: JobChange[] }> {
   const reads = createJobReads(pool);
-  const chat = { recall: () => {} };
-  const news = await openJobNews({ databaseUrl: database.url, reads, chat, logger });
+  const news = await openJobNews({ databaseUrl: database.url, reads, logger });
   onTestFinished(() => news.close());
   const changes: JobChange[] = [];
   news.watch((change) => changes.push(change));

@@ -367,25 +367,3 @@ describe('a process', () => {
     expect(await operators.actions(worker?.id ?? '')).toEqual(['process.drain_asked']);
   });
 });
-
-describe('a lease of credits for chats', () => {
-  let gateway: TestGateway;
-  beforeAll(async () => {
-    // Without a worker nobody sweeps: an overdue lease stays.
-    gateway = await startGateway({ worker: false });
-  });
-  afterAll(() => gateway.close());
-
-  it('is stuck when its process does not confirm it, however old it is', async () => {
-    const { read } = operatorsOf(gateway);
-    await gateway.database.query(
-      `INSERT INTO reservation (id, organization_id, kind, amount, created_at, expires_at)
-        SELECT 'lease_' || word, $1, 'lease', 0, now() - interval '1 hour', now() + wait
-        FROM (VALUES ('held', interval '1 hour'), ('lost', interval '-10 minutes')) AS l (word, wait)`,
-      [gateway.caller.organizationId],
-    );
-    expect((await read('/stuck')).data).toMatchObject([
-      { id: 'lease_lost', kind: 'lease', reasons: [expect.stringMatching(/not confirmed/)] },
-    ]);
-  });
-});

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
-import { isWhole } from '../harness/slow.ts';
 import { installSchemathesis, runSchemathesis } from '../harness/schemathesis.ts';
 
 let gateway: TestGateway;
@@ -26,8 +25,7 @@ describe.each([
     const { failed, report } = await runSchemathesis({
       url: gateway.url + path,
       key: keyOf(),
-      phases: isWhole ? ['examples', 'coverage', 'fuzzing'] : ['examples', 'fuzzing'],
-      examples: Number(process.env['SCHEMATHESIS_EXAMPLES'] ?? (isWhole ? 5 : 1)),
+      examples: Number(process.env['SCHEMATHESIS_EXAMPLES'] ?? 5),
       seed,
     });
     expect(failed, `seed ${seed}\n${report.slice(-6000)}`).toBe(false);

@@ -1,6 +1,7 @@
 /** The sweeper does what it can: one row, or one step, that fails keeps no other from being done. */
 import type { Client } from '@temporalio/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createStuckJobs } from '../../activities/jobs/stuck-jobs.ts';
 import type { Services } from '../../activities/services.ts';
 import { newId } from '../../domain/ids.ts';
 import { createSweeper } from '../../worker/sweeper.ts';
@@ -20,7 +21,7 @@ const unaskableForm = 'job_unaskable_';
 const broken = () => Promise.reject(new Error('broken on purpose'));
 
 /** A sweeper over the services of the gateway, of which some may be broken. */
-function sweeperWith(changed: Partial<Services> = {}, redeliver = () => Promise.resolve(0)) {
+function sweeperWith(changed: Partial<Services> = {}) {
   const { services, client: reached } = gateway.api;
   const client = Object.create(reached) as Client;
   const workflow = Object.create(reached.workflow) as Client['workflow'];
@@ -33,7 +34,6 @@ function sweeperWith(changed: Partial<Services> = {}, redeliver = () => Promise.
     config: gateway.config,
     services: { ...services, ...changed },
     client,
-    notificationRelay: { deliver: () => Promise.resolve(), redeliver },
     prepareServer: () => Promise.resolve(),
     onPass: () => {},
     webhookRelay: {
@@ -71,6 +71,64 @@ const stateOf = async (id: string) => {
 
 const unaskable = () => `${unaskableForm}${newId('job')}`;
 
+describe('a workflow that runs on past the time of its job', () => {
+  it('is left alone until the job had its time again, then ended and released', async () => {
+    const id = newId('job');
+    await gateway.api.services.ledger.reserve({
+      organizationId: gateway.caller.organizationId,
+      id,
+      kind: 'studio',
+      amountMicro: 1,
+      ttlMs: 0,
+      job: {
+        keyId: gateway.caller.keyId,
+        type: 'imageGenerate',
+        model: null,
+        provider: 'fal',
+        requestId: id,
+        deadlineAt: new Date(Date.now() - 600_000).toISOString(),
+        request: {},
+      },
+    });
+    await gateway.database.query(
+      `UPDATE job SET created_at = deadline_at - interval '10 minutes' WHERE id = $1`,
+      [id],
+    );
+    // Here no worker moves it.
+    const handle = await gateway.api.client.workflow.start('imageGenerate', {
+      workflowId: id,
+      taskQueue: 'nobody-polls-this',
+    });
+    const sweeper = sweeperWith();
+    /** As if the job had been found past its time so long ago, and this check came so late. */
+    const pass = async (foundSecondsAgo: number, lateSeconds: number) => {
+      await gateway.database.query(
+        `UPDATE reservation SET expires_at = clock_timestamp() - $2 * interval '1 second',
+           owner_missing_at = clock_timestamp() - $3 * interval '1 second' WHERE id = $1`,
+        [id, lateSeconds, foundSecondsAgo],
+      );
+      const { extended, released } = await sweeper.sweep();
+      return { extended, released, state: await stateOf(id) };
+    };
+    const left = { extended: 1, released: 0, state: 'reserved' };
+    expect(await pass(20, 0.1)).toEqual(left);
+    // After an outage in which the sweeper was away too.
+    expect(await pass(7200, 600)).toEqual(left);
+    expect((await handle.describe()).status.name).toBe('RUNNING');
+    const { services, client } = gateway.api;
+    const stuck = await createStuckJobs({ pool: services.pool, client }).find(id);
+    expect(stuck?.reasons).toContainEqual(expect.stringContaining('found it past its time'));
+
+    expect(await pass(7200, 0.1)).toEqual({ extended: 0, released: 1, state: 'released' });
+    expect((await handle.describe()).status.name).toBe('TERMINATED');
+    const [job] = await gateway.database.query(
+      `SELECT status, error->>'code' AS code FROM job WHERE id = $1`,
+      [id],
+    );
+    expect(job).toEqual({ status: 'failed', code: 'JOB_LOST' });
+  });
+});
+
 describe('a pass of the sweeper', () => {
   it('releases what it can where others cannot be decided, and counts those', async () => {
     const bad = [unaskable(), unaskable()];
@@ -106,12 +164,11 @@ describe('a pass of the sweeper', () => {
   ])('does the rest where the %s cannot be looked after', async (_name, changed) => {
     const good = newId('job');
     await reserve(good);
-    const sweeper = sweeperWith(changed(), broken);
+    const sweeper = sweeperWith(changed());
     await expect
       .poll(() => sweeper.sweep().then(() => stateOf(good)), { interval: 300 })
       .toBe('released');
-    // The broken step, and the notifications.
-    expect(await sweeper.sweep()).toMatchObject({ failed: 2 });
+    expect(await sweeper.sweep()).toMatchObject({ failed: 1 });
   });
 
   it('removes the uploads that it can where one cannot be removed', async () => {

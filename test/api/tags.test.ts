@@ -167,30 +167,6 @@ describe('metadata of a chat', () => {
       ).toHaveLength(1);
     },
   );
-
-  it('paid from a lease is found by it too', async () => {
-    const caller = await gateway.newCaller({ credits: 1000 });
-    for (let n = 0; n < 12; n += 1) {
-      await Promise.all(
-        Array.from({ length: 8 }, () =>
-          chat(caller, { metadata: { team: 'busy' }, max_tokens: 20 }),
-        ),
-      );
-    }
-    await untilHolds(async () => {
-      const [leased] = await gateway.database.query<{ n: number }>(
-        `SELECT count(*)::int AS n FROM leased_chat WHERE organization_id = $1`,
-        [caller.organizationId],
-      );
-      expect(leased?.n).toBeGreaterThan(0);
-      const { body } = await gateway.call<{ rows: object[] }>(
-        '/api/v1/usage/summary?groupBy=metadata.team',
-        { key: caller.key },
-      );
-      expect(body.rows).toMatchObject([{ metadata: { team: 'busy' }, requests: 96 }]);
-    });
-    expect((await usage(caller, '?metadata[team]=busy&limit=100')).usage).toHaveLength(96);
-  });
 });
 
 describe('lists', () => {

@@ -1,6 +1,6 @@
 /**
- * Postgres is away for longer than chats and leases live without it. When it is back, the sweeper may be
- * there before the process that the chats ran in: nothing of a living process may be lost to it.
+ * Postgres is away for longer than chats live without it. When it is back, the sweeper may be there before the
+ * process that the chats ran in: nothing of a living process may be lost to it.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -10,7 +10,6 @@ import {
   type ChatReserve,
   type ChatSettle,
 } from '../../activities/chat/chat-ledger.ts';
-import { createChatLeases } from '../../activities/chat/chat-leases.ts';
 import { createRunningChats, type RunningChat } from '../../activities/chat/running-chats.ts';
 import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
 import { createKey, createOrganization } from '../../api/identity/accounts.ts';
@@ -48,7 +47,6 @@ beforeAll(async () => {
     settle: through(chatLedger.settle),
     raise: through(chatLedger.raise),
     abandon: through(chatLedger.abandon),
-    lease: through(chatLedger.lease),
     checkpoint: through(chatLedger.checkpoint),
     sweep: through(chatLedger.sweep),
   };
@@ -105,75 +103,70 @@ const endOf = ({ id }: ChatReserve): ChatSettle => ({
 });
 const sweep = () => chatLedger.sweep(terms);
 const posted = async () => (await database.balance(organizationId))?.posted ?? 0;
-const openLeases = () =>
+const openChats = () =>
   database.query<{ id: string }>(
     `SELECT id FROM reservation WHERE organization_id = $1 AND state = 'reserved'`,
     [organizationId],
   );
 
-/** Leases of a process of its own, with a budget of the organization. */
-async function withLease() {
-  const leases = createChatLeases({ ledger: reached, logger, ttlMs, checkpointMs: 100 });
-  let taken = 0;
-  /** A chat that begins and ends now; false where no lease pays it. */
-  const chat = (): boolean => {
-    const reserve = newReserve();
-    const funds = leases.take(reserve);
-    if (!funds) return false;
-    const running = chatOf(reserve);
-    funds.add(running);
-    funds.settle(running, endOf(reserve));
-    taken += 1;
-    return true;
-  };
-  await expect.poll(chat, { interval: 5 }).toBe(true);
-  return { leases, chat, spentMicro: () => taken * priceMicro };
+/** A chat that runs in a process of its own, and was recorded there. */
+async function runningChat() {
+  const checkpointMs = 100;
+  const running = createRunningChats({
+    ledger: reached,
+    logger,
+    checkpointMs,
+    reservationTtlMs: ttlMs,
+  });
+  const reserve = newReserve();
+  await reached.reserve(reserve);
+  const chat = chatOf(reserve);
+  running.add(chat);
+  const recorded = 'SELECT FROM chat_request WHERE id = $1 AND checkpoint_micro > 0';
+  await expect.poll(() => database.query(recorded, [reserve.id])).toHaveLength(1);
+  return { end: () => running.settle(chat, endOf(reserve)), drained: running.drained };
 }
 
-describe('a lease', () => {
+describe('a chat', () => {
   it('of a living process outlasts an outage longer than its time, whoever is back first', async () => {
-    const { leases, chat, spentMicro } = await withLease();
+    const { end, drained } = await runningChat();
     away = true;
-    for (let count = 0; count < 5; count += 1) expect(chat()).toBe(true);
     await sleep(ttlMs + 500);
     // The sweeper is there first.
     expect(await sweep()).toEqual([]);
     away = false;
-    await expect.poll(posted).toBe(10_000_000 - spentMicro());
-    await sweep();
-    await leases.close();
-    expect(await openLeases()).toEqual([]);
-    expect(await posted()).toBe(10_000_000 - spentMicro());
+    await sleep(terms.graceMs + 300);
+    expect(await sweep()).toEqual([]);
+    end();
+    await drained();
+    expect(await posted()).toBe(10_000_000 - priceMicro);
   });
 
   it('outlasts an outage that begins again while it is missed', async () => {
-    const { leases, chat, spentMicro } = await withLease();
+    const { end, drained } = await runningChat();
     away = true;
-    expect(chat()).toBe(true);
     await sleep(ttlMs + 300);
     expect(await sweep()).toEqual([]);
     // Nobody reaches Postgres, the sweeper neither, until the grace is long over.
     await sleep(terms.graceMs + terms.everyMs * 3 + 300);
     expect(await sweep()).toEqual([]);
     away = false;
-    await expect.poll(posted).toBe(10_000_000 - spentMicro());
-    await leases.close();
+    end();
+    await drained();
+    expect(await posted()).toBe(10_000_000 - priceMicro);
   });
 
-  it('of a process that is gone is ended when it was missed for the grace', async () => {
-    const { chat } = await withLease();
-    expect(chat()).toBe(true);
-    await expect.poll(async () => (await openLeases()).length).toBe(1);
+  it('of a process that is gone is settled by its last record when it was missed for the grace', async () => {
+    await runningChat();
     away = true;
     await sleep(ttlMs + 300);
     const missedAtMs = performance.now();
     await expect.poll(async () => (await sweep()).length, { interval: 100 }).toBe(1);
     expect(performance.now() - missedAtMs).toBeGreaterThan(terms.graceMs - 100);
-    expect(await openLeases()).toEqual([]);
+    expect(await openChats()).toEqual([]);
+    expect(await posted()).toBe(10_000_000 - 1);
   });
-});
 
-describe('a chat with a reservation of its own', () => {
   it('that ended during an outage is charged in full when Postgres is back', async () => {
     const running = createRunningChats({
       ledger: reached,
@@ -191,7 +184,7 @@ describe('a chat with a reservation of its own', () => {
     await sleep(isWhole ? 21_000 : 5000);
     expect(await sweep()).toEqual([]);
     away = false;
-    await expect.poll(openLeases).toEqual([]);
+    await expect.poll(openChats).toEqual([]);
     expect(await posted()).toBe(10_000_000 - priceMicro);
   });
 

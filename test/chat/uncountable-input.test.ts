@@ -152,20 +152,4 @@ describe('a picture that counts more than any was thought to', () => {
       expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged', charged });
     }
   });
-
-  it('is paid from no lease, which could not be raised', async () => {
-    const caller = await gateway.newCaller({ credits: 1000 });
-    const deadlineMs = performance.now() + 1500;
-    while (performance.now() < deadlineMs) {
-      await Promise.all(
-        Array.from({ length: 10 }, () => ask(caller, { part: 'picture', counts: 100 })),
-      );
-    }
-    await gateway.api.services.chat.drained();
-    const leased = await gateway.database.query(
-      'SELECT FROM leased_chat WHERE organization_id = $1',
-      [caller.organizationId],
-    );
-    expect(leased).toEqual([]);
-  });
 });

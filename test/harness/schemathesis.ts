@@ -136,8 +136,6 @@ interface Wanted {
   /** Of the description. */
   url: string;
   key: string;
-  /** Its ways to make requests; `coverage` makes thousands. */
-  phases: readonly ('examples' | 'coverage' | 'fuzzing')[];
   /** Of each operation, by `fuzzing`. */
   examples: number;
   seed: string;
@@ -159,7 +157,7 @@ export async function runSchemathesis(
     '--checks',
     'all',
     '--phases',
-    wanted.phases.join(),
+    'examples,coverage,fuzzing',
     '--max-examples',
     String(wanted.examples),
     '--seed',

@@ -1,12 +1,19 @@
-/** What only `npm run test:all` runs: measurements, rehearsals, and matrices of thousands of cases. */
+/**
+ * What only `npm run test:all` runs: measurements, rehearsals, outages of minutes, matrices of thousands of cases, generated
+ * requests, and clients that are packed and installed with what they need from npm and PyPI.
+ */
 
 /** True under `npm run test:all`, where tests that walk a part of something walk all of it. */
 export const isWhole = process.env['TESTS'] === 'all';
 
 /** Files that `npm test` leaves out. */
 export const slowFiles = [
+  'test/api/schemathesis.test.ts',
+  'test/api/wide-bodies.test.ts',
   'test/bench/bench.test.ts',
   'test/bench/chat-bench.test.ts',
+  'test/clients/python.test.ts',
+  'test/clients/typescript.test.ts',
   'test/faults/outages.test.ts',
   'test/faults/restores.test.ts',
   'test/faults/slice.test.ts',

@@ -19,15 +19,7 @@ let vandal: Client;
 let jobId = '';
 let storageKey = '';
 
-const tables = [
-  'account',
-  'reservation',
-  'budget_spend',
-  'ledger_entry',
-  'job',
-  'artifact',
-  'leased_chat',
-];
+const tables = ['account', 'reservation', 'budget_spend', 'ledger_entry', 'job', 'artifact'];
 
 beforeAll(async () => {
   gateway = await startGateway();
@@ -80,21 +72,6 @@ const openReservation = (expires: string) => `
     SELECT r.organization_id, a.sequence + 1, 'reserve:' || r.id, 'reserve', r.id, 0, 0,
       a.posted, a.reserved, now() FROM r JOIN account a USING (organization_id)`;
 
-/** A chat on a lease that has ended. */
-const chatOnEndedLease = (state: string, amount: number) => `
-  WITH a AS (SELECT organization_id FROM account LIMIT 1), r AS (
-    INSERT INTO reservation (id, organization_id, kind, amount, state, expires_at, created_at, settled_at)
-      SELECT 'lease_${'e'.repeat(32)}', organization_id, 'lease', 0, 'released', now(), now(), now()
-      FROM a RETURNING id, organization_id),
-  e AS (INSERT INTO ledger_entry (organization_id, sequence, idempotency_key, kind, reservation_id,
-      posted_change, reserved_change, posted_after, reserved_after, created_at)
-    SELECT r.organization_id, a.sequence + 1, 'settle:' || r.id, 'release', r.id, 0, 0,
-      a.posted, a.reserved, now() FROM r JOIN account a USING (organization_id))
-  INSERT INTO leased_chat (id, lease_id, organization_id, key_id, model, provider, streamed,
-      request_id, state, amount, input_tokens, output_tokens, created_at)
-    SELECT 'chat_1', id, organization_id, 'key', 'm', 'p', false, 'req', '${state}', ${amount}, 1, 1,
-      now() FROM r`;
-
 /** By finding: the statement that breaks the promise. */
 const damage: Record<string, string> = {
   'account differs from the sum of its entries': 'UPDATE account SET posted = posted + 1',
@@ -110,8 +87,6 @@ const damage: Record<string, string> = {
   'a job and its reservation disagree': `UPDATE job SET status = 'failed', outputs = NULL, error = '{}'
     WHERE status = 'completed'`,
   'a completed job has no artifact': 'DELETE FROM artifact',
-  'a lease and its ledger entries disagree': chatOnEndedLease('charged', 5),
-  'a chat runs on a lease that has ended': chatOnEndedLease('reserved', 0),
   'a reservation was not reserved exactly once': `DELETE FROM ledger_entry WHERE kind = 'reserve'`,
   'a reservation was settled more than once': `INSERT INTO ledger_entry
     SELECT organization_id, sequence + 100, idempotency_key || ':again', kind, reservation_id,

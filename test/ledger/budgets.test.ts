@@ -180,37 +180,19 @@ describe('a budget', () => {
     expect(await chat(of, 3, 50)).toMatchObject({ verdict: 'reserved', amount: 3 });
   });
 
-  it('counts chats of a lease when they are booked, and those that a crash left', async () => {
-    const of = await holder(null);
-    const { organizationId, keyId } = of;
-    const lease = newId('lease');
-    const row = { keyId, model: 'm', provider: 'p', streamed: false, requestId: 'req_1', ageMs: 5 };
-    const ended = { reason: null, input: 1, output: 1, countedBy: 'gateway' as const };
-    const sync = (chats: { id: string; state: 'charged' | 'reserved'; amount: number }[]) =>
-      chatLedger.lease({
-        organizationId,
-        id: lease,
-        holdMicro: 100,
-        ttlMs: 0,
-        chats: chats.map((each) => ({ ...row, ...ended, ...each })),
-      });
-    await sync([]);
-    const [running, done] = [newId('chat'), newId('chat')];
-    await sync([
-      { id: running, state: 'reserved', amount: 3 },
-      { id: done, state: 'charged', amount: 4 },
-    ]);
-    await sync([{ id: done, state: 'charged', amount: 4 }]);
-    await keys.setLimit({
-      keyId,
-      memberId: null,
-      makerKeyId: null,
-      limit: { credits: 1, per: 'day' },
-    });
-    expect(await used(of)).toBe(4);
+  it('counts chats that a crash left as they are settled', async () => {
+    const of = await holder(10);
+    const served = { model: 'm', provider: 'p' };
+    const [running, silent] = [newId('chat'), newId('chat')];
+    await chat(of, 5, 5, running);
+    await chat(of, 5, 5, silent);
+    const tokens = { inputTokens: 1, outputTokens: 1 };
+    await chatLedger.checkpoint([{ id: running, served, ...tokens, amountMicro: 3 }], 0);
+    await database.query('UPDATE reservation SET expires_at = now() WHERE id = $1', [silent]);
+    expect(await used(of)).toBe(10);
     await chatLedger.sweep({ graceMs: 0, everyMs: 1000 });
     await chatLedger.sweep({ graceMs: 0, everyMs: 1000 });
-    expect(await used(of)).toBe(7);
+    expect(await used(of)).toBe(3);
   });
 
   it('that is set later counts what its period has seen', async () => {

@@ -84,16 +84,4 @@ describe('a known refusal', () => {
     expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 3 })).toBeNull();
     expect(await reserve(organizationId, 3)).toMatchObject({ verdict: 'reserved' });
   });
-
-  it('leaves to the ledger what chats have leased: they may give it back', async () => {
-    const organizationId = await organization(10);
-    refusals.note(organizationId);
-    const id = newId('job');
-    await ledger.reserve({ organizationId, id, kind: 'chat', amountMicro: 8, ttlMs: 60_000 });
-    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 3 })).toMatchObject({
-      verdict: 'insufficient_credits',
-    });
-    await database.query(`UPDATE reservation SET kind = 'lease' WHERE id = $1`, [id]);
-    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 3 })).toBeNull();
-  });
 });

@@ -112,18 +112,6 @@ describe('while another transaction holds the account, and spends it,', () => {
     expect(await meanwhile(spendAll, many)).toEqual(Array.from({ length: 5 }, () => refused));
   });
 
-  it('a lease waits, and holds nothing', async () => {
-    const lease = () =>
-      chatLedger.lease({
-        organizationId,
-        id: newId('lease'),
-        holdMicro: 20,
-        ttlMs: 60_000,
-        chats: [],
-      });
-    expect(await meanwhile(spendAll, lease)).toEqual({ verdict: 'held', held: 0 });
-  });
-
   it('credits are not taken back a second time', async () => {
     const take = () =>
       ledger.grant({ organizationId, id: 'mine', amountMicro: -60, actor: 'a', reason: 'r' });

@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process';
-import { readdirSync } from 'node:fs';
-import { promisify } from 'node:util';
+import { copyFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
 import { Client } from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { makeTemporaryDirectory } from '../../dev/stack/temporary-directory.ts';
 import { assertSchemaCurrent, migrate, planMigration } from '../../platform/migrations.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
 
@@ -33,10 +34,23 @@ describe('the schema', () => {
     await expect(assertSchemaCurrent(database.url)).resolves.toBeUndefined();
   });
 
-  it('is not taken on when a migration was changed after it ran', async () => {
-    await database.query(`UPDATE schema_migration SET sha256 = 'x' WHERE version = 1`);
-    await expect(migrate(database.url)).rejects.toThrow('0001-tables.sql was changed');
-    await expect(assertSchemaCurrent(database.url)).rejects.toThrow('was changed');
+  it('takes a later migration on, with the functions, and refuses it when it was changed', async () => {
+    const directory = pathToFileURL(`${makeTemporaryDirectory('migrations')}/`);
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const [first = ''] = migrations;
+    copyFileSync(
+      new URL(`../../platform/migrations/${first}`, import.meta.url),
+      new URL(first, directory),
+    );
+    const later = new URL('0002-later.sql', directory);
+    writeFileSync(later, 'ALTER TABLE account ADD COLUMN later integer; CREATE TABLE later ()');
+    expect(await migrate(database.url, directory)).toEqual(['0002-later.sql', 'sql/']);
+    expect(await migrate(database.url, directory)).toEqual([]);
+    expect(await database.query('SELECT later FROM account')).toEqual([]);
+    expect(await database.query('SELECT * FROM ledger_audit')).toEqual([]);
+    writeFileSync(later, 'CREATE TABLE later ()');
+    await expect(migrate(database.url, directory)).rejects.toThrow('0002-later.sql was changed');
+    await expect(migrate(database.url)).rejects.toThrow('newer than this code');
   });
 
   it('is not taken on when it is older than the code', async () => {
@@ -53,25 +67,26 @@ describe('the schema', () => {
     await expect(assertSchemaCurrent(database.url)).rejects.toThrow('newer than this code');
   });
 
-  it('of a version before 0.1.0 is refused in one sentence that says what to do', async () => {
-    // What the sixteen migrations of those left, as far as anybody looks.
-    await database.query('DROP TABLE schema_migration');
-    await database.query(`CREATE TABLE schema_migration (version integer PRIMARY KEY,
-      name text NOT NULL, sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`);
-    await database.query(`INSERT INTO schema_migration (version, name, sha256)
-      SELECT n, CASE n WHEN 1 THEN '0001-foundation.sql' ELSE 'x' END, 'x' FROM generate_series(1, 16) n`);
-    await expect(assertSchemaCurrent(database.url)).rejects.toThrow('before 0.1.0');
-    const program = promisify(execFile)(process.execPath, ['platform/migrate.ts'], {
-      env: { ...process.env, DATABASE_URL: database.url },
-    });
-    await expect(program).rejects.toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(
-        /^migrate: [^\n]*before 0\.1\.0[^\n]*DATABASE_URL[^\n]*\.data[^\n]*\n$/,
-      ),
-    });
-    expect(await database.query('SELECT * FROM schema_migration')).toHaveLength(16);
-  });
+  it.each([
+    ['by sixteen migrations', '0001-foundation.sql', 16],
+    ['by seven', '0001-tables.sql', 7],
+  ])(
+    'of a version before 0.1.0, made %s, is refused in one sentence that says what to do',
+    async (_how, first, count) => {
+      await database.query('DELETE FROM schema_migration');
+      await database.query(
+        `INSERT INTO schema_migration (version, name, sha256)
+        SELECT n, CASE n WHEN 1 THEN $1 ELSE 'x' END, 'x' FROM generate_series(1, $2::integer) n`,
+        [first, count],
+      );
+      const sentence = /^migrate: [^\n]*before 0\.1\.0[^\n]*DATABASE_URL[^\n]*\.data[^\n]*\n$/;
+      for (const args of [[], ['--plan']]) {
+        expect(await run(args)).toEqual({ code: 1, out: '', err: expect.stringMatching(sentence) });
+      }
+      await expect(assertSchemaCurrent(database.url)).rejects.toThrow('before 0.1.0');
+      expect(await database.query('SELECT * FROM schema_migration')).toHaveLength(count);
+    },
+  );
 });
 
 /** Runs `npm run migrate`. */
@@ -191,16 +206,15 @@ describe('functions and views', () => {
   });
 
   it('are made anew when they have another type or are gone, and nobody else’s are touched', async () => {
-    await database.query('DROP FUNCTION recall_chat_leases');
-    await database.query(`CREATE FUNCTION recall_chat_leases(organization text) RETURNS text
+    await database.query('DROP FUNCTION key_budget');
+    await database.query(`CREATE FUNCTION key_budget(of_key text) RETURNS text
       LANGUAGE sql RETURN 'of another version'`);
     await database.query('CREATE FUNCTION gone() RETURNS integer LANGUAGE sql RETURN 1');
     await database.query('CREATE FUNCTION of_operators() RETURNS integer LANGUAGE sql RETURN 1');
     await database.query(`UPDATE schema_migration SET undo = undo || ', gone' WHERE version = 0`);
     await forgetFunctions();
     await migrate(database.url);
-    const [recalled] = await database.query(`SELECT recall_chat_leases('org_none') AS answer`);
-    expect(recalled).toEqual({ answer: { leased: 0, available: 0 } });
+    expect(await database.query(`SELECT key_budget('none') AS answer`)).toEqual([{ answer: null }]);
     await expect(database.query('SELECT gone()')).rejects.toThrow('gone() does not exist');
     expect(await database.query('SELECT of_operators() AS answer')).toEqual([{ answer: 1 }]);
   });

@@ -20,7 +20,6 @@ beforeAll(async () => {
     RESERVATION_TTL_MS: '120000',
     CHAT_CHECKPOINT_MS: '300',
     CHAT_RESERVATION_TTL_MS: '3000',
-    CHAT_LEASE_TTL_MS: '1500',
     WEBHOOK_RETRY_DELAYS_MS: '200,200',
   });
 });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { videoModels } from '../../catalog/video-models.ts';
+import { answersLater } from '../../studio/capability.ts';
 import { videoGenerate } from '../../studio/video-generate.ts';
 import { videoRemoveBackground } from '../../studio/video-remove-background.ts';
 import { videoUpscale } from '../../studio/video-upscale.ts';
@@ -79,7 +80,7 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
   });
 
   it('always answers later', () => {
-    expect(planOf(videoGenerate, { prompt, async: false }).async).toBe(true);
+    expect(answersLater(videoGenerate, { prompt, async: false })).toBe(true);
   });
 
   it('speaks each provider model’s own words: lengths as text, pictures by their field', () => {

@@ -16,7 +16,7 @@ import { defineOperation, section } from '../operation.ts';
 import { showWebhook, webhookSchema } from '../webhook-view.ts';
 import { actionSchema } from './actions.ts';
 import { entrySchema, entryView } from './ledger.ts';
-import { notificationSchema } from './outcomes.ts';
+import { late, notificationSchema } from './outcomes.ts';
 import { ownedJob, overseenRecord, writeToJob } from './overseen-job.ts';
 
 const actionsShownMax = 100;
@@ -32,14 +32,7 @@ const call = z.object({
   attempts: z.int().meta({ description: 'How often it was sent.' }),
   begunAt: time,
   updatedAt: time,
-  late: z
-    .object({
-      verdict: z.string(),
-      foundBy: z.enum(['notification', 'follow_up', 'operator']),
-      foundAt: time,
-    })
-    .nullable()
-    .meta({ description: 'What was learnt after the job had been released.' }),
+  late: late.nullable().meta({ description: 'What was learnt after the job had been released.' }),
 });
 
 const next = z.object({
@@ -95,10 +88,9 @@ type Story = z.infer<typeof story>;
 async function readParts(line: OverseenJob, services: Composition) {
   const { oversight, readCalls, stuckJobs, client, inbox, ledgerReads, webhooks, pool } = services;
   const { id: jobId, organizationId } = line;
-  const [caller, calls, timedCalls, open, entries, notifications, webhook, attempts, actions] =
+  const [caller, calls, open, entries, notifications, webhook, attempts, actions] =
     await Promise.all([
       oversight.caller(line),
-      oversight.calls(jobId),
       readCalls(jobId),
       stuckJobs.find(jobId),
       ledgerReads.entriesOf(jobId),
@@ -111,7 +103,7 @@ async function readParts(line: OverseenJob, services: Composition) {
   const reasons = open?.reasons ?? [];
   const untold = notifications.filter(({ state }) => state === 'received').length;
   const facts = { caller, calls, reasons, owner, webhook, attempts, actions, untold };
-  return { facts, timedCalls, entries, notifications };
+  return { facts, entries, notifications };
 }
 
 function workflowView(
@@ -144,7 +136,7 @@ async function tell(
   { line, job }: { line: OverseenJob; job: JobRecord },
   services: Composition,
 ): Promise<Story> {
-  const { facts: parts, timedCalls, entries, notifications } = await readParts(line, services);
+  const { facts: parts, entries, notifications } = await readParts(line, services);
   const facts: JobFacts = { job, line, ...parts };
   const { webhook, calls, owner, actions } = facts;
   return {
@@ -155,8 +147,10 @@ async function tell(
     next: nextStepsOf(facts),
     ...callerView(line, facts),
     request: job.request,
-    steps: stepsOf(job, timedCalls, webhook),
-    calls: calls.map((each) => ({ ...isoTimes(each), late: each.late && isoTimes(each.late) })),
+    steps: stepsOf(job, calls, webhook),
+    calls: calls.map((each) =>
+      call.parse({ ...isoTimes(each), late: each.late && isoTimes(each.late) }),
+    ),
     ledger: entries.map(entryView),
     notifications: notifications.map(isoTimes),
     webhook: webhook && (await showWebhook(services.webhooks, webhook)),

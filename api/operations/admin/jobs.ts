@@ -18,6 +18,7 @@ import {
   time,
 } from '../fields.ts';
 import { defineOperation, section } from '../operation.ts';
+import { jobType } from '../record-filter.ts';
 import { notificationSchema } from './outcomes.ts';
 import { overseenJob, overseenRecord, ownedJob, recordForJob, writeToJob } from './overseen-job.ts';
 
@@ -84,23 +85,14 @@ const listing = {
       query: z.strictObject({
         organizationId: idField('organization').optional(),
         status: status.optional(),
-        type: z
-          .string()
-          .regex(/^[A-Za-z]{1,64}$/, 'must be a type of job')
-          .optional(),
+        type: jobType.optional(),
         limit: pageLimit,
         cursor: idField('job').optional(),
       }),
     },
     answer: pageOf(jobLine),
     async handle({ query: { limit, cursor, ...filter } }, { oversight }) {
-      const rows = await oversight.list({
-        organizationId: filter.organizationId,
-        status: filter.status,
-        type: filter.type,
-        beforeId: cursor,
-        limit: limit + 1,
-      });
+      const rows = await oversight.list({ ...filter, beforeId: cursor, limit: limit + 1 });
       return foundPage(rows, { limit, cursor: 'id', show: lineView });
     },
   }),

@@ -110,7 +110,7 @@ const reservationSchema = z
   .object({
     id: z.string(),
     organizationId: z.string(),
-    kind: z.enum(['studio', 'chat', 'lease']),
+    kind: z.enum(['studio', 'chat']),
     credits: z.number(),
     ageSeconds: z.number(),
     createdAt: time,

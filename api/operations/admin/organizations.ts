@@ -1,7 +1,7 @@
 /** Operators: organizations, their state, six-hour allowance and users. */
 import { z } from 'zod';
 import { microFromCredits } from '../../../domain/credits.ts';
-import { isoTime, isoTimes } from '../../../domain/iso-time.ts';
+import { isoTimes } from '../../../domain/iso-time.ts';
 import { createMember, createOrganization } from '../../identity/accounts.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { plainText } from '../../identity/key-fields.ts';
@@ -48,13 +48,7 @@ const organization = z
   .meta({ id: 'Organization' });
 
 function organizationView(record: OrganizationRecord): z.infer<typeof organization> {
-  return {
-    organizationId: record.organizationId,
-    name: record.name,
-    status: record.status,
-    createdAt: isoTime(record.createdAtMs),
-    ...accountView(record),
-  };
+  return organization.parse({ ...isoTimes(record), ...accountView(record) });
 }
 
 const user = z
@@ -194,12 +188,7 @@ export const organizations = section('Organizations', {
     },
     answer: pageOf(organization),
     async handle({ query: { limit, cursor, ...filter } }, { pool }) {
-      const rows = await listOrganizations(pool, {
-        status: filter.status,
-        name: filter.name,
-        beforeId: cursor,
-        limit: limit + 1,
-      });
+      const rows = await listOrganizations(pool, { ...filter, beforeId: cursor, limit: limit + 1 });
       return foundPage(rows, { limit, cursor: 'organizationId', show: organizationView });
     },
   }),

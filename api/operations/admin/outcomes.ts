@@ -10,7 +10,7 @@ import { defineOperation, section } from '../operation.ts';
 const stuckSchema = z
   .object({
     id: z.string(),
-    kind: z.enum(['studio', 'chat', 'lease']),
+    kind: z.enum(['studio', 'chat']),
     organizationId: z.string(),
     type: z.string().nullable(),
     model: z.string().nullable(),
@@ -23,21 +23,12 @@ const stuckSchema = z
   .meta({ id: 'StuckWork' });
 
 function stuckView(line: StuckLine): z.infer<typeof stuckSchema> {
-  return {
-    id: line.id,
-    kind: line.kind,
-    organizationId: line.organizationId,
-    type: line.type,
-    model: line.model,
-    credits: creditsFromMicro(line.reserved),
-    createdAt: isoTime(line.createdAtMs),
-    deadlineAt: isoTime(line.deadlineAtMs),
-    workflow: line.owner,
-    reasons: line.reasons,
-  };
+  const { reserved, owner: workflow, ...rest } = isoTimes(line);
+  return stuckSchema.parse({ ...rest, credits: creditsFromMicro(reserved), workflow });
 }
 
-const late = z.object({
+/** What a provider said of a call after its job had been released. */
+export const late = z.object({
   verdict: z.string(),
   foundBy: z.enum(['notification', 'follow_up', 'operator']),
   foundAt: time,

@@ -43,7 +43,7 @@ const wakeAtOnce = 20;
 /** Jobs that are not told now ask by themselves within a minute. */
 async function wake(
   { client, logger }: Pick<Composition, 'client' | 'logger'>,
-  jobIds: string[],
+  jobIds: readonly string[],
 ): Promise<void> {
   for (let next = 0; next < jobIds.length; next += wakeAtOnce) {
     const some = jobIds.slice(next, next + wakeAtOnce);

@@ -1,15 +1,16 @@
 /** Operators: webhooks that do not get through, and their redelivery. */
 import { z } from 'zod';
-import type { WebhookRecord } from '../../../activities/webhooks/webhooks.ts';
+import type { ListedWebhook } from '../../../activities/webhooks/webhooks.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import type { Composition } from '../../composition.ts';
+import { isoTimes } from '../../../domain/iso-time.ts';
 import { found, foundPage, idField, oneOf, pageLimit, pageOf } from '../fields.ts';
 import { defineOperation, section } from '../operation.ts';
 import {
-  listedView,
   listedWebhook,
+  redeliver,
   showWebhook,
   webhookLine,
+  webhookOf,
   webhookSchema,
 } from '../webhook-view.ts';
 import { overseenJob, recordForJob, writeToJob } from './overseen-job.ts';
@@ -19,15 +20,6 @@ const path = '/api/admin/v1/jobs/:jobId/webhook';
 const ownedWebhook = listedWebhook
   .extend({ organizationId: z.string() })
   .meta({ id: 'OwnedWebhook' });
-
-async function find(
-  webhooks: Composition['webhooks'],
-  { id: jobId, organizationId }: { id: string; organizationId: string },
-): Promise<WebhookRecord> {
-  const webhook = await webhooks.find({ jobId, organizationId });
-  if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');
-  return webhook;
-}
 
 /** List, look, deliver again. */
 export const webhooks = section('Webhooks', {
@@ -49,11 +41,8 @@ export const webhooks = section('Webhooks', {
       const state = status ?? ('failing' as const);
       const listing = { organizationId, state, beforeJobId: cursor, limit: limit + 1 };
       const rows = await services.webhooks.list(listing);
-      return foundPage(rows, {
-        limit,
-        cursor: 'jobId',
-        show: (row) => ({ ...listedView(row), organizationId: row.organizationId }),
-      });
+      const show = (row: ListedWebhook) => ownedWebhook.parse(isoTimes(row));
+      return foundPage(rows, { limit, cursor: 'jobId', show });
     },
   }),
 
@@ -63,9 +52,10 @@ export const webhooks = section('Webhooks', {
     request: { params: writeToJob.params },
     answer: oneOf(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
-    async handle(named, services) {
-      const webhook = await find(services.webhooks, await overseenJob(named, services));
-      return found(await showWebhook(services.webhooks, webhook));
+    async handle(named, { oversight, webhooks: known }) {
+      const { id: jobId, organizationId } = await overseenJob(named, { oversight });
+      const webhook = await webhookOf(known, { jobId, organizationId });
+      return found(await showWebhook(known, webhook));
     },
   }),
 
@@ -78,11 +68,11 @@ export const webhooks = section('Webhooks', {
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(write, services) {
       const job = await overseenJob(write, services);
-      const webhook = await find(services.webhooks, job);
+      const { id: jobId, organizationId } = job;
+      const webhook = await webhookOf(services.webhooks, { jobId, organizationId });
       if (job.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
       await recordForJob(write, services, { job, action: 'webhook.redelivery_asked' });
-      await services.webhookRelay.redeliver(webhook);
-      return found(await showWebhook(services.webhooks, await find(services.webhooks, job)));
+      return found(await redeliver(services, webhook));
     },
   }),
 });

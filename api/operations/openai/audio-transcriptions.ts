@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { audioModels } from '../../../catalog/audio-models.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
-import { GatewayError } from '../../../domain/errors.ts';
+import { fieldError } from '../../../domain/errors.ts';
 import { keysOf } from '../../../domain/json.ts';
 import { audioTranscribe } from '../../../studio/audio-transcribe.ts';
 import { parseWith } from '../../middleware/body.ts';
@@ -42,11 +42,7 @@ function readRecording(asked: (format: Format) => void): ReadRequestOf {
     asked(format);
     findByAnyName([audioModels.transcription], model);
     const [file] = files;
-    if (!file) {
-      throw new GatewayError('INVALID_REQUEST', 'file: is required', {
-        details: [{ path: field, message: 'is required' }],
-      });
-    }
+    if (!file) throw fieldError('INVALID_REQUEST', field, 'is required');
     const { fileId, recording } = file.kept;
     const named = file.name === '' ? {} : { fileName: file.name.slice(0, 255) };
     const spoken = language == null || language === '' ? {} : { language };

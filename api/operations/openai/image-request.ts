@@ -2,7 +2,8 @@
 import { z } from 'zod';
 import type { ImageModel } from '../../../catalog/image-model.ts';
 import type { ParameterRules } from '../../../catalog/model-parameters.ts';
-import { GatewayError } from '../../../domain/errors.ts';
+import { ratioOf } from '../../../studio/aspect-ratio.ts';
+import { fieldError } from '../../../domain/errors.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 
 /** Fields of both requests; what is not among them is dropped. */
@@ -72,14 +73,5 @@ function sizeFields(
   const message = ratios
     ? `${model} draws the ratios ${ratios.join(', ')}, this is ${aspectRatio}`
     : `${model} decides the size of an edit itself`;
-  throw new GatewayError('UNSUPPORTED_PARAMETER', `size: ${message}`, {
-    details: [{ path: 'size', message }],
-  });
-}
-
-/** Width to height in lowest terms. */
-export function ratioOf(width: number, height: number): string {
-  const divisor = (a: number, b: number): number => (b === 0 ? a : divisor(b, a % b));
-  const common = Math.max(1, divisor(width, height));
-  return `${width / common}:${height / common}`;
+  throw fieldError('UNSUPPORTED_PARAMETER', 'size', message);
 }

@@ -6,7 +6,8 @@ import { fileBytesMax } from '../../../activities/storage/media-types.ts';
 import { defaultsFor } from '../../../catalog/model-parameters.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { videoModels, type VideoModel } from '../../../catalog/video-models.ts';
-import { GatewayError } from '../../../domain/errors.ts';
+import { fieldError, GatewayError } from '../../../domain/errors.ts';
+import { ratioOf } from '../../../studio/aspect-ratio.ts';
 import type { JobView } from '../../../studio/job-view.ts';
 import { videoGenerate } from '../../../studio/video-generate.ts';
 import type { Composition } from '../../composition.ts';
@@ -19,7 +20,6 @@ import { pathId } from '../fields.ts';
 import { defineOperation, ownAnswer, type Call } from '../operation.ts';
 import { fileErrors, studioErrors, studioHeaders, tellCredits } from '../studio.ts';
 import { artifactsOf, bytesOf, requestOf } from './finished-job.ts';
-import { ratioOf } from './image-request.ts';
 import { inTheirWords } from './their-words.ts';
 
 const reference = z.object({
@@ -150,9 +150,7 @@ function frameOf(size: string | null | undefined, { id, parameters }: VideoModel
   }
   const lines = resolutions ? ` and ${resolutions.join(', ')}` : '';
   const message = `${id} films ${ratios.join(', ')}${lines}, this is ${aspectRatio} and ${resolution}`;
-  throw new GatewayError('UNSUPPORTED_PARAMETER', `size: ${message}`, {
-    details: [{ path: 'size', message }],
-  });
+  throw fieldError('UNSUPPORTED_PARAMETER', 'size', message);
 }
 
 const request = { params: z.object({ jobId: pathId('job') }) };
@@ -233,8 +231,6 @@ export const videos = {
     async handle({ caller, query: { after, limit } }, { reads, view }) {
       const rows = await reads.list(caller.organizationId, {
         type: videoGenerate.type,
-        status: undefined,
-        afterMs: undefined,
         beforeId: after,
         limit: limit + 1,
       });

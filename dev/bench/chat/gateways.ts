@@ -2,11 +2,14 @@
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
 import { Agent, request } from 'undici';
+import type * as Migrations from '../../../platform/migrations.ts';
+import type * as Demo from '../../stack/demo.ts';
 import { freePort } from '../../stack/free-port.ts';
 import { nodeService } from '../../stack/node-service.ts';
 import { launch, type Running } from '../../stack/running.ts';
-import { logPathOf, type Servers } from '../servers.ts';
+import { demoCredits, logPathOf, type Servers } from '../servers.ts';
 import type { ChatTarget } from './load.ts';
 import { installPeer } from '../peers/install.ts';
 
@@ -44,14 +47,17 @@ export function pin(pid: number, cpus: string | null): void {
   execFileSync('taskset', ['-a', '-c', '-p', cpus, String(pid)], { stdio: 'ignore' });
 }
 
-/** Starts the mock provider. */
-export async function startUpstream(servers: Servers): Promise<Running & { url: string }> {
+/** Starts the mock provider, which takes so long to begin. */
+export async function startUpstream(
+  servers: Servers,
+  providerSeconds: number,
+): Promise<Running & { url: string }> {
   const port = await freePort();
   const running = await nodeService({
     name: 'upstream',
     script: 'dev/bench/chat/upstream.ts',
     logPath: logPathOf(servers, 'upstream'),
-    env: { ...process.env, PORT: String(port) },
+    env: { ...process.env, PORT: String(port), PROVIDER_SECONDS: String(providerSeconds) },
   }).start();
   return { ...running, url: `http://127.0.0.1:${port}` };
 }
@@ -104,15 +110,16 @@ async function startPassThrough({
 }
 
 async function startOurs(bench: ChatBench): Promise<ChatGateway> {
-  const { servers, upstreamUrl } = bench;
+  const { servers, upstreamUrl, checkout } = bench;
   const port = await freePort();
   const { script, env } = servers.plan.api;
   const running = await nodeService({
     name: 'gateway',
-    script: bench.checkout === null ? script : join(bench.checkout, 'api/main.ts'),
-    logPath: logPathOf(servers, 'gateway'),
+    script: checkout === null ? script : join(checkout, 'api/main.ts'),
+    logPath: logPathOf(servers, checkout === null ? 'gateway' : 'gateway-checkout'),
     env: {
       ...env,
+      ...(checkout !== null && { DATABASE_URL: await databaseOf(checkout, servers) }),
       API_PORT: String(port),
       PUBLIC_BASE_URL: `http://127.0.0.1:${port}`,
       API_WORKER: 'false',
@@ -129,6 +136,24 @@ async function startOurs(bench: ChatBench): Promise<ChatGateway> {
     pids: { gateway: running.pid, postgres: servers.pids.postgres },
     stop: () => running.stop(),
   };
+}
+
+/** Another checkout may have other tables: its API gets a database of its own, made by its own code. */
+async function databaseOf(checkout: string, servers: Servers): Promise<string> {
+  const { databaseUrl: ownUrl } = servers.plan;
+  const client = new Client({ connectionString: ownUrl });
+  await client.connect();
+  await client.query('CREATE DATABASE checkout');
+  await client.end();
+  const url = new URL(ownUrl);
+  url.pathname = '/checkout';
+  const databaseUrl = url.href;
+  const { migrate }: typeof Migrations = await import(join(checkout, 'platform/migrations.ts'));
+  await migrate(databaseUrl);
+  const { ensureDemoOrganization }: typeof Demo = await import(join(checkout, 'dev/stack/demo.ts'));
+  const { keyPepper } = servers.secrets;
+  await ensureDemoOrganization({ databaseUrl, keyPepper, demoCredits, apiKey: servers.apiKey });
+  return databaseUrl;
 }
 
 async function startPortkey(bench: ChatBench): Promise<ChatGateway> {

@@ -47,7 +47,7 @@ async function openScenarios(options: ChatBenchOptions, started: Stops): Promise
   report('starting Postgres, Temporal and the upstream');
   const servers = await startServers({ latencyMs: 0, temporalInMemory: true, directory });
   started.push(servers.stop);
-  const upstream = await startUpstream(servers);
+  const upstream = await startUpstream(servers, options.providerSeconds);
   started.push(() => upstream.stop());
   const scenarios: Scenario[] = [];
   for (const { name, kind, checkout, env } of waysOf(options)) {
@@ -81,8 +81,8 @@ async function run(options: ChatBenchOptions, started: Stops): Promise<void> {
   console.log(renderChats(cells));
   const machine = { cores: availableParallelism(), cpu: cpus()[0]?.model ?? 'unknown' };
   if (options.jsonPath !== null) {
-    const { concurrencies, seconds, rounds, pinned, env } = options;
-    const settings = { concurrencies, seconds, rounds, pinned, env };
+    const { concurrencies, seconds, rounds, providerSeconds, pinned, env } = options;
+    const settings = { concurrencies, seconds, rounds, providerSeconds, pinned, env };
     const content = { date: new Date().toISOString(), machine, settings, cells };
     writeFileSync(options.jsonPath, `${JSON.stringify(content, null, 2)}\n`);
   }

@@ -9,6 +9,7 @@ export interface ChatBenchOptions {
   concurrencies: number[];
   seconds: number;
   rounds: number;
+  providerSeconds: number;
   kinds: ChatGatewayKind[];
   modes: ChatMode[];
   jsonPath: string | null;
@@ -26,6 +27,7 @@ interface Flags {
   concurrency: number[];
   seconds: number;
   rounds: number;
+  providerSeconds: number;
   only: ChatGatewayKind[];
   mode: ChatMode[];
   json?: string;
@@ -41,12 +43,16 @@ export function readChatOptions(argv: readonly string[]): ChatBenchOptions {
     .option('--concurrency <list>', 'callers at once', numbers, [1, 32, 100])
     .option('--seconds <n>', 'per way, mode and concurrency, shared by the rounds', number, 9)
     .option('--rounds <n>', 'interleaved rounds', number, 3)
+    .option('--provider-seconds <n>', 'what the upstream takes to begin', number, 0)
     .option('--only <list>', `of ${chatGatewayKinds.join(', ')}`, chosenFrom(chatGatewayKinds), [
       ...chatGatewayKinds,
     ])
     .option('--mode <list>', `of ${chatModes.join(', ')}`, chosenFrom(chatModes), [...chatModes])
     .option('--json <file>', 'also write the figures as JSON')
-    .option('--checkout <folder>', 'measure the API of another checkout too, without --env')
+    .option(
+      '--checkout <folder>',
+      'measure the API of another checkout too, on a database of its own, without --env',
+    )
     .option('--env <NAME=value>', 'more environment for our API, repeatable', assignment, {})
     .option('--no-pin', 'do not give the gateways a core of their own')
     .parse([...argv], { from: 'user' })
@@ -55,6 +61,7 @@ export function readChatOptions(argv: readonly string[]): ChatBenchOptions {
     concurrencies: flags.concurrency,
     seconds: flags.seconds,
     rounds: flags.rounds,
+    providerSeconds: flags.providerSeconds,
     kinds: flags.only,
     modes: flags.mode,
     jsonPath: flags.json ?? null,

@@ -1,8 +1,8 @@
 /**
  * A chat provider that costs next to nothing: the same answer to every request, whole or as an event
- * stream. It parses no more of a request than whether a stream is asked for.
+ * stream, after PROVIDER_SECONDS. It parses no more of a request than whether a stream is asked for.
  */
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import { announceReady, drainOnExit } from '../../../platform/process-life.ts';
 
 const words = Array.from({ length: 20 }, (_, index) => `word${index} `);
@@ -35,24 +35,31 @@ const rest =
   event({ choices: [], usage }) +
   'data: [DONE]\n\n';
 
+const providerMs = Number(process.env['PROVIDER_SECONDS']) * 1000;
+
+function answer(response: ServerResponse, streamed: boolean): void {
+  if (!streamed) {
+    response.writeHead(200, {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(whole),
+    });
+    response.end(whole);
+    return;
+  }
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  response.write(first);
+  // The first token is a packet of its own, as it is from every model.
+  setImmediate(() => response.end(rest));
+}
+
 const server = createServer((request, response) => {
   let streamed = false;
   request.on('data', (bytes: Buffer) => {
     streamed ||= bytes.includes('"stream":true');
   });
   request.on('end', () => {
-    if (!streamed) {
-      response.writeHead(200, {
-        'content-type': 'application/json',
-        'content-length': Buffer.byteLength(whole),
-      });
-      response.end(whole);
-      return;
-    }
-    response.writeHead(200, { 'content-type': 'text/event-stream' });
-    response.write(first);
-    // The first token is a packet of its own, as it is from every model.
-    setImmediate(() => response.end(rest));
+    if (providerMs === 0) answer(response, streamed);
+    else setTimeout(answer, providerMs, response, streamed);
   });
 });
 server.keepAliveTimeout = 65_000;

@@ -1,0 +1,36 @@
+/** Commands that send one request and show what it is answered with. */
+import type { Command } from 'commander';
+import { fields, oneAnswer, type Fields } from './columns.ts';
+import { sessionOf } from './session.ts';
+
+/** What a command sends and shows. */
+export interface Action<Options> {
+  command: Command;
+  /** With the operator's key; absent: with the caller's. */
+  as?: 'admin';
+  /** Absent: POST with a body, GET without. */
+  method?: 'POST' | 'PUT' | 'DELETE';
+  /** The words of the command, fit for a URL, as the path. */
+  path: (...words: string[]) => string;
+  body?: (options: Options, words: string[]) => object;
+  /** The answer is the thing itself, not an object around `data`. */
+  bare?: true;
+  /** What people see of it. */
+  text: (data: Fields, words: string[]) => string;
+}
+
+/** Has a command do so. */
+export function addAction<Options extends object>(action: Action<Options>): void {
+  const { command, as = 'api', method, path, body, bare, text } = action;
+  const schema = bare ? fields.transform((data) => ({ data })) : oneAnswer;
+  command.action(async () => {
+    const session = sessionOf(command);
+    const words = command.args;
+    const { body: answer, raw } = await session[as]().send(
+      path(...words.map(encodeURIComponent)),
+      schema,
+      { ...(method && { method }), ...(body && { body: body(command.opts<Options>(), words) }) },
+    );
+    session.output.show(raw, () => text(answer.data, words));
+  });
+}

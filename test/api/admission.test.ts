@@ -1,0 +1,165 @@
+/**
+ * Admission: every request is counted in Postgres, and those of one moment together. Two accesses over one database
+ * stand for two API processes.
+ */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createAccess, type Access, type Caller } from '../../api/identity/access.ts';
+import { createKey, createOrganization } from '../../api/identity/accounts.ts';
+import { newApiKey } from '../../api/identity/key-format.ts';
+import { createKeys } from '../../api/identity/keys.ts';
+import { openDatabase, type DatabasePool } from '../../platform/database.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
+
+const pepper = 'a pepper that is only used in this very test';
+let database: TestDatabase;
+let pool: DatabasePool;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  const logger = createLogger('test', 'silent');
+  pool = await openDatabase({ url: database.url, poolMax: 4, logger });
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+async function newKey(expiresAtMs?: number) {
+  const made = await createOrganization(pool, { name: 'Test', windowLimitMicro: null });
+  const wanted = { ...made, name: 'test', ...(expiresAtMs !== undefined && { expiresAtMs }) };
+  return { ...made, ...(await createKey(pool, pepper, wanted)) };
+}
+
+function newAccess(perMinute: number): Access {
+  return createAccess(pool, { pepper, limits: { requests: perMinute, polls: perMinute } });
+}
+
+/** How many of so many requests are within the limit. */
+async function passing(access: Access, key: string, wanted: { count: number; limit: number }) {
+  let passed = 0;
+  for (let asked = 0; asked < wanted.count; asked += 50) {
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, () => access.admit(key, 'requests')),
+    );
+    passed += answers.filter((caller) => caller && caller.hits <= wanted.limit).length;
+  }
+  return passed;
+}
+
+async function hitsOf(keyId: string): Promise<number> {
+  const [row] = await database.query<{ hits: number }>(
+    'SELECT hits FROM rate_window WHERE key_id = $1',
+    [keyId],
+  );
+  return row?.hits ?? 0;
+}
+
+describe('the rate limit', () => {
+  it('lets exactly as many pass as it says, through two processes', async () => {
+    const limit = 3000;
+    const { key } = await newKey();
+    const [one, two] = [newAccess(limit), newAccess(limit)];
+    const wanted = { count: 2000, limit };
+    const passed = await Promise.all([passing(one, key, wanted), passing(two, key, wanted)]);
+    expect(passed[0] + passed[1]).toBe(limit);
+  });
+
+  it('lets no 60 seconds hold more, wherever they begin', async () => {
+    const { key, keyId } = await newKey();
+    const access = newAccess(60);
+    const hits = async (count: number) => {
+      const callers: (Caller | null)[] = [];
+      for (let asked = 0; asked < count; asked += 1) {
+        // One after the other: each sees those before it.
+        callers.push(await access.admit(key, 'requests'));
+      }
+      return callers.map((caller) => caller?.hits ?? 0);
+    };
+    const wait = (ms: number) =>
+      database.query(
+        `UPDATE rate_window SET times = (SELECT array_agg(t - ${ms} ORDER BY t) FROM unnest(times) t)
+          WHERE key_id = '${keyId}'`,
+      );
+    expect((await hits(30)).at(-1)).toBe(30);
+    await wait(50_000);
+    // The turn of a minute changes nothing: 30 of these are over the limit, and do not count.
+    expect((await hits(60)).filter((each) => each <= 60)).toHaveLength(30);
+    const refused = await access.admit(key, 'requests');
+    expect(refused?.hits).toBe(61);
+    const waitMs = (refused?.resetAtMs ?? 0) - (refused?.nowMs ?? 0);
+    expect(waitMs).toBeGreaterThan(5000);
+    expect(waitMs).toBeLessThanOrEqual(10_000);
+    await wait(waitMs);
+    // As long as the refusal said, and there is room: for the first 30, and no more.
+    await wait(20_000);
+    expect((await hits(40)).filter((each) => each <= 60)).toHaveLength(30);
+  });
+
+  it.each([
+    ['to the millisecond', 60],
+    ['in steps of half a second', 3000],
+  ])('counts each request once, one by one or many at once, %s', async (_how, limit) => {
+    const { key, keyId } = await newKey();
+    const access = newAccess(limit);
+    const hits = async (count: number) => {
+      const asked = Array.from({ length: count }, () => access.admit(key, 'requests'));
+      return (await Promise.all(asked)).map((caller) => caller?.hits);
+    };
+    const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
+    expect(await hits(1)).toEqual([1]);
+    expect(await hits(1)).toEqual([2]);
+    expect(await hits(38)).toEqual(upTo(40).slice(2));
+    // Half of these are too many, each the first of them.
+    const rest = limit - 40;
+    const over = Array.from({ length: rest }, () => limit + 1);
+    expect((await hits(rest * 2)).toSorted()).toEqual(
+      [...upTo(limit).slice(40), ...over].toSorted(),
+    );
+    expect(await hitsOf(keyId)).toBe(limit);
+  });
+
+  it('of each key and bucket is its own, whoever else is asked about at the same moment', async () => {
+    const [one, two] = [await newKey(), await newKey()];
+    const access = newAccess(60);
+    const callers = await Promise.all([
+      access.admit(one.key, 'requests'),
+      access.admit(newApiKey(), 'requests'),
+      access.admit(two.key, 'requests'),
+      access.admit(one.key, 'polls'),
+      access.admit(one.key, 'requests'),
+      access.admit('no key at all', 'requests'),
+    ]);
+    expect(callers.map((caller) => caller && [caller.keyId, caller.hits])).toEqual([
+      [one.keyId, 1],
+      null,
+      [two.keyId, 1],
+      [one.keyId, 1],
+      [one.keyId, 2],
+      null,
+    ]);
+  });
+});
+
+describe('a busy key', () => {
+  it('is refused by every process with the next request after its revocation', async () => {
+    const made = await newKey();
+    const processes = [newAccess(1_000_000), newAccess(1_000_000)];
+    const busy = { count: 500, limit: 1_000_000 };
+    await Promise.all(processes.map((access) => passing(access, made.key, busy)));
+    await createKeys(pool, pepper).revoke(made.keyId, null);
+    const late = processes.flatMap((access) =>
+      Array.from({ length: 20 }, () => access.admit(made.key, 'requests')),
+    );
+    expect((await Promise.all(late)).filter(Boolean)).toEqual([]);
+  });
+
+  it('ends when it expires', async () => {
+    const expiresAtMs = Date.now() + 1500;
+    const { key } = await newKey(expiresAtMs);
+    const access = newAccess(1_000_000);
+    expect(await access.admit(key, 'requests')).not.toBeNull();
+    while (Date.now() < expiresAtMs + 30) await access.admit(key, 'requests');
+    expect(await access.admit(key, 'requests')).toBeNull();
+  });
+});

@@ -1,0 +1,75 @@
+/**
+ * An organization whose chats go through several processes at once pays for each once, and for no more than it has.
+ */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { creditsFromMicro } from '../../domain/credits.ts';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { settledChatOf, settledChatsOf } from './chat-account.ts';
+
+let gateway: TestGateway;
+let bases: string[];
+beforeAll(async () => {
+  gateway = await startGateway({ worker: false });
+  const { port } = await gateway.spawn('api', { API_PORT: '0', API_WORKER: 'false' });
+  bases = [gateway.url, `http://127.0.0.1:${port}`];
+});
+afterEach(() => gateway.expectSettled());
+afterAll(() => gateway.close());
+
+async function chat(caller: TestCaller, content: string, base = gateway.url): Promise<number> {
+  const answer = await fetch(`${base}/api/v1/chat`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model: 'gpt-4o',
+      messages: [{ role: 'user', content }],
+      max_tokens: 100,
+    }),
+  });
+  await answer.arrayBuffer();
+  return answer.status;
+}
+
+/** As many chats, twenty at once, through both processes. */
+async function chats(count: number, caller: TestCaller, content: string): Promise<number[]> {
+  const statuses: number[] = [];
+  let begun = 0;
+  const loops = Array.from({ length: 20 }, async (_, index) => {
+    while (begun < count) {
+      begun += 1;
+      // A caller waits for its answer.
+      statuses.push(await chat(caller, content, bases[index % bases.length]));
+    }
+  });
+  await Promise.all(loops);
+  return statuses;
+}
+
+describe('an organization that chats a lot', () => {
+  it('has one record per chat, and pays their sum', async () => {
+    const caller = await gateway.newCaller({ credits: 1000 });
+    const statuses = await chats(400, caller, 'hello');
+    expect(statuses).toEqual(Array.from({ length: 400 }, () => 200));
+    const rows = await settledChatsOf(gateway, caller);
+    expect(rows).toHaveLength(400);
+    const charged = rows.reduce((sum, row) => sum + row.charged, 0);
+    expect(charged).toBeGreaterThan(0);
+    const balance = await gateway.database.balance(caller.organizationId);
+    expect(balance).toMatchObject({ posted: 1_000_000_000 - charged, reserved: 0 });
+  });
+
+  it('pays for all it has, and for no more', async () => {
+    // Its provider says ten times too much: it costs all that was reserved for it.
+    const dear = '[[lying-usage]] [[words:60]] hello';
+    const first = await gateway.newCaller({ credits: 100 });
+    expect(await chat(first, dear)).toBe(200);
+    const { charged } = await settledChatOf(gateway, first);
+    const caller = await gateway.newCaller({ credits: creditsFromMicro(charged * 100) });
+    const statuses = await chats(300, caller, dear);
+    expect(statuses.filter((status) => status === 200)).toHaveLength(100);
+    expect(statuses.filter((status) => status === 402)).toHaveLength(200);
+    await gateway.expectSettled();
+    const balance = await gateway.database.balance(caller.organizationId);
+    expect(balance).toMatchObject({ posted: 0, reserved: 0 });
+  });
+});
