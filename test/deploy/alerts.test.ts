@@ -1,14 +1,12 @@
 /** Every alert fires over metrics that were recorded for it, and is quiet before; Prometheus' own promtool evaluates the rules. */
-import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { z } from 'zod';
+import { findPromtool } from './promtool.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
-const run = promisify(execFile);
 const read = (file: string): unknown =>
   parse(readFileSync(`${root}deploy/prometheus/${file}`, 'utf8'));
 
@@ -48,14 +46,8 @@ describe('the rules', () => {
   });
 
   it('do so in Prometheus, and are quiet before', async (context) => {
-    const found = await run('sh', [`${root}deploy/promtool.sh`]).catch((error: Error) => error);
-    const missing = found instanceof Error ? found.message : null;
-    if (process.env['CI']) expect(missing).toBeNull();
-    context.skip(missing !== null, `promtool cannot be had: ${missing}`);
-    const promtool = found instanceof Error ? '' : found.stdout.trim();
-    const tested = await run(promtool, ['test', 'rules', 'deploy/prometheus/alerts.test.yml'], {
-      cwd: root,
-    });
-    expect(tested.stdout).toContain('SUCCESS');
+    const testRules = await findPromtool();
+    if (typeof testRules === 'string') context.skip(testRules);
+    else expect(await testRules('deploy/prometheus/alerts.test.yml')).toContain('SUCCESS');
   });
 });

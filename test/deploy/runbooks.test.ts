@@ -1,5 +1,5 @@
 /** An alert that wakes somebody names the page that says what to do, and the page knows the alert. */
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { z } from 'zod';
@@ -62,5 +62,32 @@ describe('the runbook of an alert', () => {
     const alerts = [...index.matchAll(/`([A-Z][a-z]+[A-Z]\w+)`/g)].map(([, name]) => name);
     expect(alerts.length).toBeGreaterThan(20);
     expect(alerts.filter((name) => !runbookOf.has(name ?? ''))).toEqual([]);
+  });
+});
+
+describe('a runbook', () => {
+  it('is rehearsed: a test breaks what it is about and follows it', async () => {
+    const folder = await readdir(new URL('docs/runbooks/', root));
+    const pages = folder.filter((name) => name !== 'README.md').map((name) => name.slice(0, -3));
+    expect(pages.length).toBeGreaterThan(8);
+    const tests = (await readdir(new URL('test/runbooks/', root))).filter((name) =>
+      name.endsWith('.test.ts'),
+    );
+    const rehearsals = (
+      await Promise.all(
+        tests.map(async (name) =>
+          [...(await read(`test/runbooks/${name}`)).matchAll(/\.follow\('([\w-]+)'/g)].map(
+            ([, page = '']) => `${page}: test/runbooks/${name}`,
+          ),
+        ),
+      )
+    ).flat();
+    for (const page of pages) {
+      const [test = 'no rehearsal'] = rehearsals.flatMap((one) =>
+        one.startsWith(`${page}: `) ? [one.slice(page.length + 2)] : [],
+      );
+      // And says by which.
+      expect(await read(`docs/runbooks/${page}.md`), page).toContain(`\`${test}\``);
+    }
   });
 });

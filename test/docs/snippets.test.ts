@@ -11,13 +11,16 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse as parseYaml } from 'yaml';
-import { compileCache } from '../../dev/stack/node-service.ts';
 import { installing, installMs, installTypescriptClient } from '../clients/installed.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
 import { blocksOf, documents, type Block } from './markdown.ts';
+import { runInTerminal } from './terminal.ts';
 
 const run = promisify(execFile);
+
+/** Pages about incidents; the first page of them is run here. */
+const runbooks = (await documents()).filter((file) => /^docs\/runbooks\/(?!README)/.test(file));
 
 /** What cannot be run here, each with its reason. The list may only shrink: a stale entry fails. */
 const notRun: { file: string; begins: string; reason: string }[] = [
@@ -82,19 +85,7 @@ const notRun: { file: string; begins: string; reason: string }[] = [
     begins: 'grep \'"jobId"',
     reason: 'needs the log of a running stack and a job of the reader’s',
   },
-  ...[
-    'audit-row',
-    'postgres-restored',
-    'provider-down',
-    'replay-failure',
-    'storage',
-    'stuck-reservation',
-    'temporal-lost',
-  ].map((page) => ({
-    file: `docs/runbooks/${page}.md`,
-    begins: '# act',
-    reason: 'acts on an incident; each was tried by hand, its output is on the page',
-  })),
+  ...runbooks.map((file) => ({ file, begins: '', reason: 'test/runbooks rehearses it' })),
 ];
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -162,15 +153,6 @@ async function terminalFor(file: string): Promise<string> {
   return directory;
 }
 
-/** `npm run studio --` without npm's start, a second each; and a refusal fails what sends it. */
-const prelude = `. ./env.sh
-curl() { command curl --fail-with-body "$@"; }
-npm() {
-  [ "$1" = run ] && [ "$2" = studio ] || { command npm "$@"; return; }
-  shift 3; node "${root}cli/main.ts" "$@"
-}
-`;
-
 const commands: Record<string, (path: string) => string> = {
   js: (path) => `node ${path}`,
   ts: (path) => `node ${path}`,
@@ -190,21 +172,18 @@ async function runBlock(block: Block, directory: string): Promise<string> {
     await writeFile(path, text);
     script = program(path);
   }
-  const { stdout } = await run(
-    'bash',
-    ['--norc', '-euo', 'pipefail', '-c', `${prelude}${script}\nexport -p > env.sh`],
+  const { status, stdout, stderr } = await runInTerminal(
+    `. ./env.sh\n${script}\nexport -p > env.sh`,
     {
-      cwd: directory,
-      timeout: 240_000,
+      directory,
+      project: root,
       env: {
-        PATH: process.env['PATH'],
-        HOME: directory,
         DATA_DIR: join(directory, '.data'),
         PYTHONPATH: join(root, 'clients', 'python', 'src'),
-        ...compileCache,
       },
     },
   );
+  if (status !== 0) throw new Error(`exit status ${status}: ${stderr}${stdout}`);
   return stdout;
 }
 

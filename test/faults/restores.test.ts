@@ -3,9 +3,7 @@
  * workers stopped meanwhile, and with workers that live through it. Nobody is charged twice, nothing stays reserved, and the
  * audit stays clean.
  */
-import { execFile, execFileSync } from 'node:child_process';
-import { rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { execFile } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Client, Connection } from '@temporalio/client';
@@ -78,19 +76,6 @@ const paid = { status: 'completed', code: null, entries: ['reserve', 'charge'] }
 const open = { status: 'queued', code: null, entries: ['reserve'] };
 const lost = { status: 'failed', code: 'JOB_LOST', entries: ['reserve', 'release'] };
 
-/** Takes a copy of the data of a part, which is down for a moment. */
-async function back(part: 'postgres' | 'temporal', way: 'up' | 'to it'): Promise<void> {
-  const data = join(stack.directory, part);
-  await stack.kill(part);
-  // Its children go after it.
-  await sleep(1000);
-  const [from, to] = way === 'up' ? [data, `${data}-copy`] : [`${data}-copy`, data];
-  rmSync(to, { recursive: true, force: true });
-  // Owners and all.
-  execFileSync('cp', ['-a', from, to]);
-  await stack.start(part);
-}
-
 describe('Postgres is restored to an earlier time under a living Temporal', () => {
   startWith();
 
@@ -103,7 +88,7 @@ describe('Postgres is restored to an earlier time under a living Temporal', () =
       start('[[slow:60s]] an otter that takes its time'),
     ]);
     await Promise.all([left, saved, stillOpen].map(taken));
-    await back('postgres', 'up');
+    await stack.copyData('postgres', 'take');
     await Promise.all([ends(left, paid), ends(saved, paid)]);
     const forgotten = await start('an otter since');
     await ends(forgotten, paid);
@@ -115,7 +100,7 @@ describe('Postgres is restored to an earlier time under a living Temporal', () =
     await expect.poll(() => acceptedOf(justSent)).toBe(1);
 
     await Promise.all([stack.kill('api'), stack.kill('worker')]);
-    await back('postgres', 'to it');
+    await stack.copyData('postgres', 'put back');
     for (const jobId of [left, saved, stillOpen]) expect(await stateOf(jobId)).toEqual(open);
     // What the page says to do first, for one of the two.
     await stack.query(
@@ -161,7 +146,7 @@ describe('Temporal is restored to an earlier time under a living Postgres', () =
       start('[[slow:60s]] a beaver that takes its time'),
     ]);
     await Promise.all([endedSince, stillOpen].map(taken));
-    await back('temporal', 'up');
+    await stack.copyData('temporal', 'take');
     await ends(endedSince, paid);
     const unknownEnded = await start('a beaver since');
     await ends(unknownEnded, paid);
@@ -169,7 +154,7 @@ describe('Temporal is restored to an earlier time under a living Postgres', () =
     await taken(unknownOpen);
 
     await Promise.all([stack.kill('api'), stack.kill('worker')]);
-    await back('temporal', 'to it');
+    await stack.copyData('temporal', 'put back');
     await Promise.all([stack.start('api'), stack.start('worker')]);
     // Its workflow runs again, and finds the settlement.
     const connection = await Connection.connect({ address: stack.env['TEMPORAL_ADDRESS'] ?? '' });
@@ -210,9 +195,9 @@ describe('Temporal is restored to an earlier time under living workers', () => {
         .poll(() => Promise.all(jobs.map(timersOf)).then((all) => Math.min(...all)))
         .toBeGreaterThan(times);
     await checked(2);
-    await back('temporal', 'up');
+    await stack.copyData('temporal', 'take');
     await checked(4);
-    await back('temporal', 'to it');
+    await stack.copyData('temporal', 'put back');
 
     // Its tasks fail, the first of them or a later one: what the worker's cache added does not fit what was restored.
     const failing = async () => {

@@ -41,6 +41,8 @@ interface StackOptions {
   clockShiftMs?: Partial<Record<Part, number>>;
   /** Settings of Postgres, such as the directory of a tablespace. */
   postgres?: Record<string, string>;
+  /** Runs api/main.ts and worker/main.ts themselves, with metrics, not those that stop at the points of `control`. */
+  asDeployed?: boolean;
 }
 
 /** A running stack. */
@@ -62,8 +64,14 @@ export interface FaultStack {
   kill: (part: Part) => Promise<void>;
   /** SIGTERM; returns when the process is gone, with its exit code. */
   end: (part: Part) => Promise<number | null>;
-  /** Starts a part that is not running. */
-  start: (part: Part) => Promise<void>;
+  /** Starts a part that is not running; an API or a worker also from another folder, as another build. */
+  start: (part: Part, build?: string) => Promise<void>;
+  /** What processes are told from their next start on, beside what they were told before. */
+  configure: (env: Record<string, string>) => void;
+  /** Where a process that runs as deployed shows its metrics; null while it is not running. */
+  metricsUrlOf: (part: Part) => string | null;
+  /** Takes a copy of the data of Postgres or Temporal, or puts it back; the server is killed for that moment. */
+  copyData: (part: 'postgres' | 'temporal', way: 'take' | 'put back') => Promise<void>;
   /** Stops or continues a part and all of its children, as SIGSTOP and SIGCONT do. */
   freeze: (part: Part, frozen: boolean) => void;
   /** Ends Temporal and starts it again without anything it knew. */
@@ -76,6 +84,7 @@ export interface FaultStack {
 }
 
 const programs = fileURLToPath(new URL('./', import.meta.url));
+const project = fileURLToPath(new URL('../../', import.meta.url));
 const shiftedClock = new URL('shifted-clock.ts', import.meta.url).href;
 const sandboxScript = fileURLToPath(new URL('../../dev/sandbox/main.ts', import.meta.url));
 const logger = createLogger('faults', 'silent');
@@ -179,7 +188,17 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
           ...extra,
         },
       }).start();
-  const starts: Record<Part, () => Promise<Running>> = {
+  const metricsPorts = new Map<Part, number>();
+  const gateway = (part: 'api' | 'api2' | 'worker' | 'worker2') => async (build?: string) => {
+    const kind = part.startsWith('api') ? 'api' : 'worker';
+    const port = kind === 'api' && { API_PORT: String(ports[part as 'api' | 'api2']) };
+    if (!options.asDeployed) return node(part, `${programs}${kind}.ts`, { ...port })();
+    const metricsPort = metricsPorts.get(part) ?? (await freePort());
+    metricsPorts.set(part, metricsPort);
+    const script = join(build ?? project, kind, 'main.ts');
+    return node(part, script, { ...port, METRICS_PORT: String(metricsPort) })();
+  };
+  const starts: Record<Part, (build?: string) => Promise<Running>> = {
     postgres: () =>
       startPostgres({
         dataDir: join(directory, 'postgres'),
@@ -197,10 +216,10 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
         logPath: logPath('temporal'),
       }),
     sandbox: node('sandbox', sandboxScript),
-    api: node('api', `${programs}api.ts`),
-    worker: node('worker', `${programs}worker.ts`),
-    api2: node('api2', `${programs}api.ts`, { API_PORT: String(ports.api2) }),
-    worker2: node('worker2', `${programs}worker.ts`),
+    api: gateway('api'),
+    worker: gateway('worker'),
+    api2: gateway('api2'),
+    worker2: gateway('worker2'),
   };
   const running = new Map<Part, Running>();
   const lost: Part[] = [];
@@ -219,12 +238,12 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
     lost.push(part);
   }
 
-  async function start(part: Part): Promise<void> {
+  async function start(part: Part, build?: string): Promise<void> {
     if (running.has(part)) throw new Error(`${part} is running`);
     // Processes of a killed Postgres may hold its memory for a moment longer.
     for (let attempt = 0; ; attempt += 1) {
       try {
-        const started = await starts[part]();
+        const started = await starts[part](build);
         running.set(part, started);
         void noteLoss(part, started);
         return;
@@ -286,7 +305,7 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
   try {
     await Promise.all([start('postgres'), start('temporal'), start('sandbox')]);
     await migrate(databaseUrl);
-    await Promise.all((options.run ?? ['api', 'worker']).map(start));
+    await Promise.all((options.run ?? ['api', 'worker']).map((part) => start(part)));
     const caller = await newCaller(1_000_000);
     const inputs: Inputs = { picture: '', film: '', speech: '' };
     if (running.has('api') && running.has('worker')) {
@@ -320,6 +339,22 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
         return (await exited).code;
       },
       start,
+      configure: (told) => void Object.assign(env, told),
+      metricsUrlOf(part) {
+        const port = running.has(part) && metricsPorts.get(part);
+        return port ? `http://127.0.0.1:${port}/metrics` : null;
+      },
+      async copyData(part, way) {
+        const data = join(directory, part);
+        await kill(part);
+        // Its children go after it.
+        await sleep(1000);
+        const [from, to] = way === 'take' ? [data, `${data}-copy`] : [`${data}-copy`, data];
+        rmSync(to, { recursive: true, force: true });
+        // Owners and all.
+        execFileSync('cp', ['-a', from, to]);
+        await start(part);
+      },
       freeze(part, frozen) {
         const { pid } = runningPart(part);
         const signal = frozen ? 'SIGSTOP' : 'SIGCONT';

@@ -6,6 +6,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** The files that took longest, of a run on two cores. */
 const longest = [
+  'runbooks/gateway',
+  'runbooks/servers',
   'api/schemathesis',
   'api/wide-bodies',
   'cli/studio',

@@ -1,5 +1,5 @@
 /**
- * What only `npm run test:all` runs: measurements, outages of minutes, matrices of thousands of cases, generated
+ * What only `npm run test:all` runs: measurements, rehearsals, outages of minutes, matrices of thousands of cases, generated
  * requests, and clients that are packed and installed with what they need from npm and PyPI.
  */
 
@@ -17,6 +17,8 @@ export const slowFiles = [
   'test/faults/outages.test.ts',
   'test/faults/restores.test.ts',
   'test/faults/slice.test.ts',
+  'test/runbooks/gateway.test.ts',
+  'test/runbooks/servers.test.ts',
 ];
 
 /**

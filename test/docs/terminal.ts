@@ -1,0 +1,69 @@
+/** A terminal as the documents mean it, in which their commands are run. */
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { compileCache } from '../../dev/stack/node-service.ts';
+
+/** What a script printed, and how it ended. */
+export interface Printed {
+  status: number;
+  stdout: string;
+  stderr: string;
+}
+
+interface Terminal {
+  /** Where the script runs. */
+  directory: string;
+  /** The folder whose `npm run …` are meant, with a slash at its end. */
+  project: string;
+  env: Record<string, string>;
+}
+
+/** Whatever hangs. */
+const timeoutMs = 240_000;
+
+/**
+ * `npm run studio --`, `audit`, `replay` and `temporal` without npm's start, a second each; and a refusal fails the
+ * `curl` that sends it.
+ */
+function preludeOf(project: string): string {
+  const { scripts } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>;
+  };
+  const programs = ['studio', 'audit', 'replay', 'temporal'].map((name) => {
+    const [, program] = / --without-dev (\S+)$/.exec(scripts[name] ?? '') ?? [];
+    if (program === undefined) throw new Error(`npm run ${name} is no program of the project`);
+    return `run:${name}) shift 2; [ "\${1:-}" != -- ] || shift; node "${join(project, program)}" "$@" ;;`;
+  });
+  return `curl() { command curl --fail-with-body "$@"; }
+npm() {
+  case "\${1:-}:\${2:-}" in
+  ${programs.join('\n  ')}
+  *) command npm "$@" ;;
+  esac
+}
+temporal() { npm run temporal -- "$@"; }
+`;
+}
+
+/** Runs a script of bash. */
+export function runInTerminal(
+  script: string,
+  { directory, project, env }: Terminal,
+): Promise<Printed> {
+  return new Promise((resolve) => {
+    execFile(
+      'bash',
+      ['--norc', '-euo', 'pipefail', '-c', preludeOf(project) + script],
+      {
+        cwd: directory,
+        timeout: timeoutMs,
+        env: { PATH: process.env['PATH'], HOME: directory, ...compileCache, ...env },
+      },
+      (error, stdout, stderr) => {
+        const status = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
+        resolve({ status, stdout, stderr });
+      },
+    );
+  });
+}

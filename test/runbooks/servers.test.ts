@@ -1,0 +1,230 @@
+/**
+ * The pages below docs/runbooks/ about workflow code, Postgres and Temporal: each is broken first, its symptom and
+ * its alerts are seen, then the page's own commands put it right.
+ */
+import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { cp, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ends, startRehearsal, type Rehearsal } from './rehearsal.ts';
+
+const project = fileURLToPath(new URL('../../', import.meta.url));
+/** Below the project, so that nothing of it is in anybody's way. */
+const build = join(project, '.cache', `build-${randomUUID().slice(0, 8)}`);
+const studioPath = '/api/v1/studio/image/generate';
+
+let gateway: Rehearsal;
+beforeAll(async () => {
+  [gateway] = await Promise.all([
+    startRehearsal({
+      FIRST_CHECK_MAX_MS: '600000',
+      // Long enough for an operator who is quick.
+      RESERVATION_TTL_MS: '20000',
+      LOG_LEVEL: 'info',
+    }),
+    makeBuild(),
+  ]);
+});
+afterAll(async () => {
+  await gateway.stack.close();
+  await rm(build, { recursive: true, force: true });
+});
+
+/** A build whose jobs take a step more before their calls, without a guard for those that are past it. */
+async function makeBuild(): Promise<void> {
+  await mkdir(build, { recursive: true });
+  const folders = ['activities', 'api', 'catalog', 'cli', 'dev', 'domain', 'jobs', 'platform'];
+  for (const name of [...folders, 'studio', 'worker', 'workflows', 'package.json']) {
+    await cp(join(project, name), join(build, name), { recursive: true });
+  }
+  await cp(join(project, 'package-lock.json'), join(build, 'package-lock.json'));
+  await symlink(join(project, 'node_modules'), join(build, 'node_modules'));
+  const file = join(build, 'workflows', 'studio-job.ts');
+  const source = await readFile(file, 'utf8');
+  const place = '    outputs = await assemble(job,';
+  expect(source).toContain(place);
+  const step = `    await run(job, { verb: 'markVerifying', summary: 'more' }, (activities) => activities.markVerifying(plan.jobId));\n`;
+  await writeFile(file, source.replace(place, step + place));
+}
+
+/** A job that stands still at its provider until it is notified. */
+const waiting = async (words: string): Promise<string> => {
+  const jobId = await gateway.start(`[[no-webhook]] [[slow:300ms]] ${words}`, 'video');
+  await gateway.untilTaken(jobId);
+  return jobId;
+};
+
+describe('replay-failure.md', () => {
+  it('jobs from before the deploy go on once the old build runs again', async () => {
+    const { stack, notify } = gateway;
+    const [before, still] = [await waiting('a crane of old'), await waiting('a crane of old too')];
+    await gateway.restart('worker', build);
+    const since = await gateway.scrape();
+    expect(await notify(before)).toBe(200);
+    await gateway.follow('replay-failure', async (page) => {
+      await gateway.untilFiring(since, 'WorkflowTasksFail');
+      expect(stack.logOf('worker')).toMatch(/Nondeterminism error.*Failing workflow task/);
+      // New jobs work.
+      await gateway.untilEnded(await gateway.start('a crane of today'), ends.paid);
+      const made = await waiting('a crane of the bad build');
+      const replay = 'npm run replay -- --since';
+      const diverging = await page.run(replay, { status: 1, build });
+      expect(diverging.stdout).toMatch(
+        new RegExp(`${before} videoGenerate: diverges\\n.*\\n.*expected.*\\n.*got.*markVerifying`),
+      );
+      expect(diverging.stdout).toMatch(/at +workflows\/studio-job\.ts:\d+:\d+/);
+      expect(diverging.stdout).not.toContain(made);
+      await expect
+        .poll(async () => (await page.run('temporal workflow list')).stdout)
+        .toContain(before);
+      expect(await gateway.stateOf(before)).toMatchObject({ entries: ['reserve'] });
+
+      await gateway.restart('worker');
+      await gateway.untilEnded(before, ends.paid);
+      expect((await page.run(replay, { status: 1 })).stdout).toContain(`${made} videoGenerate`);
+      const put = { 'job_…': made };
+      await page.run('temporal workflow terminate', { put });
+      const settled = await page.run('npm run studio -- admin resettle', { put });
+      expect(settled.stdout).toContain('taken_up');
+      const running = 'npm run replay -- --query';
+      await expect
+        .poll(async () => (await page.run(running)).stdout)
+        .toMatch(/^[1-9]\d* replayed, 0 diverge\n$/);
+      await notify(still);
+      await notify(made);
+      for (const jobId of [still, made]) await gateway.untilEnded(jobId, ends.paid);
+      for (const jobId of [before, made]) expect(await gateway.acceptedOf(jobId)).toBe(1);
+    });
+    await gateway.untilQuiet(await gateway.scrape(), 'WorkflowTasksFail');
+  });
+});
+
+describe('postgres-restored.md', () => {
+  it('what ended since is charged once, what was granted is granted again', async () => {
+    const { stack, ask, notify } = gateway;
+    const org = { 'org_…': stack.caller.organizationId };
+    const [saved, open] = [await waiting('a beaver to be saved'), await waiting('a beaver')];
+    const [suspended, revoked] = [await stack.newCaller(10), await stack.newCaller(10)];
+    const admin = (path: string) =>
+      ask(`/api/admin/v1${path}`, {
+        key: stack.env['ADMIN_API_KEY'] ?? '',
+        body: { actor: 'olga', reason: 'rehearsal' },
+      });
+    const statusOf = async ({ key }: { key: string }) =>
+      (await ask('/api/v1/usage', { key })).status;
+    await stack.copyData('postgres', 'take');
+    const restoredTo = new Date().toISOString();
+    await expect.poll(() => ask('/readyz')).toMatchObject({ status: 200 });
+    await notify(saved);
+    await gateway.untilEnded(saved, ends.paid);
+    const forgotten = await gateway.start('a beaver since');
+    await gateway.untilEnded(forgotten, ends.paid);
+    const newcomer = await stack.newCaller(10);
+    await admin(`/organizations/${suspended.organizationId}/suspend`);
+    await admin(`/keys/${revoked.keyId}/revoke`);
+    const grant = 'npm run studio -- admin grant';
+    await gateway.openPage('postgres-restored').then((page) => page.run(grant, { put: org }));
+
+    await gateway.follow('postgres-restored', async (page) => {
+      for (const part of ['api', 'worker'] as const) expect(await stack.end(part)).toBe(0);
+      await stack.copyData('postgres', 'put back');
+      const [kept] = await page.sql<{ id: string }>('UPDATE reservation');
+      expect(kept?.map(({ id }) => id).toSorted()).toEqual([saved, open].toSorted());
+      await Promise.all([stack.start('api'), stack.start('worker')]);
+      // The table of the page.
+      expect(await gateway.stateOf(saved)).toMatchObject({ entries: ['reserve'] });
+      expect((await ask(`/api/v1/studio/jobs/${forgotten}`)).status).toBe(404);
+      expect(await statusOf(newcomer)).toBe(401);
+      for (const caller of [suspended, revoked]) expect(await statusOf(caller)).toBe(200);
+      const log = stack.logOf('api');
+      expect(log).toMatch(/\/suspend".*request\.answered/);
+      expect(log).toMatch(/\/revoke".*request\.answered/);
+      await admin(`/organizations/${suspended.organizationId}/suspend`);
+      await admin(`/keys/${revoked.keyId}/revoke`);
+      await expect.poll(() => statusOf(suspended)).toBe(403);
+      await expect.poll(() => statusOf(revoked)).toBe(401);
+
+      const put = { '2026-11-21T12:20:52Z': restoredTo };
+      const listed = await page.run('temporal workflow list', { put });
+      expect(listed.stdout).toContain(forgotten);
+      expect(listed.stdout).not.toContain(open);
+      const stuck = 'npm run studio -- admin stuck';
+      expect((await page.run(stuck)).stdout).toMatch(
+        new RegExp(`${saved} .*workflow ended \\(COMPLETED\\) without settling`),
+      );
+      await page.run('npm run studio -- admin resettle', { put: { 'job_…': saved } });
+      await gateway.untilReverified(page, saved);
+      expect(await gateway.acceptedOf(saved)).toBe(1);
+      await notify(open);
+      await gateway.untilEnded(open, ends.paid);
+      expect((await page.run(grant, { put: org })).stdout).toMatch(/granted +100/);
+      expect((await page.run(grant, { put: org })).stdout).toMatch(/already before/);
+      const folder = join(
+        stack.directory,
+        'storage/objects',
+        stack.caller.organizationId,
+        forgotten,
+      );
+      expect(existsSync(folder)).toBe(true);
+      await rm(folder, { recursive: true });
+      await expect.poll(async () => (await page.run(stuck)).stdout).toBe('(none)\n');
+    });
+  });
+});
+
+describe('temporal-lost.md', () => {
+  it('started empty: what is taken up is saved, the rest released, new jobs run', async () => {
+    const { stack, ask, scrape } = gateway;
+    const since = await scrape();
+    const [saved, left] = [await waiting('a salmon to be saved'), await waiting('a salmon')];
+    const notified = await gateway.start('[[slow:5s]] a salmon that is notified of');
+    await gateway.untilTaken(notified);
+    await stack.kill('temporal');
+    await expect
+      .poll(() => stack.query('SELECT state FROM notification WHERE job_id = $1', [notified]))
+      .toEqual([{ state: 'received' }]);
+    await gateway.untilFiring(since, 'NotificationsWait');
+    const chat = { model: 'gpt-4o', messages: [{ role: 'user', content: 'hi' }], max_tokens: 20 };
+    expect((await ask('/api/v1/chat', { body: chat })).status).toBe(200);
+    expect(await ask(studioPath, { body: { prompt: 'a salmon in vain' } })).toMatchObject({
+      status: 503,
+      body: { message: expect.stringContaining('The job could not be started.') },
+    });
+    await rm(join(stack.directory, 'temporal'), { recursive: true });
+    await stack.start('temporal');
+
+    await gateway.follow('temporal-lost', async (page) => {
+      const gone = /workflow gone: Temporal knows none of this id.*call 1 waits for fal/;
+      const open = 'npm run studio -- admin stuck --older-than-seconds 0';
+      await expect
+        .poll(async () => (await page.run(open)).stdout)
+        .toMatch(new RegExp(`${saved} .*${gone.source}`));
+      await expect
+        .poll(async () => {
+          const printed = await page.run('npm run studio -- admin resettle', {
+            put: { 'job_…': saved },
+          });
+          return printed.stdout;
+        })
+        .toContain('taken_up');
+      await gateway.untilReverified(page, saved);
+      expect(await gateway.acceptedOf(saved)).toBe(1);
+      for (const jobId of [left, notified]) {
+        await gateway.untilEnded(jobId, ends.failed('JOB_LOST'));
+      }
+      await gateway.untilFiring(since, 'JobsLost');
+      expect(stack.logOf('worker')).toContain('an open reservation has no running workflow');
+      const next = await gateway.start('a salmon after the flood');
+      await gateway.untilEnded(next, ends.paid);
+      const old = await page.run('npm run studio -- admin stuck --older-than-seconds 240');
+      expect(old.stdout).toBe('(none)\n');
+      await expect
+        .poll(async () => (await page.run('npm run studio -- admin unknown')).stdout)
+        .toMatch(new RegExp(`${notified} .*fal: succeeded`));
+    });
+    const healed = await scrape();
+    await gateway.untilQuiet(healed, 'LedgerBroken', 'JobsLost', 'NotificationsWait');
+  });
+});
