@@ -49,16 +49,16 @@ export const measured = {
     words: '161 ms of CPU each',
   },
   chatCpuMs: {
-    amount: 3.416,
-    what: 'CPU ms of a streamed chat in an API process, provider of 4 s, on a busy machine',
+    amount: 1.684,
+    what: 'CPU ms of a streamed chat in an API process that has many',
     page: 'docs/performance.md',
-    words: 'gateway 3,416, Postgres 1,344',
+    words: 'gateway 1,684, Postgres 724',
   },
   chatPostgresCpuMs: {
-    amount: 1.344,
+    amount: 0.724,
     what: 'CPU ms of a chat in our Postgres, the same',
     page: 'docs/performance.md',
-    words: 'gateway 3,416, Postgres 1,344',
+    words: 'gateway 1,684, Postgres 724',
   },
   chatBytes: {
     amount: 2700,
