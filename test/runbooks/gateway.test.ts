@@ -55,14 +55,14 @@ describe('audit-row.md', () => {
       // What runs is settled all the same.
       await gateway.untilEnded(running.body.data.jobId, ends.paid);
       const [, , [counted] = [], , broken] = await page.sql<{ max: string; count: string }>(
-        'BEGIN',
+        'BEGIN;\nSELECT posted',
         org,
       );
       // Unequal would be a reason to restore.
       expect(counted?.max).toBe(counted?.count);
       // The job was settled while the row was wrong.
       expect(broken).toMatchObject([{ finding: 'entries do not chain' }]);
-      await page.sql('ALTER TABLE', org);
+      await page.sql('BEGIN;\nALTER TABLE', org);
       expect(await stack.query('SELECT * FROM ledger_audit')).toEqual([]);
       for (const [move, done] of [
         ['grant', 'granted'],
