@@ -1,6 +1,7 @@
 /**
- * What only `npm run test:all` runs: measurements, rehearsals, outages of minutes, matrices of thousands of cases, generated
- * requests, and clients that are packed and installed with what they need from npm and PyPI.
+ * What only `npm run test:all` runs: measurements, rehearsals, outages of minutes, matrices of thousands of cases,
+ * generated requests, the programs of the documentation, and clients that are made, packed and installed with what
+ * they need from npm and PyPI.
  */
 
 /** True under `npm run test:all`, where tests that walk a part of something walk all of it. */
@@ -12,8 +13,10 @@ export const slowFiles = [
   'test/api/wide-bodies.test.ts',
   'test/bench/bench.test.ts',
   'test/bench/chat-bench.test.ts',
+  'test/clients/generated.test.ts',
   'test/clients/python.test.ts',
   'test/clients/typescript.test.ts',
+  'test/docs/snippets.test.ts',
   'test/faults/outages.test.ts',
   'test/faults/restores.test.ts',
   'test/faults/slice.test.ts',
