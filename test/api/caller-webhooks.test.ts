@@ -197,8 +197,16 @@ describe.concurrent('a webhook', () => {
     const settled = events?.findIndex(
       (event) => event.startChildWorkflowExecutionInitiatedEventAttributes,
     );
-    // Initiated, started, the task that this wakes (3), the search attributes, the end.
-    expect(events?.slice(settled).length).toBe(7);
+    const kinds = events?.slice(settled).map((event) => {
+      return Object.keys(event).find((name) => name.endsWith('EventAttributes'));
+    });
+    // Of tasks there is one, or another where a busy machine lost it.
+    expect(kinds?.filter((kind) => !kind?.startsWith('workflowTask'))).toEqual([
+      'startChildWorkflowExecutionInitiatedEventAttributes',
+      'childWorkflowExecutionStartedEventAttributes',
+      'upsertWorkflowSearchAttributesEventAttributes',
+      'workflowExecutionCompletedEventAttributes',
+    ]);
   });
 });
 

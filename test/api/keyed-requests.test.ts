@@ -24,6 +24,16 @@ const generate = '/api/v1/studio/image/generate';
 let host: Server;
 let origin: string;
 let hostSays: () => Promise<number> = () => Promise.resolve(200);
+/** From now on the host waits for `answer`; `asked`: somebody waits for it. */
+function holdHost(): { asked: Promise<void>; answer: (status: number) => void } {
+  const asked = Promise.withResolvers<void>();
+  const says = Promise.withResolvers<number>();
+  hostSays = () => {
+    asked.resolve();
+    return says.promise;
+  };
+  return { asked: asked.promise, answer: says.resolve };
+}
 let gateway: TestGateway;
 beforeAll(async () => {
   const picture = await discPicture(300, 300);
@@ -134,13 +144,12 @@ describe('a key that was taken over', () => {
   it('is not given back by who lost it, and who lost it starts nothing', async () => {
     await startWorker();
     const caller = await newCaller();
-    const { promise: slow, resolve } = Promise.withResolvers<number>();
-    hostSays = () => slow;
+    const slow = holdHost();
     const first = ask(caller, upscale, picture());
-    await expect.poll(() => claimsOf(caller)).toHaveLength(1);
+    await slow.asked;
     hostSays = () => Promise.resolve(200);
     const jobId = await takeOver(caller);
-    resolve(404);
+    slow.answer(404);
     expect((await first).status).toBe(400);
     expect((await claimsOf(caller)).map(({ job_id }) => job_id)).toEqual([jobId]);
     await untilCompleted(caller, jobId);
@@ -148,13 +157,12 @@ describe('a key that was taken over', () => {
     expect(third.headers.get('idempotent-replayed')).toBe('true');
 
     const late = await newCaller();
-    const { promise: slower, resolve: resolveLate } = Promise.withResolvers<number>();
-    hostSays = () => slower;
+    const slower = holdHost();
     const loser = ask(late, upscale, picture());
-    await expect.poll(() => claimsOf(late)).toHaveLength(1);
+    await slower.asked;
     hostSays = () => Promise.resolve(200);
     const wonId = await takeOver(late);
-    resolveLate(200);
+    slower.answer(200);
     const lost = await loser;
     expect([lost.status, lost.body.error]).toEqual([409, 'REQUEST_IN_PROGRESS']);
     await untilCompleted(late, wonId);
