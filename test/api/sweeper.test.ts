@@ -36,14 +36,17 @@ function sweeperWith(changed: Partial<Services> = {}) {
   });
 }
 
+type Reserve = Parameters<Services['ledger']['reserve']>[0];
+
 /** An open Studio reservation whose time has come, and that has no workflow. */
-async function reserve(id: string): Promise<void> {
+async function reserve(id: string, job?: Reserve['job']): Promise<void> {
   await gateway.api.services.ledger.reserve({
     organizationId: gateway.caller.organizationId,
     id,
     kind: 'studio',
     amountMicro: 1,
     ttlMs: 0,
+    ...(job && { job }),
   });
 }
 const release = (id: string) =>
@@ -67,21 +70,14 @@ const unaskable = () => `${unaskableForm}${newId('job')}`;
 describe('a workflow that runs on past the time of its job', () => {
   it('is left alone until the job had its time again, then ended and released', async () => {
     const id = newId('job');
-    await gateway.api.services.ledger.reserve({
-      organizationId: gateway.caller.organizationId,
-      id,
-      kind: 'studio',
-      amountMicro: 1,
-      ttlMs: 0,
-      job: {
-        keyId: gateway.caller.keyId,
-        type: 'imageGenerate',
-        model: null,
-        provider: 'fal',
-        requestId: id,
-        deadlineAt: new Date(Date.now() - 600_000).toISOString(),
-        request: {},
-      },
+    await reserve(id, {
+      keyId: gateway.caller.keyId,
+      type: 'imageGenerate',
+      model: null,
+      provider: 'fal',
+      requestId: id,
+      deadlineAt: new Date(Date.now() - 600_000).toISOString(),
+      request: {},
     });
     await gateway.database.query(
       `UPDATE job SET created_at = deadline_at - interval '10 minutes' WHERE id = $1`,
@@ -141,7 +137,7 @@ describe('a pass of the sweeper', () => {
 
   it('looks after those behind a hundred that cannot be decided', async () => {
     const bad = Array.from({ length: 120 }, unaskable);
-    await Promise.all(bad.map(reserve));
+    await Promise.all(bad.map((id) => reserve(id)));
     const good = newId('job');
     await reserve(good);
     const sweeper = sweeperWith();
