@@ -11,34 +11,33 @@ import {
   registerSearchAttributes,
 } from '../platform/temporal.ts';
 import { searchAttributes } from '../jobs/contract.ts';
-import { createProviderLimiter } from './calls/provider-limiter.ts';
+import { createProviderLimiter } from './calls/attempt.ts';
 import { openChatCatalog } from './chat/chat-models.ts';
 import { createChat } from './chat/chat.ts';
 import { createChatLedger } from './chat/chat-ledger.ts';
-import { createInputCopies } from './inputs/input-copies.ts';
+import { createInputCopies, createInputMeter } from './inputs/measured-inputs.ts';
 import { createInputs } from './inputs/inputs.ts';
-import { createNotificationRelay } from './inbox/notification-relay.ts';
-import { createInbox, observeInbox } from './inbox/notifications.ts';
+import {
+  createNotificationRelay,
+  createInbox,
+  observeInbox,
+  createNotificationUrls,
+} from './calls/notifications.ts';
 import { createJobReads } from './jobs/job-reads.ts';
 import { createCallRecords } from './calls/call-records.ts';
 import { createLedger } from './ledger/ledger.ts';
-import { observeChatLedger, observeLedger } from './ledger/observed-ledgers.ts';
+import { observeChatLedger, observeLedger, createSettlements } from './ledger/observed-ledgers.ts';
 import { observeProviders } from './providers/observed-providers.ts';
-import { createSettlements } from './ledger/settlements.ts';
-import { createStatusChecks } from './calls/status-checks.ts';
-import { createLateOutcomes } from './jobs/late-outcomes.ts';
-import { createNotificationUrls } from './providers/notification-url.ts';
+import { createStatusChecks, createLateOutcomes } from './jobs/call-outcomes.ts';
 import { createProviders, providerConcurrency } from './providers/registry.ts';
-import { createPictures } from './inputs/pictures.ts';
-import { createRecordings } from './inputs/recordings.ts';
+import { createPictures, createRecordings } from './inputs/carried-files.ts';
 import { createArtifactStore, observeArtifacts } from './storage/artifacts.ts';
-import { createInputMeter } from './inputs/input-meter.ts';
 import { createKeptFiles } from './storage/kept-files.ts';
 import { openStorage } from './storage/open-storage.ts';
 import { createUploads } from './storage/uploads.ts';
 import { createNotices } from './webhooks/notices.ts';
 import { createSigningSecrets } from './webhooks/signing-secrets.ts';
-import { createWebhookRelay } from './webhooks/webhook-relay.ts';
+import { createWebhookRelay } from './webhooks/delivery.ts';
 import { createWebhooks, observeWebhooks } from './webhooks/webhooks.ts';
 
 /** Where callers and providers reach the API. */

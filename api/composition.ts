@@ -1,17 +1,17 @@
 /** Everything that operations work with, made once per process; each names the few it uses. */
 import type { Client } from '@temporalio/client';
 import { runAudit, type AuditReport } from '../activities/ledger/audit.ts';
-import { createReadCalls } from '../activities/jobs/job-calls.ts';
-import { createJobOverview } from '../activities/jobs/job-overview.ts';
+import { createReadCalls, createJobOverview } from '../activities/jobs/job-reads.ts';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
 import { createStuckJobs } from '../activities/jobs/stuck-jobs.ts';
 import { createKnownRefusals } from '../activities/ledger/known-refusals.ts';
-import { createLedgerReads } from '../activities/ledger/ledger-reads.ts';
+import { createLedgerReads } from '../activities/ledger/ledger.ts';
 import { observeKnownRefusals } from '../activities/ledger/observed-ledgers.ts';
-import { createUsageReads } from '../activities/ledger/usage-reads.ts';
-import { createSumUsage } from '../activities/ledger/usage-summary.ts';
-import { createReadProviderFigures } from '../activities/providers/provider-figures.ts';
-import { createProviderPauses } from '../activities/providers/provider-pauses.ts';
+import { createUsageReads, createSumUsage } from '../activities/ledger/usage.ts';
+import {
+  createReadProviderFigures,
+  createProviderPauses,
+} from '../activities/providers/provider-overview.ts';
 import { createRelays, publicBaseUrl, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { codecAccessWord, createPayloadCodec } from '../platform/payload-codec.ts';

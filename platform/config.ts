@@ -56,7 +56,7 @@ const environment = ownVariables.superRefine((config, context) => {
 export type Config = Omit<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION'> & {
   /** Whether new payloads are sealed. */
   PAYLOAD_ENCRYPTION: boolean;
-  /** The variables of Studio's providers, as they came (activities/providers/definition.ts). */
+  /** The variables of Studio's providers, as they came (activities/providers/provider.ts). */
   PROVIDER_VARIABLES: Readonly<Record<string, string>>;
   /** Chat providers that have a key, by name. */
   CHAT_UPSTREAMS: Readonly<Record<string, ChatUpstream>>;

@@ -2,16 +2,25 @@
  * The Temporal workers of a process: one for the Studio queue (workflows and their local activities),
  * one per provider (its calls only, as many at once as the provider allows).
  */
-import { Worker, type NativeConnection, type WorkerDeploymentOptions } from '@temporalio/worker';
+import {
+  Worker,
+  type NativeConnection,
+  type WorkerDeploymentOptions,
+  type ActivityInterceptorsFactory,
+} from '@temporalio/worker';
+import type { Context } from '@temporalio/activity';
 import { createActivities, type Activities } from '../activities/index.ts';
 import { providerConcurrency } from '../activities/providers/registry.ts';
 import { publicBaseUrl, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { dataConverterOf } from '../platform/payload-codec.ts';
-import { activityContext } from './activity-context.ts';
 import { createJobView } from '../studio/job-view.ts';
 import { providerTaskQueue, studioTaskQueue, webhookTaskQueue } from '../jobs/contract.ts';
 import { loadWorkflowBundle } from './bundle.ts';
+import { isId } from '../domain/ids.ts';
+import { withCorrelation } from '../platform/correlation.ts';
+import { contextOf } from '../platform/job-context.ts';
+import type { Tracing } from '../platform/telemetry.ts';
 
 /** Running workers. */
 export interface StudioWorkers {
@@ -124,4 +133,48 @@ function callsOnly(activities: Activities): Partial<Activities> {
 
 async function runAll(workers: Worker[]): Promise<void> {
   await Promise.all(workers.map((worker) => worker.run()));
+}
+
+/** Makes the interceptor of every activity. */
+function activityContext(tracing: Tracing): ActivityInterceptorsFactory {
+  return (context) => ({
+    inbound: {
+      execute(input, next) {
+        const { requestId, traceparent } = contextOf(input.headers);
+        const ids = { ...(requestId !== undefined && { requestId }), ...idsOf(context) };
+        return withCorrelation(ids, () =>
+          inSpan(tracing, { context, traceparent }, () => next(input)),
+        );
+      },
+    },
+  });
+}
+
+/** The workflow of a job has the job's id; one that belongs to it begins with it (jobs/contract.ts). */
+function idsOf({ info }: Context): { jobId?: string; workflowId?: string } {
+  const workflowId = info.workflowExecution?.workflowId;
+  if (workflowId === undefined) return {};
+  const [jobId = ''] = workflowId.split('-', 1);
+  return { ...(isId('job', jobId) && { jobId }), workflowId };
+}
+
+function inSpan(
+  tracing: Tracing,
+  from: { context: Context; traceparent: string | undefined },
+  run: () => Promise<unknown>,
+): Promise<unknown> {
+  const { info } = from.context;
+  return tracing.inSpan(
+    {
+      name: `activity ${info.activityType}`,
+      kind: 'consumer',
+      traceparent: from.traceparent,
+      attributes: {
+        'workflow.id': info.workflowExecution?.workflowId ?? '',
+        'workflow.type': info.workflowType ?? '',
+        'activity.attempt': info.attempt,
+      },
+    },
+    run,
+  );
 }

@@ -7,14 +7,13 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
 import { releaseLostJob } from '../activities/jobs/job-moves.ts';
-import type { WebhookRelay } from '../activities/webhooks/webhook-relay.ts';
+import type { WebhookRelay } from '../activities/webhooks/delivery.ts';
 import type { Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { withCorrelation } from '../platform/correlation.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import { forEachAlone } from '../platform/isolation.ts';
 import { workflowIdOf } from '../jobs/contract.ts';
-import { repeat } from './repetition.ts';
 
 const none = z.object({});
 
@@ -24,8 +23,6 @@ interface SweeperDeps {
   client: Client;
   /** Gives a server that lost everything it knew what the start of a job needs. */
   prepareServer: () => Promise<void>;
-  /** Told of every pass. */
-  onPass: (report: SweepReport) => void;
   webhookRelay: WebhookRelay;
 }
 
@@ -43,15 +40,7 @@ const emptyReport = {
   failed: 0,
 };
 /** What one pass found. */
-export type SweepReport = typeof emptyReport;
-
-/** The sweeper of a worker process. */
-export interface Sweeper {
-  /** One pass; safe to run in several processes at once. */
-  sweep: () => Promise<SweepReport>;
-  /** Sweeps again and again until stopped. */
-  start: () => () => Promise<void>;
-}
+type SweepReport = typeof emptyReport;
 
 const due = z.object({
   id: z.string(),
@@ -76,12 +65,11 @@ const askTimeoutMs = 5000;
 /** Longer than the day that callers are promised, and than any job takes. */
 const claimsKeptFor = '48 hours';
 
-/** See `Sweeper`. */
-export function createSweeper(deps: SweeperDeps): Sweeper {
-  const { services, config } = deps;
-
-  /** One that fails leaves the others to be done. */
-  async function step(report: SweepReport, name: string, run: () => Promise<unknown>) {
+/** One pass; safe to run in several processes at once. A step that fails leaves the others to be done. */
+export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
+  const { services } = deps;
+  const report: SweepReport = { ...emptyReport };
+  async function step(name: string, run: () => Promise<unknown>): Promise<void> {
     try {
       await run();
     } catch (error) {
@@ -89,40 +77,25 @@ export function createSweeper(deps: SweeperDeps): Sweeper {
       services.logger.warn({ error, step: name }, 'sweeper.step_failed');
     }
   }
-
-  async function sweep(): Promise<SweepReport> {
-    const report: SweepReport = { ...emptyReport };
-    // First what needs Postgres only: a Temporal that is away takes its time to say so.
-    await step(report, 'chats', async () => {
-      report.chats = await sweepChats(deps);
-    });
-    await step(report, 'uploads', async () => {
-      report.skipped += (await services.uploads.sweep()).skipped;
-    });
-    await step(report, 'media', () => services.keptFiles.sweep());
-    await step(report, 'copies', () => services.copies.sweep());
-    await step(report, 'claims', () => forgetClaims(services.pool));
-    await step(report, 'notices', () => services.notices.make());
-    await step(report, 'reservations', () => sweepReservations(deps, report));
-    await step(report, 'webhooks', async () => {
-      const { done, skipped } = await deps.webhookRelay.resume();
-      report.webhooks = done;
-      report.skipped += skipped;
-    });
-    await step(report, 'server', deps.prepareServer);
-    deps.onPass(report);
-    return report;
-  }
-  return {
-    sweep,
-    start: () =>
-      repeat(
-        async () => {
-          await sweep();
-        },
-        { intervalMs: config.SWEEP_INTERVAL_MS },
-      ),
-  };
+  // First what needs Postgres only: a Temporal that is away takes its time to say so.
+  await step('chats', async () => {
+    report.chats = await sweepChats(deps);
+  });
+  await step('uploads', async () => {
+    report.skipped += (await services.uploads.sweep()).skipped;
+  });
+  await step('media', () => services.keptFiles.sweep());
+  await step('copies', () => services.copies.sweep());
+  await step('claims', () => forgetClaims(services.pool));
+  await step('notices', () => services.notices.make());
+  await step('reservations', () => sweepReservations(deps, report));
+  await step('webhooks', async () => {
+    const { done, skipped } = await deps.webhookRelay.resume();
+    report.webhooks = done;
+    report.skipped += skipped;
+  });
+  await step('server', deps.prepareServer);
+  return report;
 }
 
 /** Any of those that are due: of a hundred that cannot be decided, none may stand before the others for ever. */

@@ -1,7 +1,8 @@
-/** The worker process: Studio and provider workers, and the sweeper. */
+/** The worker process: Studio and provider workers, and what is done again and again: sweeps, audits, redelivery. */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import type { NotificationRelay } from '../activities/inbox/notification-relay.ts';
-import type { AuditSources } from '../activities/ledger/audit.ts';
+import type { NotificationRelay } from '../activities/calls/notifications.ts';
+import { runAudit, type AuditSources } from '../activities/ledger/audit.ts';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
 import { providerDefinitions } from '../activities/providers/registry.ts';
 import { createRelays, openProcess, type Services } from '../activities/services.ts';
@@ -11,16 +12,13 @@ import { createStateMetrics, type StateMetrics } from '../platform/metrics.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
 import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
-import { repeat } from './repetition.ts';
 import { startStudioWorkers } from './studio-worker.ts';
-import { startAuditor } from './auditor.ts';
 import { showState } from './state-gauges.ts';
-import { createSweeper, type Sweeper, type SweepReport } from './sweeper.ts';
+import { sweep } from './sweeper.ts';
 
 /** A running worker process. */
-export interface WorkerProcess {
+interface WorkerProcess {
   services: Services;
-  sweeper: Sweeper;
   /** Where metrics and probes are served; null without METRICS_PORT. */
   metricsPort: number | null;
   /** Rejects when a worker fails. */
@@ -44,10 +42,9 @@ export async function startWorkerProcess(
   const { metrics } = services.telemetry;
   const state = createStateMetrics(metrics);
   const { notificationRelay, webhookRelay } = createRelays(services, client, config);
-  const onPass = (report: SweepReport) => countPass(state, report);
-  const sweeper = createSweeper({ config, services, client, prepareServer, webhookRelay, onPass });
   const workers = await startStudioWorkers({ config, connection, services });
-  const stopSweeping = startSweeping({ sweeper, notificationRelay, config, services, state });
+  const pass = () => sweep({ config, services, client, prepareServer, webhookRelay });
+  const stopSweeping = startSweeping({ pass, notificationRelay, config, services, state });
   const stopAuditing = startAuditor({
     sources: auditSources(config, services, client),
     logger,
@@ -75,7 +72,6 @@ export async function startWorkerProcess(
   logger.info('worker.polling');
   return {
     services,
-    sweeper,
     metricsPort: operations?.port ?? null,
     failed: workers.done,
     async close() {
@@ -97,13 +93,9 @@ function auditSources(config: Config, { pool }: Services, client: Client): Audit
   };
 }
 
-function countPass(state: StateMetrics, report: SweepReport): void {
-  for (const [action, count] of Object.entries(report)) state.sweeperActions.inc({ action }, count);
-  if (report.failed === 0) state.sweptAt.setToCurrentTime();
-}
-
 interface SweepingParts {
-  sweeper: Sweeper;
+  /** Of the sweeper. */
+  pass: () => ReturnType<typeof sweep>;
   notificationRelay: NotificationRelay;
   config: Config;
   services: Services;
@@ -118,8 +110,15 @@ const redeliverEveryMs = 2000;
  * a verdict; returns what stops them.
  */
 function startSweeping(parts: SweepingParts): () => Promise<void> {
-  const { sweeper, notificationRelay, config, services, state } = parts;
+  const { notificationRelay, config, services, state } = parts;
   const { outcomes, logger } = services;
+  const sweepAndCount = async (): Promise<void> => {
+    const report = await parts.pass();
+    for (const [action, count] of Object.entries(report)) {
+      state.sweeperActions.inc({ action }, count);
+    }
+    if (report.failed === 0) state.sweptAt.setToCurrentTime();
+  };
   const redeliver = async (): Promise<void> => {
     const count = await notificationRelay.redeliver();
     state.sweeperActions.inc({ action: 'redelivered' }, count);
@@ -132,11 +131,77 @@ function startSweeping(parts: SweepingParts): () => Promise<void> {
       { intervalMs },
     );
   const stops = [
-    sweeper.start(),
+    again(sweepAndCount, config.SWEEP_INTERVAL_MS, 'sweeper.failed'),
     again(redeliver, redeliverEveryMs, 'notification.not_redelivered'),
     again(outcomes.followUp, config.SWEEP_INTERVAL_MS, 'outcome.follow_up_failed'),
   ];
   return async () => {
     await Promise.all(stops.map((stop) => stop()));
+  };
+}
+
+interface AuditorOptions {
+  sources: AuditSources;
+  logger: Logger;
+  /** 0 = never. */
+  intervalMs: number;
+  state: StateMetrics;
+}
+
+/** A log line names no more findings than this. */
+const toldMax = 20;
+/** The first audit comes soon: what is wrong at the start is worth knowing. */
+const soonMs = 5000;
+
+/** Audits until stopped; returns what stops it. */
+export function startAuditor(options: AuditorOptions): () => Promise<void> {
+  const { intervalMs } = options;
+  if (intervalMs === 0) return () => Promise.resolve();
+  const firstAfterMs = Math.min(soonMs, intervalMs);
+  return repeat(() => audit(options), { intervalMs, firstAfterMs });
+}
+
+async function audit({ sources, logger, state }: AuditorOptions): Promise<void> {
+  try {
+    const { checks } = await runAudit(sources);
+    const findings = checks.flatMap(({ name, subjects }) =>
+      subjects.map((subject) => ({ finding: name, subject })),
+    );
+    state.auditRows.set(findings.length);
+    state.auditedAt.setToCurrentTime();
+    if (findings.length === 0) return;
+    logger.error({ rows: findings.length, findings: findings.slice(0, toldMax) }, 'ledger.broken');
+  } catch (error) {
+    logger.warn({ error }, 'ledger.not_audited');
+  }
+}
+
+interface Pace {
+  /** Milliseconds between the end of a pass and the next. */
+  intervalMs: number;
+  /** Milliseconds before the first pass; none unless told. */
+  firstAfterMs?: number;
+}
+
+/**
+ * Begins. `pass` hears its own failures: none of them ends the repetition.
+ * @returns what stops it, after the pass that is under way
+ */
+function repeat(pass: () => Promise<void>, pace: Pace): () => Promise<void> {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const pause = async (waitMs: number): Promise<void> => {
+    await delay(waitMs, undefined, { signal, ref: false }).catch(() => {});
+  };
+  const running = (async () => {
+    if (pace.firstAfterMs !== undefined) await pause(pace.firstAfterMs);
+    while (!signal.aborted) {
+      await pass();
+      await pause(pace.intervalMs);
+    }
+  })();
+  return async () => {
+    stopping.abort();
+    await running;
   };
 }

@@ -9,10 +9,9 @@ import type { Operation } from '../activities/providers/provider.ts';
 import { callTaskOf, type CallTask } from '../jobs/job-plan.ts';
 import { searchAttributes } from '../jobs/contract.ts';
 import type { CallOutputs, CallRoute, PlannedCall } from '../jobs/job-plan.ts';
-import { clock } from './job-progress.ts';
+import { clock } from './running-job.ts';
 import { next, waitOf, type Waiting } from './next-check.ts';
-import { failed, failureOf } from './step-failure.ts';
-import { run, type RunningJob, type Step, type Verb } from './steps.ts';
+import { failed, failureOf, run, type RunningJob, type Step, type Verb } from './steps.ts';
 
 /** A job whose calls run. */
 export interface CallingJob extends RunningJob {

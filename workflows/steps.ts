@@ -8,13 +8,14 @@ import {
   condition,
   proxyActivities,
   proxyLocalActivities,
+  ActivityFailure,
+  ApplicationFailure,
+  TimeoutFailure,
   type ActivityOptions,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.ts';
 import type { JobPlan } from '../jobs/job-plan.ts';
-import type { ProgressReport } from './job-progress.ts';
-import type { JobSignals } from './job-signals.ts';
-import { failureOf } from './step-failure.ts';
+import type { ProgressReport, JobSignals } from './running-job.ts';
 
 /** A job that runs. */
 export interface RunningJob {
@@ -95,7 +96,7 @@ const policies: Record<Verb, ActivityOptions> = {
 
 /**
  * Runs a step.
- * @throws what its last attempt failed with (step-failure.ts)
+ * @throws what its last attempt failed with (`failureOf`)
  */
 export async function run<Outcome>(
   job: RunningJob,
@@ -137,4 +138,42 @@ export async function run<Outcome>(
 /** Waits as long as the provider asked for; true as soon as the job is to be canceled. */
 function canceledWithin({ signals }: RunningJob, waitMs: number): Promise<boolean> {
   return condition(() => signals.cancelRequested, waitMs, { summary: 'the provider asks to wait' });
+}
+
+/** A failure of a step, local or not. */
+export interface StepFailure {
+  /** A code of the error table, or a word of retries; null for a timeout. */
+  type: string | null;
+  message: string;
+  /** Whether the same would fail again. */
+  isFinal: boolean;
+  /** When the provider wants to be asked again, if it said so. */
+  retryAfterMs: number | null;
+}
+
+/** Reads a failure. */
+export function failureOf(error: unknown): StepFailure {
+  const cause = error instanceof ActivityFailure ? error.cause : error;
+  if (!(cause instanceof ApplicationFailure)) {
+    const said = error instanceof Error ? error.message : String(error);
+    const message = cause instanceof TimeoutFailure ? 'no answer in time' : said;
+    return { type: null, message, isFinal: false, retryAfterMs: null };
+  }
+  const { type, message, nonRetryable, details } = cause;
+  return {
+    type: type ?? null,
+    message,
+    isFinal: nonRetryable ?? false,
+    retryAfterMs: retryAfterOf(details?.[0]),
+  };
+}
+
+function retryAfterOf(detail: unknown): number | null {
+  const isTold = typeof detail === 'object' && detail !== null && 'retryAfterMs' in detail;
+  return isTold && typeof detail.retryAfterMs === 'number' ? detail.retryAfterMs : null;
+}
+
+/** A failure that ends a call, or the job; `code` is of the error table. */
+export function failed(code: string, message: string): ApplicationFailure {
+  return ApplicationFailure.nonRetryable(message, code);
 }

@@ -24,11 +24,9 @@ import {
 import { chargeMicroOf } from '../jobs/job-plan.ts';
 import { planVersion, type CallOutputs, type JobPlan, type PlannedCall } from '../jobs/job-plan.ts';
 import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
-import { creditsOf, reportProgress } from './job-progress.ts';
-import { listenToSignals } from './job-signals.ts';
+import { creditsOf, reportProgress, listenToSignals } from './running-job.ts';
 import { runCall, type CallingJob } from './provider-call.ts';
-import { failed, failureOf } from './step-failure.ts';
-import { run, type RunningJob } from './steps.ts';
+import { failed, failureOf, run, type RunningJob } from './steps.ts';
 
 /** Runs a Studio job to its settlement. Fails with the code that the caller sees. */
 export async function studioJob(plan: JobPlan): Promise<JobOutcome> {

@@ -40,41 +40,34 @@ const beginVerdict = z.discriminatedUnion('verdict', [
 /** See `beginVerdict`. */
 export type BeginVerdict = z.infer<typeof beginVerdict>;
 
-/** Call records over a pool. */
-export interface CallRecords {
-  begin: (
-    call: CallName & { routeIndex: number; provider: string; endpoint: string },
-  ) => Promise<BeginVerdict>;
-  /** The attempt that sends the call lives. */
-  touched: (call: CallName) => Promise<void>;
-  /** The provider certainly did not take the call: it may be sent again. */
-  refused: (call: CallName) => Promise<void>;
-  /** It was sent, and brought nothing that is known: it is never sent again. */
-  unknown: (call: CallName) => Promise<void>;
-  accepted: (call: CallName & { operation: Operation }) => Promise<void>;
-  answered: (call: CallName & { outputs: CallOutputs }) => Promise<void>;
-  progressed: (call: CallName & { progress: Json }) => Promise<void>;
-}
-
 const beginRow = z.object({ verdict: beginVerdict });
 const none = z.object({});
 
-/** See `CallRecords`. */
-export function createCallRecords(pool: DatabasePool): CallRecords {
+/** Call records over a pool. */
+export function createCallRecords(pool: DatabasePool) {
   async function record({ jobId, callIndex }: CallName, told: JsonObject): Promise<void> {
     await pool.query(
       sql.type(none)`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(told)})`,
     );
   }
   return {
-    begin: (call) =>
+    begin: (
+      call: CallName & { routeIndex: number; provider: string; endpoint: string },
+    ): Promise<BeginVerdict> =>
       pool.oneFirst(sql.type(beginRow)`SELECT call_begin(${sql.jsonb({ ...call })}) AS verdict`),
-    touched: (call) => record(call, {}),
-    refused: (call) => record(call, { state: 'refused' }),
-    unknown: (call) => record(call, { state: 'unknown' }),
-    accepted: ({ operation, ...call }) => record(call, { state: 'accepted', operation }),
-    answered: ({ outputs, ...call }) =>
+    /** The attempt that sends the call lives. */
+    touched: (call: CallName): Promise<void> => record(call, {}),
+    /** The provider certainly did not take the call: it may be sent again. */
+    refused: (call: CallName): Promise<void> => record(call, { state: 'refused' }),
+    /** It was sent, and brought nothing that is known: it is never sent again. */
+    unknown: (call: CallName): Promise<void> => record(call, { state: 'unknown' }),
+    accepted: ({ operation, ...call }: CallName & { operation: Operation }): Promise<void> =>
+      record(call, { state: 'accepted', operation }),
+    answered: ({ outputs, ...call }: CallName & { outputs: CallOutputs }): Promise<void> =>
       record(call, { state: 'answered', outputs: jsonOf(outputs) }),
-    progressed: ({ progress, ...call }) => record(call, { progress }),
+    progressed: ({ progress, ...call }: CallName & { progress: Json }): Promise<void> =>
+      record(call, { progress }),
   };
 }
+/** See `createCallRecords`. */
+export type CallRecords = ReturnType<typeof createCallRecords>;

@@ -10,14 +10,13 @@ import { assert } from '../../domain/assert.ts';
 import type { Json } from '../../domain/json.ts';
 import { isDatabaseAway } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
-import { attempt, jobSettledBefore } from './attempt.ts';
+import { attempt, jobSettledBefore, type ProviderLimiter } from './attempt.ts';
 import type { CallTask } from '../../jobs/job-plan.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
 import { storeResult } from './call-results.ts';
-import type { ProviderLimiter } from './provider-limiter.ts';
 import { storageReference, type Inputs } from '../inputs/inputs.ts';
 import type { BeginVerdict, CallName, CallRecords } from './call-records.ts';
-import type { NotificationUrls } from '../providers/notification-url.ts';
+import type { NotificationUrls } from './notifications.ts';
 import {
   ProviderFailure,
   type Canceled,
@@ -63,17 +62,6 @@ export interface ProviderCallsDeps {
   logger: Logger;
 }
 
-/**
- * Activities of the provider queues. In a workflow task they run only while this process has room for the
- * provider: else they fail as `PROVIDER_BUSY`, and the queue has them.
- */
-export interface ProviderCalls {
-  submit: (task: CallTask) => Promise<SubmitOutcome>;
-  /** Asks the provider how far the call is; stores its outputs when it has ended. */
-  store: (task: StoreTask) => Promise<StoreOutcome>;
-  cancel: (task: AcceptedCall) => Promise<Canceled>;
-}
-
 /** A status check, or a cancel, of queued work is a short exchange. */
 const checkTimeoutMs = 45_000;
 /** How often an attempt that sends a call says that it lives, and how long a silent one is waited for. */
@@ -81,17 +69,24 @@ const touchIntervalMs = 4000;
 const silenceMaxMs = 15_000;
 const recordPollMs = 500;
 
-/** See `ProviderCalls`. */
-export function createProviderCalls(deps: ProviderCallsDeps): ProviderCalls {
+/**
+ * Activities of the provider queues. In a workflow task they run only while this process has room for the
+ * provider: else they fail as `PROVIDER_BUSY`, and the queue has them.
+ */
+export function createProviderCalls(deps: ProviderCallsDeps) {
   return {
-    submit: (task) => inRoom(deps, task, () => submit(deps, task)),
-    store: (task) => inRoom(deps, task, () => store(deps, task)),
-    cancel: (task) =>
+    submit: (task: CallTask): Promise<SubmitOutcome> =>
+      inRoom(deps, task, () => submit(deps, task)),
+    /** Asks the provider how far the call is; stores its outputs when it has ended. */
+    store: (task: StoreTask): Promise<StoreOutcome> => inRoom(deps, task, () => store(deps, task)),
+    cancel: (task: AcceptedCall): Promise<Canceled> =>
       inRoom(deps, task, () =>
         queueOf(deps, task).cancel(task.operation, AbortSignal.timeout(checkTimeoutMs)),
       ),
   };
 }
+/** See `createProviderCalls`. */
+export type ProviderCalls = ReturnType<typeof createProviderCalls>;
 
 /** Runs an attempt in a place of its provider, which the task queue has granted or a local one must find. */
 async function inRoom<Outcome>(
@@ -177,12 +172,7 @@ async function keepResult(
   result: ProviderResult,
 ): Promise<SubmitOutcome> {
   try {
-    const outputs = await storeResult(result, {
-      artifacts: deps.artifacts,
-      task,
-      signal: Context.current().cancellationSignal,
-      logger: deps.logger,
-    });
+    const outputs = await stored(deps, task, result);
     await afterSend(deps, task, (call) => deps.records.answered({ ...call, outputs }));
     return { kind: 'outputs', outputs };
   } catch (error) {
@@ -228,13 +218,16 @@ async function store(deps: ProviderCallsDeps, task: StoreTask): Promise<StoreOut
       );
     return checked;
   }
-  const outputs = await storeResult(checked.result, {
-    artifacts: deps.artifacts,
-    task,
-    signal: Context.current().cancellationSignal,
-    logger: deps.logger,
-  });
-  return { kind: 'outputs', outputs };
+  return { kind: 'outputs', outputs: await stored(deps, task, checked.result) };
+}
+
+function stored(
+  { artifacts, logger }: ProviderCallsDeps,
+  task: CallTask,
+  result: ProviderResult,
+): Promise<CallOutputs> {
+  const signal = Context.current().cancellationSignal;
+  return storeResult(result, { artifacts, task, signal, logger });
 }
 
 function providerOf(deps: ProviderCallsDeps, task: CallTask): Provider {

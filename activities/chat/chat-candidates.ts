@@ -5,8 +5,7 @@
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { ChatBody } from './chat-body.ts';
-import { affordableOutput, boundsOf, type ChatBounds } from './chat-price.ts';
-import type { InputCount } from './token-count.ts';
+import { affordableOutput, boundsOf, type ChatBounds, type InputCount } from './chat-price.ts';
 import type { Upstream, Upstreams } from './upstreams.ts';
 
 /** A model, ready to be asked. */

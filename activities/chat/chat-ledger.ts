@@ -13,8 +13,8 @@ import {
   settleVerdict,
   type SettleVerdict,
 } from '../../jobs/ledger-verdicts.ts';
-import { createLedgerMoves } from '../ledger/ledger-moves.ts';
-import type { AbandonedChat } from './abandoned-chats.ts';
+import { createLedgerMoves } from '../ledger/ledger.ts';
+import type { AbandonedChat } from './running-chats.ts';
 
 /** An Idempotency-Key, and the token of the request that holds it. */
 export interface ChatClaim {

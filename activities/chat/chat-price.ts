@@ -1,7 +1,95 @@
-/** The price of a chat: catalog USD per million tokens → micro-credits, rounded up once. */
+/**
+ * What a chat costs: tokens counted without a tokenizer (docs/chat.md has the reasoning), their price in
+ * micro-credits, rounded up once, the least and the most to reserve, and who pays at the end.
+ */
+import type { ChatBody, ContentPart } from './chat-body.ts';
 import { chatPriceFor, type ChatModel } from '../../catalog/chat-model.ts';
 import { microFromCredits } from '../../domain/credits.ts';
-import type { InputCount } from './token-count.ts';
+
+/** Tokens of an input. */
+export interface InputCount {
+  /** Never less than any tokenizer of the catalog counts; infinite where the bytes do not say. */
+  bound: number;
+  estimate: number;
+  /** False with pictures and documents: only the provider knows what they count. */
+  certain: boolean;
+}
+
+/** Role, separators and the like of one message. */
+const messageTokens = 8;
+/** A picture: most providers count 85–1,600; a few count far more, any size when asked for `original`. */
+const imageTokens = { bound: 4000, estimate: 800 };
+/** Base64 characters per token: 32 tokens/s of 16 kHz PCM; a document may unpack to any length. */
+const base64PerToken = { sound: 8, estimate: 64 };
+
+/** Counts text as it comes. About four ASCII characters, or one character of CJK, are a token. */
+export class TextMeter {
+  #units = 0;
+  /** Bytes that UTF-8 needs beyond one per UTF-16 unit: none for ASCII, two per CJK character. */
+  #extraBytes = 0;
+
+  add(text: string): void {
+    this.#units += text.length;
+    this.#extraBytes += Buffer.byteLength(text) - text.length;
+  }
+
+  /** A byte-level tokenizer never needs more tokens than there are bytes. */
+  get bytes(): number {
+    return this.#units + this.#extraBytes;
+  }
+
+  /** The estimate, rounded up: some text is at least one token. */
+  get tokens(): number {
+    const foreign = this.#extraBytes / 2;
+    return Math.ceil(Math.max(0, this.#units - foreign) / 4 + foreign);
+  }
+}
+
+/** Counts the input of a request. */
+export function countInput(body: ChatBody): InputCount {
+  const meter = new TextMeter();
+  const media: InputCount = { bound: 0, estimate: 0, certain: true };
+  for (const message of body.messages) {
+    if (typeof message.content === 'string') meter.add(message.content);
+    else for (const part of message.content ?? []) countPart(part, meter, media);
+    if (message.name) meter.add(message.name);
+    if (message.tool_calls) meter.add(JSON.stringify(message.tool_calls));
+  }
+  if (body.tools) meter.add(JSON.stringify(body.tools));
+  if (body.response_format) meter.add(JSON.stringify(body.response_format));
+  if (body.prediction) meter.add(JSON.stringify(body.prediction));
+  const frame = body.messages.length * messageTokens;
+  // Providers put a preamble of their own before tools.
+  const preamble = body.tools ? 600 : 0;
+  return {
+    bound: meter.bytes + media.bound + frame + preamble,
+    estimate: meter.tokens + media.estimate + body.messages.length * 4,
+    certain: media.certain,
+  };
+}
+
+function countPart(part: ContentPart, meter: TextMeter, media: InputCount): void {
+  switch (part.type) {
+    case 'text':
+      return meter.add(part.text);
+    case 'refusal':
+      return meter.add(part.refusal);
+    case 'image_url':
+      media.bound += part.image_url.detail === 'original' ? Infinity : imageTokens.bound;
+      media.certain = false;
+      media.estimate += imageTokens.estimate;
+      return undefined;
+    case 'input_audio':
+      media.bound += Math.ceil(part.input_audio.data.length / base64PerToken.sound);
+      media.estimate += Math.ceil(part.input_audio.data.length / base64PerToken.estimate);
+      return undefined;
+    case 'file':
+      media.bound = Infinity;
+      media.certain = false;
+      media.estimate += Math.ceil(part.file.file_data.length / base64PerToken.estimate);
+      return undefined;
+  }
+}
 
 /** Tokens that are paid for. */
 export interface TokenUsage {
@@ -81,4 +169,68 @@ export function affordableOutput(
   const perToken = (price.outputUsdPerMillion / usdPerCredit) * bounds.answers;
   const tokens = Math.floor((amountMicro - input) / perToken);
   return Math.max(bounds.outputTokensMin, Math.min(tokens, bounds.outputTokensMax));
+}
+
+/** How a chat ended. */
+export type ChatEnd =
+  /** The upstream said that it is through. */
+  | 'complete'
+  /** The upstream broke off. */
+  | 'broken'
+  /** The caller went away, or stopped reading. */
+  | 'left'
+  /** There was no answer. */
+  | 'refused';
+
+/** What is known of a chat that has ended. */
+export interface ChatAccount {
+  end: ChatEnd;
+  /** Whether the caller was sent anything that the model wrote. */
+  delivered: boolean;
+  /** The provider's word; `final` when it covers the whole answer. */
+  said: { inputTokens?: number; outputTokens?: number; final: boolean };
+  /** Our own count: an estimate of the input, and what was relayed. */
+  counted: TokenUsage;
+}
+
+/** What is charged. */
+export interface Billing extends TokenUsage {
+  to: 'charged' | 'released';
+  countedBy: 'provider' | 'gateway' | null;
+}
+
+const released: Billing = { to: 'released', inputTokens: 0, outputTokens: 0, countedBy: null };
+
+/**
+ * The provider's final word counts, zero included. Without one, our count of what was relayed does, with
+ * the provider's count of the input where it came first. Who got nothing pays nothing, unless he left
+ * when the provider had said already what it counted.
+ */
+export function billOf({ end, delivered, said, counted }: ChatAccount): Billing {
+  const { inputTokens, outputTokens } = said;
+  if (end === 'left' && !delivered && inputTokens !== undefined) {
+    const output = outputTokens ?? 0;
+    return { to: 'charged', inputTokens, outputTokens: output, countedBy: 'provider' };
+  }
+  if (end === 'refused' || (end !== 'complete' && !delivered)) return released;
+  if (said.final && inputTokens !== undefined && outputTokens !== undefined) {
+    return { to: 'charged', inputTokens, outputTokens, countedBy: 'provider' };
+  }
+  return {
+    to: 'charged',
+    inputTokens: inputTokens ?? counted.inputTokens,
+    outputTokens: counted.outputTokens,
+    countedBy: 'gateway',
+  };
+}
+
+/**
+ * Whether the caller left before the provider said what it counts, and pays nothing for it, or, where
+ * only the provider can count the input, a guess.
+ */
+export function isAbandoned(
+  { end, delivered, said }: ChatAccount,
+  { certain }: { certain: boolean },
+): boolean {
+  return end === 'left' && said.inputTokens === undefined && !(delivered && certain);
 }

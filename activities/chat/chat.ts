@@ -10,14 +10,12 @@ import type { Logger } from '../../platform/logger.ts';
 import type { Telemetry } from '../../platform/telemetry.ts';
 import { throwRefusal } from '../ledger/refusals.ts';
 import { observeUpstreams } from '../providers/observed-providers.ts';
-import { createAbandonedChats } from './abandoned-chats.ts';
+import { createAbandonedChats, createRunningChats } from './running-chats.ts';
 import type { ChatBody } from './chat-body.ts';
 import { draftCandidates, type CandidatesDraft } from './chat-candidates.ts';
 import type { ChatClaim, ChatLedger, ChatReserve } from './chat-ledger.ts';
-import { chatPriceMicro, type ChatBounds } from './chat-price.ts';
+import { chatPriceMicro, countInput, type ChatBounds } from './chat-price.ts';
 import { OpenChat } from './open-chat.ts';
-import { createRunningChats } from './running-chats.ts';
-import { countInput } from './token-count.ts';
 import { createUpstreams } from './upstreams.ts';
 
 /** What a caller asked for. */
@@ -49,22 +47,6 @@ export interface ChatEstimate {
   parts: { unit: 'input token' | 'output token'; tokens: number; amountMicro: number }[];
 }
 
-/** Opens chats. */
-export interface Chat {
-  /**
-   * Checks the order and reserves its credits.
-   * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, TOO_MANY_ABANDONED_CHATS,
-   * SERVICE_UNAVAILABLE, and REQUEST_IN_PROGRESS when another request has taken its Idempotency-Key over
-   */
-  open: (order: ChatOrder) => Promise<OpenChat>;
-  /** What the order would reserve now. @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE */
-  estimate: (order: ChatOrder) => Promise<ChatEstimate>;
-  /** Ends once every chat of this process is settled. */
-  drained: () => Promise<void>;
-  /** Closes the connections upstream. */
-  close: () => Promise<void>;
-}
-
 interface ChatDeps {
   config: Config;
   ledger: ChatLedger;
@@ -72,8 +54,8 @@ interface ChatDeps {
   telemetry: Pick<Telemetry, 'metrics' | 'tracing'>;
 }
 
-/** See `Chat`. */
-export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Chat {
+/** Opens chats. */
+export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
   const upstreams = observeUpstreams(createUpstreams(config), telemetry);
   const running = createRunningChats({
     ledger,
@@ -94,7 +76,12 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
   }
 
   return {
-    async open(order) {
+    /**
+     * Checks the order and reserves its credits.
+     * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, TOO_MANY_ABANDONED_CHATS,
+     * SERVICE_UNAVAILABLE, and REQUEST_IN_PROGRESS when another request has taken its Idempotency-Key over
+     */
+    async open(order: ChatOrder): Promise<OpenChat> {
       const { stream, organizationId, keyId } = order;
       abandoned.admit(keyId);
       const { input, draft } = measured(order);
@@ -115,7 +102,8 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
         logger,
       });
     },
-    async estimate(order) {
+    /** What the order would reserve now. @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE */
+    async estimate(order: ChatOrder): Promise<ChatEstimate> {
       const { draft } = measured(order);
       const { model, bounds } = draft.dearest;
       const reserve = reserveOf(order, draft, config.CHAT_RESERVATION_TTL_MS);
@@ -126,10 +114,14 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps): Cha
         parts: partsOf(model, bounds, usdPerCredit),
       };
     },
+    /** Ends once every chat of this process is settled. */
     drained: running.drained,
+    /** Closes the connections upstream. */
     close: upstreams.close,
   };
 }
+/** See `createChat`. */
+export type Chat = ReturnType<typeof createChat>;
 
 /** Micro-credits that the ledger reserved. */
 async function reserved(ledger: ChatLedger, reserve: ChatReserve): Promise<number> {

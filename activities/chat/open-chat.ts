@@ -2,7 +2,16 @@
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Logger } from '../../platform/logger.ts';
-import { billOf, isAbandoned, type Billing, type ChatAccount, type ChatEnd } from './bill.ts';
+import {
+  billOf,
+  isAbandoned,
+  chatPriceMicro,
+  TextMeter,
+  type Billing,
+  type ChatAccount,
+  type ChatEnd,
+  type TokenUsage,
+} from './chat-price.ts';
 import type { ChatProgress, ServedBy } from './chat-ledger.ts';
 import {
   withTries,
@@ -10,13 +19,10 @@ import {
   type ChatCandidates,
   type FailedTry,
 } from './chat-candidates.ts';
-import { chatPriceMicro, type TokenUsage } from './chat-price.ts';
 import type { ChatAnswer, StreamReader, StreamStep } from './protocols/protocol.ts';
 import type { RunningChat, RunningChats } from './running-chats.ts';
-import { createStepReader } from './step-reader.ts';
-import { TextMeter } from './token-count.ts';
+import { createStepReader, Cancellation } from './upstream-exchange.ts';
 import { UnpaidFailure, upstreamBroke } from './upstream-failures.ts';
-import { Cancellation } from './upstream-exchange.ts';
 
 interface Parts {
   id: string;
@@ -122,6 +128,7 @@ export class OpenChat implements RunningChat {
       await this.#end('complete');
       return answer;
     } catch (error) {
+      this.#cancellation.cancel();
       await this.#end(this.#left ? 'left' : 'refused');
       throw this.#left ? callerLeft(error) : error;
     } finally {

@@ -6,6 +6,7 @@ import pRetry from 'p-retry';
 import { withoutCorrelation } from '../../platform/correlation.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { ChatLedger, ChatProgress, ChatSettle } from './chat-ledger.ts';
+import { GatewayError } from '../../domain/errors.ts';
 
 /** A chat whose reservation is open. */
 export interface RunningChat {
@@ -13,15 +14,6 @@ export interface RunningChat {
   /** By `performance.now()`. */
   startedAtMs: number;
   progress: () => ChatProgress;
-}
-
-/** See the file's head. */
-export interface RunningChats {
-  add: (chat: RunningChat) => void;
-  /** Settles in the background, soon; the chat is running until that is done. */
-  settle: (chat: RunningChat, settle: ChatSettle) => void;
-  /** Ends when no chat is left. */
-  drained: () => Promise<void>;
 }
 
 interface Options {
@@ -34,8 +26,8 @@ interface Options {
 /** A process that is to end tries so often; then the sweeper settles. */
 const triesOfEnding = 5;
 
-/** See `RunningChats`. */
-export function createRunningChats(options: Options): RunningChats {
+/** See the file's head. */
+export function createRunningChats(options: Options) {
   const { ledger, logger, checkpointMs, reservationTtlMs } = options;
   const running = new Set<RunningChat>();
   const waiting = new Set<() => void>();
@@ -76,12 +68,13 @@ export function createRunningChats(options: Options): RunningChats {
   }
 
   return {
-    add(chat) {
+    add(chat: RunningChat): void {
       running.add(chat);
       // The first chat starts it, but it is about all of them.
       timer ??= withoutCorrelation(() => setTimeout(tick, checkpointMs).unref());
     },
-    settle(chat, settle) {
+    /** Settles in the background, soon; the chat is running until that is done. */
+    settle(chat: RunningChat, settle: ChatSettle): void {
       // The last bytes of the answer leave first.
       setImmediate(() => {
         void settleNow(settle)
@@ -95,11 +88,71 @@ export function createRunningChats(options: Options): RunningChats {
           });
       });
     },
-    async drained() {
+    /** Ends when no chat is left. */
+    drained: async (): Promise<void> => {
       if (running.size === 0) return;
       await new Promise<void>((resolve) => {
         waiting.add(resolve);
       });
     },
+  };
+}
+/** See `createRunningChats`. */
+export type RunningChats = ReturnType<typeof createRunningChats>;
+
+/** A chat that was left so. */
+export interface AbandonedChat {
+  id: string;
+  keyId: string;
+  /** Micro-credits of the input, which the provider has most likely billed. */
+  lostMicro: number;
+}
+
+interface AbandonedOptions {
+  ledger: Pick<ChatLedger, 'abandon'>;
+  logger: Logger;
+  /** So many in ten minutes are nobody's business. */
+  abandonedMax: number;
+}
+
+const windowMs = 600_000;
+
+/**
+ * Chats whose callers leave before the provider has said what they cost: the provider bills them all the
+ * same. They are counted per key, and a key that loses more so than it pays is refused for a while. Each
+ * process counts when it sees such an end, over the chats of all processes.
+ */
+export function createAbandonedChats({ ledger, logger, abandonedMax }: AbandonedOptions) {
+  const refusedUntilMs = new Map<string, number>();
+
+  async function count(chat: AbandonedChat): Promise<void> {
+    const { keyId } = chat;
+    try {
+      const counted = await ledger.abandon(chat, windowMs);
+      const { abandoned, lostMicro, paidMicro } = counted;
+      if (abandoned <= abandonedMax || lostMicro <= paidMicro) return;
+      refusedUntilMs.set(keyId, performance.now() + windowMs);
+      logger.warn({ keyId, ...counted }, 'chat.key_refused');
+    } catch (error) {
+      logger.warn({ error, keyId }, 'chat.abandoned_not_counted');
+    }
+  }
+
+  return {
+    /** @throws GatewayError TOO_MANY_ABANDONED_CHATS */
+    admit(keyId: string): void {
+      const untilMs = refusedUntilMs.get(keyId);
+      if (untilMs === undefined) return;
+      const leftMs = untilMs - performance.now();
+      if (leftMs <= 0) {
+        refusedUntilMs.delete(keyId);
+        return;
+      }
+      throw new GatewayError('TOO_MANY_ABANDONED_CHATS', undefined, {
+        retryAfterSeconds: Math.ceil(leftMs / 1000),
+      });
+    },
+    /** Counts in the background. */
+    note: (chat: AbandonedChat): void => void count(chat),
   };
 }

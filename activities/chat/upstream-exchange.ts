@@ -1,6 +1,9 @@
 /** One HTTP exchange with a chat upstream, by undici's dispatch: streams and abort signals cost more than the rest. */
 import type { Dispatcher, Pool } from 'undici';
-import { upstreamUnreached } from './upstream-failures.ts';
+import { createParser } from 'eventsource-parser';
+import { upstreamUnreached, upstreamBroke } from './upstream-failures.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import type { StreamReader, StreamStep } from './protocols/protocol.ts';
 
 /** Where a chat says that nobody waits for its exchange any more. */
 export class Cancellation {
@@ -21,17 +24,18 @@ export class Cancellation {
 }
 
 /** An exchange to be made. */
-export interface UpstreamExchange {
+interface UpstreamExchange {
   pool: Pool;
   options: Dispatcher.DispatchOptions;
   cancellation: Cancellation;
 }
 
-/** The head of an answer. */
-interface AnswerHead {
+/** An answer whose body has not been read. */
+interface Answer {
   status: number;
   /** As it came. */
   retryAfter: string | string[] | undefined;
+  packets: Packets;
 }
 
 /** The body of an answer, packet by packet. */
@@ -46,44 +50,15 @@ type Controller = Dispatcher.DispatchController;
 const aheadBytesMax = 64 * 1024;
 
 /**
- * Asks, and reads the whole answer.
- * @throws GatewayError when there is none, or it breaks off
- */
-export async function exchangeWhole(
-  exchange: UpstreamExchange,
-): Promise<AnswerHead & { text: string }> {
-  try {
-    return await new Promise((resolve, reject) => {
-      const chunks: Buffer[] = [];
-      let head: AnswerHead = { status: 0, retryAfter: undefined };
-      const onRequestStart = cancelable(exchange.cancellation, reject);
-      exchange.pool.dispatch(exchange.options, {
-        onRequestStart,
-        onResponseStart(_controller, status, headers) {
-          head = { status, retryAfter: headers['retry-after'] };
-        },
-        onResponseData: (_controller, chunk) => void chunks.push(chunk),
-        onResponseEnd: () => resolve({ ...head, text: Buffer.concat(chunks).toString('utf8') }),
-        onResponseError: (_controller, error) => reject(error),
-      });
-    });
-  } catch (error) {
-    throw upstreamUnreached(error);
-  }
-}
-
-/**
  * Asks, and resolves with the head of the answer; its body is read as it comes.
  * @throws GatewayError when there is no answer
  */
-export async function exchangeStream(
-  exchange: UpstreamExchange,
-): Promise<AnswerHead & { packets: Packets }> {
+export async function exchange({ pool, options, cancellation }: UpstreamExchange): Promise<Answer> {
   try {
     return await new Promise((resolve, reject) => {
       const packets = new PacketQueue();
-      const onRequestStart = cancelable(exchange.cancellation, reject);
-      exchange.pool.dispatch(exchange.options, {
+      const onRequestStart = cancelable(cancellation, reject);
+      pool.dispatch(options, {
         onRequestStart,
         onResponseStart(_controller, status, headers) {
           // 1xx is not the answer yet.
@@ -167,4 +142,55 @@ class PacketQueue implements Packets {
     paused?.resume();
     return packets;
   }
+}
+
+/** No event of an honest upstream is longer. */
+const eventLengthMax = 32 * 1024 * 1024;
+
+/** Reads an upstream's event stream: packets → events → the steps that each packet holds. */
+export function createStepReader(packets: Packets, reader: StreamReader) {
+  const decoder = new TextDecoder();
+  let steps: StreamStep[] = [];
+  let failure: GatewayError | null = null;
+  const parser = createParser({
+    maxBufferSize: eventLengthMax,
+    onEvent(event) {
+      const step = reader.read(event);
+      if (step) steps.push(step);
+    },
+  });
+
+  async function nextPacket(): Promise<Buffer | null> {
+    try {
+      return await packets.read();
+    } catch (error) {
+      // What breaks after the last word broke nothing.
+      if (reader.complete) return null;
+      throw upstreamUnreached(error);
+    }
+  }
+
+  return {
+    /**
+     * The steps of the next packet that has any; null when the upstream is through.
+     * @throws GatewayError when it breaks off, or makes no sense; what came before has been given then
+     */
+    async next(): Promise<StreamStep[] | null> {
+      while (!failure) {
+        // One packet after the other.
+        const packet = await nextPacket();
+        if (!packet) return null;
+        try {
+          parser.feed(decoder.decode(packet, { stream: true }));
+        } catch (error) {
+          failure = error instanceof GatewayError ? error : upstreamBroke(error);
+        }
+        if (steps.length === 0) continue;
+        const found = steps;
+        steps = [];
+        return found;
+      }
+      throw failure;
+    },
+  };
 }

@@ -1,6 +1,6 @@
 /** What the failures of chat upstreams mean for the caller. Nobody was charged for any of these. */
 import { GatewayError } from '../../domain/errors.ts';
-import { parseRetryAfter } from '../providers/retry-after.ts';
+import { parseRetryAfter } from '../providers/provider-http.ts';
 
 /** An upstream's words about a refusal; empty where it said nothing. */
 interface Words {

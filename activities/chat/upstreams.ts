@@ -10,13 +10,8 @@ import type { Config } from '../../platform/config.ts';
 import { anthropicProtocol } from './protocols/anthropic-protocol.ts';
 import { openaiProtocol } from './protocols/openai-protocol.ts';
 import type { ChatProtocol } from './protocols/protocol.ts';
-import { answeredFailure } from './upstream-failures.ts';
-import {
-  exchangeStream,
-  exchangeWhole,
-  type Cancellation,
-  type Packets,
-} from './upstream-exchange.ts';
+import { answeredFailure, upstreamUnreached } from './upstream-failures.ts';
+import { exchange, type Cancellation, type Packets } from './upstream-exchange.ts';
 
 /** A provider's chat, ready to be asked. */
 export interface Upstream {
@@ -33,14 +28,12 @@ export interface Upstream {
   whole: (body: string, cancellation: Cancellation) => Promise<string>;
 }
 
-/** Finds upstreams. */
-export interface Upstreams {
-  /** @throws GatewayError SERVICE_UNAVAILABLE when the provider is not configured. */
-  of: (model: ChatModel) => Upstream;
-  close: () => Promise<void>;
+interface Exchanged {
+  body: string;
+  /** Milliseconds of silence within the answer. */
+  bodyTimeout: number;
+  cancellation: Cancellation;
 }
-
-type RetryAfter = string | string[] | undefined;
 
 interface Address {
   baseUrl: string;
@@ -57,8 +50,8 @@ const keepAliveTimeoutMs = 30_000;
 /** An error page that is longer is not read. */
 const errorBytesMax = 64 * 1024;
 
-/** See `Upstreams`. */
-export function createUpstreams(config: Config): Upstreams {
+/** Finds upstreams. */
+export function createUpstreams(config: Config) {
   const known = new Map<string, Upstream>();
   const pools: Pool[] = [];
 
@@ -85,30 +78,27 @@ export function createUpstreams(config: Config): Upstreams {
       headers,
       headersTimeout: config.CHAT_ANSWER_TIMEOUT_MS,
     } as const;
-    const refused = (status: number, text: string, retryAfter: RetryAfter): GatewayError =>
-      answeredFailure(status, protocol.failureOf({ status, body: parseError(text), retryAfter }));
+    async function ask(request: Exchanged): Promise<Packets> {
+      const { body, bodyTimeout, cancellation } = request;
+      const sent = { ...options, body, bodyTimeout };
+      const { status, retryAfter, packets } = await exchange({ pool, options: sent, cancellation });
+      if (status < 300) return packets;
+      const page = parseError(await readError(packets));
+      throw answeredFailure(status, protocol.failureOf({ status, body: page, retryAfter }));
+    }
+
     return {
       protocol,
-      async stream(body, cancellation) {
-        const bodyTimeout = config.CHAT_SILENCE_TIMEOUT_MS;
-        const request = { ...options, body, bodyTimeout };
-        const answer = await exchangeStream({ pool, options: request, cancellation });
-        if (answer.status < 300) return answer.packets;
-        const text = await readError(answer.packets);
-        throw refused(answer.status, text, answer.retryAfter);
-      },
-      async whole(body, cancellation) {
-        const bodyTimeout = config.CHAT_ANSWER_TIMEOUT_MS;
-        const request = { ...options, body, bodyTimeout };
-        const answer = await exchangeWhole({ pool, options: request, cancellation });
-        if (answer.status < 300) return answer.text;
-        throw refused(answer.status, answer.text, answer.retryAfter);
-      },
+      stream: (body, cancellation) =>
+        ask({ body, cancellation, bodyTimeout: config.CHAT_SILENCE_TIMEOUT_MS }),
+      whole: async (body, cancellation) =>
+        readWhole(await ask({ body, cancellation, bodyTimeout: config.CHAT_ANSWER_TIMEOUT_MS })),
     };
   }
 
   return {
-    of(model) {
+    /** @throws GatewayError SERVICE_UNAVAILABLE when the provider is not configured. */
+    of(model: ChatModel): Upstream {
       const name = `${model.protocol} ${model.provider}`;
       let upstream = known.get(name);
       if (!upstream) {
@@ -117,11 +107,13 @@ export function createUpstreams(config: Config): Upstreams {
       }
       return upstream;
     },
-    close: async () => {
+    close: async (): Promise<void> => {
       await Promise.all(pools.map((pool) => pool.destroy()));
     },
   };
 }
+/** See `createUpstreams`. */
+export type Upstreams = ReturnType<typeof createUpstreams>;
 
 function addressOf(model: ChatModel, config: Config): Address {
   const configured = config.CHAT_UPSTREAMS[model.provider];
@@ -137,6 +129,17 @@ function addressOf(model: ChatModel, config: Config): Address {
     return { baseUrl: sandbox, apiKey: config.SANDBOX_CHAT_KEY };
   }
   throw new GatewayError('SERVICE_UNAVAILABLE', `This gateway has no key for ${model.provider}.`);
+}
+
+async function readWhole(packets: Packets): Promise<string> {
+  const chunks: Buffer[] = [];
+  try {
+    // One packet after the other.
+    for (let next = await packets.read(); next; next = await packets.read()) chunks.push(next);
+  } catch (error) {
+    throw upstreamUnreached(error);
+  }
+  return Buffer.concat(chunks).toString('utf8');
 }
 
 async function readError(packets: Packets): Promise<string> {

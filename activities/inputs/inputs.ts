@@ -28,22 +28,6 @@ interface InputsDeps {
 /** What an input turned out to be. */
 export type ResolvedInput = { kind: 'file'; storageKey: string } | { kind: 'url'; url: string };
 
-/** Checks and opens the inputs of requests. */
-export interface Inputs {
-  /**
-   * Checks the inputs that a draft declares and puts into its calls what the provider may read.
-   * @throws GatewayError INVALID_INPUT_URL naming each field
-   */
-  prepare: (draft: DraftPlan, organizationId: string) => Promise<DraftPlan>;
-  /**
-   * Checks one input: the key of an own file, or the foreign URL as it may be passed on.
-   * @throws GatewayError INVALID_INPUT_URL naming the field
-   */
-  resolve: (input: PlanInput, organizationId: string) => Promise<ResolvedInput>;
-  /** Replaces the references in a provider's input by URLs that read now. */
-  sign: (input: JsonObject, organizationId: string) => Promise<JsonObject>;
-}
-
 const scheme = 'storage:';
 /** Longer than any job: a provider may fetch late. */
 const providerReadTtlMs = 24 * 3_600_000;
@@ -149,8 +133,8 @@ function createResolver(deps: InputsDeps): ResolveOne {
   };
 }
 
-/** See `Inputs`. */
-export function createInputs(deps: InputsDeps): Inputs {
+/** Checks and opens the inputs of requests. */
+export function createInputs(deps: InputsDeps) {
   const resolveOne = createResolver(deps);
 
   /** Checks all inputs; each that cannot be used is named. */
@@ -175,19 +159,28 @@ export function createInputs(deps: InputsDeps): Inputs {
   }
 
   return {
-    async resolve(input, organizationId) {
+    /**
+     * Checks one input: the key of an own file, or the foreign URL as it may be passed on.
+     * @throws GatewayError INVALID_INPUT_URL naming the field
+     */
+    async resolve(input: PlanInput, organizationId: string): Promise<ResolvedInput> {
       const resolved = (await resolveAll([input], organizationId)).get(input.url) ?? '';
       return resolved.startsWith(scheme)
         ? { kind: 'file', storageKey: resolved.slice(scheme.length) }
         : { kind: 'url', url: resolved };
     },
 
-    async prepare(draft, organizationId) {
+    /**
+     * Checks the inputs that a draft declares and puts into its calls what the provider may read.
+     * @throws GatewayError INVALID_INPUT_URL naming each field
+     */
+    async prepare(draft: DraftPlan, organizationId: string): Promise<DraftPlan> {
       if (!draft.inputs?.length) return draft;
       return substituteInputs(draft, await resolveAll(draft.inputs, organizationId));
     },
 
-    sign: (input, organizationId) =>
+    /** Replaces the references in a provider's input by URLs that read now. */
+    sign: (input: JsonObject, organizationId: string): Promise<JsonObject> =>
       mapStrings(input, async (word) => {
         const key = referencedKey(word);
         // A prompt may look like a reference; it never opens what is not the caller's.
@@ -197,6 +190,8 @@ export function createInputs(deps: InputsDeps): Inputs {
       }),
   };
 }
+/** See `createInputs`. */
+export type Inputs = ReturnType<typeof createInputs>;
 
 async function mapStrings(
   input: JsonObject,

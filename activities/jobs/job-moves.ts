@@ -35,17 +35,7 @@ interface JobMovesDeps {
 }
 
 /** Activities that touch only Postgres. */
-export interface JobMoves {
-  reserve: (plan: JobPlan) => Promise<ReserveVerdict>;
-  /** Charges what was delivered and completes the job, with its outputs, in one move. */
-  charge: (delivered: Delivered) => Promise<SettleVerdict>;
-  /** Releases the credits and ends the job, in one move. */
-  release: (undelivered: Undelivered) => Promise<SettleVerdict>;
-  markVerifying: (jobId: string) => Promise<void>;
-}
-
-/** See `JobMoves`. */
-export function createJobMoves(deps: JobMovesDeps): JobMoves {
+export function createJobMoves(deps: JobMovesDeps) {
   async function settle(move: Settle): Promise<SettleVerdict> {
     const { id: jobId, reason } = move;
     const verdict = await deps.ledger.settle(move);
@@ -53,7 +43,7 @@ export function createJobMoves(deps: JobMovesDeps): JobMoves {
     return verdict;
   }
   return {
-    async reserve(plan) {
+    async reserve(plan: JobPlan): Promise<ReserveVerdict> {
       correlate({ requestId: plan.requestId });
       const verdict = await deps.ledger.reserve({
         organizationId: plan.organizationId,
@@ -76,7 +66,8 @@ export function createJobMoves(deps: JobMovesDeps): JobMoves {
       return verdict;
     },
 
-    charge: ({ jobId, organizationId, chargeMicro, outputs }) =>
+    /** Charges what was delivered and completes the job, with its outputs, in one move. */
+    charge: ({ jobId, organizationId, chargeMicro, outputs }: Delivered): Promise<SettleVerdict> =>
       settle({
         organizationId,
         id: jobId,
@@ -91,15 +82,18 @@ export function createJobMoves(deps: JobMovesDeps): JobMoves {
         },
       }),
 
-    release: (undelivered) => settle(releaseMove(undelivered)),
+    /** Releases the credits and ends the job, in one move. */
+    release: (undelivered: Undelivered): Promise<SettleVerdict> => settle(releaseMove(undelivered)),
 
-    async markVerifying(jobId) {
+    async markVerifying(jobId: string): Promise<void> {
       await deps.pool.query(
         sql.type(none)`UPDATE job SET verifying = true WHERE id = ${jobId} AND status = 'queued'`,
       );
     },
   };
 }
+/** See `createJobMoves`. */
+export type JobMoves = ReturnType<typeof createJobMoves>;
 
 /** Releases a job's credits and ends it, in one move. */
 function releaseMove({ jobId, organizationId, status, error }: Undelivered): Settle {

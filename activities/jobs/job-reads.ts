@@ -7,31 +7,21 @@ import type { DatabasePool } from '../../platform/database.ts';
 import { jobRow, type Documents, type JobRecord } from '../../jobs/job-record.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
 import type { Storage } from '../storage/storage.ts';
-import { recordConditions, type RecordFilter } from './record-conditions.ts';
+import { recordConditions, type RecordFilter } from './record-lists.ts';
+import { lateVerdict } from './call-outcomes.ts';
 
 const idRow = z.object({ id: z.string() });
 
 export type { JobRecord };
 
 /** Which jobs to list; newest first. */
-export interface JobListing extends RecordFilter {
+interface JobListing extends RecordFilter {
   /** `open`: queued or in progress. */
   status?: 'open' | 'queued' | 'in_progress' | 'completed' | 'failed' | 'canceled' | undefined;
   type?: string | undefined;
   /** Only jobs before this one. */
   beforeId?: string | undefined;
   limit: number;
-}
-
-/** Reads over a pool. */
-export interface JobReads {
-  /** Null when this organization has no such job. */
-  read: (organizationId: string, jobId: string) => Promise<JobRecord | null>;
-  list: (organizationId: string, listing: JobListing) => Promise<readonly JobRecord[]>;
-  /** Those of these jobs that the organization has. */
-  some: (organizationId: string, jobIds: readonly string[]) => Promise<readonly JobRecord[]>;
-  /** Which of these jobs have ended. */
-  ended: (jobIds: readonly string[]) => Promise<readonly string[]>;
 }
 
 const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
@@ -47,10 +37,11 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
       FROM provider_call WHERE job_id = x.id) c ON true
   WHERE ${where}`;
 
-/** See `JobReads`; from the storage come the documents of a single job. */
-export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open'>): JobReads {
+/** Reads of an organization's jobs; from the storage come the documents of a single job. */
+export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open'>) {
   return {
-    async read(organizationId, jobId) {
+    /** Null when this organization has no such job. */
+    read: async (organizationId: string, jobId: string): Promise<JobRecord | null> => {
       const job = await pool.maybeOne(
         sql.type(jobRow)`${select(
           sql.fragment`x.organization_id = ${organizationId} AND x.id = ${jobId}`,
@@ -59,23 +50,27 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
       if (!job?.outputs || !storage) return job;
       return { ...job, documents: await loadDocuments(storage, job.outputs) };
     },
-    list(organizationId, listing) {
+    list(organizationId: string, listing: JobListing): Promise<readonly JobRecord[]> {
       const where = [...recordConditions(organizationId, listing), ...conditions(listing)];
       return pool.any(sql.type(
         jobRow,
       )`${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
         ORDER BY x.created_at DESC, x.id DESC LIMIT ${listing.limit}`);
     },
-    some: (organizationId, jobIds) =>
+    /** Those of these jobs that the organization has. */
+    some: (organizationId: string, jobIds: readonly string[]): Promise<readonly JobRecord[]> =>
       pool.any(
         sql.type(jobRow)`${select(sql.fragment`x.organization_id = ${organizationId}
           AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
       ),
-    ended: (jobIds) =>
+    /** Which of these jobs have ended. */
+    ended: (jobIds: readonly string[]): Promise<readonly string[]> =>
       pool.anyFirst(sql.type(idRow)`
         SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'queued'`),
   };
 }
+/** See `createJobReads`. */
+export type JobReads = ReturnType<typeof createJobReads>;
 
 function conditions({ status, type, beforeId }: JobListing): FragmentSqlToken[] {
   const found = status === undefined ? [] : statusConditions(status);
@@ -117,4 +112,128 @@ async function loadDocuments(
     }),
   );
   return new Map(loaded.flat());
+}
+
+/** A request to a provider; times are Unix ms. */
+const jobCall = z.object({
+  index: z.number(),
+  routeIndex: z.number(),
+  provider: z.string(),
+  /** The provider's name of what was asked of it; null when it is not known. */
+  endpoint: z.string().nullable(),
+  state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
+  operation: z.json(),
+  /** The provider's own id of it. */
+  providerRequestId: z.string().nullable(),
+  /** How often it was sent: again only after the provider certainly had not taken it. */
+  attempts: z.number(),
+  begunAtMs: z.number(),
+  acceptedAtMs: z.number().nullable(),
+  answeredAtMs: z.number().nullable(),
+  notifiedAtMs: z.number().nullable(),
+  updatedAtMs: z.number(),
+  /** What was learnt after the job had been released. */
+  late: lateVerdict.nullable(),
+});
+/** See `jobCall`. */
+export type JobCall = z.infer<typeof jobCall>;
+
+/** The calls of a job in their order. */
+export function createReadCalls(pool: DatabasePool) {
+  return (jobId: string): Promise<readonly JobCall[]> =>
+    pool.any(sql.type(jobCall)`
+      SELECT c.call_index AS index, c.route_index AS "routeIndex", c.provider, c.endpoint, c.state,
+        c.operation, c.operation->>'id' AS "providerRequestId", c.attempts,
+        c.begun_at AS "begunAtMs", c.accepted_at AS "acceptedAtMs", c.answered_at AS "answeredAtMs",
+        (SELECT min(n.received_at) FROM notification n
+          WHERE n.job_id = c.job_id AND n.call_index = c.call_index) AS "notifiedAtMs",
+        c.updated_at AS "updatedAtMs",
+        CASE WHEN o.job_id IS NOT NULL THEN jsonb_build_object('verdict', o.verdict,
+          'foundBy', o.found_by, 'foundAtMs', unix_ms(o.found_at)) END AS late
+      FROM provider_call c
+        LEFT JOIN late_outcome o ON o.job_id = c.job_id AND o.call_index = c.call_index
+      WHERE c.job_id = ${jobId} ORDER BY c.call_index`);
+}
+
+/** A line of the operators' list; amounts in micro-credits, times Unix ms. */
+const overseenJob = z.object({
+  id: z.string(),
+  organizationId: z.string(),
+  keyId: z.string(),
+  type: z.string(),
+  model: z.string().nullable(),
+  provider: z.string(),
+  status: z.enum(['queued', 'completed', 'failed', 'canceled']),
+  verifying: z.boolean(),
+  errorCode: z.string().nullable(),
+  billingState: z.enum(['reserved', 'charged', 'released']),
+  reserved: z.number(),
+  charged: z.number().nullable(),
+  createdAtMs: z.number(),
+  deadlineAtMs: z.number(),
+  completedAtMs: z.number().nullable(),
+});
+/** See `overseenJob`. */
+export type OverseenJob = z.infer<typeof overseenJob>;
+
+/** Who asked for a job. */
+const jobCaller = z.object({
+  organizationName: z.string(),
+  organizationStatus: z.enum(['active', 'suspended']),
+  keyName: z.string(),
+  keyPrefix: z.string(),
+  keyRevokedAtMs: z.number().nullable(),
+  userId: z.string(),
+  userName: z.string(),
+});
+/** See `jobCaller`. */
+export type JobCaller = z.infer<typeof jobCaller>;
+
+/** Which jobs to list; newest first. */
+interface OversightListing {
+  organizationId?: string | undefined;
+  status?: OverseenJob['status'] | undefined;
+  type?: string | undefined;
+  /** Only jobs before this id. */
+  beforeId?: string | undefined;
+  limit: number;
+}
+
+const columns = sql.fragment`j.id, j.organization_id AS "organizationId", j.key_id AS "keyId", j.type,
+  j.model, j.provider, j.status, j.verifying, j.error->>'code' AS "errorCode",
+  r.state AS "billingState", r.amount AS reserved, r.charged, j.created_at AS "createdAtMs",
+  j.deadline_at AS "deadlineAtMs", j.completed_at AS "completedAtMs"`;
+
+/** Reads over a pool. */
+export function createJobOverview(pool: DatabasePool) {
+  return {
+    list(listing: OversightListing): Promise<readonly OverseenJob[]> {
+      const where = [
+        sql.fragment`true`,
+        ...(listing.organizationId === undefined
+          ? []
+          : [sql.fragment`j.organization_id = ${listing.organizationId}`]),
+        ...(listing.status === undefined ? [] : [sql.fragment`j.status = ${listing.status}`]),
+        ...(listing.type === undefined ? [] : [sql.fragment`j.type = ${listing.type}`]),
+        // Ids of jobs are ordered by time.
+        ...(listing.beforeId === undefined ? [] : [sql.fragment`j.id < ${listing.beforeId}`]),
+      ];
+      return pool.any(sql.type(overseenJob)`
+        SELECT ${columns} FROM job j JOIN reservation r ON r.id = j.id
+        WHERE ${sql.join(where, sql.fragment` AND `)}
+        ORDER BY j.id DESC LIMIT ${listing.limit}`);
+    },
+    /** Null when there is no such job. */
+    find: (jobId: string): Promise<OverseenJob | null> =>
+      pool.maybeOne(sql.type(overseenJob)`
+        SELECT ${columns} FROM job j JOIN reservation r ON r.id = j.id WHERE j.id = ${jobId}`),
+    caller: ({ keyId }: Pick<OverseenJob, 'keyId'>): Promise<JobCaller> =>
+      pool.one(sql.type(jobCaller)`
+        SELECT o.name AS "organizationName", o.status AS "organizationStatus", k.name AS "keyName",
+          k.prefix AS "keyPrefix", k.revoked_at AS "keyRevokedAtMs", m.id AS "userId",
+          m.name AS "userName"
+        FROM api_key k JOIN organization o ON o.id = k.organization_id
+          JOIN member m ON m.id = k.member_id
+        WHERE k.id = ${keyId}`),
+  };
 }

@@ -48,13 +48,6 @@ interface StuckListing {
   limit: number;
 }
 
-/** Reads over a pool and a Temporal client. */
-export interface StuckJobs {
-  list: (listing: StuckListing) => Promise<StuckLine[]>;
-  /** Why this one is open; null when it is not. */
-  find: (id: string) => Promise<StuckLine | null>;
-}
-
 const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT r.id, r.kind, r.organization_id AS "organizationId", j.type,
     coalesce(j.model, q.model) AS model, r.amount AS reserved,
@@ -70,8 +63,8 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   FROM reservation r LEFT JOIN job j ON j.id = r.id LEFT JOIN chat_request q ON q.id = r.id
   WHERE r.state = 'reserved' AND ${where}`;
 
-/** See `StuckJobs`. */
-export function createStuckJobs(deps: { pool: DatabasePool; client: Client }): StuckJobs {
+/** Reads over a pool and a Temporal client. */
+export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
   async function explained(row: OpenWork): Promise<StuckLine> {
     const owner =
       row.kind === 'studio' ? await workflowOf(deps.client, row.id).catch(() => null) : null;
@@ -79,7 +72,7 @@ export function createStuckJobs(deps: { pool: DatabasePool; client: Client }): S
   }
 
   return {
-    async list({ organizationId, olderThanMs, limit }) {
+    async list({ organizationId, olderThanMs, limit }: StuckListing): Promise<StuckLine[]> {
       const of = organizationId ?? null;
       const rows = await deps.pool.any(sql.type(openWork)`${select(sql.fragment`
           (${of}::text IS NULL OR r.organization_id = ${of}::text)
@@ -89,7 +82,8 @@ export function createStuckJobs(deps: { pool: DatabasePool; client: Client }): S
         ORDER BY r.created_at, r.id LIMIT ${limit}`);
       return Promise.all(rows.map(explained));
     },
-    async find(id) {
+    /** Why this one is open; null when it is not. */
+    async find(id: string): Promise<StuckLine | null> {
       const row = await deps.pool.maybeOne(
         sql.type(openWork)`${select(sql.fragment`r.id = ${id}`)}`,
       );

@@ -5,8 +5,8 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
+import { Client } from 'pg';
 import type { DatabasePool } from '../../platform/database.ts';
-import { findViolations, invariantNames, type Finding } from './invariants.ts';
 import { digestOf } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
 
@@ -29,7 +29,7 @@ export interface AuditSources {
 }
 
 /** One promise and what was found. */
-export interface AuditCheck {
+interface AuditCheck {
   name: string;
   /** How many things were looked at one by one; null where Postgres looked at all rows. */
   examined: number | null;
@@ -151,4 +151,90 @@ function checkSubmits(submits: readonly WitnessedSubmit[]): AuditCheck {
   }
   const subjects = [...seen].filter(([, times]) => times > 1).map(([name]) => name);
   return { name: twice, examined: seen.size, subjects };
+}
+
+/** A promise that does not hold, and the id it does not hold for. */
+interface Finding {
+  finding: string;
+  subject: string;
+}
+
+/** The words of every finding in Postgres: the view `ledger_audit`, and what reaches beyond the ledger, so that a clean audit can say what it looked at. */
+export const invariantNames: readonly string[] = [
+  'account differs from the sum of its entries',
+  'reserved credits differ from the open reservations',
+  'a reservation and its settle entry disagree',
+  'entries do not chain',
+  'window use differs from its reservations',
+  'budget use differs from its reservations and chats',
+  "a job or chat counts in another budget than its key's",
+  'a job and its reservation disagree',
+  'a completed job has no artifact',
+  'a reservation was not reserved exactly once',
+  'a reservation was settled more than once',
+  'an open Studio reservation has no queued job',
+  'an open reservation waits for the sweeper for too long',
+  'the outputs of a job differ from its artifacts',
+  'a job that was not paid for has artifacts',
+];
+
+/** A reservation that is due for a quarter of an hour means that no sweeper runs. */
+const violations = `
+  SELECT finding, subject FROM ledger_audit
+  UNION ALL
+  SELECT 'a reservation was not reserved exactly once', r.id FROM reservation r
+    LEFT JOIN ledger_entry e ON e.reservation_id = r.id AND e.kind = 'reserve'
+    GROUP BY r.id, r.amount
+    HAVING count(*) FILTER (WHERE e.idempotency_key NOT LIKE 'raise:%') <> 1
+      OR sum(e.reserved_change) <> r.amount
+  UNION ALL
+  SELECT 'a reservation was settled more than once', e.reservation_id FROM ledger_entry e
+    WHERE e.kind IN ('charge', 'release') GROUP BY e.reservation_id HAVING count(*) > 1
+  UNION ALL
+  SELECT 'an open Studio reservation has no queued job', r.id FROM reservation r
+    WHERE r.kind = 'studio' AND r.state = 'reserved'
+      AND NOT EXISTS (SELECT FROM job j WHERE j.id = r.id AND j.status = 'queued')
+  UNION ALL
+  SELECT 'an open reservation waits for the sweeper for too long', r.id FROM reservation r
+    WHERE r.state = 'reserved' AND r.expires_at < clock_timestamp() - interval '15 minutes'
+  UNION ALL
+  SELECT 'the outputs of a job differ from its artifacts', j.id FROM job j
+    CROSS JOIN LATERAL (
+      SELECT coalesce(jsonb_agg(fact ORDER BY fact), '[]') AS facts
+      FROM jsonb_path_query(j.outputs, '$[*].artifacts[*]') AS a(told),
+        LATERAL jsonb_build_array(told->>'storageKey', told->>'sha256', (told->>'sizeBytes')::bigint)
+          AS f(fact)) told
+    CROSS JOIN LATERAL (
+      SELECT coalesce(jsonb_agg(fact ORDER BY fact), '[]') AS facts
+      FROM artifact a, LATERAL jsonb_build_array(a.storage_key, a.sha256, a.size_bytes) AS f(fact)
+      WHERE a.job_id = j.id) kept
+    WHERE j.status = 'completed' AND told.facts <> kept.facts
+  UNION ALL
+  SELECT DISTINCT 'a job that was not paid for has artifacts', a.job_id
+    FROM artifact a JOIN job j ON j.id = a.job_id WHERE j.status <> 'completed'`;
+
+/** All rows of a large ledger are read: this is no request that somebody waits for. */
+const timeoutMs = 15 * 60_000;
+
+/**
+ * Every promise that does not hold now; none while all is well. On a connection of its own, for its
+ * snapshot and its time limit.
+ */
+export async function findViolations(databaseUrl: string): Promise<Finding[]> {
+  const client = new Client({
+    connectionString: databaseUrl,
+    connectionTimeoutMillis: 5000,
+    statement_timeout: timeoutMs,
+    query_timeout: timeoutMs,
+  });
+  // An error of an idle connection has nobody else to hear it.
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    const { rows } = await client.query<Finding>(violations);
+    return rows;
+  } finally {
+    await client.end();
+  }
 }

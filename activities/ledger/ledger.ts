@@ -4,6 +4,7 @@
  * the moves made at the same time (group commit; design §5).
  */
 import { z } from 'zod';
+import { sql } from 'slonik';
 import { assert } from '../../domain/assert.ts';
 import type { ErrorCode } from '../../domain/errors.ts';
 import { jsonOf, type JsonObject } from '../../domain/json.ts';
@@ -17,7 +18,7 @@ import {
   type ReserveVerdict,
   type SettleVerdict,
 } from '../../jobs/ledger-verdicts.ts';
-import { createLedgerMoves } from './ledger-moves.ts';
+import { createBatcher } from '../../platform/batch.ts';
 
 /** What a reservation is for. A `job` is written in the same transaction. */
 export interface Reserve {
@@ -57,7 +58,7 @@ export interface Settle {
 }
 
 /** Credits added to an organization (negative: unreserved credits taken back). */
-export interface Grant {
+interface Grant {
   organizationId: string;
   /** Idempotency id of this grant. */
   id: string;
@@ -73,62 +74,143 @@ const grantVerdict = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('no_account') }),
 ]);
 /** See `grantVerdict`. */
-export type GrantVerdict = z.infer<typeof grantVerdict>;
-
-/** Moves of money. */
-export interface Ledger {
-  /** @throws AssertionError when the organization has no account or the id stands for another price. */
-  reserve: (reserve: Reserve) => Promise<ReserveVerdict>;
-  /** @throws AssertionError when more is charged than was reserved. */
-  settle: (settle: Settle) => Promise<SettleVerdict>;
-  grant: (grant: Grant) => Promise<GrantVerdict>;
-}
+type GrantVerdict = z.infer<typeof grantVerdict>;
 
 /** The ledger over a pool. */
-export function createLedger(pool: DatabasePool): Ledger {
+export function createLedger(pool: DatabasePool) {
   const move = createLedgerMoves(pool, 'ledger');
   return {
-    reserve: async (reserve) => move(reserveMove(reserve), reserveVerdict),
-    settle: async (settle) => move(settleMove(settle), settleVerdict),
-    grant: ({ amountMicro, ...grant }) =>
+    /** @throws AssertionError when the organization has no account or the id stands for another price. */
+    reserve: async ({ amountMicro, ...reserve }: Reserve): Promise<ReserveVerdict> => {
+      assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a price is whole');
+      return move({ verb: 'reserve', amount: amountMicro, ...reserve }, reserveVerdict);
+    },
+    /** @throws AssertionError when more is charged than was reserved. */
+    settle: async ({ amountMicro, job, ...settle }: Settle): Promise<SettleVerdict> => {
+      assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a charge is whole');
+      const told = { verb: 'settle', amount: amountMicro, ...settle };
+      return move(job ? { ...told, job: jobOf(job) } : told, settleVerdict);
+    },
+    grant: ({ amountMicro, ...grant }: Grant): Promise<GrantVerdict> =>
       move({ verb: 'grant', amount: amountMicro, ...grant }, grantVerdict),
   };
 }
+/** See `createLedger`. */
+export type Ledger = ReturnType<typeof createLedger>;
 
-function reserveMove(reserve: Reserve): JsonObject {
-  assert(Number.isSafeInteger(reserve.amountMicro) && reserve.amountMicro >= 0, 'a price is whole');
+function jobOf({ status, outputs, error, artifacts }: NonNullable<Settle['job']>): JsonObject {
   return {
-    verb: 'reserve',
-    organizationId: reserve.organizationId,
-    id: reserve.id,
-    kind: reserve.kind,
-    amount: reserve.amountMicro,
-    ttlMs: reserve.ttlMs,
-    ...(reserve.job && { job: reserve.job }),
+    status,
+    outputs: jsonOf(outputs),
+    error,
+    artifacts: artifacts.map((artifact) => ({
+      storage_key: artifact.storageKey,
+      content_type: artifact.contentType,
+      size_bytes: artifact.sizeBytes,
+      sha256: artifact.sha256,
+    })),
   };
 }
 
-function settleMove(settle: Settle): JsonObject {
-  assert(Number.isSafeInteger(settle.amountMicro) && settle.amountMicro >= 0, 'a charge is whole');
+/**
+ * Makes one move, `{verb, organizationId, id, …}`.
+ * @throws AssertionError for a verdict that is none of these: the move makes no sense
+ */
+type LedgerMove = <Verdict>(move: JsonObject, verdicts: z.ZodType<Verdict>) => Promise<Verdict>;
+
+const answer = z.looseObject({ verdict: z.string() });
+const row = z.object({ answers: z.array(answer) });
+
+/** Moves over a pool; `name` is that of their batches in the metrics. */
+export function createLedgerMoves(pool: DatabasePool, name: string): LedgerMove {
+  const apply = createBatcher<JsonObject, z.infer<typeof answer>>({
+    name,
+    sizeMax: 200,
+    // One batch at a time: moves of one organization would only wait for each other's lock.
+    parallelMax: 1,
+    run: (moves) =>
+      pool.oneFirst(sql.type(row)`SELECT ledger_apply(${sql.jsonb(moves)}) AS answers`),
+  });
+  return async (move, verdicts) => {
+    const answered = await apply(move);
+    const parsed = verdicts.safeParse(answered);
+    assert(parsed.success, `the ledger answers ${answered.verdict}`);
+    return parsed.data;
+  };
+}
+
+/** One entry; amounts in micro-credits. */
+const ledgerEntry = z.object({
+  sequence: z.number(),
+  kind: z.enum(['grant', 'reserve', 'charge', 'release']),
+  reservationId: z.string().nullable(),
+  postedChange: z.number(),
+  reservedChange: z.number(),
+  postedAfter: z.number(),
+  reservedAfter: z.number(),
+  actor: z.string().nullable(),
+  reason: z.string().nullable(),
+  createdAtMs: z.number(),
+});
+/** See `ledgerEntry`. */
+export type LedgerEntry = z.infer<typeof ledgerEntry>;
+
+/** A reservation that nobody has settled yet. */
+const openReservation = z.object({
+  id: z.string(),
+  organizationId: z.string(),
+  kind: z.enum(['studio', 'chat']),
+  amount: z.number(),
+  ageSeconds: z.number(),
+  createdAtMs: z.number(),
+  /** When the sweeper next asks for its owner. */
+  expiresAtMs: z.number(),
+  /** When the sweeper first found none. */
+  ownerMissingAtMs: z.number().nullable(),
+});
+/** See `openReservation`. */
+export type OpenReservation = z.infer<typeof openReservation>;
+
+const entryColumns = sql.fragment`sequence, kind, reservation_id AS "reservationId",
+  posted_change AS "postedChange", reserved_change AS "reservedChange",
+  posted_after AS "postedAfter", reserved_after AS "reservedAfter", actor, reason,
+  created_at AS "createdAtMs"`;
+
+/** Reads over a pool. */
+export function createLedgerReads(pool: DatabasePool) {
   return {
-    verb: 'settle',
-    organizationId: settle.organizationId,
-    id: settle.id,
-    to: settle.to,
-    amount: settle.amountMicro,
-    reason: settle.reason,
-    ...(settle.job && {
-      job: {
-        status: settle.job.status,
-        outputs: jsonOf(settle.job.outputs),
-        error: settle.job.error,
-        artifacts: settle.job.artifacts.map((artifact) => ({
-          storage_key: artifact.storageKey,
-          content_type: artifact.contentType,
-          size_bytes: artifact.sizeBytes,
-          sha256: artifact.sha256,
-        })),
-      },
-    }),
+    /** Newest first; `before` is the sequence of the last entry seen. */
+    entries: (
+      organizationId: string,
+      { before, limit }: { before: number | undefined; limit: number },
+    ): Promise<readonly LedgerEntry[]> =>
+      pool.any(sql.type(ledgerEntry)`
+        SELECT ${entryColumns} FROM ledger_entry
+        WHERE organization_id = ${organizationId}
+          AND (${before ?? null}::bigint IS NULL OR sequence < ${before ?? null}::bigint)
+        ORDER BY sequence DESC LIMIT ${limit}`),
+    /** Of a job or chat, oldest first. */
+    entriesOf: (reservationId: string): Promise<readonly LedgerEntry[]> =>
+      pool.any(sql.type(ledgerEntry)`
+        SELECT ${entryColumns} FROM ledger_entry
+        WHERE reservation_id = ${reservationId} ORDER BY sequence`),
+    /** Oldest first: what hangs longest stands at the top. */
+    openReservations({
+      organizationId,
+      limit,
+    }: {
+      organizationId: string | undefined;
+      limit: number;
+    }): Promise<readonly OpenReservation[]> {
+      const of = organizationId ?? null;
+      return pool.any(sql.type(openReservation)`
+        SELECT id, organization_id AS "organizationId", kind, amount,
+          extract(epoch FROM now() - created_at)::integer AS "ageSeconds",
+          created_at AS "createdAtMs", expires_at AS "expiresAtMs",
+          owner_missing_at AS "ownerMissingAtMs"
+        FROM reservation
+        WHERE state = 'reserved' AND (${of}::text IS NULL OR organization_id = ${of}::text)
+        ORDER BY created_at, id LIMIT ${limit}`);
+    },
   };
 }

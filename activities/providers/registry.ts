@@ -1,11 +1,10 @@
 /** All providers by name. Adding one is a folder, an import and a line. */
 import { chatProviders } from '../../catalog/chat-providers.ts';
 import type { Config, KnownProviders } from '../../platform/config.ts';
-import type { ProviderDefinition, ProviderParts } from './definition.ts';
+import type { ProviderDefinition, ProviderParts, Provider } from './provider.ts';
 import elevenlabs from './elevenlabs/index.ts';
 import fal from './fal/index.ts';
 import openai from './openai/index.ts';
-import type { Provider } from './provider.ts';
 
 /** Provider name → definition. */
 export const providerDefinitions: ReadonlyMap<string, ProviderDefinition> = new Map(

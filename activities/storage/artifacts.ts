@@ -11,7 +11,7 @@ import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { Tracing } from '../../platform/telemetry.ts';
 import type { OutputSpec, StoredArtifact } from '../../jobs/job-plan.ts';
 import { ProviderFailure, type ProviderOutput } from '../providers/provider.ts';
-import { pixelsMax, probeMedia } from './probe.ts';
+import { pixelsMax, probeMedia } from './media.ts';
 import { digestOf, writeSpoolFile, type Digest } from './spool.ts';
 import { contentTypeOf, type Storage } from './storage.ts';
 
@@ -41,12 +41,6 @@ interface StoreOptions {
   signal: AbortSignal;
 }
 
-/** Stores provider outputs. */
-export interface ArtifactStore {
-  /** @throws StorageFailure, ProviderFailure (`failed` for unusable bytes, `unreachable` to try again) */
-  store: (output: ProviderOutput, options: StoreOptions) => Promise<StoredArtifact>;
-}
-
 /** Bytes an output may have, by medium. */
 const bytesMax: Record<OutputSpec['medium'], number> = {
   image: 100 * 1024 * 1024,
@@ -59,7 +53,7 @@ const fetchTimeoutMs = 120_000;
 const putAgain = { retries: 5, minTimeout: 200, factor: 3, maxTimeout: 12_000 };
 
 /** The store over a storage and the guarded fetch. */
-export function createArtifactStore(deps: { storage: Storage; outbound: Outbound }): ArtifactStore {
+export function createArtifactStore(deps: { storage: Storage; outbound: Outbound }) {
   async function open(output: ProviderOutput, options: StoreOptions): Promise<Readable> {
     if (output.kind === 'stream') return output.stream;
     try {
@@ -103,7 +97,8 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
   }
 
   return {
-    async store(output, options) {
+    /** @throws StorageFailure, ProviderFailure (`failed` for unusable bytes, `unreachable` to try again) */
+    store: async (output: ProviderOutput, options: StoreOptions): Promise<StoredArtifact> => {
       const retryable = output.kind === 'url';
       const source = capped(await open(output, options), bytesMax[options.output.medium]);
       const spooled = await spool(source, deps.storage, retryable);
@@ -115,6 +110,8 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
     },
   };
 }
+/** See `createArtifactStore`. */
+export type ArtifactStore = ReturnType<typeof createArtifactStore>;
 
 /** What an earlier attempt stored stays: the job's result is described by it, not by what came now. */
 async function describe(

@@ -5,7 +5,7 @@
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
-import { behind, listedTimes, timePage } from '../jobs/time-cursor.ts';
+import { behind, listedTimes, timePage } from '../jobs/record-lists.ts';
 import type { Storage } from './storage.ts';
 
 /** A file; its time in Unix ms. */
@@ -36,19 +36,6 @@ interface FileListing {
   limit: number;
 }
 
-/** Files over a pool and a storage. */
-export interface KeptFiles {
-  /** @throws GatewayError INVALID_REQUEST for a cursor that no page gave */
-  list: (
-    organizationId: string,
-    listing: FileListing,
-  ) => Promise<{ files: readonly KeptFile[]; nextCursor: string | null }>;
-  /** Deletes what an ended job made; safe to repeat. @throws what the storage throws */
-  deleteMedia: (jobId: string) => Promise<void>;
-  /** Removes what was deleted while the storage was away. */
-  sweep: () => Promise<void>;
-}
-
 const none = z.object({});
 const keyRow = z.object({ storage_key: z.string() });
 /** In one pass; a job makes fewer. */
@@ -62,8 +49,8 @@ const sources = {
     FROM upload x`,
 };
 
-/** See `KeptFiles`. */
-export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }): KeptFiles {
+/** Files over a pool and a storage. */
+export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }) {
   const { pool, storage } = deps;
 
   /** The row says that the object is gone only when it is. */
@@ -78,12 +65,17 @@ export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }):
   }
 
   return {
-    async list(organizationId, listing) {
+    /** @throws GatewayError INVALID_REQUEST for a cursor that no page gave */
+    async list(
+      organizationId: string,
+      listing: FileListing,
+    ): Promise<{ files: readonly KeptFile[]; nextCursor: string | null }> {
       const found = await pool.any(sql.type(keptFile)`${pageOf(organizationId, listing)}`);
       const { page, nextCursor } = timePage(found, listing.limit, (file) => file.storageKey);
       return { files: page, nextCursor };
     },
-    async deleteMedia(jobId) {
+    /** Deletes what an ended job made; safe to repeat. @throws what the storage throws */
+    async deleteMedia(jobId: string): Promise<void> {
       await pool.query(sql.type(none)`
         WITH told AS (
           UPDATE job SET media_deleted_at = clock_timestamp()
@@ -91,7 +83,8 @@ export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }):
         UPDATE artifact SET deleted_at = clock_timestamp() FROM told WHERE job_id = told.id`);
       await remove(sql.fragment`job_id = ${jobId}`);
     },
-    sweep: () => remove(sql.fragment`true`),
+    /** Removes what was deleted while the storage was away. */
+    sweep: (): Promise<void> => remove(sql.fragment`true`),
   };
 }
 

@@ -8,7 +8,7 @@ import { link, mkdir, open, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { assert } from '../../domain/assert.ts';
 import { isSecret } from '../../platform/secret-comparison.ts';
-import { sniff, sniffBytes } from './media-types.ts';
+import { headOf, sniff, sniffBytes } from './media.ts';
 import { openSpool } from './spool.ts';
 import { contentTypeOf, isStorageKey, untypedExtension, type Storage } from './storage.ts';
 
@@ -81,26 +81,16 @@ function objectsBelow(directory: string): Objects {
     async open(key, range) {
       const sizeBytes = await size(key);
       if (sizeBytes === null) return null;
-      const contentType = key.endsWith(`.${untypedExtension}`)
-        ? await sniffedType(pathOf(key))
-        : contentTypeOf(key);
+      // One that was uploaded without naming its type is what its first bytes say.
+      const sniffed = key.endsWith(`.${untypedExtension}`)
+        ? await sniff(await headOf(pathOf(key), sniffBytes))
+        : undefined;
+      const contentType = sniffed?.contentType ?? contentTypeOf(key);
       const bounds = range ? { start: range.first, end: range.last } : {};
       return { stream: createReadStream(pathOf(key), bounds), sizeBytes, contentType };
     },
     remove: (key) => rm(pathOf(key), { force: true }),
   };
-}
-
-/** The type of a file that was uploaded without naming one. */
-async function sniffedType(path: string): Promise<string> {
-  const file = await open(path);
-  try {
-    const head = Buffer.alloc(sniffBytes);
-    const { bytesRead } = await file.read(head, 0, sniffBytes, 0);
-    return (await sniff(head.subarray(0, bytesRead)))?.contentType ?? 'application/octet-stream';
-  } finally {
-    await file.close();
-  }
 }
 
 function signedUrls({

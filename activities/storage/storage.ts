@@ -3,7 +3,7 @@
  * reading and uploading go through URLs that expire.
  */
 import type { Readable } from 'node:stream';
-import { mediaTypes } from './media-types.ts';
+import { mediaTypes } from './media.ts';
 
 /** An object that was asked for. */
 export interface StoredObject {

@@ -12,10 +12,9 @@ import { newId } from '../../domain/ids.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import { forEachAlone, type Isolated } from '../../platform/isolation.ts';
-import { fileBytesMax } from './media-types.ts';
+import { fileBytesMax, headBytes, inspectHead } from './media.ts';
 import { contentTypeOf, type Storage } from './storage.ts';
 import { createReceipts, type WhileReceiving } from './upload-receipts.ts';
-import { headBytes, inspectHead } from './upload-inspection.ts';
 
 const uploadBytesRow = z.object({ upload_bytes: z.number() });
 const storageKeyRow = z.object({ storage_key: z.string() });

@@ -3,24 +3,34 @@
  * with freshly signed URLs, signed by every secret that is live, sent once, and written down.
  */
 import { Webhook } from 'standardwebhooks';
+import type { Client } from '@temporalio/client';
 import { assert } from '../../domain/assert.ts';
 import { isId } from '../../domain/ids.ts';
 import { isoTime } from '../../domain/iso-time.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { JobRecord } from '../../jobs/job-record.ts';
-import { parseRetryAfter } from '../providers/retry-after.ts';
+import { parseRetryAfter } from '../providers/provider-http.ts';
 import type { Notices } from './notices.ts';
 import type { SigningSecrets } from './signing-secrets.ts';
 import type { AttemptEnd, WebhookName, Webhooks } from './webhooks.ts';
+import {
+  deliverNow,
+  deliveryIdOf,
+  studioTaskQueue,
+  webhookDeliveryType,
+  webhookTaskQueue,
+} from '../../jobs/contract.ts';
+import { forEachAlone, type Isolated } from '../../platform/isolation.ts';
+import type { Logger } from '../../platform/logger.ts';
 
 /** Which attempt of a delivery is to be made. */
-export interface DeliveryAttempt extends WebhookName {
+interface DeliveryAttempt extends WebhookName {
   /** Attempts of this delivery before it; decides how long the next one waits. */
   failures: number;
 }
 
 /** What became of it; `over`: there was nothing to deliver any more. */
-export type DeliveryOutcome =
+type DeliveryOutcome =
   | { kind: 'delivered' | 'gone' | 'given_up' | 'over' }
   | { kind: 'retry'; waitMs: number };
 
@@ -37,20 +47,13 @@ export interface DeliveryDeps {
   retryDelaysMs: readonly number[];
 }
 
-/** Activities of the webhook queue. */
-export interface Deliveries {
-  attemptDelivery: (attempt: DeliveryAttempt) => Promise<DeliveryOutcome>;
-  /** The delivery was stopped by an operator. */
-  stopDelivery: (jobId: string) => Promise<void>;
-}
-
 /** Enough of an answer to see what went wrong. */
 const responseBytesMax = 1024;
 
-/** See `Deliveries`. */
-export function createDeliveries(deps: DeliveryDeps): Deliveries {
+/** Activities of the webhook queue. */
+export function createDeliveries(deps: DeliveryDeps) {
   return {
-    async attemptDelivery(attempt) {
+    attemptDelivery: async (attempt: DeliveryAttempt): Promise<DeliveryOutcome> => {
       const begun = await deps.webhooks.begin(attempt);
       if (!begun) return { kind: 'over' };
       const message = await messageOf(deps, attempt);
@@ -63,9 +66,12 @@ export function createDeliveries(deps: DeliveryDeps): Deliveries {
       if (heard.outcome !== 'failed') return { kind: heard.outcome };
       return retryInMs === null ? { kind: 'given_up' } : { kind: 'retry', waitMs: retryInMs };
     },
-    stopDelivery: (jobId) => deps.webhooks.giveUp(jobId),
+    /** The delivery was stopped by an operator. */
+    stopDelivery: (jobId: string): Promise<void> => deps.webhooks.giveUp(jobId),
   };
 }
+/** See `createDeliveries`. */
+export type Deliveries = ReturnType<typeof createDeliveries>;
 
 interface Message {
   headers: Record<string, string>;
@@ -143,4 +149,68 @@ function waitAfter(delaysMs: readonly number[], heard: Heard, failures: number):
   const delayMs = delaysMs[failures];
   if (heard.outcome !== 'failed' || delayMs === undefined) return null;
   return Math.max(delayMs, parseRetryAfter(heard.retryAfter) ?? 0);
+}
+
+interface RelayDeps {
+  client: Client;
+  webhooks: Webhooks;
+  logger: Logger;
+  taskQueuePrefix: string;
+}
+
+/** Sets deliveries going: when one is asked for again, and for those that nobody seems to make. */
+export interface WebhookRelay {
+  /** Delivers now, whatever became of it before; one that is under way is hurried. */
+  redeliver: (name: WebhookName) => Promise<void>;
+  /** Starts what is forsaken. */
+  resume: () => Promise<Isolated>;
+}
+
+const startTimeoutMs = 10_000;
+
+/** See `WebhookRelay`. */
+export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
+  const { client, webhooks, logger } = deps;
+
+  function optionsOf(name: WebhookName) {
+    return {
+      workflowId: deliveryIdOf(name.jobId),
+      taskQueue: studioTaskQueue(deps.taskQueuePrefix),
+      args: [{ ...name, taskQueue: webhookTaskQueue(deps.taskQueuePrefix) }],
+      staticSummary: `webhook of ${name.jobId}`,
+    };
+  }
+
+  async function resumeOne(name: WebhookName): Promise<void> {
+    await client.withDeadline(Date.now() + startTimeoutMs, () =>
+      client.workflow.start(webhookDeliveryType, {
+        ...optionsOf(name),
+        workflowIdConflictPolicy: 'USE_EXISTING',
+      }),
+    );
+    await webhooks.attended(name.jobId);
+    logger.info({ jobId: name.jobId }, 'webhook.resumed');
+  }
+
+  return {
+    async redeliver(name) {
+      await webhooks.renew(name.jobId);
+      try {
+        await client.withDeadline(Date.now() + startTimeoutMs, () =>
+          client.workflow.signalWithStart(webhookDeliveryType, {
+            ...optionsOf(name),
+            signal: deliverNow,
+          }),
+        );
+      } catch (error) {
+        // It is written down as wanted: the sweeper starts it once it can.
+        logger.warn({ error, jobId: name.jobId }, 'webhook.not_started');
+      }
+    },
+    async resume() {
+      const forsaken = await webhooks.forsaken();
+      const named = forsaken.map((name) => ({ ...name, id: name.jobId }));
+      return forEachAlone(named, resumeOne, { subject: 'webhook', logger });
+    },
+  };
 }

@@ -56,18 +56,6 @@ const target = z.object({ url: z.string().nullable(), lowBalanceMicro: z.number(
 /** Where notices go, and the balance in micro-credits at which it is low; null: nobody is told, of no balance. */
 export type NoticeTarget = z.infer<typeof target>;
 
-/** Notices over a pool. */
-export interface Notices {
-  target: (organizationId: string) => Promise<NoticeTarget>;
-  /** A new URL or threshold is told anew of a balance that is low. */
-  setTarget: (organizationId: string, wanted: NoticeTarget) => Promise<void>;
-  /** Makes all that are due; safe in several processes at once. */
-  make: () => Promise<void>;
-  read: (id: string) => Promise<Notice>;
-  /** Newest first. */
-  list: (organizationId: string, limit: number) => Promise<ListedNotice[]>;
-}
-
 const balanceBody = z.object({ total: z.number(), threshold: z.number() });
 const limitBody = keyBudget.extend({ keyId: z.string(), name: z.string() });
 const stored = { id: z.string(), createdAtMs: z.number() };
@@ -77,16 +65,17 @@ const row = z.discriminatedUnion('type', [
 ]);
 const columns = sql.fragment`n.id, n.type, n.body, n.created_at AS "createdAtMs"`;
 
-/** See `Notices`. */
-export function createNotices(pool: DatabasePool): Notices {
+/** Notices over a pool. */
+export function createNotices(pool: DatabasePool) {
   return {
-    async target(organizationId) {
+    async target(organizationId: string): Promise<NoticeTarget> {
       const found = await pool.maybeOne(sql.type(target)`
         SELECT url, low_balance_micro AS "lowBalanceMicro" FROM notice_target
         WHERE organization_id = ${organizationId}`);
       return found ?? { url: null, lowBalanceMicro: null };
     },
-    async setTarget(organizationId, { url, lowBalanceMicro }) {
+    /** A new URL or threshold is told anew of a balance that is low. */
+    async setTarget(organizationId: string, { url, lowBalanceMicro }: NoticeTarget): Promise<void> {
       await pool.query(sql.type(none)`
         INSERT INTO notice_target AS t (organization_id, url, low_balance_micro)
         VALUES (${organizationId}, ${url}, ${lowBalanceMicro})
@@ -96,15 +85,17 @@ export function createNotices(pool: DatabasePool): Notices {
             AND (t.url, t.low_balance_micro) IS NOT DISTINCT FROM
               (excluded.url, excluded.low_balance_micro)`);
     },
-    async make() {
+    /** Makes all that are due; safe in several processes at once. */
+    async make(): Promise<void> {
       await pool.query(sql.type(none)`SELECT make_notices()`);
     },
-    async read(id) {
+    async read(id: string): Promise<Notice> {
       return noticeOf(
         await pool.one(sql.type(row)`SELECT ${columns} FROM notice n WHERE n.id = ${id}`),
       );
     },
-    async list(organizationId, limit) {
+    /** Newest first. */
+    async list(organizationId: string, limit: number): Promise<ListedNotice[]> {
       const rows = await pool.any(sql.type(row.and(delivery))`
         SELECT ${columns}, w.state, w.attempts, a.status AS "lastStatus", a.error AS "lastError"
         FROM notice n JOIN webhook w ON w.job_id = n.id
@@ -118,6 +109,8 @@ export function createNotices(pool: DatabasePool): Notices {
     },
   };
 }
+/** See `createNotices`. */
+export type Notices = ReturnType<typeof createNotices>;
 
 function noticeOf({ id: noticeId, createdAtMs, ...told }: z.infer<typeof row>): Notice {
   const { type } = told;

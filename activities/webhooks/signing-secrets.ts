@@ -17,30 +17,20 @@ export interface SigningSecret {
   retiresAtMs: number | null;
 }
 
-/** Secrets of organizations. */
-export interface SigningSecrets {
-  /** Those that sign now, the one in use first. */
-  live: (organizationId: string) => Promise<SigningSecret[]>;
-  /** Puts a new one into use; those before it sign for `overlapMs` still, the last four of them. */
-  rotate: (organizationId: string, overlapMs: number) => Promise<void>;
-}
-
 /** More signatures than these would only make headers long. */
 const liveMax = 5;
 
 const row = z.object({ generation: z.number(), retires_at: z.number().nullable() });
 
 /** Secrets over a pool or an open transaction; `master` has at least 32 random characters. */
-export function createSigningSecrets(
-  connection: CommonQueryMethods,
-  master: string,
-): SigningSecrets {
+export function createSigningSecrets(connection: CommonQueryMethods, master: string) {
   const secretOf = (organizationId: string, generation: number): string =>
     `whsec_${createHmac('sha256', master)
       .update(`caller-webhook\n${organizationId}\n${generation}`)
       .digest('base64')}`;
   return {
-    async live(organizationId) {
+    /** Those that sign now, the one in use first. */
+    async live(organizationId: string): Promise<SigningSecret[]> {
       const rows = await connection.any(sql.type(row)`
         SELECT generation, retires_at FROM webhook_secret
         WHERE organization_id = ${organizationId}
@@ -53,10 +43,13 @@ export function createSigningSecrets(
         retiresAtMs: retires_at,
       }));
     },
-    async rotate(organizationId, overlapMs) {
+    /** Puts a new one into use; those before it sign for `overlapMs` still, the last four of them. */
+    async rotate(organizationId: string, overlapMs: number): Promise<void> {
       await connection.query(sql.type(none)`
         SELECT rotate_webhook_secret(${organizationId}, ${overlapMs} * interval '1 millisecond',
           ${liveMax})`);
     },
   };
 }
+/** See `createSigningSecrets`. */
+export type SigningSecrets = ReturnType<typeof createSigningSecrets>;

@@ -83,31 +83,6 @@ export interface AttemptEnd {
   retryInMs: number | null;
 }
 
-/** Webhooks over a pool. */
-export interface Webhooks {
-  /** Registers one before its job is admitted. */
-  add: (webhook: WebhookName & { url: string }) => Promise<void>;
-  /** Its job was refused. */
-  drop: (jobId: string) => Promise<void>;
-  /** Null when this organization has no such webhook. */
-  find: (name: WebhookName) => Promise<WebhookRecord | null>;
-  /** The newest attempts, newest first. */
-  attempts: (jobId: string, limit: number) => Promise<readonly WebhookAttempt[]>;
-  /** Null when there is nothing to deliver any more. */
-  begin: (name: WebhookName) => Promise<BegunAttempt | null>;
-  end: (jobId: string, number: number, end: AttemptEnd) => Promise<void>;
-  /** Stops what is being delivered; it counts as failed. */
-  giveUp: (jobId: string) => Promise<void>;
-  /** Whatever its state was, it is to be delivered now. */
-  renew: (jobId: string) => Promise<void>;
-  /** Webhooks of ended jobs and of notices that nobody seems to deliver. */
-  forsaken: () => Promise<readonly WebhookName[]>;
-  /** Somebody delivers it: it is not forsaken for a while. */
-  attended: (jobId: string) => Promise<void>;
-  /** Of jobs only: notices are listed with their target. */
-  list: (listing: WebhookListing) => Promise<readonly ListedWebhook[]>;
-}
-
 /** A job's own workflow starts the delivery; after this the sweeper does. */
 const forsakenAfter = '5 seconds';
 /** An attempt takes no longer, and no worker is away for longer without being believed dead. */
@@ -121,28 +96,34 @@ const columns = sql.fragment`w.job_id AS "jobId", w.organization_id AS "organiza
 
 const none = z.object({});
 
-/** See `Webhooks`. */
-export function createWebhooks(pool: DatabasePool): Webhooks {
+/** Webhooks over a pool. */
+export function createWebhooks(pool: DatabasePool) {
   return { ...createRegistry(pool), ...createDeliveryMoves(pool), ...createReads(pool) };
 }
+/** See `createWebhooks`. */
+export type Webhooks = ReturnType<typeof createWebhooks>;
 
-function createRegistry(pool: DatabasePool): Pick<Webhooks, 'add' | 'drop' | 'renew' | 'giveUp'> {
+function createRegistry(pool: DatabasePool) {
   return {
-    async add({ jobId, organizationId, url }) {
+    /** Registers one before its job is admitted. */
+    async add({ jobId, organizationId, url }: WebhookName & { url: string }): Promise<void> {
       await pool.query(sql.type(none)`INSERT INTO webhook (job_id, organization_id, url)
         VALUES (${jobId}, ${organizationId}, ${url}) ON CONFLICT DO NOTHING`);
     },
-    async drop(jobId) {
+    /** Its job was refused. */
+    async drop(jobId: string): Promise<void> {
       await pool.query(sql.type(none)`DELETE FROM webhook w WHERE job_id = ${jobId}
         AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.job_id)`);
     },
-    async renew(jobId) {
+    /** Whatever its state was, it is to be delivered now. */
+    async renew(jobId: string): Promise<void> {
       await pool.query(sql.type(none)`UPDATE webhook SET state = 'delivering',
         next_attempt_at = clock_timestamp(),
         overdue_at = clock_timestamp() + ${forsakenAfter}::interval, updated_at = clock_timestamp()
         WHERE job_id = ${jobId}`);
     },
-    async giveUp(jobId) {
+    /** Stops what is being delivered; it counts as failed. */
+    async giveUp(jobId: string): Promise<void> {
       await pool.query(sql.type(none)`UPDATE webhook SET state = 'failed',
         next_attempt_at = NULL, overdue_at = NULL, updated_at = clock_timestamp()
         WHERE job_id = ${jobId} AND state IN ('waiting', 'delivering')`);
@@ -150,9 +131,10 @@ function createRegistry(pool: DatabasePool): Pick<Webhooks, 'add' | 'drop' | 're
   };
 }
 
-function createDeliveryMoves(pool: DatabasePool): Pick<Webhooks, 'begin' | 'end'> {
+function createDeliveryMoves(pool: DatabasePool) {
   return {
-    begin: ({ jobId, organizationId }) =>
+    /** Null when there is nothing to deliver any more. */
+    begin: ({ jobId, organizationId }: WebhookName): Promise<BegunAttempt | null> =>
       pool.maybeOne(sql.type(urlRow)`
         WITH begun AS (
           UPDATE webhook SET state = 'delivering', attempts = attempts + 1, next_attempt_at = NULL,
@@ -165,7 +147,7 @@ function createDeliveryMoves(pool: DatabasePool): Pick<Webhooks, 'begin' | 'end'
           INSERT INTO webhook_attempt (job_id, number) SELECT job_id, attempts FROM begun
           RETURNING number)
         SELECT begun.url, logged.number FROM begun, logged`),
-    async end(jobId, number, end) {
+    async end(jobId: string, number: number, end: AttemptEnd): Promise<void> {
       const { outcome, status, error, response, durationMs, retryInMs } = end;
       const state = outcome === 'failed' && retryInMs !== null ? 'delivering' : outcome;
       await pool.query(sql.type(none)`
@@ -183,19 +165,20 @@ function createDeliveryMoves(pool: DatabasePool): Pick<Webhooks, 'begin' | 'end'
   };
 }
 
-type Reads = 'find' | 'attempts' | 'forsaken' | 'attended' | 'list';
-
-function createReads(pool: DatabasePool): Pick<Webhooks, Reads> {
+function createReads(pool: DatabasePool) {
   return {
-    find: ({ jobId, organizationId }) =>
+    /** Null when this organization has no such webhook. */
+    find: ({ jobId, organizationId }: WebhookName): Promise<WebhookRecord | null> =>
       pool.maybeOne(sql.type(webhookRecord)`SELECT ${columns} FROM webhook w
         WHERE w.job_id = ${jobId} AND w.organization_id = ${organizationId}`),
-    attempts: (jobId, limit) =>
+    /** The newest attempts, newest first. */
+    attempts: (jobId: string, limit: number): Promise<readonly WebhookAttempt[]> =>
       pool.any(sql.type(webhookAttempt)`
         SELECT number, outcome, status, error, response, duration_ms AS "durationMs",
           started_at AS "startedAtMs"
         FROM webhook_attempt WHERE job_id = ${jobId} ORDER BY number DESC LIMIT ${limit}`),
-    async forsaken() {
+    /** Webhooks of ended jobs and of notices that nobody seems to deliver. */
+    async forsaken(): Promise<readonly WebhookName[]> {
       await pool.query(sql.type(none)`DELETE FROM webhook w WHERE state = 'waiting'
         AND created_at < clock_timestamp() - ${orphanedAfter}::interval
         AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.job_id)`);
@@ -208,11 +191,18 @@ function createReads(pool: DatabasePool): Pick<Webhooks, Reads> {
           j.completed_at + ${forsakenAfter}::interval) < clock_timestamp()
         ORDER BY w.created_at LIMIT 100`);
     },
-    async attended(jobId) {
+    /** Somebody delivers it: it is not forsaken for a while. */
+    async attended(jobId: string): Promise<void> {
       await pool.query(sql.type(none)`UPDATE webhook
         SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE job_id = ${jobId}`);
     },
-    list({ organizationId, state, beforeJobId, limit }) {
+    /** Of jobs only: notices are listed with their target. */
+    list({
+      organizationId,
+      state,
+      beforeJobId,
+      limit,
+    }: WebhookListing): Promise<readonly ListedWebhook[]> {
       const conditions = [sql.fragment`starts_with(w.job_id, 'job_')`];
       if (organizationId !== undefined) {
         conditions.push(sql.fragment`w.organization_id = ${organizationId}`);

@@ -1,7 +1,7 @@
 /** Organizations and their users as operators see and steer them. */
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
-import { accountColumns, accountState } from '../../activities/ledger/usage-reads.ts';
+import { accountColumns, accountState } from '../../activities/ledger/usage.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { organizationStatus, role } from './access.ts';
 

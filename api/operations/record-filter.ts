@@ -1,6 +1,6 @@
 /** What lists of jobs and of usage can be narrowed by: fields of their queries. */
 import { z } from 'zod';
-import type { RecordFilter } from '../../activities/jobs/record-conditions.ts';
+import type { RecordFilter } from '../../activities/jobs/record-lists.ts';
 import { metadataFilter } from '../middleware/metadata.ts';
 import { idField } from './fields.ts';
 

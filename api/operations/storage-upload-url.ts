@@ -5,9 +5,9 @@ import {
   mediaTypeOfExtension,
   mediaTypes,
   type MediaType,
-} from '../../activities/storage/media-types.ts';
+  bytesMaxOf,
+} from '../../activities/storage/media.ts';
 import { untypedExtension } from '../../activities/storage/storage.ts';
-import { bytesMaxOf } from '../../activities/storage/upload-inspection.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { got } from '../../domain/request-words.ts';
 import { newId } from '../../domain/ids.ts';

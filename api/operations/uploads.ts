@@ -1,9 +1,15 @@
 /** PUT /uploads/…: the files that the embedded storage takes, behind signed URLs; no key needed. */
 import { rm } from 'node:fs/promises';
 import { z } from 'zod';
-import { fileBytesMax, mediaTypeOf, type MediaType } from '../../activities/storage/media-types.ts';
+import {
+  fileBytesMax,
+  mediaTypeOf,
+  type MediaType,
+  bytesMaxOf,
+  headBytes,
+  inspectHead,
+} from '../../activities/storage/media.ts';
 import { writeSpoolFile } from '../../activities/storage/spool.ts';
-import { bytesMaxOf, headBytes, inspectHead } from '../../activities/storage/upload-inspection.ts';
 import type { ReceivedFile, Upload } from '../../activities/storage/uploads.ts';
 import { assert } from '../../domain/assert.ts';
 import { GatewayError } from '../../domain/errors.ts';

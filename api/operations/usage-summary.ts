@@ -1,7 +1,7 @@
 /** GET /api/v1/usage/summary: what was used by day, model, key, type and tags, as JSON or CSV. */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
-import type { UsageGroup, UsageSum } from '../../activities/ledger/usage-summary.ts';
+import type { UsageGroup, UsageSum } from '../../activities/ledger/usage.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/iso-time.ts';

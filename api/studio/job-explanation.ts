@@ -1,8 +1,11 @@
 /** A job in one sentence for whoever operates, and what can be done about it now. */
 import type { JobWorkflow } from '../../activities/jobs/job-owner.ts';
-import type { JobCall } from '../../activities/jobs/job-calls.ts';
-import type { JobCaller, OverseenJob } from '../../activities/jobs/job-overview.ts';
-import type { JobRecord } from '../../activities/jobs/job-reads.ts';
+import type {
+  JobCall,
+  JobCaller,
+  OverseenJob,
+  JobRecord,
+} from '../../activities/jobs/job-reads.ts';
 import type { WebhookAttempt, WebhookRecord } from '../../activities/webhooks/webhooks.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { errorTable } from '../../domain/errors.ts';

@@ -3,8 +3,7 @@
  * charge or release, then the webhook. Made from the rows that these steps write; Temporal has every attempt.
  */
 import { z } from 'zod';
-import type { JobCall } from '../../activities/jobs/job-calls.ts';
-import type { JobRecord } from '../../activities/jobs/job-reads.ts';
+import type { JobCall, JobRecord } from '../../activities/jobs/job-reads.ts';
 import type { WebhookRecord } from '../../activities/webhooks/webhooks.ts';
 import { isoTimes } from '../../domain/iso-time.ts';
 

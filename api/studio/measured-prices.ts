@@ -1,7 +1,10 @@
 /** Prices that depend on an input: the input is copied and measured before anything is reserved. */
-import type { RequestCopies } from '../../activities/inputs/input-copies.ts';
+import {
+  type RequestCopies,
+  InputUnreadable,
+  type InputMeter,
+} from '../../activities/inputs/measured-inputs.ts';
 import { referencedKey, substituteInputs } from '../../activities/inputs/inputs.ts';
-import { InputUnreadable, type InputMeter } from '../../activities/inputs/input-meter.ts';
 import { assert } from '../../domain/assert.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { withoutItems } from './refused-items.ts';

@@ -1,5 +1,5 @@
 /** Draft → complete job plan: ids, money, deadlines and task queues, decided once (design §3.1). */
-import type { ProviderDefinition } from '../../activities/providers/definition.ts';
+import type { ProviderDefinition } from '../../activities/providers/provider.ts';
 import { providerDefinitions } from '../../activities/providers/registry.ts';
 import { assert } from '../../domain/assert.ts';
 import { microFromCredits } from '../../domain/credits.ts';

@@ -3,8 +3,7 @@
  * inputs checked. Nothing is started.
  */
 import type { Inputs } from '../../activities/inputs/inputs.ts';
-import type { Pictures } from '../../activities/inputs/pictures.ts';
-import type { Recordings } from '../../activities/inputs/recordings.ts';
+import type { Pictures, Recordings } from '../../activities/inputs/carried-files.ts';
 import { fieldsError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Outbound } from '../../platform/outbound.ts';

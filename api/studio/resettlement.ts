@@ -6,11 +6,10 @@
 import type { Client } from '@temporalio/client';
 import { decodeArrayFromPayloads } from '@temporalio/common/lib/internal-non-workflow/index.js';
 import { z } from 'zod';
-import type { OverseenJob } from '../../activities/jobs/job-overview.ts';
-import type { JobReads } from '../../activities/jobs/job-reads.ts';
+import type { OverseenJob, JobReads } from '../../activities/jobs/job-reads.ts';
 import type { Inputs } from '../../activities/inputs/inputs.ts';
 import type { Ledger } from '../../activities/ledger/ledger.ts';
-import type { CallFinding, StatusChecks } from '../../activities/calls/status-checks.ts';
+import type { CallFinding, StatusChecks } from '../../activities/jobs/call-outcomes.ts';
 import { ownerOf } from '../../activities/jobs/job-owner.ts';
 import { releaseLostJob } from '../../activities/jobs/job-moves.ts';
 import { GatewayError } from '../../domain/errors.ts';

@@ -11,20 +11,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  createProviderLimiter,
-  type ProviderLimiter,
-} from '../../activities/calls/provider-limiter.ts';
+import { createProviderLimiter, type ProviderLimiter } from '../../activities/calls/attempt.ts';
 import { createInputs } from '../../activities/inputs/inputs.ts';
 import { createCallRecords } from '../../activities/calls/call-records.ts';
 import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
-import { createInbox } from '../../activities/inbox/notifications.ts';
+import { createInbox, createNotificationUrls } from '../../activities/calls/notifications.ts';
 import {
   createProviderCalls,
   type ProviderCalls,
   type ProviderCallsDeps,
 } from '../../activities/calls/provider-calls.ts';
-import { createNotificationUrls } from '../../activities/providers/notification-url.ts';
 import {
   ProviderFailure,
   type Provider,

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { createStuckJobs } from '../../activities/jobs/stuck-jobs.ts';
 import type { Services } from '../../activities/services.ts';
 import { newId } from '../../domain/ids.ts';
-import { createSweeper } from '../../worker/sweeper.ts';
+import { sweep } from '../../worker/sweeper.ts';
 import { useGateway } from '../harness/gateway.ts';
 
 const gateway = useGateway({ worker: false, env: { RESERVATION_TTL_MS: '1000' } }, 'last');
@@ -23,17 +23,17 @@ function sweeperWith(changed: Partial<Services> = {}) {
     return reached.workflow.getHandle(id, ...rest);
   };
   Object.defineProperty(client, 'workflow', { value: workflow });
-  return createSweeper({
+  const deps = {
     config: gateway.config,
     services: { ...services, ...changed },
     client,
     prepareServer: () => Promise.resolve(),
-    onPass: () => {},
     webhookRelay: {
       redeliver: () => Promise.resolve(),
       resume: () => Promise.resolve({ done: 0, skipped: 0 }),
     },
-  });
+  };
+  return { sweep: () => sweep(deps) };
 }
 
 type Reserve = Parameters<Services['ledger']['reserve']>[0];

@@ -5,12 +5,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { runAudit, type AuditReport } from '../../activities/ledger/audit.ts';
+import { runAudit, type AuditReport, invariantNames } from '../../activities/ledger/audit.ts';
 import { ownerOf } from '../../activities/jobs/job-owner.ts';
-import { invariantNames } from '../../activities/ledger/invariants.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createMetrics, createStateMetrics } from '../../platform/metrics.ts';
-import { startAuditor } from '../../worker/auditor.ts';
+import { startAuditor } from '../../worker/worker-process.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 
 let gateway: TestGateway;

@@ -1,6 +1,6 @@
 import { createMp3Encoder } from 'wasm-media-encoders';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { framesOf, NotMp3Error, readFrameHeader } from '../../activities/storage/mp3-stream.ts';
+import { framesOf, NotMp3Error, readFrameHeader } from '../../activities/calls/assembly.ts';
 import { hearBytes } from '../harness/recordings.ts';
 
 let file: Buffer;

@@ -1,7 +1,7 @@
 /** Operators: jobs across organizations: list, cancel, and bring to an end what hangs. */
 import { z } from 'zod';
 import { askToCheck, workflowOf } from '../../../activities/jobs/job-owner.ts';
-import type { OverseenJob } from '../../../activities/jobs/job-overview.ts';
+import type { OverseenJob } from '../../../activities/jobs/job-reads.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTimes } from '../../../domain/iso-time.ts';

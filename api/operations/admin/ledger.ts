@@ -1,6 +1,6 @@
 /** Operators: credits given and taken back, ledger entries, open reservations and the audit. */
 import { z } from 'zod';
-import type { LedgerEntry, OpenReservation } from '../../../activities/ledger/ledger-reads.ts';
+import type { LedgerEntry, OpenReservation } from '../../../activities/ledger/ledger.ts';
 import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTimes } from '../../../domain/iso-time.ts';

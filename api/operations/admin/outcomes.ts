@@ -1,6 +1,6 @@
 /** Operators: what hangs and why, what the provider said too late, what providers told. */
 import { z } from 'zod';
-import type { UnknownOutcome } from '../../../activities/jobs/late-outcomes.ts';
+import type { UnknownOutcome } from '../../../activities/jobs/call-outcomes.ts';
 import type { StuckLine } from '../../../activities/jobs/stuck-jobs.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { isoTime, isoTimes } from '../../../domain/iso-time.ts';

@@ -1,10 +1,9 @@
 /** The job that an operator's path names, and what is recorded before something is done to it. */
 import { z } from 'zod';
-import type { OverseenJob } from '../../../activities/jobs/job-overview.ts';
+import type { OverseenJob, JobRecord } from '../../../activities/jobs/job-reads.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import type { Composition } from '../../composition.ts';
 import { recordAction, type AdminAction } from '../../identity/admin-actions.ts';
-import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
 import { jobSchema } from '../../../studio/job-view.ts';
 import { bareWrite, pathId } from '../fields.ts';
 import type { Call } from '../operation.ts';

@@ -6,7 +6,7 @@ import {
   resumeProvider,
   type ProviderLine,
   type ProviderPauses,
-} from '../../../activities/providers/provider-pauses.ts';
+} from '../../../activities/providers/provider-overview.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/iso-time.ts';
 import type { Composition } from '../../composition.ts';

@@ -1,7 +1,7 @@
 /** POST /api/v1/images/edits: imageEdit, as OpenAI's clients ask for it: a form with pictures and a mask. */
 import { z } from 'zod';
-import type { KeptPicture } from '../../../activities/inputs/pictures.ts';
-import { fileBytesMax } from '../../../activities/storage/media-types.ts';
+import type { KeptPicture } from '../../../activities/inputs/carried-files.ts';
+import { fileBytesMax } from '../../../activities/storage/media.ts';
 import { editModels } from '../../../catalog/image-models.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { imageEdit } from '../../../studio/image-edit.ts';

@@ -1,8 +1,8 @@
 /** /api/v1/videos: videoGenerate, as OpenAI's clients ask for films: create, look, list, download. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
-import type { KeptPicture } from '../../../activities/inputs/pictures.ts';
-import { fileBytesMax } from '../../../activities/storage/media-types.ts';
+import type { KeptPicture } from '../../../activities/inputs/carried-files.ts';
+import { fileBytesMax } from '../../../activities/storage/media.ts';
 import { defaultsFor } from '../../../catalog/model-parameters.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { videoModels, type VideoModel } from '../../../catalog/video-models.ts';

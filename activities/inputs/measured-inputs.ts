@@ -5,17 +5,27 @@
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { sql } from 'slonik';
 import { z } from 'zod';
+import sharp from 'sharp';
 import { newId } from '../../domain/ids.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import { storageReference } from './inputs.ts';
-import { InputUnreadable } from './input-meter.ts';
-import { fileBytesMax, sniff, sniffBytes, type MediaType } from '../storage/media-types.ts';
+import {
+  fileBytesMax,
+  sniff,
+  sniffBytes,
+  readContainer,
+  storedSource,
+  pixelsMax,
+  type MediaType,
+} from '../storage/media.ts';
 import { writeSpoolFile } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
+import type { InputFacts } from '../../studio/capability.ts';
 
 const storageKeyRow = z.object({ storage_key: z.string() });
 
@@ -37,13 +47,6 @@ export interface RequestCopies {
   discard: () => Promise<void>;
 }
 
-/** Copies of all requests. */
-export interface InputCopies {
-  of: (request: CopyingRequest) => RequestCopies;
-  /** Removes copies whose job is settled, and those of two days ago that never had one; returns how many. */
-  sweep: () => Promise<number>;
-}
-
 interface InputCopiesDeps {
   pool: DatabasePool;
   storage: Storage;
@@ -62,8 +65,8 @@ const atOnceMax = { process: 96, organization: 24 };
 const keptFor = '48 hours';
 const sweepCountMax = 500;
 
-/** See `InputCopies`. */
-export function createInputCopies(deps: InputCopiesDeps): InputCopies {
+/** Copies of all requests. */
+export function createInputCopies(deps: InputCopiesDeps) {
   const { pool, storage } = deps;
   const none = z.object({});
   const enter = createPlaces();
@@ -96,7 +99,7 @@ export function createInputCopies(deps: InputCopiesDeps): InputCopies {
   }
 
   return {
-    of(request) {
+    of(request: CopyingRequest): RequestCopies {
       const ending = new AbortController();
       const keys: string[] = [];
       return {
@@ -117,7 +120,8 @@ export function createInputCopies(deps: InputCopiesDeps): InputCopies {
       };
     },
 
-    async sweep() {
+    /** Removes copies whose job is settled, and those of two days ago that never had one; returns how many. */
+    async sweep(): Promise<number> {
       const old = await pool.anyFirst(sql.type(storageKeyRow)`
         SELECT c.storage_key FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id
         WHERE r.state <> 'reserved'
@@ -174,4 +178,56 @@ async function typeOf(head: Buffer, medium: 'image' | 'video'): Promise<MediaTyp
   const type = await sniff(head);
   if (type?.medium !== medium) throw new InputUnreadable(formats[medium]);
   return type;
+}
+
+/** An input that cannot be read, or is not what it should be. The message is for the caller. */
+export class InputUnreadable extends Error {
+  override readonly name = 'InputUnreadable';
+}
+
+/** Pictures name their size within this many bytes, metadata before it included. */
+const headBytesMax = 2 * 1024 * 1024;
+
+/** The meter over the storage. */
+export function createInputMeter({ storage }: { storage: Storage }) {
+  return {
+    /** @throws InputUnreadable */
+    async measure(storageKey: string, medium: 'image' | 'video'): Promise<InputFacts> {
+      const sizeBytes = (await storage.size(storageKey)) ?? 0;
+      if (sizeBytes === 0) throw new InputUnreadable('it is empty or gone');
+      return medium === 'image'
+        ? measurePicture(storage, storageKey, sizeBytes)
+        : measureVideo(storage, storageKey);
+    },
+  };
+}
+/** See `createInputMeter`. */
+export type InputMeter = ReturnType<typeof createInputMeter>;
+
+async function measurePicture(
+  storage: Storage,
+  key: string,
+  sizeBytes: number,
+): Promise<InputFacts> {
+  const last = Math.min(headBytesMax, sizeBytes) - 1;
+  const object = await storage.open(key, { first: 0, last });
+  if (!object) throw new InputUnreadable('it is gone');
+  const head = await buffer(object.stream);
+  // Before a decoder sees it: the image library would read SVG, TIFF and more.
+  if ((await sniff(head))?.medium !== 'image') {
+    throw new InputUnreadable('it is no PNG, JPEG, WebP or GIF');
+  }
+  try {
+    const { autoOrient } = await sharp(head, { limitInputPixels: pixelsMax * 4 }).metadata();
+    return { ...autoOrient, durationSeconds: null };
+  } catch (cause) {
+    throw new InputUnreadable('it is not a readable image', { cause });
+  }
+}
+
+async function measureVideo(storage: Storage, key: string): Promise<InputFacts> {
+  const found = await readContainer(storedSource(storage, key));
+  if (!found) throw new InputUnreadable('it is not a readable video');
+  if (!found.video) throw new InputUnreadable('it has no video track');
+  return { ...found.video, durationSeconds: found.durationSeconds };
 }

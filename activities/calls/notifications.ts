@@ -1,9 +1,42 @@
-/** The inbox of verified webhooks: kept before the workflow is told, told until it has heard. */
+/**
+ * Notifications of providers: the address that they are told (design §3.5), the inbox of verified ones, and the
+ * way to the workflow. A notification is kept before the workflow is told, and told until it has heard.
+ */
+import { createHmac } from 'node:crypto';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { sql } from 'slonik';
 import { z } from 'zod';
+import { WorkflowNotFoundError, type Client } from '@temporalio/client';
+import { isSecret } from '../../platform/secret-comparison.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Metrics } from '../../platform/metrics.ts';
+import { providerNotification, workflowIdOf } from '../../jobs/contract.ts';
+import { correlation, withCorrelation } from '../../platform/correlation.ts';
+import type { Logger } from '../../platform/logger.ts';
+import type { LateOutcomes } from '../jobs/call-outcomes.ts';
+
+/** Whom a notification is for. */
+interface NotificationAddress {
+  provider: string;
+  jobId: string;
+  callIndex: number;
+}
+
+/** `publicBaseUrl`: where the provider reaches this API. */
+export function createNotificationUrls(options: { publicBaseUrl: string; secret: string }) {
+  const macOf = (address: NotificationAddress): string =>
+    createHmac('sha256', options.secret)
+      .update(`${address.provider}\n${address.jobId}\n${address.callIndex}`)
+      .digest('base64url');
+  return {
+    urlFor: (address: NotificationAddress): string =>
+      `${options.publicBaseUrl}/hooks/${address.provider}/${address.jobId}/${address.callIndex}/${macOf(address)}`,
+    /** Whether we made this address. */
+    holds: (address: NotificationAddress, mac: string): boolean => isSecret(mac, macOf(address)),
+  };
+}
+/** See `createNotificationUrls`. */
+export type NotificationUrls = ReturnType<typeof createNotificationUrls>;
 
 const deliveriesRow = z.object({ deliveries: z.number(), state: z.string() });
 const lockRow = z.object({ taken: z.boolean() });
@@ -17,7 +50,7 @@ const inboxNotification = z.object({
   operationId: z.string(),
 });
 /** See `inboxNotification`. */
-export type InboxNotification = z.infer<typeof inboxNotification>;
+type InboxNotification = z.infer<typeof inboxNotification>;
 
 /** A notification as it lies in the inbox; times are Unix ms. */
 const keptNotification = inboxNotification.extend({
@@ -28,13 +61,13 @@ const keptNotification = inboxNotification.extend({
   receivedAtMs: z.number(),
 });
 /** See `keptNotification`. */
-export type KeptNotification = z.infer<typeof keptNotification>;
+type KeptNotification = z.infer<typeof keptNotification>;
 
 const columns = sql.fragment`provider, job_id AS "jobId", call_index AS "callIndex",
   operation_id AS "operationId", state, deliveries, received_at AS "receivedAtMs"`;
 
 /** The inbox. */
-export interface Inbox {
+interface Inbox {
   /** Keeps it; tells whether its workflow has already been told of the same. */
   keep: (notification: InboxNotification) => Promise<'new' | 'waiting' | 'told'>;
   /** The workflow has it, or is gone. */
@@ -121,3 +154,63 @@ export function observeInbox(inbox: Inbox, metrics: Metrics): Inbox {
     },
   };
 }
+
+interface RelayDeps {
+  client: Client;
+  inbox: Inbox;
+  logger: Logger;
+  /** Looks at what a notification means that came when its workflow had ended. */
+  outcomes: LateOutcomes;
+}
+
+const signalTimeoutMs = 5000;
+/** Whoever received it has given up by then. */
+const redeliverAfterMs = 6000;
+
+/** Passes notifications on. */
+export function createNotificationRelay(deps: RelayDeps) {
+  function deliver(notification: InboxNotification): Promise<void> {
+    const { jobId } = notification;
+    const workflowId = workflowIdOf(jobId);
+    return withCorrelation({ ...correlation(), jobId, workflowId }, () => tell(notification));
+  }
+
+  async function tell(notification: InboxNotification): Promise<void> {
+    const { jobId, callIndex, operationId } = notification;
+    const handle = deps.client.workflow.getHandle(workflowIdOf(jobId));
+    try {
+      await deps.client.withDeadline(Date.now() + signalTimeoutMs, () =>
+        handle.signal(providerNotification, { callIndex, operationId }),
+      );
+      await deps.inbox.mark(notification, 'delivered');
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) {
+        deps.logger.warn({ jobId, callIndex }, 'notification.late');
+        await deps.inbox.mark(notification, 'late');
+        // Nobody waits for this: the provider that notifies us must not, and a look missed here is made
+        // by the follow-up.
+        deps.outcomes.examine(jobId, 'notification').catch((failure: unknown) => {
+          deps.logger.warn({ error: failure, jobId }, 'notification.late_not_examined');
+        });
+      } else deps.logger.warn({ error, jobId, callIndex }, 'notification.not_delivered');
+    }
+  }
+  return {
+    /** Never throws: what was not heard now is told later. */
+    deliver,
+    /** Tells again what has waited for a while; returns how many. One process does at a time. */
+    async redeliver(): Promise<number> {
+      const waiting = () => deps.inbox.waiting(redeliverAfterMs);
+      if ((await waiting()).length === 0) return 0;
+      // All processes at once would ask a server that has just come back for the same, and signal each job so often.
+      const told = await deps.inbox.alone(async () => {
+        const mine = await waiting();
+        await Promise.all(mine.map(deliver));
+        return mine.length;
+      });
+      return told ?? 0;
+    },
+  };
+}
+/** See `createNotificationRelay`. */
+export type NotificationRelay = ReturnType<typeof createNotificationRelay>;
