@@ -7,10 +7,25 @@ import { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { JsonObject } from '../../../domain/json.ts';
 import type { StoredObject } from '../../storage/storage.ts';
-import { againstPolicy, failureOfStatus, readErrorBody, refusedFields, createExchange, providerAgent, readJson, sendCall, type ProviderAnswer } from '../provider-http.ts';
-import { ProviderFailure, defineProvider, type Provider, type ProviderResult } from '../provider.ts';
+import {
+  againstPolicy,
+  failureOfStatus,
+  readErrorBody,
+  refusedFields,
+  createExchange,
+  providerAgent,
+  readJson,
+  sendCall,
+  type ProviderAnswer,
+} from '../provider-http.ts';
+import {
+  ProviderFailure,
+  defineProvider,
+  type Provider,
+  type ProviderResult,
+} from '../provider.ts';
 import { readDetailedSong, encodeForm, type FormFile } from './multipart.ts';
-import { count } from '../../../platform/config/values.ts';
+import { count } from '../../../platform/config-variables.ts';
 import type { Transcript } from '../../../studio/audio-transcribe.ts';
 
 interface ElevenlabsOptions {

@@ -29,7 +29,7 @@ import {
   type ProviderRequest,
 } from '../provider-http.ts';
 import { createFalVerifier } from './fal-notifications.ts';
-import { count } from '../../../platform/config/values.ts';
+import { count } from '../../../platform/config-variables.ts';
 
 interface FalOptions {
   apiKey: string;

@@ -26,7 +26,7 @@ import {
 import { createEditForm } from './edit-form.ts';
 import { streamPictures } from './picture-stream.ts';
 import { assert } from '../../../domain/assert.ts';
-import { count } from '../../../platform/config/values.ts';
+import { count } from '../../../platform/config-variables.ts';
 
 interface OpenaiOptions {
   apiKey: string;
