@@ -5,9 +5,7 @@ import { createReadCalls } from '../activities/jobs/job-calls.ts';
 import { createJobOverview } from '../activities/jobs/job-overview.ts';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
 import { createStuckJobs } from '../activities/jobs/stuck-jobs.ts';
-import { createKnownRefusals } from '../activities/ledger/known-refusals.ts';
 import { createLedgerReads } from '../activities/ledger/ledger-reads.ts';
-import { observeKnownRefusals } from '../activities/ledger/observed-ledgers.ts';
 import { createUsageReads } from '../activities/ledger/usage-reads.ts';
 import { createSumUsage } from '../activities/ledger/usage-summary.ts';
 import { createReadProviderFigures } from '../activities/providers/provider-figures.ts';
@@ -58,10 +56,8 @@ export function rateLimitsOf(config: Config): Record<RateBucket, number> {
 /** See the file's head. */
 export function compose(deps: AppDeps, documents: Documents) {
   const { config, services, client, news, eager } = deps;
-  const { pool, storage, logger, reads, outbound } = services;
-  const { metrics } = services.telemetry;
-  const refusals = observeKnownRefusals(createKnownRefusals(pool), metrics);
-  const admission = createAdmission({ client, news, reads, refusals, config, eager });
+  const { pool, storage, logger, ledger, reads, outbound } = services;
+  const admission = createAdmission({ client, news, reads, ledger, config, eager });
   const claims = createClaims(pool, logger);
   const view = createJobView({
     publicBaseUrl: publicBaseUrl(config),

@@ -10,7 +10,7 @@ import {
   type Client,
 } from '@temporalio/client';
 import type { JobReads, JobRecord } from '../../activities/jobs/job-reads.ts';
-import type { KnownRefusals } from '../../activities/ledger/known-refusals.ts';
+import type { Ledger } from '../../activities/ledger/ledger.ts';
 import { throwRefusal } from '../../activities/ledger/refusals.ts';
 import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import { GatewayError } from '../../domain/errors.ts';
@@ -27,7 +27,7 @@ interface AdmissionDeps {
   client: Client;
   news: JobNews;
   reads: JobReads;
-  refusals: KnownRefusals;
+  ledger: Pick<Ledger, 'refusalOf'>;
   config: Config;
   /** Whether this process works on the Studio queue, so that starts can be eager. */
   eager: boolean;
@@ -74,8 +74,9 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     hold: StartHold,
     leave: () => void,
   ): Promise<JobSubscription> {
-    const known = await deps.refusals.find(plan);
-    if (known) throwRefusal(known);
+    // Who has nothing left starts nothing; the reservation itself is the workflow's.
+    const refused = await deps.ledger.refusalOf(plan);
+    if (refused) throwRefusal(refused);
     const news = deps.news.subscribe(plan.jobId);
     try {
       await hold.starting();
@@ -87,7 +88,6 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       const refusal = event === null ? await findRefusal(deps, plan) : told;
       if (refusal) {
         hold.refused();
-        deps.refusals.note(plan.organizationId);
         throwRefusal(refusal);
       }
       return news;
