@@ -24,12 +24,10 @@ import { createSessions } from './identity/sessions.ts';
 import type { Documents } from './openapi/document.ts';
 import { createAnswerChat, createEstimateChat } from './chat/chat-answers.ts';
 import { createAdmission } from './studio/admission.ts';
-import { createCancelJob } from './studio/cancellation.ts';
 import { createJobFeed } from './studio/job-feed.ts';
 import type { JobNews } from './studio/job-news.ts';
-import { createSubmitJob } from './studio/job-submission.ts';
-import { createEstimateRequest } from './studio/estimates.ts';
-import { createPriceList } from './studio/price-list.ts';
+import { createSubmitJob, createEstimateRequest } from './studio/job-submission.ts';
+import { createPriceList } from './studio/prices.ts';
 import { createResettle } from './studio/resettlement.ts';
 
 /** What the API is made from. */
@@ -92,7 +90,6 @@ export function compose(deps: AppDeps, documents: Documents) {
       publicBaseUrl: publicBaseUrl(config),
     }),
     keys: createKeys(pool, config.KEY_PEPPER),
-    cancelJob: createCancelJob({ client, admission }),
     submitJob: createSubmitJob({ config, admission, claims, services }),
     answerChat: createAnswerChat({
       chat: services.chat,

@@ -1,7 +1,7 @@
 /** An operation in OpenAPI's words. */
 import { z } from 'zod';
 import { errorTable } from '../../domain/errors.ts';
-import { errorSchemas } from '../middleware/error-shapes.ts';
+import { errorSchemas } from '../middleware/errors.ts';
 import { ownAnswer, type AnswerParts, type Operation } from '../operations/operation.ts';
 
 /** Headers of every answer behind a key (spec §8). */

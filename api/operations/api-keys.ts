@@ -15,9 +15,13 @@ import {
   unixMs,
 } from '../identity/key-fields.ts';
 import { createKeys, pastExpiry, type NewKey } from '../identity/keys.ts';
-import { claimKey, finishClaim } from '../idempotency/claims.ts';
+import {
+  claimKey,
+  finishClaim,
+  idempotencyHeader,
+  idempotencyKeyOf,
+} from '../idempotency/claims.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
-import { idempotencyHeader, idempotencyKeyOf } from '../middleware/request-headers.ts';
 import { pathId } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
 

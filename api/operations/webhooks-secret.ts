@@ -7,9 +7,13 @@ import {
 } from '../../activities/webhooks/signing-secrets.ts';
 import { assert } from '../../domain/assert.ts';
 import { isoTime } from '../../domain/iso-time.ts';
-import { claimKey, finishClaim } from '../idempotency/claims.ts';
+import {
+  claimKey,
+  finishClaim,
+  idempotencyHeader,
+  idempotencyKeyOf,
+} from '../idempotency/claims.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
-import { idempotencyHeader, idempotencyKeyOf } from '../middleware/request-headers.ts';
 import { time } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
 

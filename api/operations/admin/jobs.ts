@@ -106,12 +106,12 @@ const actions = {
     answer: oneOf(ownedJob),
     answers: { 200: 'It has ended.', 202: 'The provider has not decided yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
-    async handle({ ctx, ...write }, { pool, oversight, reads, cancelJob, view }) {
+    async handle({ ctx, ...write }, { pool, oversight, reads, admission, view }) {
       const { line, job } = await overseenRecord(write, { oversight, reads });
       if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
       await recordForJob(write, { pool }, { job: line, action: 'job.cancel_asked' });
       const { organizationId } = line;
-      const now = await cancelJob(organizationId, job);
+      const now = await admission.cancel(organizationId, job);
       ctx.status = now.status === 'queued' ? 202 : 200;
       return found({ ...(await view.resource(now)), organizationId });
     },

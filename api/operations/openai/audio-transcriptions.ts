@@ -5,7 +5,7 @@ import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { fieldError } from '../../../domain/errors.ts';
 import { keysOf } from '../../../domain/json.ts';
 import { audioTranscribe } from '../../../studio/audio-transcribe.ts';
-import { parseWith } from '../../middleware/body.ts';
+import { parseWith } from '../../middleware/parsing.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
 import { receiveForm } from '../../middleware/multipart.ts';
 import type { ReadRequestOf } from '../../studio/request-draft.ts';

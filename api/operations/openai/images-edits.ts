@@ -5,7 +5,7 @@ import { fileBytesMax } from '../../../activities/storage/media-types.ts';
 import { editModels } from '../../../catalog/image-models.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { imageEdit } from '../../../studio/image-edit.ts';
-import { parseWith } from '../../middleware/body.ts';
+import { parseWith } from '../../middleware/parsing.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
 import { receiveForm } from '../../middleware/multipart.ts';
 import type { ReadRequestOf } from '../../studio/request-draft.ts';
