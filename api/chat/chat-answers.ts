@@ -11,7 +11,7 @@ import { firstTokenSent } from '../../platform/observations.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import type { Presentation, Shown } from './chat-presentation.ts';
 import type { ChatRequest } from './chat-schema.ts';
-import { checkParts } from './content-parts.ts';
+import { checkParts } from './chat-messages.ts';
 import {
   createEventStream,
   eventStreamType,

@@ -12,10 +12,19 @@ import type { Composition } from '../composition.ts';
 import { streamJob } from '../studio/job-feed.ts';
 import { stepSchema, stepsOf } from '../studio/job-steps.ts';
 import { preferredWaitMs } from '../studio/job-submission.ts';
-import { found, foundPage, oneOf, pageOf, pathId, time } from './fields.ts';
+import {
+  found,
+  foundPage,
+  oneOf,
+  pageOf,
+  pathId,
+  time,
+  jobType,
+  recordFilter,
+  recordFilterOf,
+} from './fields.ts';
 import { defineOperation, ownAnswer, section, type Call } from './operation.ts';
-import { jobType, recordFilter, recordFilterOf } from './record-filter.ts';
-import { redeliver, showWebhook, webhookOf, webhookSchema } from './webhook-view.ts';
+import { redeliver, showWebhook, webhookOf, webhookSchema } from './webhooks.ts';
 
 const longPollMaxMs = 60_000;
 const eventIntervalMs = 1000;

@@ -3,9 +3,9 @@ import * as fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createChatLedger, type ChatLedger } from '../../activities/chat/chat-ledger.ts';
 import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
-import { createMember, createOrganization } from '../../api/identity/accounts.ts';
+import { createMember, createOrganization } from '../../api/identity/organizations.ts';
 import { scopes } from '../../api/identity/access.ts';
-import { createKeys, type Keys } from '../../api/identity/keys.ts';
+import { createKeys } from '../../api/identity/keys.ts';
 import { newId } from '../../domain/ids.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
@@ -15,7 +15,7 @@ let database: TestDatabase;
 let pools: DatabasePool[];
 let ledgers: Ledger[];
 let chatLedger: ChatLedger;
-let keys: Keys;
+let keys: ReturnType<typeof createKeys>;
 
 beforeAll(async () => {
   database = await createTestDatabase();

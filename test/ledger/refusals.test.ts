@@ -1,7 +1,7 @@
 /** What is told before a job is started is what the ledger says of its reservation. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
-import { createOrganization } from '../../api/identity/accounts.ts';
+import { createOrganization } from '../../api/identity/organizations.ts';
 import { newId } from '../../domain/ids.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';

@@ -20,8 +20,7 @@ import type { ReadingDeps, ReadRequestOf } from '../../studio/request-draft.ts';
 import { pathId } from '../fields.ts';
 import { defineOperation, ownAnswer, type Call } from '../operation.ts';
 import { fileErrors, studioErrors, studioHeaders, tellCredits } from '../studio.ts';
-import { artifactsOf, bytesOf, requestOf } from './finished-job.ts';
-import { inTheirWords } from './their-words.ts';
+import { artifactsOf, bytesOf, requestOf, inTheirWords } from './finished-job.ts';
 
 const reference = z.object({
   file_id: z.string().max(64).optional(),
