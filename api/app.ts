@@ -5,9 +5,8 @@ import helmet from 'helmet';
 import Koa from 'koa';
 import { publicBaseUrl } from '../activities/services.ts';
 import { errorTable } from '../domain/errors.ts';
-import { compose, rateLimitsOf, type AppDeps } from './composition.ts';
+import { compose, type AppDeps } from './composition.ts';
 import type { Middleware, RequestState } from './context.ts';
-import { authenticate } from './middleware/authenticate.ts';
 import { limitBodyBytes } from './middleware/body.ts';
 import { allowOrigins } from './middleware/cors.ts';
 import { errorAnswers } from './middleware/errors.ts';
@@ -24,11 +23,6 @@ export function createApp(deps: AppDeps): Handler {
   const { config, checkAnswers } = deps;
   const services = compose(deps, createDocuments(publicBaseUrl(config), operations));
   const { logger, telemetry } = services;
-  const limits = rateLimitsOf(config);
-  const admit = {
-    requests: authenticate(services, { bucket: 'requests', limit: limits.requests }),
-    polls: authenticate(services, { bucket: 'polls', limit: limits.polls }),
-  };
   const app = new Koa<RequestState>();
   // Signs the cookies of sessions.
   app.keys = [createHmac('sha256', config.KEY_PEPPER).update('console-session').digest('hex')];
@@ -44,7 +38,7 @@ export function createApp(deps: AppDeps): Handler {
       keyMax: config.BODY_BYTES_PER_KEY_MAX,
     }),
   );
-  app.use(createRouter(operations, { services, admit, checkAnswers }).routes());
+  app.use(createRouter(operations, { services, checkAnswers }).routes());
   app.silent = true;
   const answer = app.callback();
   return (request, response) => void answer(request, response);

@@ -17,18 +17,15 @@ import type { Readiness } from '../platform/readiness.ts';
 import { isSecret } from '../platform/secret-comparison.ts';
 import { createJobView } from '../studio/job-view.ts';
 import { createClaims } from './idempotency/claims.ts';
-import { createAccess, type RateBucket } from './identity/access.ts';
+import { createAccess, rateLimitsOf } from './identity/access.ts';
 import { createKeys } from './identity/keys.ts';
 import { createFindOperator } from './identity/operators.ts';
 import { createSessions } from './identity/sessions.ts';
 import type { Documents } from './openapi/document.ts';
-import { createAnswerChat, createEstimateChat } from './chat/chat-answers.ts';
 import { createAdmission } from './studio/admission.ts';
 import { createJobFeed } from './studio/job-feed.ts';
 import type { JobNews } from './studio/job-news.ts';
-import { createSubmitJob, createEstimateRequest } from './studio/job-submission.ts';
 import { createPriceList } from './studio/prices.ts';
-import { createResettle } from './studio/resettlement.ts';
 
 /** What the API is made from. */
 export interface AppDeps {
@@ -46,15 +43,10 @@ export interface AppDeps {
 /** See the file's head. */
 export type Composition = ReturnType<typeof compose>;
 
-/** Requests per minute and key. */
-export function rateLimitsOf(config: Config): Record<RateBucket, number> {
-  return { requests: config.RATE_LIMIT_PER_MINUTE, polls: config.POLL_RATE_LIMIT_PER_MINUTE };
-}
-
 /** See the file's head. */
 export function compose(deps: AppDeps, documents: Documents) {
   const { config, services, client, news, eager } = deps;
-  const { pool, storage, logger, ledger, reads, outbound } = services;
+  const { pool, storage, logger, ledger, reads } = services;
   const admission = createAdmission({ client, news, reads, ledger, config, eager });
   const claims = createClaims(pool, logger);
   const view = createJobView({
@@ -90,22 +82,7 @@ export function compose(deps: AppDeps, documents: Documents) {
       publicBaseUrl: publicBaseUrl(config),
     }),
     keys: createKeys(pool, config.KEY_PEPPER),
-    submitJob: createSubmitJob({ config, admission, claims, services }),
-    answerChat: createAnswerChat({
-      chat: services.chat,
-      catalog: services.chatCatalog,
-      outbound,
-      claims,
-      stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
-      keepaliveMs: config.CHAT_KEEPALIVE_MS,
-    }),
-    estimateRequest: createEstimateRequest({ config, services }),
     prices: createPriceList(config),
-    estimateChat: createEstimateChat({
-      chat: services.chat,
-      catalog: services.chatCatalog,
-      outbound,
-    }),
     usageReads: createUsageReads(pool),
     sumUsage: createSumUsage(pool),
     ...operatorsServices(deps),
@@ -114,7 +91,7 @@ export function compose(deps: AppDeps, documents: Documents) {
 
 /** What only operators' requests use. */
 function operatorsServices({ config, services, client }: AppDeps) {
-  const { pool, providers, storage, ledger, reads, statusChecks, inputs } = services;
+  const { pool, providers, storage } = services;
   const codecWord = codecAccessWord(config.ADMIN_API_KEY);
   return {
     findOperator: createFindOperator(pool, {
@@ -129,7 +106,6 @@ function operatorsServices({ config, services, client }: AppDeps) {
     stuckJobs: createStuckJobs({ pool, client }),
     readFigures: createReadProviderFigures(pool),
     pauses: createProviderPauses(pool, [...providers.keys()]),
-    resettle: createResettle({ config, client, ledger, statusChecks, inputs, reads }),
     audit: ({ results }: { results: boolean }): Promise<AuditReport> =>
       runAudit({
         databaseUrl: config.DATABASE_URL,

@@ -1,14 +1,14 @@
 /** The answers of chats (spec §4.1): claimed, reserved, and given whole or as a stream. */
-import type { Chat, ChatEstimate, ChatOrder } from '../../activities/chat/chat.ts';
+import type { ChatEstimate, ChatOrder } from '../../activities/chat/chat.ts';
 import type { OpenChat } from '../../activities/chat/open-chat.ts';
-import type { ChatCatalog } from '../../catalog/chat-catalog.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { assert } from '../../domain/assert.ts';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { got } from '../../domain/request-words.ts';
 import { firstTokenSent } from '../../platform/observations.ts';
-import type { Outbound } from '../../platform/outbound.ts';
+import type { Config } from '../../platform/config.ts';
+import type { Composition } from '../composition.ts';
 import type { Presentation, Shown } from './chat-presentation.ts';
 import type { ChatRequest } from './chat-schema.ts';
 import { checkParts } from './chat-messages.ts';
@@ -19,17 +19,16 @@ import {
   type EventStream,
 } from './event-stream.ts';
 import type { Context } from '../context.ts';
-import { keptBytesMax, type Claims, type Hold } from '../idempotency/claims.ts';
+import { keptBytesMax, type Hold } from '../idempotency/claims.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
 
-interface ChatAnswersDeps {
-  chat: Chat;
-  catalog: Pick<ChatCatalog, 'find'>;
-  outbound: Outbound;
-  claims: Claims;
-  stallTimeoutMs: number;
-  keepaliveMs: number;
+/** A chat that is asked for. */
+interface ChatCall {
+  ctx: Context;
+  body: ChatRequest;
 }
+
+type Services = Pick<Composition, 'chat' | 'chatCatalog' | 'outbound' | 'claims' | 'config'>;
 
 /** A chat under way, and the key that its answer is kept under. */
 interface Handled extends Shown {
@@ -38,73 +37,63 @@ interface Handled extends Shown {
   startedAtMs: number;
 }
 
-/** What an answer is given with. */
-type Giving = Pick<ChatAnswersDeps, 'stallTimeoutMs' | 'keepaliveMs'> & {
-  presentation: Presentation;
-};
-
 const jsonType = 'application/json; charset=utf-8';
 
 /** Gives a chat's answer, whole or as a stream. */
-export type AnswerChat = (
+export async function answerChat(
+  { ctx, body: request }: ChatCall,
+  presentation: Presentation,
+  services: Services,
+): Promise<void> {
+  const shown = await open(ctx, request, services);
+  if (!shown) return;
+  try {
+    if (request.stream) await streamAnswer(ctx, shown, { presentation, config: services.config });
+    else await wholeAnswer(ctx, shown, presentation);
+  } finally {
+    // A key is free again exactly when nothing was charged under it.
+    if (!shown.chat.bill?.creditsConsumed) await shown.hold.giveBack();
+  }
+}
+
+/** Null when the answer was there already, and has been given. */
+async function open(
   ctx: Context,
   request: ChatRequest,
-  presentation: Presentation,
-) => Promise<void>;
-
-/** See `AnswerChat`. */
-export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
-  /** Null when the answer was there already, and has been given. */
-  async function open(ctx: Context, request: ChatRequest): Promise<Handled | null> {
-    const startedAtMs = performance.now();
-    const { requestId } = ctx.state;
-    const models = checkedModels(ctx, request, deps);
-    const wanted = { path: ctx.path, body: request, subjectId: newId('chat') };
-    const hold = await deps.claims.hold(ctx, wanted);
-    if (hold.state === 'done') {
-      assert(hold.answer, 'the key of a chat that is done has its answer');
-      ctx.set('Idempotent-Replayed', 'true');
-      ctx.set('Content-Type', hold.answer.contentType);
-      ctx.status = 200;
-      ctx.body = hold.answer.body;
-      return null;
-    }
-    const order = orderOf(ctx, request, models);
-    const held = { ...order, id: hold.subjectId, claim: hold.name };
-    const chat = await deps.chat.open(held).catch(async (error: unknown) => {
-      await hold.giveBack();
-      throw error;
-    });
-    // From now on its reservation stands for the key.
-    hold.leave();
-    watch(ctx, chat);
-    return { chat, request, requestId, hold, startedAtMs };
+  services: Services,
+): Promise<Handled | null> {
+  const startedAtMs = performance.now();
+  const { requestId } = ctx.state;
+  const models = checkedModels(ctx, request, services);
+  const wanted = { path: ctx.path, body: request, subjectId: newId('chat') };
+  const hold = await services.claims.hold(ctx, wanted);
+  if (hold.state === 'done') {
+    assert(hold.answer, 'the key of a chat that is done has its answer');
+    ctx.set('Idempotent-Replayed', 'true');
+    ctx.set('Content-Type', hold.answer.contentType);
+    ctx.status = 200;
+    ctx.body = hold.answer.body;
+    return null;
   }
-
-  return async (ctx, request, presentation) => {
-    const shown = await open(ctx, request);
-    if (!shown) return;
-    const answer = request.stream ? streamAnswer : wholeAnswer;
-    try {
-      await answer(ctx, shown, { presentation, ...deps });
-    } finally {
-      // A key is free again exactly when nothing was charged under it.
-      if (!shown.chat.bill?.creditsConsumed) await shown.hold.giveBack();
-    }
-  };
+  const order = orderOf(ctx, request, models);
+  const held = { ...order, id: hold.subjectId, claim: hold.name };
+  const chat = await services.chat.open(held).catch(async (error: unknown) => {
+    await hold.giveBack();
+    throw error;
+  });
+  // From now on its reservation stands for the key.
+  hold.leave();
+  watch(ctx, chat);
+  return { chat, request, requestId, hold, startedAtMs };
 }
 
 /** What a chat would reserve. @throws GatewayError what refuses the chat before it reserves */
-export type EstimateChat = (ctx: Context, request: ChatRequest) => Promise<ChatEstimate>;
-
-/** See `EstimateChat`. */
-export function createEstimateChat(
-  deps: Pick<ChatAnswersDeps, 'chat' | 'catalog' | 'outbound'>,
-): EstimateChat {
-  return async (ctx, request) => {
-    const models = checkedModels(ctx, request, deps);
-    return deps.chat.estimate(orderOf(ctx, request, models));
-  };
+export function estimateChat(
+  { ctx, body: request }: ChatCall,
+  services: Pick<Services, 'chat' | 'chatCatalog' | 'outbound'>,
+): Promise<ChatEstimate> {
+  const models = checkedModels(ctx, request, services);
+  return services.chat.estimate(orderOf(ctx, request, models));
 }
 
 type Candidates = ChatOrder['models'];
@@ -113,7 +102,7 @@ type Candidates = ChatOrder['models'];
 function checkedModels(
   ctx: Context,
   request: ChatRequest,
-  { catalog, outbound }: Pick<ChatAnswersDeps, 'catalog' | 'outbound'>,
+  { chatCatalog: catalog, outbound }: Pick<Services, 'chatCatalog' | 'outbound'>,
 ): Candidates {
   const { model, fallbacks = [] } = request;
   const first = catalog.find(model);
@@ -155,11 +144,11 @@ function orderOf(ctx: Context, request: ChatRequest, models: Candidates): ChatOr
 async function streamAnswer(
   ctx: Context,
   shown: Handled,
-  { presentation, stallTimeoutMs, keepaliveMs }: Giving,
+  { presentation, config }: { presentation: Presentation; config: Config },
 ): Promise<void> {
   const out = createEventStream(ctx.res, {
-    stallTimeoutMs,
-    keepaliveMs,
+    stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
+    keepaliveMs: config.CHAT_KEEPALIVE_MS,
     open() {
       ctx.status = 200;
       ctx.set('Content-Type', eventStreamType);
@@ -185,7 +174,11 @@ async function streamAnswer(
 }
 
 /** Gives the answer when it is all there. */
-async function wholeAnswer(ctx: Context, shown: Handled, { presentation }: Giving): Promise<void> {
+async function wholeAnswer(
+  ctx: Context,
+  shown: Handled,
+  presentation: Presentation,
+): Promise<void> {
   const answer = await shown.chat.answer();
   const body = presentation.body(shown, answer, billOf(shown.chat));
   await shown.hold.finish({ text: body, contentType: jsonType });

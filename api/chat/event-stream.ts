@@ -12,16 +12,8 @@ export class ReaderGone extends Error {
   override readonly name = 'ReaderGone';
 }
 
-/** An event stream over a response. */
-export interface EventStream {
-  /** Whether the head has left: from then on failures are events. */
-  readonly opened: boolean;
-  /** Null when more can be written at once; otherwise wait. @throws ReaderGone (also from the wait) */
-  write: (text: string) => Promise<void> | null;
-  end: (text: string) => void;
-  /** Stops the keepalive; a stream that has not begun stays unopened. */
-  stop: () => void;
-}
+/** See `createEventStream`. */
+export type EventStream = ReturnType<typeof createEventStream>;
 
 interface Options {
   stallTimeoutMs: number;
@@ -32,7 +24,7 @@ interface Options {
 }
 
 /** See the file's head. */
-export function createEventStream(response: ServerResponse, options: Options): EventStream {
+export function createEventStream(response: ServerResponse, options: Options) {
   let opened = false;
   const keepalive = setTimeout(() => {
     // Behind what is waiting to be read, a comment would only wait as well.
@@ -66,15 +58,17 @@ export function createEventStream(response: ServerResponse, options: Options): E
   }
 
   return {
-    get opened() {
+    /** Whether the head has left: from then on failures are events. */
+    get opened(): boolean {
       return opened;
     },
-    write(text) {
+    /** Null when more can be written at once; otherwise wait. @throws ReaderGone (also from the wait) */
+    write(text: string): Promise<void> | null {
       if (response.destroyed) throw new ReaderGone('the reader is gone');
       keepalive.refresh();
       return send(text) ? null : drained();
     },
-    end(text) {
+    end(text: string): void {
       clearTimeout(keepalive);
       if (response.destroyed) return;
       send(text);
@@ -84,6 +78,7 @@ export function createEventStream(response: ServerResponse, options: Options): E
       const late = setTimeout(() => response.destroy(), options.stallTimeoutMs);
       response.once('close', () => clearTimeout(late));
     },
+    /** Stops the keepalive; a stream that has not begun stays unopened. */
     stop: () => clearTimeout(keepalive),
   };
 }

@@ -6,6 +6,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import type { JsonObject } from '../../domain/json.ts';
 import { createBatcher } from '../../platform/batch.ts';
+import type { Config } from '../../platform/config.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import { isApiKey, macOfKey } from './key-format.ts';
 
@@ -56,14 +57,6 @@ export type Caller = z.infer<typeof callerShape>;
 /** Rate buckets: polls do not eat up the requests that cost. */
 export type RateBucket = 'requests' | 'polls';
 
-/** Finds callers. */
-export interface Access {
-  /** Null when the key is malformed, unknown, expired or revoked; that counts as no request. */
-  admit: (key: string, bucket: RateBucket) => Promise<Caller | null>;
-  /** The same for a key that is known by its MAC, as a session knows it. */
-  admitMac: (mac: string, bucket: RateBucket) => Promise<Caller | null>;
-}
-
 interface AccessOptions {
   pepper: string;
   /** Also accepted: a key that is known under it is known under `pepper` from then on. */
@@ -74,8 +67,18 @@ interface AccessOptions {
 
 const answers = z.object({ answers: z.array(callerShape.nullable()) });
 
-/** Access over a pool. */
-export function createAccess(pool: DatabasePool, options: AccessOptions): Access {
+/** Requests per minute and key. */
+export function rateLimitsOf(
+  config: Pick<Config, 'RATE_LIMIT_PER_MINUTE' | 'POLL_RATE_LIMIT_PER_MINUTE'>,
+): Record<RateBucket, number> {
+  return { requests: config.RATE_LIMIT_PER_MINUTE, polls: config.POLL_RATE_LIMIT_PER_MINUTE };
+}
+
+/** See `createAccess`. */
+export type Access = ReturnType<typeof createAccess>;
+
+/** Finds callers, over a pool. */
+export function createAccess(pool: DatabasePool, options: AccessOptions) {
   const { pepper, previousPepper, limits } = options;
   const ask = createBatcher<JsonObject, Caller | null>({
     name: 'access',
@@ -84,9 +87,11 @@ export function createAccess(pool: DatabasePool, options: AccessOptions): Access
     run: (requests) =>
       pool.oneFirst(sql.type(answers)`SELECT admit_requests(${sql.jsonb(requests)}) AS answers`),
   });
-  const admitMac: Access['admitMac'] = (mac, bucket) => ask({ mac, bucket, limit: limits[bucket] });
+  const admitMac = (mac: string, bucket: RateBucket): Promise<Caller | null> =>
+    ask({ mac, bucket, limit: limits[bucket] });
   return {
-    async admit(key, bucket) {
+    /** Null when the key is malformed, unknown, expired or revoked; that counts as no request. */
+    async admit(key: string, bucket: RateBucket): Promise<Caller | null> {
       if (!isApiKey(key)) return null;
       const mac = macOfKey(key, pepper);
       const caller = await admitMac(mac, bucket);
@@ -95,6 +100,7 @@ export function createAccess(pool: DatabasePool, options: AccessOptions): Access
       // Whether or not this process did it: another one may have, just now.
       return admitMac(mac, bucket);
     },
+    /** The same for a key that is known by its MAC, as a session knows it. */
     admitMac,
   };
 }

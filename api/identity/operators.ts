@@ -30,12 +30,6 @@ const operatorRecord = namedOperator.extend({
 /** See `operatorRecord`. */
 export type OperatorRecord = z.infer<typeof operatorRecord>;
 
-/** Finds operators; null for a key that is unknown or revoked. */
-export interface FindOperator {
-  byKey: (key: string | undefined) => Promise<Operator | null>;
-  bySession: (session: Session) => Promise<Operator | null>;
-}
-
 interface OperatorSecrets {
   adminKey: string;
   pepper: string;
@@ -43,11 +37,11 @@ interface OperatorSecrets {
   previousPepper: string | undefined;
 }
 
-/** See `FindOperator`. Each request asks the database, so that a revoked key ends at once. */
+/** Finds operators; null for a key that is unknown or revoked. Each request asks, so that a revoked key ends at once. */
 export function createFindOperator(
   connection: CommonQueryMethods,
   { adminKey, pepper, previousPepper }: OperatorSecrets,
-): FindOperator {
+) {
   function byMacs(mac: string, formerMac: string): Promise<Operator | null> {
     return connection.maybeOne(sql.type(namedOperator)`
       WITH found AS (
@@ -60,13 +54,13 @@ export function createFindOperator(
       SELECT id AS "operatorId", name FROM found`);
   }
   return {
-    async byKey(key) {
+    async byKey(key: string | undefined): Promise<Operator | null> {
       if (isSecret(key, adminKey)) return { operatorId: null, name: null };
       if (key === undefined || !isOperatorKey(key)) return null;
       const mac = macOfKey(key, pepper);
       return byMacs(mac, previousPepper === undefined ? mac : macOfKey(key, previousPepper));
     },
-    async bySession({ mac, name }) {
+    async bySession({ mac, name }: Session): Promise<Operator | null> {
       return mac === macOfKey(adminKey, pepper) ? { operatorId: null, name } : byMacs(mac, mac);
     },
   };

@@ -20,21 +20,6 @@ export interface Session {
   expiresAtMs: number;
 }
 
-/** The sessions of one kind of key. */
-export interface Sessions {
-  /** Sets the cookie of a new session. */
-  begin: (ctx: Context, of: Pick<Session, 'mac' | 'name'>) => Session;
-  /** Clears the cookie. */
-  end: (ctx: Context) => void;
-  /** The session of a request; undefined where there is none. */
-  of: (ctx: Context) => Session | undefined;
-  /**
-   * The session that a request is made with.
-   * @throws GatewayError FORBIDDEN when it changes something and does not come from the console's own pages
-   */
-  admit: (ctx: Context) => Session | undefined;
-}
-
 interface SessionsOptions {
   /** Name of the cookie. */
   cookie: string;
@@ -44,8 +29,8 @@ interface SessionsOptions {
   publicBaseUrl: string;
 }
 
-/** Sessions in cookies that the application signs (`app.keys`). */
-export function createSessions({ cookie, path, publicBaseUrl }: SessionsOptions): Sessions {
+/** Sessions of one kind of key, in cookies that the application signs (`app.keys`). */
+export function createSessions({ cookie, path, publicBaseUrl }: SessionsOptions) {
   const { origin: publicOrigin, protocol } = new URL(publicBaseUrl);
   const secure = protocol === 'https:';
   const options = { signed: true, httpOnly: true, sameSite: 'strict', path, secure } as const;
@@ -57,8 +42,10 @@ export function createSessions({ cookie, path, publicBaseUrl }: SessionsOptions)
     return session.expiresAtMs > Date.now() ? session : undefined;
   }
   return {
+    /** The session of a request; undefined where there is none. */
     of,
-    begin(ctx, { mac, name }) {
+    /** Sets the cookie of a new session. */
+    begin(ctx: Context, { mac, name }: Pick<Session, 'mac' | 'name'>): Session {
       const session = { mac, name, expiresAtMs: Date.now() + lifetimeMs };
       const parts = [mac, session.expiresAtMs, Buffer.from(name ?? '').toString('base64url')];
       // TLS ends before this process.
@@ -66,11 +53,16 @@ export function createSessions({ cookie, path, publicBaseUrl }: SessionsOptions)
       ctx.cookies.set(cookie, parts.join('.'), { ...options, maxAge: lifetimeMs });
       return session;
     },
-    end(ctx) {
+    /** Clears the cookie. */
+    end(ctx: Context): void {
       ctx.cookies.secure = secure;
       ctx.cookies.set(cookie, null, options);
     },
-    admit(ctx) {
+    /**
+     * The session that a request is made with.
+     * @throws GatewayError FORBIDDEN when it changes something and does not come from the console's own pages
+     */
+    admit(ctx: Context): Session | undefined {
       const session = of(ctx);
       if (session && !safeMethods.includes(ctx.method) && !isOwnPage(ctx, publicOrigin)) {
         throw new GatewayError('FORBIDDEN', 'A session is for the pages of the console only.');

@@ -1,18 +1,19 @@
 /** The bearer key (spec §5) or the console's session, and the rate limit (spec §8), in one round trip or, for busy keys, none. */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
+import type { Composition } from '../composition.ts';
 import type { Context, Middleware } from '../context.ts';
-import type { Access, Caller, RateBucket, Scope } from '../identity/access.ts';
-import type { Sessions } from '../identity/sessions.ts';
+import { rateLimitsOf, type Caller, type RateBucket, type Scope } from '../identity/access.ts';
 
 /** The scheme in any case (RFC 9110 §11.1). */
 const bearer = /^Bearer ([^\s]+)$/i;
 
-/** Finds the caller; every answer behind it carries the rate headers. `limit` is per minute and key. */
+/** Finds the caller; every answer behind it carries the rate headers. */
 export function authenticate(
-  { access, sessions }: { access: Access; sessions: Sessions },
-  { bucket, limit }: { bucket: RateBucket; limit: number },
+  { access, sessions, config }: Pick<Composition, 'access' | 'sessions' | 'config'>,
+  bucket: RateBucket,
 ): Middleware {
+  const limit = rateLimitsOf(config)[bucket];
   async function callerOf(ctx: Context): Promise<Caller | null> {
     const key = bearerKey(ctx.req) ?? (ctx.state.takesXApiKey ? headerKey(ctx.req) : undefined);
     if (key !== undefined) return access.admit(key, bucket);

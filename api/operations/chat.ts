@@ -1,6 +1,7 @@
 /** POST /api/v1/chat and /api/v1/chat/completions (spec §4.1). */
 import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
+import { answerChat, estimateChat } from '../chat/chat-answers.ts';
 import { chatRequest, completionsRequest, type ChatRequest } from '../chat/chat-schema.ts';
 import {
   completionsPresentation,
@@ -107,7 +108,7 @@ const chatOperation = (told: {
     answer: ownAnswer,
     answers: { 200: answered(told.answer) },
     errors: chatErrors,
-    handle: ({ ctx, body }, { answerChat }) => answerChat(ctx, body, told.presentation),
+    handle: (call, services) => answerChat(call, told.presentation, services),
   });
 
 const chatEstimate = z
@@ -133,10 +134,10 @@ const estimateOperation = (told: { path: `/${string}`; body: BodySchema<ChatRequ
     request: { body: told.body, bodyBytesMax: chatBodyBytesMax, example },
     answer: oneOf(chatEstimate),
     errors: ['UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL'],
-    async handle({ ctx, body }, { estimateChat }) {
-      const { reserveMicro, leastMicro, mostMicro, parts } = await estimateChat(ctx, body);
+    async handle(call, services) {
+      const { reserveMicro, leastMicro, mostMicro, parts } = await estimateChat(call, services);
       return found({
-        model: body.model,
+        model: call.body.model,
         credits: creditsFromMicro(reserveMicro),
         least: creditsFromMicro(leastMicro),
         most: creditsFromMicro(mostMicro),

@@ -25,12 +25,6 @@ interface Page {
   hasMore: boolean;
 }
 
-/** An answer that is the same for everyone until a model retires. */
-interface Prepared {
-  bytes: Buffer;
-  etag: string;
-}
-
 const modelEntry = z
   .object({
     id: z.string(),
@@ -86,7 +80,7 @@ export const models = section('Chat', {
         ctx.body = listOf(pageOf(current, query));
         return;
       }
-      const { etag, bytes } = preparedOf(current);
+      const { etag, bytes } = prepare(current);
       ctx.set({ ETag: etag, 'Cache-Control': 'private, no-cache' });
       // Koa's own check gives up on `Cache-Control: no-cache`, which fetch adds to such requests.
       if (holdsEtag(ctx.get('if-none-match'), etag)) {
@@ -121,16 +115,8 @@ export const models = section('Chat', {
   }),
 });
 
-const lists = new WeakMap<readonly ChatModel[], Prepared>();
-
-/** The list of all models, made once for each state of the catalog. */
-function preparedOf(current: readonly ChatModel[]): Prepared {
-  const known = lists.get(current) ?? prepare(current);
-  lists.set(current, known);
-  return known;
-}
-
-function prepare(current: readonly ChatModel[]): Prepared {
+/** The list of all models, and its ETag. */
+function prepare(current: readonly ChatModel[]): { bytes: Buffer; etag: string } {
   const bytes = Buffer.from(JSON.stringify(listOf({ models: current, hasMore: false })));
   const digest = createHash('sha256').update(bytes).digest('base64url').slice(0, 27);
   // Weak: the same list has other bytes when it is compressed.

@@ -10,9 +10,8 @@ import { assert } from '../../domain/assert.ts';
 import { errorTable, fieldError, GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Context, RequestState } from '../context.ts';
-import type { RateBucket } from '../identity/access.ts';
 import type { Operator } from '../identity/operators.ts';
-import { authorize, bearerKey, refuseViewer } from '../middleware/authenticate.ts';
+import { authenticate, authorize, bearerKey, refuseViewer } from '../middleware/authenticate.ts';
 import { parseBody } from '../middleware/body.ts';
 import { parseWith } from '../middleware/parsing.ts';
 import { foldMetadata } from '../middleware/metadata.ts';
@@ -22,8 +21,6 @@ type Middleware = RouterMiddleware<RequestState>;
 
 interface RunnerOptions {
   services: Composition;
-  /** Finds the caller and counts the request. */
-  admit: Record<RateBucket, Middleware>;
   /** Whether every answer is compared with its description: in tests. */
   checkAnswers: boolean;
 }
@@ -36,7 +33,7 @@ export function createRouter(
   const router = new Router<RequestState>({ sensitive: true });
   for (const operation of operations) {
     const { path, method } = operation;
-    const steps = [...gateOf(operation, options), run(operation, options)];
+    const steps = [...gateOf(operation, options.services), run(operation, options)];
     if (options.checkAnswers && operation.scope !== 'open') steps.unshift(checkCodes(operation));
     // A chat's first token is not waited with, and its answer is relayed as it is.
     if (operation.scope !== 'chat') steps.unshift(gzipAnswers);
@@ -56,7 +53,7 @@ function speakAs({ errorShape = 'service', takesXApiKey }: Operation): Middlewar
 }
 
 /** In the order of refusals (design §5): 401, 429, 403. */
-function gateOf(operation: Operation, { admit, services }: RunnerOptions): Middleware[] {
+function gateOf(operation: Operation, services: Composition): Middleware[] {
   const { scope, bucket = 'requests', refusesViewers } = operation;
   if (scope === 'open') return [];
   if (scope === 'admin') {
@@ -74,7 +71,7 @@ function gateOf(operation: Operation, { admit, services }: RunnerOptions): Middl
     if (refusesViewers !== undefined) refuseViewer(ctx.state.caller, refusesViewers);
     return next();
   };
-  return [admit[bucket], mayUse];
+  return [authenticate(services, bucket), mayUse];
 }
 
 /** Who brings a key, be it a wrong one, does not mean the session. */

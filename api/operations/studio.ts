@@ -11,6 +11,7 @@ import { capabilities } from '../../studio/registry.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
 import { idempotencyHeader } from '../idempotency/claims.ts';
 import { metadataFields } from '../middleware/metadata.ts';
+import { estimateRequest, submitJob } from '../studio/job-submission.ts';
 import { estimateSchema } from '../studio/prices.ts';
 import { webhookFields } from '../studio/webhook-url.ts';
 import { found, oneOf } from './fields.ts';
@@ -93,8 +94,9 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
       },
     },
     errors: capability.upload ? [...studioErrors, ...fileErrors] : studioErrors,
-    async handle({ ctx }, { submitJob, view }) {
-      const { job, waited } = await submitJob(ctx, capability);
+    async handle({ ctx }, services) {
+      const { view } = services;
+      const { job, waited } = await submitJob(ctx, { capability }, services);
       ctx.set('X-Job-Id', job.id);
       const data = waited && (await resultOf(job, view));
       if (!data) return showTicket(ctx, job, view);
@@ -115,7 +117,7 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
     request: { content: contentOf(capability) },
     answer: oneOf(estimateSchema),
     errors: estimateErrors.filter((code) => operation.errors.includes(code)),
-    handle: async ({ ctx }, { estimateRequest }) => found(await estimateRequest(ctx, capability)),
+    handle: async ({ ctx }, services) => found(await estimateRequest(ctx, capability, services)),
   });
   return section(`Studio: ${capability.medium}`, {
     [capability.type]: operation,

@@ -61,6 +61,7 @@ export type Admission = ReturnType<typeof createAdmission>;
  */
 export function createAdmission(deps: AdmissionDeps) {
   const limiter = createFairLimiter(deps.config.TEMPORAL_STARTS_MAX);
+  let waiting = 0;
 
   return {
     /**
@@ -81,6 +82,17 @@ export function createAdmission(deps: AdmissionDeps) {
         return await startJob(deps, plan, { hold, leave });
       } finally {
         leave();
+      }
+    },
+
+    /** As `awaitEnd`; beyond so many waiters nobody is waited for: an answer to poll is kinder than a slow process. */
+    async awaitByFew(job: AwaitedJob, waitMs: number): Promise<JobRecord | null> {
+      const allowed = waiting < deps.config.SYNC_WAITERS_MAX;
+      waiting += 1;
+      try {
+        return await awaitEnd(deps, job, allowed ? waitMs : 0);
+      } finally {
+        waiting -= 1;
       }
     },
 

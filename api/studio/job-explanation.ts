@@ -9,6 +9,7 @@ import type {
 import type { WebhookAttempt, WebhookRecord } from '../../activities/webhooks/webhooks.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { errorTable } from '../../domain/errors.ts';
+import { keysOf } from '../../domain/json.ts';
 import type { RecordedAction } from '../identity/operators.ts';
 
 /** What is known of a job. */
@@ -30,33 +31,27 @@ export interface JobFacts {
   untold: number;
 }
 
-/** Operations that bring a job on, by their ids in the description of the operators' API. */
-export const remedies = [
-  'reverifyJob',
-  'resettleJob',
-  'cancelJob',
-  'redeliverNotifications',
-  'redeliverJobWebhook',
-  'resumeProvider',
-] as const;
-
-/** Something to do. */
-export interface NextStep {
-  /** Null: nothing that this API does. */
-  operation: (typeof remedies)[number] | null;
-  /** Of `npm run studio --`; null where there is none. */
-  command: string | null;
-  words: string;
-}
-
-const commands: Record<(typeof remedies)[number], string> = {
+/** Operations that bring a job on, by their ids in the description of the operators' API, as commands. */
+const commands = {
   reverifyJob: 'reverify',
   resettleJob: 'resettle',
   cancelJob: 'cancel',
   redeliverNotifications: 'renotify',
   redeliverJobWebhook: 'redeliver-webhook',
   resumeProvider: 'resume',
-};
+} as const;
+/** Their ids. */
+export const remedies = keysOf(commands);
+type Remedy = keyof typeof commands;
+
+/** Something to do. */
+export interface NextStep {
+  /** Null: nothing that this API does. */
+  operation: Remedy | null;
+  /** Of `npm run studio --`; null where there is none. */
+  command: string | null;
+  words: string;
+}
 
 /** Released although the provider may have delivered. */
 const withoutVerdict = new Set<string>(['OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST']);
@@ -144,7 +139,7 @@ export function nextStepsOf(facts: JobFacts): NextStep[] {
 
 const advice = (words: string): NextStep => ({ operation: null, command: null, words });
 
-function remedy(operation: (typeof remedies)[number], subject: string, words: string): NextStep {
+function remedy(operation: Remedy, subject: string, words: string): NextStep {
   return { operation, command: `admin ${commands[operation]} ${subject}`, words };
 }
 

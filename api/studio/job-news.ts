@@ -31,15 +31,8 @@ export interface JobSubscription {
 /** A job that was reserved, or that ended; or that some of these may have been missed. */
 export type JobChange = { organizationId: string; jobId: string } | 'interrupted';
 
-/** A topic for each job, and one for all changes. */
-export interface JobNews {
-  subscribe: (jobId: string) => JobSubscription;
-  /** Tells of every change from then on. */
-  watch: (hear: (change: JobChange) => void) => void;
-  /** Tells those who watch that they may miss changes from now on. */
-  interrupt: () => void;
-  close: () => Promise<void>;
-}
+/** See `openJobNews`. */
+export type JobNews = Awaited<ReturnType<typeof openJobNews>>;
 
 interface NewsDeps {
   databaseUrl: string;
@@ -51,8 +44,8 @@ const lookIntervalMs = 1000;
 const reconnectMs = 1000;
 const connectTimeoutMs = 5000;
 
-/** Begins to listen; the connection stands when this returns, or is tried again. */
-export async function openJobNews(deps: NewsDeps): Promise<JobNews> {
+/** A topic for each job, and one for all changes. The connection stands when this returns, or is tried again. */
+export async function openJobNews(deps: NewsDeps) {
   const { reads, logger } = deps;
   const topics = createTopics();
   const watchers = new Set<(change: JobChange) => void>();
@@ -79,9 +72,11 @@ export async function openJobNews(deps: NewsDeps): Promise<JobNews> {
   }, lookIntervalMs);
   return {
     subscribe: topics.subscribe,
-    watch: (watcher) => void watchers.add(watcher),
+    /** Tells of every change from then on. */
+    watch: (watcher: (change: JobChange) => void) => void watchers.add(watcher),
+    /** Tells those who watch that they may miss changes from now on. */
     interrupt,
-    async close() {
+    async close(): Promise<void> {
       clearInterval(timer);
       await stopListening();
     },

@@ -26,16 +26,11 @@ export const stepSchema = z
   })
   .meta({ id: 'JobStep' });
 
-interface Step {
-  name: z.infer<typeof stepSchema>['name'];
-  state: z.infer<typeof stepSchema>['state'];
-  call: number | null;
-  provider: string | null;
-  providerRequestId: string | null;
-  attempts: number | null;
+type Shown = z.infer<typeof stepSchema>;
+type Step = Omit<Shown, 'startedAt' | 'endedAt'> & {
   startedAtMs: number | null;
   endedAtMs: number | null;
-}
+};
 
 const noCall = { call: null, provider: null, providerRequestId: null, attempts: null };
 
@@ -44,16 +39,10 @@ export function stepsOf(
   job: JobRecord,
   calls: readonly JobCall[],
   webhook: WebhookRecord | null,
-): z.infer<typeof stepSchema>[] {
-  const reserve: Step = {
-    ...noCall,
-    name: 'reserve',
-    state: 'done',
-    startedAtMs: job.created_at,
-    endedAtMs: job.created_at,
-  };
-  const steps = [
-    reserve,
+): Shown[] {
+  const reservedAt = { startedAtMs: job.created_at, endedAtMs: job.created_at };
+  const steps: Step[] = [
+    { ...noCall, name: 'reserve', state: 'done', ...reservedAt },
     ...calls.flatMap((call) => callSteps(job, call)),
     ...storeStep(job, calls),
     ...endStep(job),

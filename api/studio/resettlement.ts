@@ -6,67 +6,59 @@
 import type { Client } from '@temporalio/client';
 import { decodeArrayFromPayloads } from '@temporalio/common/lib/internal-non-workflow/index.js';
 import { z } from 'zod';
-import type { OverseenJob, JobReads } from '../../activities/jobs/job-reads.ts';
-import type { Inputs } from '../../activities/inputs/inputs.ts';
+import type { OverseenJob } from '../../activities/jobs/job-reads.ts';
 import type { Ledger } from '../../activities/ledger/ledger.ts';
-import type { CallFinding, StatusChecks } from '../../activities/jobs/call-outcomes.ts';
+import type { CallFinding } from '../../activities/jobs/call-outcomes.ts';
 import { ownerOf } from '../../activities/jobs/job-owner.ts';
 import { releaseLostJob } from '../../activities/jobs/job-moves.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import type { Config } from '../../platform/config.ts';
+import type { Composition } from '../composition.ts';
 import { planVersion, type JobPlan } from '../../jobs/job-plan.ts';
 import { findCapability } from '../../studio/registry.ts';
 import { studioTaskQueue, workflowIdOf } from '../../jobs/contract.ts';
 import { describeJob, completePlan } from './planner.ts';
 
 /** What was done, and by which evidence. */
-export interface Resettlement {
+interface Resettlement {
   /** `taken_up`: a new run of the workflow brings the job to its end. */
   decision: 'taken_up' | 'released' | 'already_settled';
   findings: CallFinding[];
 }
 
-/** Settles abandoned jobs. */
-export interface Resettle {
-  /**
-   * @param release release also what the provider may still deliver, when it cannot be taken up
-   * @throws GatewayError JOB_ALREADY_DONE, JOB_RUNNING, OUTCOME_UNDECIDED
-   */
-  (job: OverseenJob, release: boolean): Promise<Resettlement>;
-}
-
-interface ResettleDeps {
-  config: Config;
-  client: Client;
-  ledger: Ledger;
-  statusChecks: StatusChecks;
-  reads: JobReads;
-  inputs: Inputs;
-}
+type Services = Pick<
+  Composition,
+  'config' | 'client' | 'ledger' | 'statusChecks' | 'reads' | 'inputs'
+>;
 
 const planHead = z.looseObject({ jobId: z.string(), planVersion: z.literal(planVersion) });
 
 /** Verdicts after which nothing can come any more. */
 const final = new Set(['not_sent', 'failed', 'canceled']);
 
-/** See `Resettle`. */
-export function createResettle(deps: ResettleDeps): Resettle {
-  return async (job, release) => {
-    if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
-    const owner = await ownerOf(deps.client, job.id);
-    if (owner === 'running') throw new GatewayError('JOB_RUNNING');
-    const findings = await deps.statusChecks.ofJob(job.id);
-    if (findings.every(({ verdict }) => final.has(verdict))) {
-      return { decision: await releaseLost(deps.ledger, job), findings };
-    }
-    const plan = (await planOfHistory(deps.client, job.id)) ?? (await planAnew(deps, job));
-    if (plan) {
-      await takeUp(deps, plan);
-      return { decision: 'taken_up', findings };
-    }
-    if (release) return { decision: await releaseLost(deps.ledger, job), findings };
-    throw new GatewayError('OUTCOME_UNDECIDED', undefined, { body: { findings } });
-  };
+/**
+ * See the file's head. `release`: also what the provider may still deliver, when it cannot be taken up.
+ * @throws GatewayError JOB_ALREADY_DONE, JOB_RUNNING, OUTCOME_UNDECIDED
+ */
+export async function resettle(
+  job: OverseenJob,
+  release: boolean,
+  services: Services,
+): Promise<Resettlement> {
+  const { client, ledger, statusChecks } = services;
+  if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
+  const owner = await ownerOf(client, job.id);
+  if (owner === 'running') throw new GatewayError('JOB_RUNNING');
+  const findings = await statusChecks.ofJob(job.id);
+  if (findings.every(({ verdict }) => final.has(verdict))) {
+    return { decision: await releaseLost(ledger, job), findings };
+  }
+  const plan = (await planOfHistory(client, job.id)) ?? (await planAnew(services, job));
+  if (plan) {
+    await takeUp(services, plan);
+    return { decision: 'taken_up', findings };
+  }
+  if (release) return { decision: await releaseLost(ledger, job), findings };
+  throw new GatewayError('OUTCOME_UNDECIDED', undefined, { body: { findings } });
 }
 
 async function releaseLost(
@@ -98,7 +90,7 @@ function isPlanOf(jobId: string, plan: unknown): plan is JobPlan {
 }
 
 /** The plan made again from the request; null when it does not come to the price that was reserved. */
-async function planAnew(deps: ResettleDeps, job: OverseenJob): Promise<JobPlan | null> {
+async function planAnew(deps: Services, job: OverseenJob): Promise<JobPlan | null> {
   const capability = findCapability(job.type);
   const record = await deps.reads.read(job.organizationId, job.id);
   if (!capability || !record) return null;
@@ -123,7 +115,7 @@ async function planAnew(deps: ResettleDeps, job: OverseenJob): Promise<JobPlan |
 }
 
 /** Starts a new run; of two at the same time the second finds the first. */
-async function takeUp({ client, config }: ResettleDeps, plan: JobPlan): Promise<void> {
+async function takeUp({ client, config }: Services, plan: JobPlan): Promise<void> {
   await client.workflow.start(plan.type, {
     workflowId: workflowIdOf(plan.jobId),
     taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),

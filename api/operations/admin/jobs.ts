@@ -8,6 +8,7 @@ import { isoTimes } from '../../../domain/iso-time.ts';
 import { jobSchema } from '../../../studio/job-view.ts';
 import type { Composition } from '../../composition.ts';
 import { recordAction } from '../../identity/operators.ts';
+import { resettle } from '../../studio/resettlement.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
 import {
   authority,
@@ -202,7 +203,8 @@ const actions = {
     ),
     answers: { 200: 'It is settled.', 202: 'A new run of the workflow brings it to its end.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE', 'JOB_RUNNING', 'OUTCOME_UNDECIDED'],
-    async handle({ ctx, ...write }, { pool, oversight, resettle }) {
+    async handle({ ctx, ...write }, services) {
+      const { pool, oversight } = services;
       const job = await overseenJob(write, { oversight });
       if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
       const { release } = write.body;
@@ -211,7 +213,7 @@ const actions = {
         action: 'job.resettled',
         details: { release },
       });
-      const done = await resettle(job, release);
+      const done = await resettle(job, release, services);
       ctx.status = done.decision === 'taken_up' ? 202 : 200;
       return found({ ...stateOf(await overseenJob(write, { oversight })), ...done });
     },

@@ -1,5 +1,6 @@
 /** POST /api/v1/messages: chat with any model, as Anthropic's clients ask for it. */
 import { z } from 'zod';
+import { answerChat } from '../../chat/chat-answers.ts';
 import { messagesPresentation } from '../../chat/messages-presentation.ts';
 import { messagesRequest } from '../../chat/messages-request.ts';
 import { idempotencyHeader } from '../../idempotency/claims.ts';
@@ -58,6 +59,6 @@ export const anthropic = section('Anthropic’s endpoints', {
       },
     },
     errors: chatErrors,
-    handle: ({ ctx, body }, { answerChat }) => answerChat(ctx, body, messagesPresentation()),
+    handle: (call, services) => answerChat(call, messagesPresentation(), services),
   }),
 });

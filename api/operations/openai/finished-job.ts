@@ -12,6 +12,7 @@ import type { Composition } from '../../composition.ts';
 import type { Context } from '../../context.ts';
 import { idempotencyKeyOf } from '../../idempotency/claims.ts';
 import { parseWith } from '../../middleware/parsing.ts';
+import { submitJob } from '../../studio/job-submission.ts';
 import type { ReadRequest, ReadRequestOf } from '../../studio/request-draft.ts';
 import type { AnswerParts } from '../operation.ts';
 import { bareHeaders, refuseFailed, studioErrors, tellCredits } from '../studio.ts';
@@ -38,10 +39,11 @@ export function requestOf(capability: Capability, fields: object): ReadRequest {
  */
 export async function finishedJob(
   ctx: Context,
-  { capability, read }: { capability: Capability; read: ReadRequestOf },
-  { submitJob, view }: Pick<Composition, 'submitJob' | 'view'>,
+  asked: { capability: Capability; read: ReadRequestOf },
+  services: Composition,
 ): Promise<JobRecord> {
-  const { job } = await inTheirWords(() => submitJob(ctx, capability, read));
+  const { job } = await inTheirWords(() => submitJob(ctx, asked, services));
+  const { view } = services;
   ctx.set('X-Job-Id', job.id);
   refuseFailed(job);
   tellCredits(ctx, view.credits(job));

@@ -16,6 +16,7 @@ import { readJson } from '../../middleware/body.ts';
 import { parseWith } from '../../middleware/parsing.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
 import { receiveForm } from '../../middleware/multipart.ts';
+import { submitJob } from '../../studio/job-submission.ts';
 import type { ReadingDeps, ReadRequestOf } from '../../studio/request-draft.ts';
 import { pathId } from '../fields.ts';
 import { defineOperation, ownAnswer, type Call } from '../operation.ts';
@@ -59,7 +60,7 @@ const video = z
   .meta({ id: 'OpenAIVideo' });
 type Video = z.infer<typeof video>;
 
-const asked = z.looseObject({
+const filmRequest = z.looseObject({
   prompt: z.string().optional(),
   durationSeconds: z.number().optional(),
 });
@@ -70,7 +71,7 @@ const unix = (ms: number): number => Math.floor(ms / 1000);
 async function filmOf(job: JobRecord, view: Pick<JobView, 'resource'>): Promise<Video> {
   const { status, error } = await view.resource(job);
   const model = videoModels.find(({ id }) => id === job.model);
-  const request = asked.parse({
+  const request = filmRequest.parse({
     ...job.request,
     ...defaultsFor(model?.parameters ?? {}, job.request),
   });
@@ -189,8 +190,10 @@ export const videos = {
     },
     answer: video,
     errors: [...studioErrors, ...fileErrors],
-    async handle({ ctx }, { submitJob, view }) {
-      const { job } = await inTheirWords(() => submitJob(ctx, videoGenerate, read));
+    async handle({ ctx }, services) {
+      const { view } = services;
+      const asked = { capability: videoGenerate, read };
+      const { job } = await inTheirWords(() => submitJob(ctx, asked, services));
       tellCredits(ctx, view.credits(job));
       return filmOf(job, view);
     },
