@@ -121,7 +121,7 @@ function summaryOf(
     '',
     '## Prices of the Studio models, in credits',
     '',
-    'A path plus `/estimate` takes the same body and answers what it would cost, without starting or charging anything.',
+    'A path plus `/estimate` takes the same body and returns what it would cost, without starting or charging anything.',
     `Everything, and how to count it: ${baseUrl}/api/v1/pricing`,
     '',
     ...prices,

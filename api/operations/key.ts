@@ -26,7 +26,7 @@ export const key = section('API keys', {
   getKey: defineOperation({
     route: 'GET /api/v1/key',
     scope: 'any',
-    summary: 'Who this key is, what it may do, and what is left of its limit',
+    summary: 'Get this key: its owner, its rights, and what is left of its limit',
     answer,
     answers: { 200: 'The key of the request.' },
     async handle({ caller }, { pool }) {

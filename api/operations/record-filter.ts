@@ -9,9 +9,9 @@ const time = z.iso.datetime({ offset: true }).optional();
 /** The fields. */
 export const recordFilter = {
   model: z.string().min(1).max(256).optional().meta({ description: 'Only this model.' }),
-  keyId: idField('key').optional().meta({ description: 'Only what this key asked for.' }),
-  after: time.meta({ description: 'Only what is strictly later than this.' }),
-  before: time.meta({ description: 'Only what is strictly earlier than this.' }),
+  keyId: idField('key').optional().meta({ description: 'Only requests of this key.' }),
+  after: time.meta({ description: 'Only what was created strictly after this time.' }),
+  before: time.meta({ description: 'Only what was created strictly before this time.' }),
   metadata: metadataFilter,
 };
 

@@ -31,18 +31,22 @@ const wish = bodySchema(
 
 const uploadUrl = z
   .object({
-    fileId: z.string().meta({ description: 'May be given where a request takes a `fileId`.' }),
+    fileId: z.string().meta({ description: 'For requests that take a `fileId`.' }),
     uploadUrl: z.url(),
     method: z.literal('PUT'),
     headers: z
       .record(z.string(), z.string())
-      .meta({ description: 'To be sent exactly so with the file.' }),
-    publicUrl: z.url().meta({ description: 'Reads the file for seven days, without a key.' }),
+      .meta({ description: 'Send these exactly, with the file.' }),
+    publicUrl: z
+      .url()
+      .meta({ description: 'The file can be read here for seven days, without a key.' }),
     url: z.url().meta({ description: 'The same as `publicUrl`.' }),
     storagePath: z.string(),
     maxBytes: z.int(),
-    expiresAt: time.meta({ description: 'Until then the file is taken, once.' }),
-    publicUrlExpiresAt: time.meta({ description: 'Until then `publicUrl` reads the file.' }),
+    expiresAt: time.meta({ description: 'Until then the URL accepts the file, once.' }),
+    publicUrlExpiresAt: time.meta({
+      description: 'Until then the file can be read at `publicUrl`.',
+    }),
   })
   .meta({ id: 'UploadUrl' });
 
@@ -55,8 +59,8 @@ export const storageUploadUrl = section('Storage', {
     description:
       'The URL takes one PUT of exactly the size and type that were named, and nothing else. ' +
       'Images up to 25 MB, audio up to 100 MB, video up to 200 MB. ' +
-      'An organization may keep so many bytes (`storage` of /usage); a file that no request names for ' +
-      '30 days (configurable) is removed.',
+      'An organization has a storage quota (`storage` of /usage); a file that no request names for 30 days ' +
+      '(configurable) is removed.',
     request: {
       body: wish,
       bodyIsOptional: true,

@@ -16,7 +16,7 @@ export const webhookDeliveries = section('Webhooks', {
         state: z
           .enum([...webhookLine.shape.state.options, 'failing'])
           .optional()
-          .meta({ description: '`failing`: all whose last attempt has failed.' }),
+          .meta({ description: '`failing`: all whose last attempt failed.' }),
         limit: z.coerce.number().int().min(1).max(100).default(20),
         cursor: idField('job').optional(),
       }),

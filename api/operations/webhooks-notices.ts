@@ -27,7 +27,7 @@ const targetSchema = z.object({
           data: z.union([noticeData['account.balance.low'], noticeData['key.limit.near']]),
         }),
     )
-    .meta({ description: 'The newest 20, newest first, and where the delivery of each stands.' }),
+    .meta({ description: 'The latest 20, newest first, with the state of each delivery.' }),
 });
 
 /** Who says where notices go learns what the organization spends: it is guarded as the making of keys is. */
@@ -57,16 +57,16 @@ export const webhooksNotices = section('Webhooks', {
   getNotices: defineOperation({
     route: 'GET /api/v1/webhooks/notices',
     ...guarded,
-    summary: 'Where you are told of a low balance and of key limits, and what was told',
+    summary: 'Get the notices of low balances and key limits: where they go, and the latest',
     handle: ({ caller }, { notices }) => show(notices, caller.organizationId),
   }),
 
   setNotices: defineOperation({
     route: 'PUT /api/v1/webhooks/notices',
     ...guarded,
-    summary: 'Be told of a low balance and of key limits',
+    summary: 'Set where notices of low balances and key limits go',
     description:
-      'Told once when the balance has come down to `lowBalanceCredits`, and again only after it was above; and, ' +
+      'A notice is sent when the balance has come down to `lowBalanceCredits` (again only after it was above), and, ' +
       'once per period, when 80 % of the limit of a key is used and when it is reached.',
     request: {
       body: bodySchema(
@@ -75,10 +75,10 @@ export const webhooksNotices = section('Webhooks', {
             .string()
             .max(webhookUrlLengthMax)
             .nullable()
-            .meta({ format: 'uri', description: 'https; null: nobody is told.' }),
+            .meta({ format: 'uri', description: 'https URL; null: no notices are sent.' }),
           lowBalanceCredits: lowBalanceCredits
             .default(null)
-            .meta({ description: 'Null: no balance is told as low.' }),
+            .meta({ description: 'Null: no notices of low balances.' }),
         }),
       ),
       example: { url: 'https://shop.example/hooks/credits', lowBalanceCredits: 100 },

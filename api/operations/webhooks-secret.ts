@@ -25,7 +25,7 @@ const secretSchema = z.object({
   generation: z.int(),
   replaced: z
     .array(z.object({ generation: z.int(), retiresAt: time }))
-    .meta({ description: 'Secrets that still sign beside it.' }),
+    .meta({ description: 'Older secrets that still sign as well.' }),
 });
 
 /** Who knows the secret can forge webhooks: it is guarded as the making of keys is. */
@@ -59,7 +59,7 @@ export const webhooksSecret = section('Webhooks', {
   getWebhookSecret: defineOperation({
     route: 'GET /api/v1/webhooks/secret',
     ...guarded,
-    summary: 'The secret that signs your webhooks',
+    summary: 'Get the secret that signs your webhooks',
     handle: ({ ctx, caller }, { signingSecrets }) =>
       show(ctx, signingSecrets, caller.organizationId),
   }),
@@ -67,9 +67,9 @@ export const webhooksSecret = section('Webhooks', {
   rotateWebhookSecret: defineOperation({
     route: 'POST /api/v1/webhooks/secret/rotate',
     ...guarded,
-    summary: 'Replace the secret',
+    summary: 'Rotate the secret that signs your webhooks',
     description:
-      'For the overlap, a day unless told, webhooks carry the signatures of both. 0 ends the old one at once.',
+      'During the overlap (default: a day) webhooks carry the signatures of both secrets. 0 ends the old one at once.',
     request: {
       headers: idempotencyHeader,
       body: bodySchema(z.strictObject({ overlapSeconds })),

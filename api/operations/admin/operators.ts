@@ -50,7 +50,7 @@ function needAdminKey({ operatorId }: Operator): void {
 export const operators = section('Operators', {
   getOperator: defineOperation({
     route: 'GET /api/admin/v1/operator',
-    summary: 'Look at the operator of this key',
+    summary: 'Get the operator of this key',
     answer: oneOf(
       z.object({
         operatorId: z.string().nullable().meta({ description: 'Null: it is `ADMIN_API_KEY`.' }),
@@ -99,7 +99,7 @@ export const operators = section('Operators', {
 
   revokeOperator: defineOperation({
     route: `POST ${path}/:operatorId/revoke`,
-    summary: 'Revoke the key of an operator, at once; only with the admin key',
+    summary: 'Revoke the key of an operator; only with the admin key',
     request: { params: z.object({ operatorId: pathId('operator') }), body: bareWrite },
     answer: oneOf(operatorSchema),
     errors: ['FORBIDDEN', 'NOT_FOUND'],

@@ -15,10 +15,10 @@ const { actor } = authority;
 export const operatorSession = section('Operators', {
   beginOperatorSession: defineOperation({
     route: `POST ${path}`,
-    summary: 'Begin a session of the console',
+    summary: 'Sign in to the console',
     description:
       'Sets a cookie that stands for the key: signed, HttpOnly, SameSite=Strict, for twelve hours. It may do what the key ' +
-      'may, from the console’s own pages, and ends when the key is revoked or replaced. What is done in it has this name.',
+      'may, from the console’s own pages, and ends when the key is revoked or replaced. What is done in it is recorded under this name.',
     request: {
       body: bodySchema(z.strictObject({ actor })),
       example: { actor: exampleAuthority.actor },
@@ -36,7 +36,7 @@ export const operatorSession = section('Operators', {
 
   endOperatorSession: defineOperation({
     route: `DELETE ${path}`,
-    summary: 'End the session',
+    summary: 'Sign out of the console',
     answer: oneOf(z.object({})),
     handle({ ctx }, { operatorSessions }) {
       operatorSessions.end(ctx);

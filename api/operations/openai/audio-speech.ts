@@ -35,8 +35,8 @@ export const audioSpeech = defineOperation({
   route: 'POST /api/v1/audio/speech',
   scope: 'studio:audio',
   errorShape: 'openai',
-  summary: 'Speak a text, as OpenAI’s SDK asks',
-  description: 'The same job as POST /api/v1/studio/voiceover/generate. Answers the bytes.',
+  summary: 'Turn text into speech (OpenAI-compatible)',
+  description: 'The same job as POST /api/v1/studio/voiceover/generate. Returns the audio itself.',
   request: {
     headers: studioHeaders,
     body: speech,

@@ -55,7 +55,7 @@ export const audioTranscriptions = defineOperation({
   route: 'POST /api/v1/audio/transcriptions',
   scope: 'studio:audio',
   errorShape: 'openai',
-  summary: 'Transcribe a recording, as OpenAI’s SDK asks',
+  summary: 'Transcribe a recording (OpenAI-compatible)',
   description:
     'The same job as POST /api/v1/studio/audio/transcribe. Fields not named here are dropped. ' +
     '`text`, `srt` and `vtt` are answered as text.',

@@ -22,7 +22,7 @@ export const imageFields = {
   response_format: z
     .enum(['url', 'b64_json'])
     .nullish()
-    .meta({ description: 'Both where absent: `b64_json`, and a `url` that reads for a day.' }),
+    .meta({ description: 'If absent you get both: `b64_json`, and a `url` that works for a day.' }),
   stream: z
     .union([z.literal(false), z.literal('false')], 'is not taken here: pictures come whole')
     .nullish(),

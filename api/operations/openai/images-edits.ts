@@ -62,7 +62,7 @@ export const imagesEdits = defineOperation({
   route: 'POST /api/v1/images/edits',
   scope: 'studio:image',
   errorShape: 'openai',
-  summary: 'Redraw pictures, as OpenAI’s SDK asks',
+  summary: 'Edit images (OpenAI-compatible)',
   description: 'The same job as POST /api/v1/studio/image/edit. Fields not named here are dropped.',
   request: {
     headers: studioHeaders,

@@ -16,7 +16,7 @@ export const imagesGenerations = defineOperation({
   route: 'POST /api/v1/images/generations',
   scope: 'studio:image',
   errorShape: 'openai',
-  summary: 'Draw images, as OpenAI’s SDK asks',
+  summary: 'Generate images (OpenAI-compatible)',
   description:
     'The same job as POST /api/v1/studio/image/generate. Fields not named here are dropped.',
   request: {
