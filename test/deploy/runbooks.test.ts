@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { z } from 'zod';
+import { invariantNames } from '../../activities/ledger/invariants.ts';
 
 const root = new URL('../../', import.meta.url);
 const annotations = z.object({ runbook_url: z.string() }).loose();
@@ -80,6 +81,16 @@ describe('the runbook of an alert', () => {
     expect(told.toSorted()).toEqual(expected.toSorted());
     const slow = rules.filter(({ alert }) => alert.endsWith('BurnsSlow'));
     expect(slow.map(({ labels }) => labels.severity)).toEqual(slow.map(() => 'ticket'));
+  });
+});
+
+describe('the runbook of the audit', () => {
+  it('has a row for every finding', async () => {
+    const page = await read('docs/runbooks/audit-row.md');
+    const told = [...page.matchAll(/^\| ([^|]+) \|/gm)].flatMap(([, cell = '']) =>
+      cell.split('; '),
+    );
+    expect(invariantNames.filter((name) => !told.includes(name))).toEqual([]);
   });
 });
 
