@@ -597,7 +597,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in to the console
-         * @description Sets a cookie that stands for the key: signed, HttpOnly, SameSite=Strict, for twelve hours. It may do what the key may, from the console’s own pages, and ends when the key is revoked or replaced. What is done in it is recorded under this name.
+         * @description Sets a cookie that stands for the key: signed, HttpOnly, SameSite=Strict, for twelve hours. It may do what the key may, from the console’s own pages, and ends when the key is revoked or replaced. What is done in it has this name.
          */
         post: operations["beginOperatorSession"];
         /** Sign out of the console */
