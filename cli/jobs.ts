@@ -106,7 +106,7 @@ interface Submission {
   path: string;
   body?: object;
   form?: FormData;
-  /** Wait for the end, or only say which job it is. */
+  /** Wait for the end, or only print which job it is. */
   wait: boolean;
   /** Where to save the media. */
   out?: string | undefined;

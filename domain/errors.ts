@@ -25,7 +25,7 @@ export const errorTable = {
   STORAGE_QUOTA_EXCEEDED: {
     status: 403,
     retryable: false,
-    message: 'The organization keeps as many bytes of files as it may (`storage` of /usage).',
+    message: 'The organization has used up its storage quota (`storage` of /usage).',
   },
   INVALID_REQUEST: { status: 400, retryable: false, message: 'The request is not valid.' },
   UNKNOWN_MODEL: { status: 400, retryable: false, message: 'The model does not exist.' },
@@ -57,7 +57,11 @@ export const errorTable = {
     retryable: false,
     message: 'The media of this job were deleted by their owner.',
   },
-  REQUEST_TIMEOUT: { status: 408, retryable: true, message: 'The request took too long to come.' },
+  REQUEST_TIMEOUT: {
+    status: 408,
+    retryable: true,
+    message: 'The request took too long to arrive.',
+  },
   JOB_ALREADY_DONE: { status: 409, retryable: false, message: 'The job has already ended.' },
   JOB_NOT_DONE: { status: 409, retryable: true, message: 'The job has not ended yet.' },
   KEY_ALREADY_CREATED: {
@@ -73,12 +77,12 @@ export const errorTable = {
   JOB_RUNNING: {
     status: 409,
     retryable: false,
-    message: 'The workflow of the job runs: it settles the job itself.',
+    message: 'The workflow of the job is running and settles the job itself.',
   },
   OUTCOME_UNDECIDED: {
     status: 409,
     retryable: true,
-    message: 'The provider may still deliver, and the job cannot be taken up again.',
+    message: 'The provider may still deliver, and the job cannot be continued.',
   },
   KEY_ALREADY_REPLACED: {
     status: 409,
@@ -131,7 +135,7 @@ export const errorTable = {
   TOO_MANY_ABANDONED_CHATS: {
     status: 429,
     retryable: true,
-    message: 'Too many chats of this key are left before the provider says what they cost.',
+    message: 'Too many chats of this key were left before the provider reported their cost.',
   },
   WINDOW_EXHAUSTED: {
     status: 429,
@@ -158,7 +162,7 @@ export const errorTable = {
   OUTCOME_UNKNOWN: {
     status: 500,
     retryable: true,
-    message: 'The provider never told the outcome. Nothing was charged.',
+    message: 'The provider never reported the outcome. Nothing was charged.',
   },
   CANCELED: { status: 409, retryable: false, message: 'The job was canceled.' },
   JOB_LOST: {

@@ -103,7 +103,7 @@ export interface DraftPlan {
 /** Stands beside the URLs of every result. */
 export const urlsEnd = z.iso
   .datetime()
-  .meta({ description: 'When the URLs beside it end; each answer signs them anew.' });
+  .meta({ description: 'When the URLs beside it expire; each answer signs them again.' });
 
 /** What a finished job is shown from. */
 export interface FinishedJob {

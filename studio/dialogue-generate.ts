@@ -38,7 +38,7 @@ export const dialogueGenerate = defineCapability({
   type: 'dialogueGenerate',
   path: '/studio/dialogue/generate',
   medium: 'audio',
-  summary: 'Speak a dialogue in several voices',
+  summary: 'Turn a dialogue into speech with several voices',
   request,
   example: {
     title: 'At the harbour',

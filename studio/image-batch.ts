@@ -61,7 +61,7 @@ export const imageBatch = defineCapability({
   type: 'imageBatch',
   path: '/studio/image/batch',
   medium: 'image',
-  summary: 'Enlarge or cut out several pictures, each settled on its own',
+  summary: 'Upscale several images or remove their backgrounds, each charged on its own',
   request: fields,
   example: {
     operation: 'remove-background',

@@ -36,7 +36,7 @@ export const imageEdit = defineCapability({
   type: 'imageEdit',
   path: '/studio/image/edit',
   medium: 'image',
-  summary: 'Redraw pictures by a prompt',
+  summary: 'Edit images with a prompt',
   request,
   example: { prompt: 'add a red hat', imageUrls: ['https://example.com/portrait.png'] },
   data: imagesData,

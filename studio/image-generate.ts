@@ -55,7 +55,7 @@ export const imageGenerate = defineCapability({
   type: 'imageGenerate',
   path: '/studio/image/generate',
   medium: 'image',
-  summary: 'Draw images from a prompt',
+  summary: 'Generate images from a prompt',
   request,
   example: { prompt: 'a lighthouse at dawn', numImages: 2 },
   data: imagesData,

@@ -24,7 +24,7 @@ export const imagesData = z.object({
     aspectRatio: z
       .string()
       .nullable()
-      .meta({ description: 'As asked for; else that of the first picture.' }),
+      .meta({ description: 'The one that was requested, else that of the first picture.' }),
   }),
 });
 

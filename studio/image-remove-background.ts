@@ -28,7 +28,7 @@ export const imageRemoveBackground = defineCapability({
   type: 'imageRemoveBackground',
   path: '/studio/image/remove-background',
   medium: 'image',
-  summary: 'Make the background of a picture transparent',
+  summary: 'Make the background of an image transparent',
   request,
   example: { imageUrl: 'https://example.com/portrait.png' },
   data: shownPictureData.extend({ operatingResolution: z.string() }),

@@ -26,7 +26,7 @@ export const imageUpscale = defineCapability({
   type: 'imageUpscale',
   path: '/studio/image/upscale',
   medium: 'image',
-  summary: 'Enlarge a picture',
+  summary: 'Upscale an image',
   request,
   example: { imageUrl: 'https://example.com/small.png', scaleFactor: 4 },
   data: shownPictureData.extend({ service: z.string(), scaleFactor: z.int() }),

@@ -38,7 +38,7 @@ export const jobSchema = z
     type: z.string(),
     model: z.string().nullable(),
     status,
-    done: z.boolean().meta({ description: 'All that a poller must read.' }),
+    done: z.boolean().meta({ description: 'True once the job has ended: poll until then.' }),
     phase: z.enum([
       'reserved',
       'waiting_for_provider',
@@ -69,7 +69,7 @@ export const jobSchema = z
     }),
     metadata: z
       .record(z.string(), z.string())
-      .meta({ description: 'The pairs of the request; empty where it had none.' }),
+      .meta({ description: 'The pairs of the request; empty if it had none.' }),
     requestId: z.string(),
     statusUrl: z.url(),
     cancelUrl: z.url(),

@@ -62,7 +62,7 @@ export const musicGenerate = defineCapability({
   type: 'musicGenerate',
   path: '/studio/music/generate',
   medium: 'audio',
-  summary: 'Make a song from a prompt or a composition plan',
+  summary: 'Generate a song from a prompt or a composition plan',
   request,
   example: { prompt: 'a calm song about the sea', durationSeconds: 20 },
   data: z.object({

@@ -13,7 +13,7 @@ const request = z.strictObject({
   prompt: textOf(limits.prompt),
   durationSeconds: numberOf(limits.durationSeconds)
     .optional()
-    .meta({ description: 'The model chooses when it is absent.' }),
+    .meta({ description: 'If absent, the model chooses.' }),
   promptInfluence: presetNumberOf(limits.promptInfluence),
   loop: z.boolean().optional(),
   async: asyncFlag,
@@ -24,7 +24,7 @@ export const sfxGenerate = defineCapability({
   type: 'sfxGenerate',
   path: '/studio/sfx/generate',
   medium: 'audio',
-  summary: 'Make a sound effect',
+  summary: 'Generate a sound effect',
   request,
   example: { prompt: 'waves against a quay', durationSeconds: 5 },
   data: z.object({

@@ -5,7 +5,7 @@ import { urlsEnd, type FinishedJob } from './capability.ts';
 
 /** A picture of a tool, described; `service` and `model` say what made it. */
 export const shownPictureData = z.object({
-  url: z.url().nullable().meta({ description: 'null once a result that was not kept has ended' }),
+  url: z.url().nullable().meta({ description: 'null once a result that was not kept has expired' }),
   imageUrl: z.url().nullable().meta({ description: 'the same as `url`' }),
   contentType: z.string(),
   width: z.int().nullable(),

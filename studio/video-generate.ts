@@ -47,7 +47,7 @@ export const videoGenerate = defineCapability({
   type: 'videoGenerate',
   path: '/studio/video/generate',
   medium: 'video',
-  summary: 'Make a film from a prompt, a picture or references',
+  summary: 'Generate a video from a prompt, an image or references',
   request,
   example: { prompt: 'waves at night', model: 'seedance-2.0', durationSeconds: 6 },
   data: videoData,

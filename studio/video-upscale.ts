@@ -4,6 +4,6 @@ import { defineVideoTool } from './video-tool.ts';
 
 /** Enlarges a video. */
 export const videoUpscale = defineVideoTool(
-  { type: 'videoUpscale', path: '/studio/video/upscale', summary: 'Enlarge a video' },
+  { type: 'videoUpscale', path: '/studio/video/upscale', summary: 'Upscale a video' },
   videoUpscaler,
 );

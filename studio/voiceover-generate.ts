@@ -26,7 +26,7 @@ export const voiceoverGenerate = defineCapability({
   type: 'voiceoverGenerate',
   path: '/studio/voiceover/generate',
   medium: 'audio',
-  summary: 'Speak a text',
+  summary: 'Turn text into speech',
   request,
   example: { text: 'Welcome to the harbour.', title: 'Welcome', voice: 'rachel' },
   data: z.object({

@@ -136,7 +136,7 @@ const common = {
     .array(modelId)
     .max(fallbacksMax)
     .nullish()
-    .meta({ description: 'Asked in this order where `model`, or the one before, fails.' }),
+    .meta({ description: 'Asked in this order if `model`, or the one before, fails.' }),
   stream: z.boolean().nullish(),
   temperature: z.number().min(0).max(2).nullish(),
   max_tokens: tokens.nullish(),

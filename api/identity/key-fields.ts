@@ -70,7 +70,7 @@ export const keyMeta = z
     lastUsedAt: unixMs.nullable(),
     scopes: z.array(z.enum(scopes)),
     allowedModels: z.array(z.string()).nullable().meta({ description: 'Null: all models.' }),
-    limit: keyLimit.nullable().meta({ description: 'Null: none but the balance.' }),
+    limit: keyLimit.nullable().meta({ description: 'Null: limited by the balance only.' }),
   })
   .meta({ id: 'ApiKeyMeta' });
 
@@ -81,10 +81,10 @@ export const budgetSchema = z
     per: keyBudget.shape.per,
     used: z.number().meta({ description: 'Reserved and charged in this period.' }),
     remaining: z.number(),
-    resetsAt: z.iso.datetime().nullable().meta({ description: 'Null: it never begins again.' }),
+    resetsAt: z.iso.datetime().nullable().meta({ description: 'Null: the period never ends.' }),
   })
   .nullable()
-  .meta({ description: 'Of the `limit`, as it stands, in credits; null: there is none.' });
+  .meta({ description: 'What of the `limit` is used, in credits; null if there is no limit.' });
 
 /** See `budgetSchema`; amounts of `key_budget` are micro-credits. */
 export function budgetView(budget: z.infer<typeof keyBudget> | null): z.infer<typeof budgetSchema> {

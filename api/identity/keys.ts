@@ -182,7 +182,7 @@ function accepted(answer: Verdict): Accepted {
     case 'exceeds_maker':
       throw new GatewayError(
         'FORBIDDEN',
-        `A key grants no more than the key that makes it: ${answer.field} goes beyond.`,
+        `A key can do no more than the key that creates it: ${answer.field} goes beyond.`,
       );
     case 'no_member':
       throw new GatewayError('NOT_FOUND', 'No such user.');

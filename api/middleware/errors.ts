@@ -106,7 +106,7 @@ export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
       requestId: z.string(),
       details,
     })
-    .meta({ id: 'OpenAIError', description: 'As OpenAI’s clients read it; `code` is ours.' }),
+    .meta({ id: 'OpenAIError', description: 'In OpenAI’s shape; `code` is ours.' }),
   anthropic: z
     .looseObject({
       type: z.literal('error'),
@@ -114,7 +114,7 @@ export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
       request_id: z.string(),
       details,
     })
-    .meta({ id: 'AnthropicError', description: 'As Anthropic’s clients read it; `code` is ours.' }),
+    .meta({ id: 'AnthropicError', description: 'In Anthropic’s shape; `code` is ours.' }),
 };
 
 /** See the file's head. Nothing of an unexpected error is shown. */

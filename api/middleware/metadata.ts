@@ -27,7 +27,7 @@ const field = bodySchema(z.object({ metadata: metadata.nullish() }));
 /** The field as it is described in every Studio request. */
 export const metadataFields = {
   metadata: metadata.nullish().meta({
-    description: `Up to ${pairsMax} pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.`,
+    description: `Up to ${pairsMax} pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.`,
     example: { team: 'marketing' },
   }),
 };
@@ -54,7 +54,7 @@ export function isTagName(word: string): boolean {
 
 /** `metadata` as a filter of a list: `metadata[team]=marketing`, all pairs must be there. */
 export const metadataFilter = metadata.optional().meta({
-  description: 'Only what has this pair, `metadata[team]=marketing`; several: all of them.',
+  description: 'Only what has this pair, `metadata[team]=marketing`. Repeat it to require several.',
   param: { style: 'deepObject', explode: true },
 });
 

@@ -124,7 +124,7 @@ function summaryOf(
     '',
     '## Prices of the Studio models, in credits',
     '',
-    'A path plus `/estimate` takes the same body and answers what it would cost, without starting or charging anything.',
+    'A path plus `/estimate` takes the same body and returns what it would cost, without starting or charging anything.',
     `Everything, and how to count it: ${baseUrl}/api/v1/pricing`,
     '',
     ...prices,
@@ -219,9 +219,9 @@ const webhookHeaders = z.object({
     .string()
     .meta({ description: 'The same for every attempt at one job or notice.' }),
   'webhook-timestamp': z.string().meta({ description: 'Unix seconds of this attempt.' }),
-  'webhook-signature': z
-    .string()
-    .meta({ description: '`v1,` and base64 of HMAC-SHA256; several with a space between.' }),
+  'webhook-signature': z.string().meta({
+    description: '`v1,` and the base64 of an HMAC-SHA256; several are separated by spaces.',
+  }),
 });
 
 interface Described {
@@ -253,7 +253,7 @@ const described: Described[] = [
   {
     type: 'key.limit.reached',
     operationId: 'reachedKeyLimitWebhook',
-    summary: 'The limit of a key is used up, or has refused a request',
+    summary: 'The limit of a key is reached, or has refused a request',
     data: noticeData['key.limit.reached'],
   },
 ];
@@ -274,8 +274,8 @@ const webhookDescriptions: Record<string, Record<string, unknown>> = Object.from
           requestBody: { required: true, content: { 'application/json': { schema } } },
           responses: {
             '2XX': { description: 'Taken.' },
-            410: { description: 'No more attempts at this one.' },
-            default: { description: 'It is sent again later.' },
+            410: { description: 'No more attempts are made.' },
+            default: { description: 'The webhook is sent again later.' },
           },
         },
       },

@@ -40,7 +40,7 @@ const refusesViewers = 'A viewer may not create keys.';
 
 /** A new key. */
 export const newKey = keyMeta.extend({
-  key: z.string().meta({ description: 'Shown this once only.' }),
+  key: z.string().meta({ description: 'Shown only once.' }),
 });
 
 /** What is said of a key that is wanted. */
@@ -101,9 +101,9 @@ export const apiKeys = section('API keys', {
     refusesViewers,
     summary: 'Create an API key',
     description:
-      'At most 10 per user. A key grants no more than the key that makes it: scopes, models and ' +
-      'expiry that are not given are taken from it. What a key with a limit makes spends from its limit. With an Idempotency-Key a repeat makes no second ' +
-      'key; it is told the id of the first.',
+      'At most 10 per user. A key can do no more than the key that creates it: scopes, models and expiry that you leave ' +
+      'out are taken from it. Keys created by a key with a limit share that limit. With an Idempotency-Key a repeat ' +
+      'creates no second key and names the id of the first.',
     request: {
       headers: idempotencyHeader,
       body: bodySchema(z.strictObject(wantedKey)),
@@ -140,9 +140,9 @@ export const apiKeys = section('API keys', {
     route: `POST ${path}/:keyId/rotate`,
     scope: 'keys:write',
     refusesViewers,
-    summary: 'Replace an API key',
+    summary: 'Rotate an API key',
     description:
-      'A new key with the same name and rights. The old one works on for the overlap, a day unless told.',
+      'Creates a key with the same name and rights. The old one works until the end of the overlap (default: a day).',
     request: {
       params,
       body: bodySchema(rotation),
@@ -172,9 +172,9 @@ export const apiKeys = section('API keys', {
     refusesViewers,
     summary: 'Limit what an API key may spend',
     description:
-      'Credits per UTC day, week (from Monday), month, or in total; null: no limit. What the period has seen ' +
-      'counts, and so do keys that share the budget: those that took its place, or that it made. A key that has a ' +
-      'limit itself may not change any.',
+      'Credits per UTC day, week (from Monday), month, or in total; null: no limit. What was already spent in the period ' +
+      'counts, and so do keys that share the limit: its replacements, and keys that it created. A key that has a limit ' +
+      'may not change any limit.',
     request: {
       params,
       body: bodySchema(z.strictObject({ limit: keyLimit.nullable() })),
@@ -191,7 +191,7 @@ export const apiKeys = section('API keys', {
   revokeApiKey: defineOperation({
     route: `DELETE ${path}/:keyId`,
     scope: 'keys:write',
-    summary: 'Revoke an API key, at once',
+    summary: 'Revoke an API key',
     request: { params },
     answer: z.object({ success: z.literal(true), keyId: z.string() }),
     errors: ['NOT_FOUND'],
@@ -204,7 +204,7 @@ export const apiKeys = section('API keys', {
   getKey: defineOperation({
     route: 'GET /api/v1/key',
     scope: 'any',
-    summary: 'Who this key is, what it may do, and what is left of its limit',
+    summary: 'Get this key: its owner, its rights, and what is left of its limit',
     answer: ownKey,
     answers: { 200: 'The key of the request.' },
     async handle({ caller }, { pool }) {

@@ -115,9 +115,9 @@ const chatEstimate = z
   .object({
     model: z.string(),
     credits: z.number().meta({ description: 'What the chat would reserve now.' }),
-    least: z.number().meta({ description: 'With less than this it is refused.' }),
+    least: z.number().meta({ description: 'With less than this, the chat is refused.' }),
     most: z.number().meta({
-      description: 'What it reserves where balance and budget have it: the sum of `items`.',
+      description: 'What is reserved if balance and limit allow it: the sum of `items`.',
     }),
     items: z.array(z.object({ unit: z.string(), quantity: z.int(), credits: z.number() })),
   })
@@ -129,7 +129,7 @@ const estimateOperation = (told: { path: `/${string}`; body: BodySchema<ChatRequ
     scope: 'chat',
     summary: 'Price of a chat',
     description:
-      'Takes the same body and answers what the chat would reserve: all of its input, and the longest answer. ' +
+      'Takes the same body and returns what the chat would reserve: all of its input, and the longest answer. ' +
       'Nothing is sent, reserved or charged. A chat is charged for the tokens used.',
     request: { body: told.body, bodyBytesMax: chatBodyBytesMax, example },
     answer: oneOf(chatEstimate),
@@ -156,14 +156,14 @@ export const chat = section('Chat', {
     path: '/api/v1/chat',
     summary: 'Chat with a model',
     description:
-      'Credits for the most that the answer may cost are reserved first; the tokens used are charged.',
+      'The most that the answer may cost is reserved first; then the tokens used are charged.',
     body: chatRequest,
     answer: chatAnswer,
     presentation: servicePresentation,
   }),
   chatCompletions: chatOperation({
     path: '/api/v1/chat/completions',
-    summary: 'Chat, as OpenAI’s SDK speaks',
+    summary: 'Chat with a model (OpenAI-compatible)',
     description: 'Point an OpenAI SDK at `{base}/api/v1`. Tools and the other fields pass through.',
     body: completionsRequest,
     answer: completionAnswer,

@@ -86,9 +86,9 @@ const filterTime = z.iso.datetime({ offset: true }).optional();
 /** What lists of jobs and of usage can be narrowed by. */
 export const recordFilter = {
   model: z.string().min(1).max(256).optional().meta({ description: 'Only this model.' }),
-  keyId: idField('key').optional().meta({ description: 'Only what this key asked for.' }),
-  after: filterTime.meta({ description: 'Only what is strictly later than this.' }),
-  before: filterTime.meta({ description: 'Only what is strictly earlier than this.' }),
+  keyId: idField('key').optional().meta({ description: 'Only requests of this key.' }),
+  after: filterTime.meta({ description: 'Only what was created strictly after this time.' }),
+  before: filterTime.meta({ description: 'Only what was created strictly before this time.' }),
   metadata: metadataFilter,
 };
 

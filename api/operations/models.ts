@@ -70,7 +70,7 @@ export const models = section('Chat', {
     request: { query: paging },
     answer: ownAnswer,
     answers: {
-      200: { description: 'All models, or the page that was asked for.', schema: modelList },
+      200: { description: 'All models, or the requested page.', schema: modelList },
       304: { description: 'The list is the one of `If-None-Match`.', schema: ownAnswer },
     },
     errors: ['CONFLICTING_FIELDS'],
@@ -98,7 +98,7 @@ export const models = section('Chat', {
     scope: 'models:read',
     takesXApiKey: true,
     summary: 'One chat model',
-    description: 'Ids may hold slashes, as they are or encoded.',
+    description: 'An id may contain slashes, plain or encoded.',
     request: { params: z.object({ id: z.string() }) },
     answer: z.union([modelEntry, unknownModel]),
     answers: {

@@ -33,7 +33,8 @@ const priceList = z.object({
       }),
     )
     .meta({
-      description: 'Credits per million tokens; `longInput` is for all of a longer request.',
+      description:
+        'Credits per million tokens; `longInput` applies to all tokens of a longer request.',
     }),
 });
 type PriceList = z.infer<typeof priceList>;
@@ -157,8 +158,8 @@ export const pricing = section('Prices', {
   getPricing: defineOperation({
     route: 'GET /api/v1/pricing',
     scope: 'open',
-    summary: 'What everything costs, in credits',
-    description: 'JSON, or a page for people where `Accept` prefers text/html.',
+    summary: 'Get the price list, in credits',
+    description: 'JSON, or a page for people if `Accept` prefers text/html.',
     answer: ownAnswer,
     answers: { 200: { description: 'The price list.', schema: priceList } },
     handle({ ctx }, { config, prices, chatCatalog }) {

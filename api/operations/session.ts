@@ -25,10 +25,10 @@ export const sessions = section('Console', {
   beginSession: defineOperation({
     route: `POST ${path}`,
     scope: 'any',
-    summary: 'Begin a session of the console with an API key',
+    summary: 'Sign in to the console with an API key',
     description:
       'Sets a cookie that stands for the key: signed, HttpOnly, SameSite=Strict, for twelve hours. It may do what the key may, ' +
-      'from the console’s own pages, and ends when the key is revoked, replaced or expired.',
+      'from the console’s own pages, and ends when the key is revoked, replaced or expires.',
     answer: session,
     answers: { 201: 'The session has begun.' },
     handle({ ctx }, { config, sessions: ofKeys }) {
@@ -45,12 +45,12 @@ export const sessions = section('Console', {
   getSession: defineOperation({
     route: `GET ${path}`,
     scope: 'open',
-    summary: 'Look whether there is a session, of a key and of an operator',
+    summary: 'Get the current session, of a key and of an operator',
     answer: z.object({
       session: session.nullable(),
       operator: session.extend({ name: z.string().nullable() }).nullable(),
     }),
-    answers: { 200: 'Null where there is none.' },
+    answers: { 200: 'Null if there is none.' },
     async handle({ ctx }, { sessions: ofKeys, operatorSessions, access, findOperator }) {
       const known = ofKeys.of(ctx);
       const caller = known && (await access.admitMac(known.mac, 'polls'));
@@ -67,7 +67,7 @@ export const sessions = section('Console', {
   endSession: defineOperation({
     route: `DELETE ${path}`,
     scope: 'open',
-    summary: 'End the session',
+    summary: 'Sign out of the console',
     answer: z.object({ success: z.literal(true) }),
     handle({ ctx }, { sessions: ofKeys }) {
       ofKeys.end(ctx);
@@ -78,8 +78,8 @@ export const sessions = section('Console', {
   createSignInLink: defineOperation({
     route: `POST ${path}/links`,
     scope: 'any',
-    summary: 'Make a link that signs in to the console once',
-    description: 'Whoever opens it within the hour, first, has a session of this key.',
+    summary: 'Create a link that signs in to the console once',
+    description: 'The first to open it, within the hour, gets a session of this key.',
     answer: z.object({ url: z.url(), expiresAt: time }),
     answers: { 201: 'The link. It is shown once.' },
     async handle({ ctx, caller }, { pool, config }) {
@@ -98,7 +98,7 @@ export const sessions = section('Console', {
   useSignInLink: defineOperation({
     route: `POST ${path}/links/use`,
     scope: 'open',
-    summary: 'Begin a session with a link',
+    summary: 'Sign in to the console with a link',
     request: {
       body: bodySchema(z.strictObject({ token: z.string().max(64) })),
       example: { token: 'kXl8Qd0vJ4r1cZt6mWq3bE9yUo5gHs2nFa7iPxTLRVk' },

@@ -27,18 +27,22 @@ const refusesViewers = 'A viewer may not delete files.';
 
 const file = z
   .object({
-    kind: z.enum(['artifact', 'upload']).meta({ description: 'What a job made, or you brought.' }),
-    fileId: z.string().nullable().meta({ description: 'Of an upload: by it it is deleted.' }),
+    kind: z
+      .enum(['artifact', 'upload'])
+      .meta({ description: 'Made by a job, or uploaded by you.' }),
+    fileId: z.string().nullable().meta({ description: 'Of an upload: delete it by this id.' }),
     jobId: z
       .string()
       .nullable()
-      .meta({ description: 'Of an artifact: with the job’s media it is deleted.' }),
+      .meta({ description: 'Of an artifact: it is deleted with the media of this job.' }),
     storagePath: z.string(),
     contentType: z.string().nullable(),
     sizeBytes: z.int().nullable(),
     filename: z.string().nullable(),
-    complete: z.boolean().meta({ description: 'False: an upload URL was made, nothing has come.' }),
-    url: z.url().nullable().meta({ description: 'Reads the file until `expiresAt`.' }),
+    complete: z
+      .boolean()
+      .meta({ description: 'False: an upload URL was made, but no file has arrived.' }),
+    url: z.url().nullable().meta({ description: 'The file can be read here until `expiresAt`.' }),
     expiresAt: time.nullable(),
     createdAt: time,
   })
@@ -69,18 +73,22 @@ const wish = bodySchema(
 
 const uploadUrl = z
   .object({
-    fileId: z.string().meta({ description: 'May be given where a request takes a `fileId`.' }),
+    fileId: z.string().meta({ description: 'For requests that take a `fileId`.' }),
     uploadUrl: z.url(),
     method: z.literal('PUT'),
     headers: z
       .record(z.string(), z.string())
-      .meta({ description: 'To be sent exactly so with the file.' }),
-    publicUrl: z.url().meta({ description: 'Reads the file for seven days, without a key.' }),
+      .meta({ description: 'Send these exactly, with the file.' }),
+    publicUrl: z
+      .url()
+      .meta({ description: 'The file can be read here for seven days, without a key.' }),
     url: z.url().meta({ description: 'The same as `publicUrl`.' }),
     storagePath: z.string(),
     maxBytes: z.int(),
-    expiresAt: time.meta({ description: 'Until then the file is taken, once.' }),
-    publicUrlExpiresAt: time.meta({ description: 'Until then `publicUrl` reads the file.' }),
+    expiresAt: time.meta({ description: 'Until then the URL accepts the file, once.' }),
+    publicUrlExpiresAt: time.meta({
+      description: 'Until then the file can be read at `publicUrl`.',
+    }),
   })
   .meta({ id: 'UploadUrl' });
 
@@ -93,8 +101,8 @@ export const storageFiles = section('Storage', {
     description:
       'The URL takes one PUT of exactly the size and type that were named, and nothing else. ' +
       'Images up to 25 MB, audio up to 100 MB, video up to 200 MB. ' +
-      'An organization may keep so many bytes (`storage` of /usage); a file that no request names for ' +
-      '30 days (configurable) is removed.',
+      'An organization has a storage quota (`storage` of /usage); a file that no request names for 30 days ' +
+      '(configurable) is removed.',
     request: {
       body: wish,
       bodyIsOptional: true,
@@ -167,7 +175,7 @@ export const storageFiles = section('Storage', {
     refusesViewers,
     summary: 'Delete an uploaded file',
     description:
-      'It no longer counts, is not found under its URL, and jobs that have not read it yet fail. Deleting it again changes nothing.',
+      'It no longer counts toward the quota, its URL answers 404, and jobs that have not read it yet fail. Deleting again changes nothing.',
     request: { params: z.object({ fileId: pathId('upload') }) },
     answer: oneOf(z.object({ fileId: z.string(), deletedAt: time })),
     errors: ['NOT_FOUND'],
@@ -184,7 +192,7 @@ export const storageFiles = section('Storage', {
     refusesViewers,
     summary: 'Delete what a job made',
     description:
-      'The job, its request and its billing stay; it has no `result` any more and says `mediaDeletedAt`. Deleting it again changes nothing.',
+      'The job, its request and its billing stay; its `result` is null and `mediaDeletedAt` says when. Deleting again changes nothing.',
     request: { params: z.object({ jobId: pathId('job') }) },
     answer: oneOf(jobSchema).extend({ credits: creditsSchema }),
     errors: ['JOB_NOT_FOUND', 'JOB_NOT_DONE'],

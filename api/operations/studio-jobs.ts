@@ -99,7 +99,7 @@ const ofAllJobs = section('Jobs', {
     bucket: 'polls',
     summary: 'Follow all jobs of the organization',
     description:
-      'Server-sent events named `job`, each with the job resource: the jobs that are open, then each that begins, goes on or ends. ' +
+      'Server-sent events named `job`, each with a job: first the open ones, then each that begins, moves on or ends. ' +
       'The stream ends when its key may no longer read, or when something may have been missed: connect again and read the list.',
     answer: ownAnswer,
     answers: eventsAnswer,
@@ -117,7 +117,7 @@ const jobs = section('Jobs', {
     route: `GET ${path}/:jobId/timeline`,
     scope: 'studio:read',
     bucket: 'polls',
-    summary: 'Look at the request of a job and at its steps with their times',
+    summary: 'Get the request of a job and its steps with their times',
     request,
     answer: oneOf(timeline),
     errors: ['JOB_NOT_FOUND'],
@@ -137,9 +137,9 @@ const jobs = section('Jobs', {
     route: `GET ${path}/:jobId`,
     scope: 'studio:read',
     bucket: 'polls',
-    summary: 'Look at a job',
+    summary: 'Get a job',
     description:
-      'With `wait` the answer is held back until the job is done, at most so many seconds.',
+      'With `wait`, the server answers when the job is done, or after that many seconds.',
     request: {
       ...request,
       query: z.strictObject({ wait: z.coerce.number().min(0).max(60).optional() }),
@@ -187,7 +187,7 @@ const jobs = section('Jobs', {
     bucket: 'polls',
     summary: 'Follow a job',
     description:
-      'Server-sent events named `job`, each with the job resource; ends when it is done.',
+      'Server-sent events named `job`, each with the job; the stream ends when the job is done.',
     request,
     answer: ownAnswer,
     answers: eventsAnswer,
@@ -213,7 +213,7 @@ const jobs = section('Jobs', {
     refusesViewers: 'A viewer may not cancel jobs.',
     summary: 'Cancel a job',
     description:
-      'Before the provider was asked the job is canceled and released. After that a cancel is tried there, and what it says decides.',
+      'If the provider was not called yet, the job is canceled and its credits are released. Otherwise the provider is asked to cancel, and its answer decides.',
     request,
     answer: oneJob,
     answers: { 200: 'It has ended.', 202: 'The provider has not decided yet.' },
@@ -232,7 +232,7 @@ const webhooksOfJobs = section('Webhooks', {
     route: `GET ${path}/:jobId/webhook`,
     scope: 'studio:read',
     bucket: 'polls',
-    summary: 'Look at the webhook of a job and the attempts to deliver it',
+    summary: 'Get the webhook of a job and the attempts to deliver it',
     request,
     answer: oneOf(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
@@ -248,7 +248,7 @@ const webhooksOfJobs = section('Webhooks', {
   redeliverJobWebhook: defineOperation({
     route: `POST ${path}/:jobId/webhook/redeliver`,
     scope: 'studio:read',
-    summary: 'Deliver the webhook of a job again, now',
+    summary: 'Send the webhook of a job again, now',
     request,
     answer: oneOf(webhookSchema),
     answers: { 202: 'It is on its way.' },

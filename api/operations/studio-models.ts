@@ -83,8 +83,8 @@ export const studioModels = section('Studio: what there is', {
   listStudioModels: defineOperation({
     route: 'GET /api/v1/studio/models',
     scope: 'studio:read',
-    summary: 'List what every Studio endpoint takes',
-    description: 'Made from the very tables that requests are checked by.',
+    summary: 'List the models of every Studio endpoint, with their parameters and prices',
+    description: 'Made from the same tables that requests are checked by.',
     answer: listOf(capabilitySchema),
     answers: { 200: 'Every endpoint, its models, their limits and their prices.' },
     handle: (_, { prices }) => found(prices.map(publish)),
@@ -95,7 +95,7 @@ export const studioModels = section('Studio: what there is', {
     scope: 'studio:read',
     summary: 'List the voices',
     answer: listOf(voice),
-    answers: { 200: 'Every voice that may be named.' },
+    answers: { 200: 'Every voice that a request may name.' },
     handle: () =>
       found(
         voices.map(({ name, gender }) => ({ name, gender, default: name === defaultVoiceName })),

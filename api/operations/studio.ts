@@ -53,7 +53,7 @@ const estimateErrors: readonly ErrorCode[] = [
 /** Headers of a request that waits for its job. */
 export const studioHeaders = idempotencyHeader.extend({
   Prefer: z.string().optional().meta({
-    description: '`wait=n` lowers the synchronous wait to n seconds.',
+    description: '`wait=n` shortens the synchronous wait to n seconds.',
     example: 'wait=10',
   }),
 });
@@ -112,8 +112,8 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
     scope: scopeOf(capability),
     summary: `Price of: ${capability.summary}`,
     description:
-      'Takes the same body and answers what the request would reserve, and what that is made of. Nothing is ' +
-      'started, reserved or charged; an input whose size or length decides the price is measured.',
+      'Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or ' +
+      'charged. An input whose size or length decides the price is measured.',
     request: { content: contentOf(capability) },
     answer: oneOf(estimateSchema),
     errors: estimateErrors.filter((code) => operation.errors.includes(code)),
@@ -131,7 +131,7 @@ function contentOf(capability: Capability) {
   if (!upload) return { 'application/json': json };
   const file = z.string().meta({
     format: 'binary',
-    description: `At most ${upload.bytesMax} bytes. Texts of the form are fields of the JSON body.`,
+    description: `At most ${upload.bytesMax} bytes. The other parts of the form are the fields of the JSON body.`,
   });
   const form = z.looseObject({
     [upload.field]: file,

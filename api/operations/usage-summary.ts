@@ -33,18 +33,18 @@ function isGroup(word: string): word is UsageGroup {
 
 const query = z.strictObject({
   groupBy: groupBy.prefault('day').meta({
-    description: 'A comma between them: `day` (UTC), `model`, `key`, `type`, `metadata.<name>`.',
+    description: 'Comma-separated: `day` (UTC), `model`, `key`, `type`, `metadata.<name>`.',
     example: 'day,model,metadata.team',
   }),
   ...usageFilter,
   format: z
     .enum(['json', 'csv'])
     .optional()
-    .meta({ description: 'As `Accept: text/csv` or `application/json` say, too.' }),
+    .meta({ description: 'The same as `Accept: text/csv` or `application/json`.' }),
 });
 
 const sums = {
-  requests: z.int().meta({ description: 'Jobs and chats, those that were not charged too.' }),
+  requests: z.int().meta({ description: 'Jobs and chats, including those that were not charged.' }),
   credits: z.number().meta({ description: 'What was charged.' }),
   inputTokens: z.int(),
   outputTokens: z.int(),
@@ -67,10 +67,10 @@ export const usageSummary = section('Usage', {
   getUsageSummary: defineOperation({
     route: 'GET /api/v1/usage/summary',
     scope: 'usage:read',
-    summary: 'What was used, summed up by day, model, key, type or tags',
+    summary: 'Sum up usage by day, model, key, type or tags',
     description:
-      `Of the last ${presetDays} days unless told otherwise, of ${daysMax} at most. As CSV (\`format=csv\` or ` +
-      '`Accept: text/csv`) a line for each row; texts that a spreadsheet would run as a formula begin with an apostrophe.',
+      `Covers the last ${presetDays} days unless \`after\` says otherwise, ${daysMax} days at most. As CSV (\`format=csv\` ` +
+      'or `Accept: text/csv`) one line per row; text that a spreadsheet would run as a formula begins with an apostrophe.',
     request: { query },
     answer: z.unknown(),
     answers: { 200: { description: 'The sums; or the rows as text/csv.', schema: summary } },

@@ -34,7 +34,7 @@ const usageRecord = z
     jobId: z.string().optional(),
     keyId: z.string().nullable(),
     requestId: z.string().nullable(),
-    metadata: z.record(z.string(), z.string()).meta({ description: 'The pairs of the request.' }),
+    metadata: z.record(z.string(), z.string()).meta({ description: 'The tags of the request.' }),
     createdAt: time,
   })
   .meta({ id: 'UsageRecord' });
@@ -59,12 +59,13 @@ export const usage = section('Usage', {
   getUsage: defineOperation({
     route: 'GET /api/v1/usage',
     scope: 'usage:read',
-    summary: 'Balance, window and usage records, newest first',
+    summary: 'Get balance, window and usage records, newest first',
     request: { query },
     answer: accountSchema.extend({
-      storage: z
-        .object({ limit: z.int(), used: z.int(), remaining: z.int() })
-        .meta({ description: 'Bytes of uploaded files; what open upload URLs admit is used.' }),
+      storage: z.object({ limit: z.int(), used: z.int(), remaining: z.int() }).meta({
+        description:
+          'Bytes of uploaded files; an open upload URL counts as the largest file it accepts.',
+      }),
       usage: z.array(usageRecord),
       hasMore: z.boolean(),
       nextCursor: z.string().nullable(),

@@ -103,7 +103,7 @@ export const webhookDeliveries = section('Webhooks', {
         state: z
           .enum([...webhookLine.shape.state.options, 'failing'])
           .optional()
-          .meta({ description: '`failing`: all whose last attempt has failed.' }),
+          .meta({ description: '`failing`: all whose last attempt failed.' }),
         limit: z.coerce.number().int().min(1).max(100).default(20),
         cursor: idField('job').optional(),
       }),
@@ -134,7 +134,7 @@ const secretSchema = z.object({
   generation: z.int(),
   replaced: z
     .array(z.object({ generation: z.int(), retiresAt: time }))
-    .meta({ description: 'Secrets that still sign beside it.' }),
+    .meta({ description: 'Older secrets that still sign as well.' }),
 });
 
 /** Who knows the secret can forge webhooks: it is guarded as the making of keys is. */
@@ -181,7 +181,7 @@ const targetSchema = z.object({
           data: z.union([noticeData['account.balance.low'], noticeData['key.limit.near']]),
         }),
     )
-    .meta({ description: 'The newest 20, newest first, and where the delivery of each stands.' }),
+    .meta({ description: 'The latest 20, newest first, with the state of each delivery.' }),
 });
 
 /** Who says where notices go learns what the organization spends: it is guarded as the making of keys is. */
@@ -211,7 +211,7 @@ export const webhooks = section('Webhooks', {
   getWebhookSecret: defineOperation({
     route: 'GET /api/v1/webhooks/secret',
     ...guardedSecret,
-    summary: 'The secret that signs your webhooks',
+    summary: 'Get the secret that signs your webhooks',
     handle: ({ ctx, caller }, { signingSecrets }) =>
       showSecret(ctx, signingSecrets, caller.organizationId),
   }),
@@ -219,9 +219,9 @@ export const webhooks = section('Webhooks', {
   rotateWebhookSecret: defineOperation({
     route: 'POST /api/v1/webhooks/secret/rotate',
     ...guardedSecret,
-    summary: 'Replace the secret',
+    summary: 'Rotate the secret that signs your webhooks',
     description:
-      'For the overlap, a day unless told, webhooks carry the signatures of both. 0 ends the old one at once.',
+      'During the overlap (default: a day) webhooks carry the signatures of both secrets. 0 ends the old one at once.',
     request: {
       headers: idempotencyHeader,
       body: bodySchema(z.strictObject({ overlapSeconds })),
@@ -256,16 +256,16 @@ export const webhooks = section('Webhooks', {
   getNotices: defineOperation({
     route: 'GET /api/v1/webhooks/notices',
     ...guardedTarget,
-    summary: 'Where you are told of a low balance and of key limits, and what was told',
+    summary: 'Get the notices of low balances and key limits: where they go, and the latest',
     handle: ({ caller }, { notices }) => showTarget(notices, caller.organizationId),
   }),
 
   setNotices: defineOperation({
     route: 'PUT /api/v1/webhooks/notices',
     ...guardedTarget,
-    summary: 'Be told of a low balance and of key limits',
+    summary: 'Set where notices of low balances and key limits go',
     description:
-      'Told once when the balance has come down to `lowBalanceCredits`, and again only after it was above; and, ' +
+      'A notice is sent when the balance has come down to `lowBalanceCredits` (again only after it was above), and, ' +
       'once per period, when 80 % of the limit of a key is used and when it is reached.',
     request: {
       body: bodySchema(
@@ -274,10 +274,10 @@ export const webhooks = section('Webhooks', {
             .string()
             .max(webhookUrlLengthMax)
             .nullable()
-            .meta({ format: 'uri', description: 'https; null: nobody is told.' }),
+            .meta({ format: 'uri', description: 'https URL; null: no notices are sent.' }),
           lowBalanceCredits: lowBalanceCredits
             .default(null)
-            .meta({ description: 'Null: no balance is told as low.' }),
+            .meta({ description: 'Null: no notices of low balances.' }),
         }),
       ),
       example: { url: 'https://shop.example/hooks/credits', lowBalanceCredits: 100 },

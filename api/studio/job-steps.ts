@@ -17,10 +17,7 @@ export const stepSchema = z
     call: z.int().nullable().meta({ description: 'Which request to a provider, from 0.' }),
     provider: z.string().nullable(),
     providerRequestId: z.string().nullable(),
-    attempts: z
-      .int()
-      .nullable()
-      .meta({ description: 'How often it was tried, where that is known.' }),
+    attempts: z.int().nullable().meta({ description: 'How often it was tried, if known.' }),
     startedAt: time.nullable(),
     endedAt: time.nullable(),
   })

@@ -58,7 +58,7 @@ export const priceExampleSchema = z.object({
   input: z
     .object({ width: z.int(), height: z.int(), durationSeconds: z.number() })
     .nullable()
-    .meta({ description: 'What its input is taken to be, where the price depends on it.' }),
+    .meta({ description: 'The measured input, where the price depends on it.' }),
   credits: z.number(),
   notes: z.array(z.string()),
 });

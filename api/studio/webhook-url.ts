@@ -16,7 +16,7 @@ export const webhookFields = {
     .max(webhookUrlLengthMax)
     .optional()
     .meta({
-      description: 'https URL that is told when the job has ended: docs/webhooks.md.',
+      description: 'https URL that is called when the job has ended: docs/webhooks.md.',
     }),
 };
 

@@ -9,7 +9,7 @@ import { webhookText } from './webhooks.ts';
 /** Adds the commands. */
 export function addJobStory(admin: Command): void {
   for (const [name, does, text] of [
-    ['job', 'everything known of a job, of any organization, and what to do', storyText],
+    ['job', 'everything about a job of any organization, and what to do next', storyText],
     ['why', 'a job in one sentence', (job: Fields) => `${cellOf(job, 'why')}\n`],
   ] as const) {
     addAction({

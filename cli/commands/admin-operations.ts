@@ -34,8 +34,8 @@ function addOutcomeLists(admin: Command): void {
   addListing({
     command: admin
       .command('unknown')
-      .description('jobs released without the provider’s word, newest first')
-      .option('--succeeded <true|false>', 'only those that had succeeded after all'),
+      .description('jobs released without the provider’s answer, newest first')
+      .option('--succeeded <true|false>', 'only those that succeeded after all'),
     path: () => '/unknown-outcomes',
     columns: {
       job: 'jobId',
@@ -57,8 +57,8 @@ function addNotificationList(admin: Command): void {
   addListing({
     command: admin
       .command('notifications')
-      .description('kept notifications of providers, newest first')
-      .option('--state <state>', 'received (told to nobody yet), delivered or late'),
+      .description('stored notifications of providers, newest first')
+      .option('--state <state>', 'received (no workflow has it yet), delivered or late'),
     path: () => '/notifications',
     columns: {
       job: 'jobId',
@@ -89,14 +89,16 @@ function addJobCommands(admin: Command): void {
   addWrite({
     command: admin
       .command('reverify <jobId>')
-      .description('ask the provider for the calls of a job; a running workflow looks at once'),
+      .description(
+        'ask the provider now about the calls of a job; a running workflow checks at once',
+      ),
     path: (jobId) => `/jobs/${jobId}/reverify`,
     text: (job) => settledText(job, { workflow: job['workflowTold'] ? 'told' : 'not running' }),
   });
   addWrite<{ release?: boolean }>({
     command: admin
       .command('resettle <jobId>')
-      .description('bring a job to its end whose workflow is gone, by what the provider says')
+      .description('settle a job whose workflow is gone, by what the provider says')
       .option(
         '--release',
         'release it also when the provider may still deliver and it cannot be taken up',
@@ -108,7 +110,7 @@ function addJobCommands(admin: Command): void {
   addWrite({
     command: admin
       .command('renotify <jobId>')
-      .description('tell a job again of the notifications that were kept for it'),
+      .description('tell a job’s workflow again of its stored notifications'),
     path: (jobId) => `/jobs/${jobId}/notifications/redeliver`,
     bare: true,
     text: (told) =>
@@ -140,7 +142,7 @@ function addProviderCommands(admin: Command): void {
     },
   });
   for (const [verb, does] of [
-    ['pause', 'send no new call to a provider; what it has taken is still delivered'],
+    ['pause', 'send no new call to a provider; accepted calls are still delivered'],
     ['resume', 'send calls to a provider again'],
   ] as const) {
     addWrite({
@@ -153,7 +155,7 @@ function addProviderCommands(admin: Command): void {
 
 function addProcessCommands(admin: Command): void {
   addListing({
-    command: admin.command('processes').description('processes of the gateway that serve now'),
+    command: admin.command('processes').description('processes of the gateway'),
     path: () => '/processes',
     columns: {
       process: 'id',
@@ -168,7 +170,7 @@ function addProcessCommands(admin: Command): void {
   addWrite({
     command: admin
       .command('drain <processId>')
-      .description('let a process take nothing new, finish what it has, and exit'),
+      .description('drain a process: it takes nothing new, finishes, and exits'),
     path: (id) => `/processes/${id}/drain`,
     text: (_, [id]) => `${id} drains\n`,
   });

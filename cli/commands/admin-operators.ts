@@ -11,7 +11,7 @@ export function addOperatorCommands(operators: Command): void {
   addWrite({
     command: operators
       .command('create <name>')
-      .description('make an operator with a key, which is shown once; needs ADMIN_API_KEY'),
+      .description('create an operator with a key, which is shown once; needs ADMIN_API_KEY'),
     path: () => '/operators',
     body: (_, [name]) => ({ name }),
     text: (made) => list(cellsOf(made, { operator: 'operatorId', name: 'name', key: 'key' })),
@@ -19,7 +19,7 @@ export function addOperatorCommands(operators: Command): void {
   addWrite({
     command: operators
       .command('revoke <operatorId>')
-      .description('end the key of an operator at once; needs ADMIN_API_KEY'),
+      .description('revoke the key of an operator; needs ADMIN_API_KEY'),
     path: (operatorId) => `/operators/${operatorId}/revoke`,
     text: (_, [operatorId]) => `revoked ${operatorId}\n`,
   });

@@ -78,7 +78,7 @@ function addReservations(admin: Command): void {
   addListing({
     command: admin
       .command('reservations')
-      .description('reservations that nobody has settled, oldest first')
+      .description('open reservations, oldest first')
       .option('--org <organizationId>', 'only of this organization'),
     path: () => '/reservations',
     columns: {
@@ -96,7 +96,7 @@ function addWebhooks(admin: Command): void {
   addListing({
     command: admin
       .command('webhooks')
-      .description('webhooks that do not get through, newest job first')
+      .description('callers’ webhooks that do not get through, newest job first')
       .option('--org <organizationId>', 'only of this organization')
       .option('--status <status>', 'waiting, delivering, delivered, gone or failed'),
     path: () => '/webhooks',
@@ -134,7 +134,7 @@ export function addListing({ command, path, columns, isWhole }: Listing): void {
   if (!isWhole) {
     command
       .option('--limit <n>', 'how many', numeric)
-      .option('--cursor <cursor>', 'go on where the last page ended');
+      .option('--cursor <cursor>', 'continue where the last page ended');
   }
   command.action(async () => {
     const session = sessionOf(command);
@@ -151,7 +151,7 @@ export function addListing({ command, path, columns, isWhole }: Listing): void {
 function addAudit(admin: Command): void {
   admin
     .command('audit')
-    .description('look for broken promises in the ledger; exits with 1 when there are any')
+    .description('audit the ledger; exits with 1 if a promise is broken')
     .action(async (_options: object, command: Command) => {
       const session = sessionOf(command);
       const schema = z.looseObject({ clean: z.boolean(), findings: z.array(fields) });

@@ -28,7 +28,7 @@ const userColumns = { user: 'userId', name: 'name', role: 'role' };
 
 /** `studio admin`. */
 export function adminCommand(): Command {
-  const admin = new Command('admin').description('what operators do, with a key of an operator');
+  const admin = new Command('admin').description('operate the gateway, with an operator’s key');
   addOrganizationCommands(admin.command('org').description('organizations'));
   addUserCommands(admin.command('user').description('users of an organization'));
   addKeyCommands(admin.command('key').description('API keys of a user'));
@@ -44,7 +44,7 @@ function addOrganizationCommands(org: Command): void {
   addWrite<{ window?: number }>({
     command: org
       .command('create <name>')
-      .description('make an organization with an owner')
+      .description('create an organization with an owner')
       .option('--window <credits>', 'allowance per six hours (default: no limit)', numeric),
     path: () => '/organizations',
     body: ({ window = null }, [name]) => ({ name, windowAllowanceCredits: window }),
@@ -103,14 +103,16 @@ function addUserCommands(users: Command): void {
 function addKeyCommands(keys: Command): void {
   addWrite<KeyOptions>({
     command: withKeyOptions(
-      keys.command('create <userId> <name>').description('make a key for a user; it is shown once'),
+      keys
+        .command('create <userId> <name>')
+        .description('create a key for a user; it is shown once'),
     ),
     path: (userId) => `/users/${userId}/keys`,
     body: (options, [, name = '']) => keyRequest(name, options),
     text: newKeyText,
   });
   addWrite({
-    command: keys.command('revoke <keyId>').description('end a key at once'),
+    command: keys.command('revoke <keyId>').description('revoke a key'),
     path: (keyId) => `/keys/${keyId}/revoke`,
     text: (_, [keyId]) => `revoked ${keyId}\n`,
   });

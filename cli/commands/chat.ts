@@ -25,7 +25,7 @@ export function modelsCommand(): Command {
   return new Command('models')
     .description('list the chat models, or those of the Studio, with their prices')
     .argument('[words...]', 'only models with these words in id or name')
-    .option('--studio', 'the models of images, film and sound')
+    .option('--studio', 'the Studio models: images, video and sound')
     .action(async (words: string[], { studio }: { studio?: boolean }, command: Command) => {
       const session = sessionOf(command);
       if (studio) {
@@ -103,13 +103,13 @@ export function chatCommand(): Command {
     .description('ask a chat model; the answer streams to the terminal')
     .argument('<prompt...>')
     .requiredOption('-m, --model <id>', 'an id of `studio models`')
-    .option('-s, --system <text>', 'what the model should keep to')
+    .option('-s, --system <text>', 'system prompt')
     .option('--image <url>', 'an image to look at (repeatable)', several)
     .option('--max-tokens <n>', 'longest answer', numeric)
-    .option('--temperature <n>', 'how freely it answers', numeric)
+    .option('--temperature <n>', 'sampling temperature', numeric)
     .option('--tag <name=value>', 'a pair of metadata (repeatable)', tagged)
     .option('--no-stream', 'print the answer when it is complete')
-    .option('--estimate', 'only say what it would cost')
+    .option('--estimate', 'only show what it would cost')
     .action(async (words: string[], options: ChatOptions, command: Command) => {
       const session = sessionOf(command);
       const body = requestOf(words.join(' '), options);

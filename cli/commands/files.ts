@@ -32,7 +32,7 @@ export function filesCommand(): Command {
     .description('list files, newest first')
     .option('--kind <kind>', 'artifact or upload')
     .option('--limit <n>', '1–100', numeric)
-    .option('--cursor <cursor>', 'go on where the last page ended')
+    .option('--cursor <cursor>', 'continue where the last page ended')
     .action(async ({ kind, limit, cursor }: ListOptions, command: Command) => {
       const session = sessionOf(command);
       const query = { kind, limit, cursor };

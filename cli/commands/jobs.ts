@@ -59,7 +59,7 @@ export function jobsCommand(): Command {
     .option('--after <time>', 'only later than this ISO 8601 time')
     .option('--before <time>', 'only earlier than this')
     .option('--limit <n>', 'how many', numeric)
-    .option('--cursor <cursor>', 'go on where the last page ended')
+    .option('--cursor <cursor>', 'continue where the last page ended')
     .action(listJobs);
   jobs
     .command('get')

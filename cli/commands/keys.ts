@@ -78,7 +78,7 @@ const limitOrNone = (text: string) => ({ limit: text === 'none' ? null : keyLimi
 
 /** `studio keys`. */
 export function keysCommand(): Command {
-  const keys = new Command('keys').description('API keys of yours');
+  const keys = new Command('keys').description('your API keys');
   addAction({
     command: keys.command('ls').description('list the keys'),
     path: () => path,
@@ -87,7 +87,7 @@ export function keysCommand(): Command {
   });
   addAction<KeyOptions>({
     command: withKeyOptions(
-      keys.command('create <name>').description('make a key; it is shown once'),
+      keys.command('create <name>').description('create a key; it is shown once'),
     ),
     path: () => path,
     body: (options, [name = '']) => keyRequest(name, options),
@@ -116,7 +116,7 @@ export function keysCommand(): Command {
   addAction<{ overlap?: number }>({
     command: keys
       .command('rotate <keyId>')
-      .description('make a key that takes the place of another')
+      .description('replace a key with a new one')
       .option('--overlap <duration>', 'how long the old key still works (default 1d)', durationMs),
     path: (keyId) => `${path}/${keyId}/rotate`,
     body: ({ overlap }) =>
@@ -125,7 +125,7 @@ export function keysCommand(): Command {
     text: newKeyText,
   });
   addAction({
-    command: keys.command('revoke <keyId>').description('end a key at once'),
+    command: keys.command('revoke <keyId>').description('revoke a key'),
     method: 'DELETE',
     path: (keyId) => `${path}/${keyId}`,
     bare: true,

@@ -56,7 +56,7 @@ const duration: Field = {
 const kinds: Kind[] = [
   {
     name: 'image',
-    help: 'draw images from a prompt',
+    help: 'generate images from a prompt',
     path: '/image/generate',
     textField: 'prompt',
     waits: true,
@@ -78,7 +78,7 @@ const kinds: Kind[] = [
   },
   {
     name: 'video',
-    help: 'film a prompt; with --wait until it is done',
+    help: 'generate a video from a prompt; --wait waits until it is done',
     path: '/video/generate',
     textField: 'prompt',
     waits: false,
@@ -93,7 +93,7 @@ const kinds: Kind[] = [
   },
   {
     name: 'tts',
-    help: 'speak a text',
+    help: 'turn text into speech',
     path: '/voiceover/generate',
     textField: 'text',
     waits: true,
@@ -108,7 +108,7 @@ const kinds: Kind[] = [
   },
   {
     name: 'music',
-    help: 'compose from a prompt',
+    help: 'generate music from a prompt',
     path: '/music/generate',
     textField: 'prompt',
     waits: true,
@@ -121,7 +121,7 @@ const kinds: Kind[] = [
   },
   {
     name: 'sfx',
-    help: 'make a sound effect',
+    help: 'generate a sound effect',
     path: '/sfx/generate',
     textField: 'prompt',
     waits: true,
@@ -150,8 +150,8 @@ function commandOf(kind: Kind): Command {
     .option('-o, --out <path>', 'save the media: a file name, or a directory')
     .option('--tag <name=value>', 'a pair of metadata (repeatable)', tagged)
     .option('--set <field=value>', 'any other field of the request (repeatable)', assignment)
-    .option('--estimate', 'only say what it would cost');
-  if (kind.waits) command.option('--async', 'only say which job it is');
+    .option('--estimate', 'only show what it would cost');
+  if (kind.waits) command.option('--async', 'only print which job it is');
   else command.option('-w, --wait', 'wait until it is done');
   const named = kind.fields.map((field) => {
     const option = command.createOption(field.flags, field.help);

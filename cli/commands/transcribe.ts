@@ -18,10 +18,10 @@ const path = '/audio/transcribe';
 /** `studio transcribe`. */
 export function transcribeCommand(): Command {
   return new Command('transcribe')
-    .description('write down what is said')
+    .description('transcribe a recording')
     .argument('<source>', 'a file (up to 4.5 MB), a URL, or the id of an upload')
     .option('-l, --language <code>', 'language that is spoken')
-    .option('--estimate', 'only say what it would cost')
+    .option('--estimate', 'only show what it would cost')
     .action(async (source: string, { language, estimate }: TranscribeOptions, command: Command) => {
       const fields = given({ language });
       const submission = /^https?:/.test(source)

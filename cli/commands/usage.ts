@@ -63,8 +63,11 @@ interface UsageOptions extends Filter {
 /** `studio usage`. */
 export function usageCommand(): Command {
   return new Command('usage')
-    .description('balance, six-hour window and what was used')
-    .option('--by <groups>', 'sums instead: day, model, key, type, metadata.<name>, with commas')
+    .description('balance, six-hour window and usage records')
+    .option(
+      '--by <groups>',
+      'sum up instead: day, model, key, type, metadata.<name>, comma-separated',
+    )
     .option('--after <time>', 'only later than this ISO 8601 time')
     .option('--before <time>', 'only earlier than this')
     .option('--key <keyId>', 'only what this key used')
@@ -73,7 +76,7 @@ export function usageCommand(): Command {
     .option('--status <status>', 'reserved, charged or released')
     .option('--tag <name=value>', 'only what has this pair of metadata (repeatable)', tagged)
     .option('--limit <n>', '1–100', numeric)
-    .option('--cursor <cursor>', 'go on where the last page ended')
+    .option('--cursor <cursor>', 'continue where the last page ended')
     .action(async ({ by, limit, cursor, ...filter }: UsageOptions, command: Command) => {
       const session = sessionOf(command);
       await (by === undefined

@@ -15,7 +15,7 @@ export interface paths {
         put?: never;
         /**
          * Chat with a model
-         * @description Credits for the most that the answer may cost are reserved first; the tokens used are charged.
+         * @description The most that the answer may cost is reserved first; then the tokens used are charged.
          *
          *     Scope: `chat`.
          */
@@ -36,7 +36,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Chat, as OpenAI’s SDK speaks
+         * Chat with a model (OpenAI-compatible)
          * @description Point an OpenAI SDK at `{base}/api/v1`. Tools and the other fields pass through.
          *
          *     Scope: `chat`.
@@ -59,7 +59,7 @@ export interface paths {
         put?: never;
         /**
          * Price of a chat
-         * @description Takes the same body and answers what the chat would reserve: all of its input, and the longest answer. Nothing is sent, reserved or charged. A chat is charged for the tokens used.
+         * @description Takes the same body and returns what the chat would reserve: all of its input, and the longest answer. Nothing is sent, reserved or charged. A chat is charged for the tokens used.
          *
          *     Scope: `chat`.
          */
@@ -81,7 +81,7 @@ export interface paths {
         put?: never;
         /**
          * Price of a chat
-         * @description Takes the same body and answers what the chat would reserve: all of its input, and the longest answer. Nothing is sent, reserved or charged. A chat is charged for the tokens used.
+         * @description Takes the same body and returns what the chat would reserve: all of its input, and the longest answer. Nothing is sent, reserved or charged. A chat is charged for the tokens used.
          *
          *     Scope: `chat`.
          */
@@ -102,7 +102,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Chat, as Anthropic’s SDK speaks
+         * Chat with a model (Anthropic-compatible)
          * @description Any chat model. Point an Anthropic SDK at `{base}` or `{base}/api`; the key may come as `x-api-key`. Fields not named here are dropped.
          *
          *     Scope: `chat`.
@@ -143,7 +143,7 @@ export interface paths {
         };
         /**
          * One chat model
-         * @description Ids may hold slashes, as they are or encoded.
+         * @description An id may contain slashes, plain or encoded.
          *
          *     Scope: `models:read`.
          */
@@ -166,7 +166,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Draw images from a prompt
+         * Generate images from a prompt
          * @description Scope: `studio:image`.
          */
         post: operations["imageGenerate"];
@@ -186,8 +186,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Draw images from a prompt
-         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         * Price of: Generate images from a prompt
+         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
          *
          *     Scope: `studio:image`.
          */
@@ -208,7 +208,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Redraw pictures by a prompt
+         * Edit images with a prompt
          * @description Scope: `studio:image`.
          */
         post: operations["imageEdit"];
@@ -228,8 +228,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Redraw pictures by a prompt
-         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         * Price of: Edit images with a prompt
+         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
          *
          *     Scope: `studio:image`.
          */
@@ -250,7 +250,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Enlarge a picture
+         * Upscale an image
          * @description Scope: `studio:image`.
          */
         post: operations["imageUpscale"];
@@ -270,8 +270,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Enlarge a picture
-         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         * Price of: Upscale an image
+         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
          *
          *     Scope: `studio:image`.
          */
@@ -292,7 +292,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make the background of a picture transparent
+         * Make the background of an image transparent
          * @description Scope: `studio:image`.
          */
         post: operations["imageRemoveBackground"];
@@ -312,8 +312,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Make the background of a picture transparent
-         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         * Price of: Make the background of an image transparent
+         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
          *
          *     Scope: `studio:image`.
          */
@@ -334,7 +334,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Enlarge or cut out several pictures, each settled on its own
+         * Upscale several images or remove their backgrounds, each charged on its own
          * @description Scope: `studio:image`.
          */
         post: operations["imageBatch"];
@@ -354,8 +354,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Enlarge or cut out several pictures, each settled on its own
-         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         * Price of: Upscale several images or remove their backgrounds, each charged on its own
+         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
          *
          *     Scope: `studio:image`.
          */
@@ -376,7 +376,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a film from a prompt, a picture or references
+         * Generate a video from a prompt, an image or references
          * @description Scope: `studio:video`.
          */
         post: operations["videoGenerate"];
@@ -396,8 +396,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Make a film from a prompt, a picture or references
-         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         * Price of: Generate a video from a prompt, an image or references
+         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
          *
          *     Scope: `studio:video`.
          */
@@ -418,7 +418,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Enlarge a video
+         * Upscale a video
          * @description Scope: `studio:video`.
          */
         post: operations["videoUpscale"];
@@ -438,8 +438,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Enlarge a video
-         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         * Price of: Upscale a video
+         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
          *
          *     Scope: `studio:video`.
          */
@@ -481,7 +481,7 @@ export interface paths {
         put?: never;
         /**
          * Price of: Remove the background of a video
-         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
          *
          *     Scope: `studio:video`.
          */
@@ -502,7 +502,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Speak a text
+         * Turn text into speech
          * @description Scope: `studio:audio`.
          */
         post: operations["voiceoverGenerate"];
@@ -522,8 +522,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Speak a text
-         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         * Price of: Turn text into speech
+         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -544,7 +544,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Speak a dialogue in several voices
+         * Turn a dialogue into speech with several voices
          * @description Scope: `studio:audio`.
          */
         post: operations["dialogueGenerate"];
@@ -564,8 +564,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Speak a dialogue in several voices
-         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         * Price of: Turn a dialogue into speech with several voices
+         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -607,7 +607,7 @@ export interface paths {
         put?: never;
         /**
          * Price of: Write a composition plan for a song
-         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -628,7 +628,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a song from a prompt or a composition plan
+         * Generate a song from a prompt or a composition plan
          * @description Scope: `studio:audio`.
          */
         post: operations["musicGenerate"];
@@ -648,8 +648,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Make a song from a prompt or a composition plan
-         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         * Price of: Generate a song from a prompt or a composition plan
+         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -670,7 +670,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a sound effect
+         * Generate a sound effect
          * @description Scope: `studio:audio`.
          */
         post: operations["sfxGenerate"];
@@ -690,8 +690,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Make a sound effect
-         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         * Price of: Generate a sound effect
+         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -733,7 +733,7 @@ export interface paths {
         put?: never;
         /**
          * Price of: Transcribe a recording, with the time of each word
-         * @description Takes the same body and answers what the request would reserve, and what that is made of. Nothing is started, reserved or charged; an input whose size or length decides the price is measured.
+         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -752,8 +752,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List what every Studio endpoint takes
-         * @description Made from the very tables that requests are checked by.
+         * List the models of every Studio endpoint, with their parameters and prices
+         * @description Made from the same tables that requests are checked by.
          *
          *     Scope: `studio:read`.
          */
@@ -794,8 +794,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What everything costs, in credits
-         * @description JSON, or a page for people where `Accept` prefers text/html.
+         * Get the price list, in credits
+         * @description JSON, or a page for people if `Accept` prefers text/html.
          *
          *     No key needed.
          */
@@ -817,7 +817,7 @@ export interface paths {
         };
         /**
          * Follow all jobs of the organization
-         * @description Server-sent events named `job`, each with the job resource: the jobs that are open, then each that begins, goes on or ends. The stream ends when its key may no longer read, or when something may have been missed: connect again and read the list.
+         * @description Server-sent events named `job`, each with a job: first the open ones, then each that begins, moves on or ends. The stream ends when its key may no longer read, or when something may have been missed: connect again and read the list.
          *
          *     Scope: `studio:read`.
          */
@@ -838,7 +838,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Look at the request of a job and at its steps with their times
+         * Get the request of a job and its steps with their times
          * @description Scope: `studio:read`.
          */
         get: operations["getJobTimeline"];
@@ -858,8 +858,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Look at a job
-         * @description With `wait` the answer is held back until the job is done, at most so many seconds.
+         * Get a job
+         * @description With `wait`, the server answers when the job is done, or after that many seconds.
          *
          *     Scope: `studio:read`.
          */
@@ -901,7 +901,7 @@ export interface paths {
         };
         /**
          * Follow a job
-         * @description Server-sent events named `job`, each with the job resource; ends when it is done.
+         * @description Server-sent events named `job`, each with the job; the stream ends when the job is done.
          *
          *     Scope: `studio:read`.
          */
@@ -925,7 +925,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a job
-         * @description Before the provider was asked the job is canceled and released. After that a cancel is tried there, and what it says decides.
+         * @description If the provider was not called yet, the job is canceled and its credits are released. Otherwise the provider is asked to cancel, and its answer decides.
          *
          *     Scope: `studio:read`.
          */
@@ -944,7 +944,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Look at the webhook of a job and the attempts to deliver it
+         * Get the webhook of a job and the attempts to deliver it
          * @description Scope: `studio:read`.
          */
         get: operations["getJobWebhook"];
@@ -966,7 +966,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Deliver the webhook of a job again, now
+         * Send the webhook of a job again, now
          * @description Scope: `studio:read`.
          */
         post: operations["redeliverJobWebhook"];
@@ -1006,7 +1006,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Draw images, as OpenAI’s SDK asks
+         * Generate images (OpenAI-compatible)
          * @description The same job as POST /api/v1/studio/image/generate. Fields not named here are dropped.
          *
          *     Scope: `studio:image`.
@@ -1028,7 +1028,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Redraw pictures, as OpenAI’s SDK asks
+         * Edit images (OpenAI-compatible)
          * @description The same job as POST /api/v1/studio/image/edit. Fields not named here are dropped.
          *
          *     Scope: `studio:image`.
@@ -1050,8 +1050,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Speak a text, as OpenAI’s SDK asks
-         * @description The same job as POST /api/v1/studio/voiceover/generate. Answers the bytes.
+         * Turn text into speech (OpenAI-compatible)
+         * @description The same job as POST /api/v1/studio/voiceover/generate. Returns the audio itself.
          *
          *     Scope: `studio:audio`.
          */
@@ -1072,7 +1072,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Transcribe a recording, as OpenAI’s SDK asks
+         * Transcribe a recording (OpenAI-compatible)
          * @description The same job as POST /api/v1/studio/audio/transcribe. Fields not named here are dropped. `text`, `srt` and `vtt` are answered as text.
          *
          *     Scope: `studio:audio`.
@@ -1092,13 +1092,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List films, newest first, as OpenAI’s SDK asks
+         * List videos, newest first (OpenAI-compatible)
          * @description Scope: `studio:read`.
          */
         get: operations["listVideos"];
         put?: never;
         /**
-         * Make a film, as OpenAI’s SDK asks
+         * Generate a video (OpenAI-compatible)
          * @description The same job as POST /api/v1/studio/video/generate. Fields not named are dropped.
          *
          *     Scope: `studio:video`.
@@ -1118,7 +1118,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Look at a film, as OpenAI’s SDK asks
+         * Get a video (OpenAI-compatible)
          * @description Scope: `studio:read`.
          */
         get: operations["getVideo"];
@@ -1138,7 +1138,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Download a film, as OpenAI’s SDK asks
+         * Download a video (OpenAI-compatible)
          * @description Scope: `studio:read`.
          */
         get: operations["getVideoContent"];
@@ -1158,7 +1158,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The secret that signs your webhooks
+         * Get the secret that signs your webhooks
          * @description Scope: `keys:write`.
          */
         get: operations["getWebhookSecret"];
@@ -1180,8 +1180,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Replace the secret
-         * @description For the overlap, a day unless told, webhooks carry the signatures of both. 0 ends the old one at once.
+         * Rotate the secret that signs your webhooks
+         * @description During the overlap (default: a day) webhooks carry the signatures of both secrets. 0 ends the old one at once.
          *
          *     Scope: `keys:write`.
          */
@@ -1200,13 +1200,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Where you are told of a low balance and of key limits, and what was told
+         * Get the notices of low balances and key limits: where they go, and the latest
          * @description Scope: `keys:write`.
          */
         get: operations["getNotices"];
         /**
-         * Be told of a low balance and of key limits
-         * @description Told once when the balance has come down to `lowBalanceCredits`, and again only after it was above; and, once per period, when 80 % of the limit of a key is used and when it is reached.
+         * Set where notices of low balances and key limits go
+         * @description A notice is sent when the balance has come down to `lowBalanceCredits` (again only after it was above), and, once per period, when 80 % of the limit of a key is used and when it is reached.
          *
          *     Scope: `keys:write`.
          */
@@ -1229,7 +1229,7 @@ export interface paths {
         put?: never;
         /**
          * Get a signed URL to upload a file
-         * @description The URL takes one PUT of exactly the size and type that were named, and nothing else. Images up to 25 MB, audio up to 100 MB, video up to 200 MB. An organization may keep so many bytes (`storage` of /usage); a file that no request names for 30 days (configurable) is removed.
+         * @description The URL takes one PUT of exactly the size and type that were named, and nothing else. Images up to 25 MB, audio up to 100 MB, video up to 200 MB. An organization has a storage quota (`storage` of /usage); a file that no request names for 30 days (configurable) is removed.
          *
          *     Scope: `storage:write`.
          */
@@ -1272,7 +1272,7 @@ export interface paths {
         post?: never;
         /**
          * Delete an uploaded file
-         * @description It no longer counts, is not found under its URL, and jobs that have not read it yet fail. Deleting it again changes nothing.
+         * @description It no longer counts toward the quota, its URL answers 404, and jobs that have not read it yet fail. Deleting again changes nothing.
          *
          *     Scope: `files:delete`.
          */
@@ -1294,7 +1294,7 @@ export interface paths {
         post?: never;
         /**
          * Delete what a job made
-         * @description The job, its request and its billing stay; it has no `result` any more and says `mediaDeletedAt`. Deleting it again changes nothing.
+         * @description The job, its request and its billing stay; its `result` is null and `mediaDeletedAt` says when. Deleting again changes nothing.
          *
          *     Scope: `files:delete`.
          */
@@ -1319,7 +1319,7 @@ export interface paths {
         put?: never;
         /**
          * Create an API key
-         * @description At most 10 per user. A key grants no more than the key that makes it: scopes, models and expiry that are not given are taken from it. What a key with a limit makes spends from its limit. With an Idempotency-Key a repeat makes no second key; it is told the id of the first.
+         * @description At most 10 per user. A key can do no more than the key that creates it: scopes, models and expiry that you leave out are taken from it. Keys created by a key with a limit share that limit. With an Idempotency-Key a repeat creates no second key and names the id of the first.
          *
          *     Scope: `keys:write`.
          */
@@ -1340,8 +1340,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Replace an API key
-         * @description A new key with the same name and rights. The old one works on for the overlap, a day unless told.
+         * Rotate an API key
+         * @description Creates a key with the same name and rights. The old one works until the end of the overlap (default: a day).
          *
          *     Scope: `keys:write`.
          */
@@ -1362,7 +1362,7 @@ export interface paths {
         get?: never;
         /**
          * Limit what an API key may spend
-         * @description Credits per UTC day, week (from Monday), month, or in total; null: no limit. What the period has seen counts, and so do keys that share the budget: those that took its place, or that it made. A key that has a limit itself may not change any.
+         * @description Credits per UTC day, week (from Monday), month, or in total; null: no limit. What was already spent in the period counts, and so do keys that share the limit: its replacements, and keys that it created. A key that has a limit may not change any limit.
          *
          *     Scope: `keys:write`.
          */
@@ -1385,7 +1385,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Revoke an API key, at once
+         * Revoke an API key
          * @description Scope: `keys:write`.
          */
         delete: operations["revokeApiKey"];
@@ -1402,7 +1402,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who this key is, what it may do, and what is left of its limit
+         * Get this key: its owner, its rights, and what is left of its limit
          * @description Any key may ask.
          */
         get: operations["getKey"];
@@ -1422,20 +1422,20 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Look whether there is a session, of a key and of an operator
+         * Get the current session, of a key and of an operator
          * @description No key needed.
          */
         get: operations["getSession"];
         put?: never;
         /**
-         * Begin a session of the console with an API key
-         * @description Sets a cookie that stands for the key: signed, HttpOnly, SameSite=Strict, for twelve hours. It may do what the key may, from the console’s own pages, and ends when the key is revoked, replaced or expired.
+         * Sign in to the console with an API key
+         * @description Sets a cookie that stands for the key: signed, HttpOnly, SameSite=Strict, for twelve hours. It may do what the key may, from the console’s own pages, and ends when the key is revoked, replaced or expires.
          *
          *     Any key may ask.
          */
         post: operations["beginSession"];
         /**
-         * End the session
+         * Sign out of the console
          * @description No key needed.
          */
         delete: operations["endSession"];
@@ -1454,8 +1454,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a link that signs in to the console once
-         * @description Whoever opens it within the hour, first, has a session of this key.
+         * Create a link that signs in to the console once
+         * @description The first to open it, within the hour, gets a session of this key.
          *
          *     Any key may ask.
          */
@@ -1476,7 +1476,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Begin a session with a link
+         * Sign in to the console with a link
          * @description No key needed.
          */
         post: operations["useSignInLink"];
@@ -1494,7 +1494,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Balance, window and usage records, newest first
+         * Get balance, window and usage records, newest first
          * @description Scope: `usage:read`.
          */
         get: operations["getUsage"];
@@ -1514,8 +1514,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What was used, summed up by day, model, key, type or tags
-         * @description Of the last 30 days unless told otherwise, of 366 at most. As CSV (`format=csv` or `Accept: text/csv`) a line for each row; texts that a spreadsheet would run as a formula begin with an apostrophe.
+         * Sum up usage by day, model, key, type or tags
+         * @description Covers the last 30 days unless `after` says otherwise, 366 days at most. As CSV (`format=csv` or `Accept: text/csv`) one line per row; text that a spreadsheet would run as a formula begins with an apostrophe.
          *
          *     Scope: `usage:read`.
          */
@@ -1624,7 +1624,7 @@ export interface webhooks {
         };
         get?: never;
         put?: never;
-        /** The limit of a key is used up, or has refused a request */
+        /** The limit of a key is reached, or has refused a request */
         post: operations["reachedKeyLimitWebhook"];
         delete?: never;
         options?: never;
@@ -1664,7 +1664,7 @@ export interface components {
             model: string | null;
             /** @enum {string} */
             status: "queued" | "in_progress" | "completed" | "failed" | "canceled";
-            /** @description All that a poller must read. */
+            /** @description True once the job has ended: poll until then. */
             done: boolean;
             /** @enum {string} */
             phase: "reserved" | "waiting_for_provider" | "submitting" | "generating" | "verifying_outcome" | "done";
@@ -1693,7 +1693,7 @@ export interface components {
                 reserved: number;
                 charged: number;
             };
-            /** @description The pairs of the request; empty where it had none. */
+            /** @description The pairs of the request; empty if it had none. */
             metadata: {
                 [key: string]: string;
             };
@@ -1720,7 +1720,7 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description As OpenAI’s clients read it; `code` is ours. */
+        /** @description In OpenAI’s shape; `code` is ours. */
         OpenAIError: {
             error: {
                 message: string;
@@ -1741,9 +1741,9 @@ export interface components {
             model: string;
             /** @description What the chat would reserve now. */
             credits: number;
-            /** @description With less than this it is refused. */
+            /** @description With less than this, the chat is refused. */
             least: number;
-            /** @description What it reserves where balance and budget have it: the sum of `items`. */
+            /** @description What is reserved if balance and limit allow it: the sum of `items`. */
             most: number;
             items: {
                 unit: string;
@@ -1751,7 +1751,7 @@ export interface components {
                 credits: number;
             }[];
         };
-        /** @description As Anthropic’s clients read it; `code` is ours. */
+        /** @description In Anthropic’s shape; `code` is ours. */
         AnthropicError: {
             /** @constant */
             type: "error";
@@ -1789,7 +1789,7 @@ export interface components {
             height: number | null;
             /**
              * Format: date-time
-             * @description When the URLs beside it end; each answer signs them anew.
+             * @description When the URLs beside it expire; each answer signs them again.
              */
             expiresAt: string;
         };
@@ -1886,7 +1886,7 @@ export interface components {
             call: number | null;
             provider: string | null;
             providerRequestId: string | null;
-            /** @description How often it was tried, where that is known. */
+            /** @description How often it was tried, if known. */
             attempts: number | null;
             startedAt: string | null;
             endedAt: string | null;
@@ -1955,7 +1955,7 @@ export interface components {
             expires_at: null;
             prompt: string | null;
             seconds: string | null;
-            /** @description Known when the film is there. */
+            /** @description Known when the video is done. */
             size: string | null;
             error: {
                 code: string;
@@ -1964,19 +1964,19 @@ export interface components {
             remixed_from_video_id: null;
         };
         UploadUrl: {
-            /** @description May be given where a request takes a `fileId`. */
+            /** @description For requests that take a `fileId`. */
             fileId: string;
             /** Format: uri */
             uploadUrl: string;
             /** @constant */
             method: "PUT";
-            /** @description To be sent exactly so with the file. */
+            /** @description Send these exactly, with the file. */
             headers: {
                 [key: string]: string;
             };
             /**
              * Format: uri
-             * @description Reads the file for seven days, without a key.
+             * @description The file can be read here for seven days, without a key.
              */
             publicUrl: string;
             /**
@@ -1988,32 +1988,32 @@ export interface components {
             maxBytes: number;
             /**
              * Format: date-time
-             * @description Until then the file is taken, once.
+             * @description Until then the URL accepts the file, once.
              */
             expiresAt: string;
             /**
              * Format: date-time
-             * @description Until then `publicUrl` reads the file.
+             * @description Until then the file can be read at `publicUrl`.
              */
             publicUrlExpiresAt: string;
         };
         File: {
             /**
-             * @description What a job made, or you brought.
+             * @description Made by a job, or uploaded by you.
              * @enum {string}
              */
             kind: "artifact" | "upload";
-            /** @description Of an upload: by it it is deleted. */
+            /** @description Of an upload: delete it by this id. */
             fileId: string | null;
-            /** @description Of an artifact: with the job’s media it is deleted. */
+            /** @description Of an artifact: it is deleted with the media of this job. */
             jobId: string | null;
             storagePath: string;
             contentType: string | null;
             sizeBytes: number | null;
             filename: string | null;
-            /** @description False: an upload URL was made, nothing has come. */
+            /** @description False: an upload URL was made, but no file has arrived. */
             complete: boolean;
-            /** @description Reads the file until `expiresAt`. */
+            /** @description The file can be read here until `expiresAt`. */
             url: string | null;
             expiresAt: string | null;
             /** Format: date-time */
@@ -2030,7 +2030,7 @@ export interface components {
             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
             /** @description Null: all models. */
             allowedModels: string[] | null;
-            /** @description Null: none but the balance. */
+            /** @description Null: limited by the balance only. */
             limit: components["schemas"]["KeyLimit"] | null;
         };
         UsageRecord: {
@@ -2047,7 +2047,7 @@ export interface components {
             jobId?: string;
             keyId: string | null;
             requestId: string | null;
-            /** @description The pairs of the request. */
+            /** @description The tags of the request. */
             metadata: {
                 [key: string]: string;
             };
@@ -2068,7 +2068,7 @@ export interface components {
                 metadata?: {
                     [key: string]: string | null;
                 };
-                /** @description Jobs and chats, those that were not charged too. */
+                /** @description Jobs and chats, including those that were not charged. */
                 requests: number;
                 /** @description What was charged. */
                 credits: number;
@@ -2076,7 +2076,7 @@ export interface components {
                 outputTokens: number;
             }[];
             total: {
-                /** @description Jobs and chats, those that were not charged too. */
+                /** @description Jobs and chats, including those that were not charged. */
                 requests: number;
                 /** @description What was charged. */
                 credits: number;
@@ -2107,7 +2107,7 @@ export interface components {
             model: string | null;
             /** @enum {string} */
             status: "queued" | "in_progress" | "completed" | "failed" | "canceled";
-            /** @description All that a poller must read. */
+            /** @description True once the job has ended: poll until then. */
             done: boolean;
             /** @enum {string} */
             phase: "reserved" | "waiting_for_provider" | "submitting" | "generating" | "verifying_outcome" | "done";
@@ -2136,7 +2136,7 @@ export interface components {
                 reserved: number;
                 charged: number;
             };
-            /** @description The pairs of the request; empty where it had none. */
+            /** @description The pairs of the request; empty if it had none. */
             metadata: {
                 [key: string]: string;
             };
@@ -2220,7 +2220,7 @@ export interface components {
                 parsed?: unknown;
             })[];
             model: string;
-            /** @description Asked in this order where `model`, or the one before, fails. */
+            /** @description Asked in this order if `model`, or the one before, fails. */
             models?: string[] | null;
             stream?: boolean | null;
             temperature?: number | null;
@@ -2342,7 +2342,7 @@ export interface components {
                 tool_call_id: string;
             })[];
             model: string;
-            /** @description Asked in this order where `model`, or the one before, fails. */
+            /** @description Asked in this order if `model`, or the one before, fails. */
             models?: string[] | null;
             stream?: boolean | null;
             temperature?: number | null;
@@ -2669,11 +2669,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is told when the job has ended: docs/webhooks.md.
+             * @description https URL that is called when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -2694,7 +2694,7 @@ export interface components {
             metadata: {
                 outputImages: number;
                 prompt: string;
-                /** @description As asked for; else that of the first picture. */
+                /** @description The one that was requested, else that of the first picture. */
                 aspectRatio: string | null;
             };
         };
@@ -2724,11 +2724,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is told when the job has ended: docs/webhooks.md.
+             * @description https URL that is called when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -2749,7 +2749,7 @@ export interface components {
             metadata: {
                 outputImages: number;
                 prompt: string;
-                /** @description As asked for; else that of the first picture. */
+                /** @description The one that was requested, else that of the first picture. */
                 aspectRatio: string | null;
             };
         };
@@ -2776,11 +2776,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is told when the job has ended: docs/webhooks.md.
+             * @description https URL that is called when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -2796,7 +2796,7 @@ export interface components {
             credits: components["schemas"]["Credits"];
         };
         ImageUpscaleResult: {
-            /** @description null once a result that was not kept has ended */
+            /** @description null once a result that was not kept has expired */
             url: string | null;
             /** @description the same as `url` */
             imageUrl: string | null;
@@ -2808,7 +2808,7 @@ export interface components {
             storagePath: string | null;
             /**
              * Format: date-time
-             * @description When the URLs beside it end; each answer signs them anew.
+             * @description When the URLs beside it expire; each answer signs them again.
              */
             expiresAt: string;
             service: string;
@@ -2839,11 +2839,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is told when the job has ended: docs/webhooks.md.
+             * @description https URL that is called when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -2859,7 +2859,7 @@ export interface components {
             credits: components["schemas"]["Credits"];
         };
         ImageRemoveBackgroundResult: {
-            /** @description null once a result that was not kept has ended */
+            /** @description null once a result that was not kept has expired */
             url: string | null;
             /** @description the same as `url` */
             imageUrl: string | null;
@@ -2871,7 +2871,7 @@ export interface components {
             storagePath: string | null;
             /**
              * Format: date-time
-             * @description When the URLs beside it end; each answer signs them anew.
+             * @description When the URLs beside it expire; each answer signs them again.
              */
             expiresAt: string;
             operatingResolution: string;
@@ -2892,11 +2892,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is told when the job has ended: docs/webhooks.md.
+             * @description https URL that is called when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -2923,7 +2923,7 @@ export interface components {
                 data: string;
                 /**
                  * Format: date-time
-                 * @description When the URLs beside it end; each answer signs them anew.
+                 * @description When the URLs beside it expire; each answer signs them again.
                  */
                 expiresAt: string;
             } | {
@@ -2960,11 +2960,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is told when the job has ended: docs/webhooks.md.
+             * @description https URL that is called when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -2984,7 +2984,7 @@ export interface components {
             url: string;
             /**
              * Format: date-time
-             * @description When the URLs beside it end; each answer signs them anew.
+             * @description When the URLs beside it expire; each answer signs them again.
              */
             expiresAt: string;
             storagePath: string;
@@ -3009,11 +3009,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is told when the job has ended: docs/webhooks.md.
+             * @description https URL that is called when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3033,7 +3033,7 @@ export interface components {
             url: string;
             /**
              * Format: date-time
-             * @description When the URLs beside it end; each answer signs them anew.
+             * @description When the URLs beside it expire; each answer signs them again.
              */
             expiresAt: string;
             storagePath: string;
@@ -3058,11 +3058,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is told when the job has ended: docs/webhooks.md.
+             * @description https URL that is called when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3082,7 +3082,7 @@ export interface components {
             url: string;
             /**
              * Format: date-time
-             * @description When the URLs beside it end; each answer signs them anew.
+             * @description When the URLs beside it expire; each answer signs them again.
              */
             expiresAt: string;
             storagePath: string;
@@ -3119,11 +3119,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is told when the job has ended: docs/webhooks.md.
+             * @description https URL that is called when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3143,7 +3143,7 @@ export interface components {
             url: string;
             /**
              * Format: date-time
-             * @description When the URLs beside it end; each answer signs them anew.
+             * @description When the URLs beside it expire; each answer signs them again.
              */
             expiresAt: string;
             storagePath: string;
@@ -3181,11 +3181,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is told when the job has ended: docs/webhooks.md.
+             * @description https URL that is called when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3205,7 +3205,7 @@ export interface components {
             url: string;
             /**
              * Format: date-time
-             * @description When the URLs beside it end; each answer signs them anew.
+             * @description When the URLs beside it expire; each answer signs them again.
              */
             expiresAt: string;
             storagePath: string;
@@ -3246,11 +3246,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is told when the job has ended: docs/webhooks.md.
+             * @description https URL that is called when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3288,11 +3288,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is told when the job has ended: docs/webhooks.md.
+             * @description https URL that is called when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3312,7 +3312,7 @@ export interface components {
             url: string;
             /**
              * Format: date-time
-             * @description When the URLs beside it end; each answer signs them anew.
+             * @description When the URLs beside it expire; each answer signs them again.
              */
             expiresAt: string;
             storagePath: string;
@@ -3337,7 +3337,7 @@ export interface components {
         };
         SfxGenerateRequest: {
             prompt: string;
-            /** @description The model chooses when it is absent. */
+            /** @description If absent, the model chooses. */
             durationSeconds?: number;
             /** @default 0.3 */
             promptInfluence?: number;
@@ -3345,11 +3345,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is told when the job has ended: docs/webhooks.md.
+             * @description https URL that is called when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3369,7 +3369,7 @@ export interface components {
             url: string;
             /**
              * Format: date-time
-             * @description When the URLs beside it end; each answer signs them anew.
+             * @description When the URLs beside it expire; each answer signs them again.
              */
             expiresAt: string;
             storagePath: string;
@@ -3395,11 +3395,11 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description https URL that is told when the job has ended: docs/webhooks.md.
+             * @description https URL that is called when the job has ended: docs/webhooks.md.
              */
             webhookUrl?: string;
             /**
-             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage; lists are filtered by them.
+             * @description Up to 16 pairs of your own, shown with the job, its webhook and its usage record. Lists can be filtered by them.
              * @example {
              *       "team": "marketing"
              *     }
@@ -3437,7 +3437,7 @@ export interface components {
             transcriptUrl: string;
             /**
              * Format: date-time
-             * @description When the URLs beside it end; each answer signs them anew.
+             * @description When the URLs beside it expire; each answer signs them again.
              */
             expiresAt: string;
         };
@@ -3472,7 +3472,7 @@ export interface components {
                         request: {
                             [key: string]: unknown;
                         };
-                        /** @description What its input is taken to be, where the price depends on it. */
+                        /** @description The measured input, where the price depends on it. */
                         input: {
                             width: number;
                             height: number;
@@ -3508,7 +3508,7 @@ export interface components {
                     request: {
                         [key: string]: unknown;
                     };
-                    /** @description What its input is taken to be, where the price depends on it. */
+                    /** @description The measured input, where the price depends on it. */
                     input: {
                         width: number;
                         height: number;
@@ -3518,7 +3518,7 @@ export interface components {
                     notes: string[];
                 };
             }[];
-            /** @description Credits per million tokens; `longInput` is for all of a longer request. */
+            /** @description Credits per million tokens; `longInput` applies to all tokens of a longer request. */
             chat: {
                 model: string;
                 name: string;
@@ -3576,7 +3576,7 @@ export interface components {
             quality?: ("auto" | "low" | "medium" | "high" | "standard" | "hd") | null;
             background?: ("auto" | "transparent" | "opaque") | null;
             output_format?: ("png" | "jpeg" | "webp") | null;
-            /** @description Both where absent: `b64_json`, and a `url` that reads for a day. */
+            /** @description If absent you get both: `b64_json`, and a `url` that works for a day. */
             response_format?: ("url" | "b64_json") | null;
             stream?: (false | "false") | null;
         };
@@ -3621,7 +3621,7 @@ export interface components {
             /** @description `whsec_…`, as Standard Webhooks libraries take it. */
             secret: string;
             generation: number;
-            /** @description Secrets that still sign beside it. */
+            /** @description Older secrets that still sign as well. */
             replaced: {
                 generation: number;
                 /** Format: date-time */
@@ -3636,7 +3636,7 @@ export interface components {
             /** @description `whsec_…`, as Standard Webhooks libraries take it. */
             secret: string;
             generation: number;
-            /** @description Secrets that still sign beside it. */
+            /** @description Older secrets that still sign as well. */
             replaced: {
                 generation: number;
                 /** Format: date-time */
@@ -3646,7 +3646,7 @@ export interface components {
         GetNoticesAnswer: {
             url: string | null;
             lowBalanceCredits: number | null;
-            /** @description The newest 20, newest first, and where the delivery of each stands. */
+            /** @description The latest 20, newest first, with the state of each delivery. */
             notices: {
                 /** @enum {string} */
                 state: "waiting" | "delivering" | "delivered" | "gone" | "failed";
@@ -3680,11 +3680,11 @@ export interface components {
         SetNoticesRequest: {
             /**
              * Format: uri
-             * @description https; null: nobody is told.
+             * @description https URL; null: no notices are sent.
              */
             url: string | null;
             /**
-             * @description Null: no balance is told as low.
+             * @description Null: no notices of low balances.
              * @default null
              */
             lowBalanceCredits?: number | null;
@@ -3692,7 +3692,7 @@ export interface components {
         SetNoticesAnswer: {
             url: string | null;
             lowBalanceCredits: number | null;
-            /** @description The newest 20, newest first, and where the delivery of each stands. */
+            /** @description The latest 20, newest first, with the state of each delivery. */
             notices: {
                 /** @enum {string} */
                 state: "waiting" | "delivering" | "delivered" | "gone" | "failed";
@@ -3763,9 +3763,9 @@ export interface components {
                 scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
                 /** @description Null: all models. */
                 allowedModels: string[] | null;
-                /** @description Null: none but the balance. */
+                /** @description Null: limited by the balance only. */
                 limit: components["schemas"]["KeyLimit"] | null;
-                /** @description Of the `limit`, as it stands, in credits; null: there is none. */
+                /** @description What of the `limit` is used, in credits; null if there is no limit. */
                 budget: {
                     limit: number;
                     /** @enum {string} */
@@ -3773,7 +3773,7 @@ export interface components {
                     /** @description Reserved and charged in this period. */
                     used: number;
                     remaining: number;
-                    /** @description Null: it never begins again. */
+                    /** @description Null: the period never ends. */
                     resetsAt: string | null;
                 } | null;
             }[];
@@ -3796,9 +3796,9 @@ export interface components {
             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
             /** @description Null: all models. */
             allowedModels: string[] | null;
-            /** @description Null: none but the balance. */
+            /** @description Null: limited by the balance only. */
             limit: components["schemas"]["KeyLimit"] | null;
-            /** @description Shown this once only. */
+            /** @description Shown only once. */
             key: string;
         };
         RotateApiKeyRequest: {
@@ -3816,9 +3816,9 @@ export interface components {
             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
             /** @description Null: all models. */
             allowedModels: string[] | null;
-            /** @description Null: none but the balance. */
+            /** @description Null: limited by the balance only. */
             limit: components["schemas"]["KeyLimit"] | null;
-            /** @description Shown this once only. */
+            /** @description Shown only once. */
             key: string;
             replaced: {
                 keyId: string;
@@ -3845,14 +3845,14 @@ export interface components {
             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
             /** @description Null: all models. */
             allowedModels: string[] | null;
-            /** @description Null: none but the balance. */
+            /** @description Null: limited by the balance only. */
             limit: components["schemas"]["KeyLimit"] | null;
             organizationId: string;
             organizationName: string;
             userId: string;
             /** @enum {string} */
             role: "owner" | "admin" | "member" | "viewer";
-            /** @description Of the `limit`, as it stands, in credits; null: there is none. */
+            /** @description What of the `limit` is used, in credits; null if there is no limit. */
             budget: {
                 limit: number;
                 /** @enum {string} */
@@ -3860,7 +3860,7 @@ export interface components {
                 /** @description Reserved and charged in this period. */
                 used: number;
                 remaining: number;
-                /** @description Null: it never begins again. */
+                /** @description Null: the period never ends. */
                 resetsAt: string | null;
             } | null;
         };
@@ -3898,7 +3898,7 @@ export interface components {
                 startedAt: string | null;
                 resetAt: string | null;
             };
-            /** @description Bytes of uploaded files; what open upload URLs admit is used. */
+            /** @description Bytes of uploaded files; an open upload URL counts as the largest file it accepts. */
             storage: {
                 limit: number;
                 used: number;
@@ -4133,7 +4133,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description All models, or the page that was asked for. */
+            /** @description All models, or the requested page. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4172,7 +4172,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -4251,7 +4251,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -4334,7 +4334,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -4413,7 +4413,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -4490,7 +4490,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -4575,7 +4575,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -4656,7 +4656,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -4733,7 +4733,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -4810,7 +4810,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -4891,7 +4891,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -4988,7 +4988,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -5067,7 +5067,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -5146,7 +5146,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -5225,7 +5225,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -5243,12 +5243,12 @@ export interface operations {
                 "multipart/form-data": {
                     /**
                      * Format: binary
-                     * @description At most 4718592 bytes. Texts of the form are fields of the JSON body.
+                     * @description At most 4718592 bytes. The other parts of the form are the fields of the JSON body.
                      */
                     file: string;
                     /**
                      * Format: uri
-                     * @description https URL that is told when the job has ended: docs/webhooks.md.
+                     * @description https URL that is called when the job has ended: docs/webhooks.md.
                      */
                     webhookUrl?: string;
                     /** @description `metadata` of the JSON body, as JSON. */
@@ -5303,12 +5303,12 @@ export interface operations {
                 "multipart/form-data": {
                     /**
                      * Format: binary
-                     * @description At most 4718592 bytes. Texts of the form are fields of the JSON body.
+                     * @description At most 4718592 bytes. The other parts of the form are the fields of the JSON body.
                      */
                     file: string;
                     /**
                      * Format: uri
-                     * @description https URL that is told when the job has ended: docs/webhooks.md.
+                     * @description https URL that is called when the job has ended: docs/webhooks.md.
                      */
                     webhookUrl?: string;
                     /** @description `metadata` of the JSON body, as JSON. */
@@ -5359,7 +5359,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Every voice that may be named. */
+            /** @description Every voice that a request may name. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5467,13 +5467,13 @@ export interface operations {
                 type?: string;
                 /** @description Only this model. */
                 model?: string;
-                /** @description Only what this key asked for. */
+                /** @description Only requests of this key. */
                 keyId?: string;
-                /** @description Only what is strictly later than this. */
+                /** @description Only what was created strictly after this time. */
                 after?: string;
-                /** @description Only what is strictly earlier than this. */
+                /** @description Only what was created strictly before this time. */
                 before?: string;
-                /** @description Only what has this pair, `metadata[team]=marketing`; several: all of them. */
+                /** @description Only what has this pair, `metadata[team]=marketing`. Repeat it to require several. */
                 metadata?: {
                     [key: string]: string;
                 };
@@ -5610,7 +5610,7 @@ export interface operations {
     listWebhookDeliveries: {
         parameters: {
             query?: {
-                /** @description `failing`: all whose last attempt has failed. */
+                /** @description `failing`: all whose last attempt failed. */
                 state?: "waiting" | "delivering" | "delivered" | "gone" | "failed" | "failing";
                 limit?: number;
                 cursor?: string;
@@ -5638,7 +5638,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -5674,7 +5674,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -5695,7 +5695,7 @@ export interface operations {
                     quality?: ("auto" | "low" | "medium" | "high" | "standard" | "hd") | null;
                     background?: ("auto" | "transparent" | "opaque") | null;
                     output_format?: ("png" | "jpeg" | "webp") | null;
-                    /** @description Both where absent: `b64_json`, and a `url` that reads for a day. */
+                    /** @description If absent you get both: `b64_json`, and a `url` that works for a day. */
                     response_format?: ("url" | "b64_json") | null;
                     stream?: (false | "false") | null;
                 };
@@ -5719,7 +5719,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -5755,7 +5755,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -5820,7 +5820,7 @@ export interface operations {
             header?: {
                 /** @description The same key and body are one request; another body is refused. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` lowers the synchronous wait to n seconds. */
+                /** @description `wait=n` shortens the synchronous wait to n seconds. */
                 Prefer?: string;
             };
             path?: never;
@@ -6275,7 +6275,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Null where there is none. */
+            /** @description Null if there is none. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6391,13 +6391,13 @@ export interface operations {
             query?: {
                 /** @description Only this model. */
                 model?: string;
-                /** @description Only what this key asked for. */
+                /** @description Only requests of this key. */
                 keyId?: string;
-                /** @description Only what is strictly later than this. */
+                /** @description Only what was created strictly after this time. */
                 after?: string;
-                /** @description Only what is strictly earlier than this. */
+                /** @description Only what was created strictly before this time. */
                 before?: string;
-                /** @description Only what has this pair, `metadata[team]=marketing`; several: all of them. */
+                /** @description Only what has this pair, `metadata[team]=marketing`. Repeat it to require several. */
                 metadata?: {
                     [key: string]: string;
                 };
@@ -6428,24 +6428,24 @@ export interface operations {
     getUsageSummary: {
         parameters: {
             query?: {
-                /** @description A comma between them: `day` (UTC), `model`, `key`, `type`, `metadata.<name>`. */
+                /** @description Comma-separated: `day` (UTC), `model`, `key`, `type`, `metadata.<name>`. */
                 groupBy?: string;
                 /** @description Only this model. */
                 model?: string;
-                /** @description Only what this key asked for. */
+                /** @description Only requests of this key. */
                 keyId?: string;
-                /** @description Only what is strictly later than this. */
+                /** @description Only what was created strictly after this time. */
                 after?: string;
-                /** @description Only what is strictly earlier than this. */
+                /** @description Only what was created strictly before this time. */
                 before?: string;
-                /** @description Only what has this pair, `metadata[team]=marketing`; several: all of them. */
+                /** @description Only what has this pair, `metadata[team]=marketing`. Repeat it to require several. */
                 metadata?: {
                     [key: string]: string;
                 };
                 /** @description Only this: `chat`, or a type of Studio job. */
                 type?: string;
                 status?: "reserved" | "charged" | "released";
-                /** @description As `Accept: text/csv` or `application/json` say, too. */
+                /** @description The same as `Accept: text/csv` or `application/json`. */
                 format?: "json" | "csv";
             };
             header?: never;
@@ -6473,7 +6473,7 @@ export interface operations {
                 "webhook-id": string;
                 /** @description Unix seconds of this attempt. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and base64 of HMAC-SHA256; several with a space between. */
+                /** @description `v1,` and the base64 of an HMAC-SHA256; several are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -6491,7 +6491,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more attempts at this one. */
+            /** @description No more attempts are made. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -6505,7 +6505,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description It is sent again later. */
+            /** @description The webhook is sent again later. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6522,7 +6522,7 @@ export interface operations {
                 "webhook-id": string;
                 /** @description Unix seconds of this attempt. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and base64 of HMAC-SHA256; several with a space between. */
+                /** @description `v1,` and the base64 of an HMAC-SHA256; several are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -6540,7 +6540,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more attempts at this one. */
+            /** @description No more attempts are made. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -6554,7 +6554,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description It is sent again later. */
+            /** @description The webhook is sent again later. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6571,7 +6571,7 @@ export interface operations {
                 "webhook-id": string;
                 /** @description Unix seconds of this attempt. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and base64 of HMAC-SHA256; several with a space between. */
+                /** @description `v1,` and the base64 of an HMAC-SHA256; several are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -6589,7 +6589,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more attempts at this one. */
+            /** @description No more attempts are made. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -6603,7 +6603,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description It is sent again later. */
+            /** @description The webhook is sent again later. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6620,7 +6620,7 @@ export interface operations {
                 "webhook-id": string;
                 /** @description Unix seconds of this attempt. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and base64 of HMAC-SHA256; several with a space between. */
+                /** @description `v1,` and the base64 of an HMAC-SHA256; several are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -6643,7 +6643,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more attempts at this one. */
+            /** @description No more attempts are made. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -6657,7 +6657,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description It is sent again later. */
+            /** @description The webhook is sent again later. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6674,7 +6674,7 @@ export interface operations {
                 "webhook-id": string;
                 /** @description Unix seconds of this attempt. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and base64 of HMAC-SHA256; several with a space between. */
+                /** @description `v1,` and the base64 of an HMAC-SHA256; several are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -6704,7 +6704,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more attempts at this one. */
+            /** @description No more attempts are made. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -6718,7 +6718,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description It is sent again later. */
+            /** @description The webhook is sent again later. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6735,7 +6735,7 @@ export interface operations {
                 "webhook-id": string;
                 /** @description Unix seconds of this attempt. */
                 "webhook-timestamp": string;
-                /** @description `v1,` and base64 of HMAC-SHA256; several with a space between. */
+                /** @description `v1,` and the base64 of an HMAC-SHA256; several are separated by spaces. */
                 "webhook-signature": string;
             };
             path?: never;
@@ -6765,7 +6765,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more attempts at this one. */
+            /** @description No more attempts are made. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -6779,7 +6779,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description It is sent again later. */
+            /** @description The webhook is sent again later. */
             default: {
                 headers: {
                     [name: string]: unknown;

@@ -29,7 +29,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at an organization */
+        /** Get an organization */
         get: operations["getOrganization"];
         put?: never;
         post?: never;
@@ -81,7 +81,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Set the credits per six hours; null is no limit */
+        /** Set the credits per six hours; null removes the limit */
         put: operations["setWindowAllowance"];
         post?: never;
         delete?: never;
@@ -134,7 +134,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Limit what a key may spend; null is no limit */
+        /** Limit what a key may spend; null removes the limit */
         put: operations["setKeyLimit"];
         post?: never;
         delete?: never;
@@ -152,7 +152,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Revoke a key, at once */
+        /** Revoke a key */
         post: operations["revokeKey"];
         delete?: never;
         options?: never;
@@ -169,7 +169,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give credits */
+        /** Grant credits */
         post: operations["grantCredits"];
         delete?: never;
         options?: never;
@@ -186,7 +186,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Take credits back, of what is there and not reserved */
+        /** Take back credits that are available */
         post: operations["takeCreditsBack"];
         delete?: never;
         options?: never;
@@ -235,7 +235,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Compare the ledger with everything that moves it */
+        /** Audit the ledger */
         get: operations["audit"];
         put?: never;
         post?: never;
@@ -305,7 +305,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Settle a job whose workflow is gone, by evidence */
+        /** Settle a job whose workflow is gone, by what the provider says */
         post: operations["resettleJob"];
         delete?: never;
         options?: never;
@@ -322,7 +322,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Pass the kept notifications of a job on again */
+        /** Tell a job’s workflow again of its stored notifications */
         post: operations["redeliverNotifications"];
         delete?: never;
         options?: never;
@@ -337,7 +337,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Explain a job: who, what, each step, the money, and what to do next */
+        /** Explain a job: whose it is, each step, the money, and what to do next */
         get: operations["getJob"];
         put?: never;
         post?: never;
@@ -371,7 +371,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at the webhook of a job and the attempts to deliver it */
+        /** Get the webhook of a job and the attempts to deliver it */
         get: operations["getJobWebhook"];
         put?: never;
         post?: never;
@@ -390,7 +390,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Deliver the webhook of a job again, now */
+        /** Send the webhook of a job again, now */
         post: operations["redeliverJobWebhook"];
         delete?: never;
         options?: never;
@@ -405,7 +405,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List what hangs, and why */
+        /** List jobs that hang, and why */
         get: operations["listStuckWork"];
         put?: never;
         post?: never;
@@ -422,7 +422,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List jobs that were released without the provider’s word, newest first */
+        /** List jobs that were released without the provider’s answer, newest first */
         get: operations["listUnknownOutcomes"];
         put?: never;
         post?: never;
@@ -456,7 +456,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the providers: paused or not, and how they did recently */
+        /** List the providers, with pauses and recent figures */
         get: operations["listProviders"];
         put?: never;
         post?: never;
@@ -475,7 +475,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Send a provider nothing until it is resumed */
+        /** Pause a provider: it gets no new calls */
         post: operations["pauseProvider"];
         delete?: never;
         options?: never;
@@ -492,7 +492,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Resume a provider; the jobs that wait for it are told */
+        /** Resume a provider; waiting jobs continue */
         post: operations["resumeProvider"];
         delete?: never;
         options?: never;
@@ -507,7 +507,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the processes that report themselves */
+        /** List the processes of the gateway */
         get: operations["listProcesses"];
         put?: never;
         post?: never;
@@ -526,7 +526,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ask a process to drain and end */
+        /** Drain a process: it takes nothing new, finishes, and exits */
         post: operations["drainProcess"];
         delete?: never;
         options?: never;
@@ -541,7 +541,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at the operator of this key */
+        /** Get the operator of this key */
         get: operations["getOperator"];
         put?: never;
         post?: never;
@@ -578,7 +578,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Revoke the key of an operator, at once; only with the admin key */
+        /** Revoke the key of an operator; only with the admin key */
         post: operations["revokeOperator"];
         delete?: never;
         options?: never;
@@ -596,11 +596,11 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Begin a session of the console
+         * Sign in to the console
          * @description Sets a cookie that stands for the key: signed, HttpOnly, SameSite=Strict, for twelve hours. It may do what the key may, from the console’s own pages, and ends when the key is revoked or replaced. What is done in it has this name.
          */
         post: operations["beginOperatorSession"];
-        /** End the session */
+        /** Sign out of the console */
         delete: operations["endOperatorSession"];
         options?: never;
         head?: never;
@@ -708,7 +708,7 @@ export interface components {
             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
             /** @description Null: all models. */
             allowedModels: string[] | null;
-            /** @description Null: none but the balance. */
+            /** @description Null: limited by the balance only. */
             limit: components["schemas"]["KeyLimit"] | null;
         };
         LedgerEntry: {
@@ -768,7 +768,7 @@ export interface components {
             model: string | null;
             /** @enum {string} */
             status: "queued" | "in_progress" | "completed" | "failed" | "canceled";
-            /** @description All that a poller must read. */
+            /** @description True once the job has ended: poll until then. */
             done: boolean;
             /** @enum {string} */
             phase: "reserved" | "waiting_for_provider" | "submitting" | "generating" | "verifying_outcome" | "done";
@@ -797,7 +797,7 @@ export interface components {
                 reserved: number;
                 charged: number;
             };
-            /** @description The pairs of the request; empty where it had none. */
+            /** @description The pairs of the request; empty if it had none. */
             metadata: {
                 [key: string]: string;
             };
@@ -826,7 +826,7 @@ export interface components {
             model: string | null;
             /** @enum {string} */
             status: "queued" | "in_progress" | "completed" | "failed" | "canceled";
-            /** @description All that a poller must read. */
+            /** @description True once the job has ended: poll until then. */
             done: boolean;
             /** @enum {string} */
             phase: "reserved" | "waiting_for_provider" | "submitting" | "generating" | "verifying_outcome" | "done";
@@ -855,7 +855,7 @@ export interface components {
                 reserved: number;
                 charged: number;
             };
-            /** @description The pairs of the request; empty where it had none. */
+            /** @description The pairs of the request; empty if it had none. */
             metadata: {
                 [key: string]: string;
             };
@@ -945,7 +945,7 @@ export interface components {
             call: number | null;
             provider: string | null;
             providerRequestId: string | null;
-            /** @description How often it was tried, where that is known. */
+            /** @description How often it was tried, if known. */
             attempts: number | null;
             startedAt: string | null;
             endedAt: string | null;
@@ -1453,9 +1453,9 @@ export interface operations {
                             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
                             /** @description Null: all models. */
                             allowedModels: string[] | null;
-                            /** @description Null: none but the balance. */
+                            /** @description Null: limited by the balance only. */
                             limit: components["schemas"]["KeyLimit"] | null;
-                            /** @description Of the `limit`, as it stands, in credits; null: there is none. */
+                            /** @description What of the `limit` is used, in credits; null if there is no limit. */
                             budget: {
                                 limit: number;
                                 /** @enum {string} */
@@ -1463,7 +1463,7 @@ export interface operations {
                                 /** @description Reserved and charged in this period. */
                                 used: number;
                                 remaining: number;
-                                /** @description Null: it never begins again. */
+                                /** @description Null: the period never ends. */
                                 resetsAt: string | null;
                             } | null;
                         }[];
@@ -1526,9 +1526,9 @@ export interface operations {
                             scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
                             /** @description Null: all models. */
                             allowedModels: string[] | null;
-                            /** @description Null: none but the balance. */
+                            /** @description Null: limited by the balance only. */
                             limit: components["schemas"]["KeyLimit"] | null;
-                            /** @description Shown this once only. */
+                            /** @description Shown only once. */
                             key: string;
                         };
                     };
@@ -1952,7 +1952,7 @@ export interface operations {
                     actor?: string;
                     reason: string;
                     /**
-                     * @description Release also what the provider may still deliver, when it cannot be taken up again.
+                     * @description Also release what the provider may still deliver, if it cannot be continued.
                      * @default false
                      */
                     release?: boolean;
@@ -2180,7 +2180,7 @@ export interface operations {
         parameters: {
             query?: {
                 organizationId?: string;
-                /** @description A passed deadline, an outcome in doubt or a lost workflow always counts. */
+                /** @description A passed deadline, an unknown outcome or a lost workflow always counts. */
                 olderThanSeconds?: number;
                 limit?: number;
             };

@@ -1,4 +1,4 @@
-/** Merges the sources into rows of the chat catalog; docs/catalog.md states the rules. */
+/** Merges the sources into rows of the chat catalog; README.md states the rules. */
 import type { ChatCost, ChatModel } from '../../catalog/chat-model.ts';
 import type { ChatProvider } from '../../catalog/chat-providers.ts';
 import { describe } from './chat-description.ts';

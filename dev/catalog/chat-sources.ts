@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { z } from 'zod';
 
-/** Where each fact comes from; docs/catalog.md says which of them wins. */
+/** Where each fact comes from; README.md says which of them wins. */
 export const packages = {
   /** Ids, names, limits, modalities, list prices. */
   piAi: { name: '@earendil-works/pi-ai', version: '1.5.2', publishedOn: '2026-11-10' },

@@ -1,12 +1,12 @@
 /**
  * `npm run simulate`: machines, shards, connections, storage and money for a load, computed from what was measured.
- * Without options it prints the loads of docs/scaling.md; `--write` puts the tables there.
+ * Without options it prints the loads of docs/scaling.md and the constants; `--write` puts the tables there.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { assumed, measured, type Figure } from './measured.ts';
-import { loads, renderPage } from './page.ts';
+import { loads, renderConstants, renderPage } from './page.ts';
 
 const usage = `npm run simulate -- [options]
   --jobs <n>              Studio jobs a second
@@ -61,7 +61,10 @@ function run(): void {
   };
   if (values.help) console.log(usage);
   else if (values.write) writeFileSync(page, simulated());
-  else console.log(renderPage(own.jobs + own.chats > 0 ? [own] : loads));
+  else {
+    const tables = renderPage(own.jobs + own.chats > 0 ? [own] : loads);
+    console.log(`${tables}\n\n**What this is computed from**\n\n${renderConstants()}`);
+  }
 }
 
 if (import.meta.main) {

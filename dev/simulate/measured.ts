@@ -1,6 +1,6 @@
 /**
- * The constants of docs/scaling.md. What was measured names the page that it is from, and words that stand there with
- * the figure (test/simulate/scaling.test.ts looks for them); what is assumed says why.
+ * The constants of docs/scaling.md. What was measured has the words with which docs/performance.md tells it
+ * (test/simulate/scaling.test.ts looks for them); what is assumed says why.
  */
 
 /** One constant, in the unit of its name. */
@@ -10,9 +10,9 @@ export interface Figure {
   what: string;
 }
 
-/** A constant with the place where it stands. */
+/** A constant that docs/performance.md has the figure of. */
 export interface Measured extends Figure {
-  page: 'docs/performance.md' | 'docs/deployment.md';
+  /** What the page says. */
   words: string;
 }
 
@@ -21,79 +21,66 @@ export const measured = {
   apiCpuMs: {
     amount: 67,
     what: 'CPU ms of a job in an API process that hosts a worker, provider of 4 s',
-    page: 'docs/performance.md',
     words: 'Temporal 53, API 67, Postgres 10, worker 3',
   },
   workerCpuMs: {
     amount: 3,
     what: 'CPU ms of a job in a worker process beside such an API',
-    page: 'docs/performance.md',
     words: 'Temporal 53, API 67, Postgres 10, worker 3',
   },
   postgresCpuMs: {
     amount: 10,
     what: 'CPU ms of a job in our Postgres',
-    page: 'docs/performance.md',
     words: 'Temporal 53, API 67, Postgres 10, worker 3',
   },
   decodeCpuMs: {
     amount: 8,
     what: 'CPU ms of decoding one image of 1024 × 1024',
-    page: 'docs/performance.md',
     words: 'decoding a 1024 × 1024 PNG or JPEG | 8 ms',
   },
   longProviderFactor: {
     amount: 1.2,
     what: 'what a provider of 60 s makes of the CPU of one of 4 s',
-    page: 'docs/performance.md',
     words: '161 ms of CPU each',
   },
   chatCpuMs: {
     amount: 1.684,
     what: 'CPU ms of a streamed chat in an API process that has many',
-    page: 'docs/performance.md',
     words: 'gateway 1,684, Postgres 724',
   },
   chatPostgresCpuMs: {
     amount: 0.724,
     what: 'CPU ms of a chat in our Postgres, the same',
-    page: 'docs/performance.md',
     words: 'gateway 1,684, Postgres 724',
   },
   chatBytes: {
     amount: 2700,
     what: 'bytes that a chat leaves in our database',
-    page: 'docs/performance.md',
     words: 'A chat leaves 2.7 kB',
   },
   temporalCpuMs: {
     amount: 57,
     what: 'CPU ms of a job in the Temporal server, on Postgres',
-    page: 'docs/deployment.md',
-    words: 'Temporal 57',
+    words: '57 ms of CPU in Temporal',
   },
   bothPostgresCpuMs: {
     amount: 67,
     what: 'CPU ms of a job in Postgres, ours and Temporal’s together',
-    page: 'docs/deployment.md',
-    words: 'Postgres, for both, 67',
+    words: '67 in Postgres (for both)',
   },
   shardWrites: {
     amount: 4.5,
     what: 'transactions of a job that its history shard writes one after the other',
-    page: 'docs/deployment.md',
     words: '4.5 transactions on its history shard',
   },
   temporalBytes: {
     amount: 74_000,
     what: 'bytes that a job leaves in the databases of Temporal (of which its list: 59,000)',
-    page: 'docs/deployment.md',
     words: '74 kB in Temporal’s databases',
   },
   postgresBytes: {
     amount: 14_000,
     what: 'bytes that a job leaves in our database',
-    page: 'docs/deployment.md',
     words: '14 kB in ours',
   },
 } as const satisfies Record<string, Measured>;

@@ -90,20 +90,20 @@ function needs(given: readonly Load[]): string {
   ]);
 }
 
-/** The constants. */
-function constants(): string {
+/** What the tables are computed from. */
+export function renderConstants(): string {
   const lines = [...Object.values(measured), ...Object.values(assumed)];
   return table([
-    ['constant', 'amount', 'from'],
+    ['constant', 'amount', ''],
     ...lines.map((figure) => [
       figure.what,
       figure.amount.toLocaleString('en-US'),
-      'page' in figure ? `[measured](${figure.page.replace('docs/', '')})` : 'assumed',
+      'words' in figure ? 'measured' : 'assumed',
     ]),
   ]);
 }
 
-/** All tables, for the page or for a load of one's own. */
+/** The tables, for the page or for a load of one's own. */
 export function renderPage(given: readonly Load[] = loads): string {
   return [
     '**What one of each does**',
@@ -115,7 +115,5 @@ export function renderPage(given: readonly Load[] = loads): string {
       ['ends', 'jobs/s', 'then'],
       ...limits().map(({ resource, jobs, remedy }) => [resource, whole(jobs), remedy]),
     ]),
-    '**What this is computed from**',
-    constants(),
   ].join('\n\n');
 }

@@ -3,11 +3,18 @@ import { readdir, readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { z } from 'zod';
+import { invariantNames } from '../../activities/ledger/invariants.ts';
 
 const root = new URL('../../', import.meta.url);
 const annotations = z.object({ runbook_url: z.string() }).loose();
 const ruleFile = z.object({
-  groups: z.array(z.object({ rules: z.array(z.object({ alert: z.string(), annotations })) })),
+  groups: z.array(
+    z.object({
+      rules: z.array(
+        z.object({ alert: z.string(), labels: z.object({ severity: z.string() }), annotations }),
+      ),
+    }),
+  ),
 });
 const unitTests = z.object({
   tests: z.array(
@@ -29,11 +36,8 @@ async function read(path: string): Promise<string> {
 }
 
 const { groups } = ruleFile.parse(parse(await read('deploy/prometheus/alerts.yml')));
-const runbookOf = new Map(
-  groups
-    .flatMap(({ rules }) => rules)
-    .map(({ alert, annotations: told }) => [alert, told.runbook_url]),
-);
+const rules = groups.flatMap((group) => group.rules);
+const runbookOf = new Map(rules.map(({ alert, annotations: told }) => [alert, told.runbook_url]));
 
 describe('the runbook of an alert', () => {
   it.each([...runbookOf])('%s is at %s, which names it', async (alert, url) => {
@@ -62,6 +66,31 @@ describe('the runbook of an alert', () => {
     const alerts = [...index.matchAll(/`([A-Z][a-z]+[A-Z]\w+)`/g)].map(([, name]) => name);
     expect(alerts.length).toBeGreaterThan(20);
     expect(alerts.filter((name) => !runbookOf.has(name ?? ''))).toEqual([]);
+  });
+
+  it('has the severity that the index of the runbooks tells', async () => {
+    const index = await read('docs/runbooks/README.md');
+    const told = [...index.matchAll(/^\| (`.*`.*) \| (?:\*\*(page)\*\*|(ticket)) \|/gm)].flatMap(
+      ([, names = '', page, ticket]) =>
+        [...names.matchAll(/`(\w+)`/g)].map(([, name]) => `${name} ${page ?? ticket}`),
+    );
+    // Those that burn slowly are told as one.
+    const expected = rules
+      .filter(({ alert }) => !alert.endsWith('BurnsSlow'))
+      .map(({ alert, labels }) => `${alert} ${labels.severity}`);
+    expect(told.toSorted()).toEqual(expected.toSorted());
+    const slow = rules.filter(({ alert }) => alert.endsWith('BurnsSlow'));
+    expect(slow.map(({ labels }) => labels.severity)).toEqual(slow.map(() => 'ticket'));
+  });
+});
+
+describe('the runbook of the audit', () => {
+  it('has a row for every finding', async () => {
+    const page = await read('docs/runbooks/audit-row.md');
+    const told = [...page.matchAll(/^\| ([^|]+) \|/gm)].flatMap(([, cell = '']) =>
+      cell.split('; '),
+    );
+    expect(invariantNames.filter((name) => !told.includes(name))).toEqual([]);
   });
 });
 

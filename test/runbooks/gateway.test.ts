@@ -218,7 +218,7 @@ describe('storage.md', () => {
 
 describe('stuck-reservation.md', () => {
   it('each is brought to its end by what its line says', async () => {
-    const { stack, scrape, start } = gateway;
+    const { scrape, start } = gateway;
     const since = await scrape();
     const [silent, orphaned, unwanted, overdue] = [
       await start('[[no-webhook]] [[slow:300ms]] an owl whose notification is lost'),
@@ -230,8 +230,7 @@ describe('stuck-reservation.md', () => {
     await gateway.terminate(orphaned);
     await gateway.untilFiring(since, 'JobsOverdue', 'ReservationStuck');
     // Hours later.
-    await stack.query(`UPDATE reservation SET created_at = created_at - interval '3 hours'
-      WHERE state = 'reserved'`);
+    await gateway.ageReservations('3 hours');
     await gateway.follow('stuck-reservation', async (page) => {
       const stuck = 'npm run studio -- admin stuck';
       const { stdout } = await page.run(stuck);
@@ -291,8 +290,7 @@ describe('stuck-reservation.md', () => {
     await cut;
     await stack.start('api');
     await gateway.untilFiring(await scrape(), 'ChatReservationStuck', 'SweeperStopped');
-    await stack.query(`UPDATE reservation SET created_at = created_at - interval '1 hour'
-      WHERE state = 'reserved'`);
+    await gateway.ageReservations('1 hour');
     const page = await gateway.openPage('stuck-reservation');
     const stuck = 'npm run studio -- admin stuck';
     expect((await page.run(stuck)).stdout).toContain('a chat: settled when it ends');

@@ -161,6 +161,17 @@ function callsOf(stack: FaultStack) {
       await new Temporal({ connection }).workflow.getHandle(jobId).terminate('rehearsal');
       await connection.close();
     },
+    /** Makes the open reservations older; what they use of budgets goes along, should midnight lie between. */
+    ageReservations: (by: string) =>
+      stack.query(
+        `WITH aged AS (UPDATE reservation SET created_at = created_at - $1::interval
+           WHERE state = 'reserved' RETURNING budget_id, amount, created_at)
+         SELECT budget_write(array_agg((budget_id, (at AT TIME ZONE 'UTC')::date, spent)::budget_spend)) FROM (
+           SELECT budget_id, created_at + $1::interval AS at, -amount AS spent FROM aged
+           UNION ALL SELECT budget_id, created_at, amount FROM aged) AS moved
+         WHERE budget_id IS NOT NULL`,
+        [by],
+      ),
     /** Ends a process as a deploy does, and starts it again. */
     async restart(part: Part, build?: string): Promise<void> {
       expect(await stack.end(part)).toBe(0);

@@ -1,5 +1,5 @@
 /**
- * The specification (docs/spec.md), judged line by line: a table with a row per statement, field, limit,
+ * The specification (test/spec/specification.md), judged line by line: a table with a row per statement, field, limit,
  * code and header of §4, §5, §7 and §8, each with real requests against a running gateway at the
  * default limits. No figure and no term of those sections may be without a row.
  */
@@ -133,7 +133,7 @@ async function openReservations(): Promise<number> {
 
 describe('the table', () => {
   it('quotes the specification, and leaves no figure and no term of it out', async () => {
-    const text = await readFile(new URL('../../docs/spec.md', import.meta.url), 'utf8');
+    const text = await readFile(new URL('specification.md', import.meta.url), 'utf8');
     const sections = sectionsOf(text);
     const rows = [...lines, brokenLine];
     for (const { section, quotes } of rows) {

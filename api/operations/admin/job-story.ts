@@ -162,7 +162,7 @@ async function tell(
 export const jobStory = section('Jobs', {
   getJob: defineOperation({
     route: 'GET /api/admin/v1/jobs/:jobId',
-    summary: 'Explain a job: who, what, each step, the money, and what to do next',
+    summary: 'Explain a job: whose it is, each step, the money, and what to do next',
     request: { params: writeToJob.params },
     answer: oneOf(story),
     errors: ['JOB_NOT_FOUND'],

@@ -185,7 +185,7 @@ const actions = {
 
   resettleJob: defineOperation({
     route: `POST ${path}/:jobId/resettle`,
-    summary: 'Settle a job whose workflow is gone, by evidence',
+    summary: 'Settle a job whose workflow is gone, by what the provider says',
     request: {
       params: writeToJob.params,
       body: bodySchema(
@@ -193,7 +193,7 @@ const actions = {
           ...authority,
           release: z.boolean().default(false).meta({
             description:
-              'Release also what the provider may still deliver, when it cannot be taken up again.',
+              'Also release what the provider may still deliver, if it cannot be continued.',
           }),
         }),
       ),
@@ -221,7 +221,7 @@ const actions = {
 
   redeliverNotifications: defineOperation({
     route: `POST ${path}/:jobId/notifications/redeliver`,
-    summary: 'Pass the kept notifications of a job on again',
+    summary: 'Tell a job’s workflow again of its stored notifications',
     request: writeToJob,
     answer: listOf(notificationSchema),
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],

@@ -66,7 +66,7 @@ export const keys = section('API keys', {
 
   setKeyLimit: defineOperation({
     route: 'PUT /api/admin/v1/keys/:keyId/limit',
-    summary: 'Limit what a key may spend; null is no limit',
+    summary: 'Limit what a key may spend; null removes the limit',
     request: {
       params: z.object({ keyId: pathId('key') }),
       body: bodySchema(z.strictObject({ ...authority, limit: keyLimit.nullable() })),
@@ -93,7 +93,7 @@ export const keys = section('API keys', {
 
   revokeKey: defineOperation({
     route: 'POST /api/admin/v1/keys/:keyId/revoke',
-    summary: 'Revoke a key, at once',
+    summary: 'Revoke a key',
     request: { params: z.object({ keyId: pathId('key') }), body: bareWrite },
     answer: oneOf(z.object({ keyId: z.string() })),
     errors: ['NOT_FOUND'],

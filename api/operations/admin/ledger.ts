@@ -136,13 +136,13 @@ const auditSchema = z.object({
 export const ledger = section('Credits', {
   grantCredits: move({
     name: 'grants',
-    summary: 'Give credits',
+    summary: 'Grant credits',
     action: 'credits.granted',
     sign: 1,
   }),
   takeCreditsBack: move({
     name: 'take-backs',
-    summary: 'Take credits back, of what is there and not reserved',
+    summary: 'Take back credits that are available',
     action: 'credits.taken_back',
     sign: -1,
   }),
@@ -190,7 +190,7 @@ export const ledger = section('Credits', {
 
   audit: defineOperation({
     route: 'GET /api/admin/v1/audit',
-    summary: 'Compare the ledger with everything that moves it',
+    summary: 'Audit the ledger',
     request: {
       query: z.strictObject({
         results: z

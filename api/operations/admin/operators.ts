@@ -75,7 +75,7 @@ export const actionSchema = z
 const named = section('Operators', {
   getOperator: defineOperation({
     route: 'GET /api/admin/v1/operator',
-    summary: 'Look at the operator of this key',
+    summary: 'Get the operator of this key',
     answer: oneOf(
       z.object({
         operatorId: z.string().nullable().meta({ description: 'Null: it is `ADMIN_API_KEY`.' }),
@@ -122,7 +122,7 @@ const named = section('Operators', {
 
   revokeOperator: defineOperation({
     route: `POST ${path}/:operatorId/revoke`,
-    summary: 'Revoke the key of an operator, at once; only with the admin key',
+    summary: 'Revoke the key of an operator; only with the admin key',
     request: { params: z.object({ operatorId: pathId('operator') }), body: bareWrite },
     answer: oneOf(operatorSchema),
     errors: ['FORBIDDEN', 'NOT_FOUND'],
@@ -138,7 +138,7 @@ const named = section('Operators', {
 
   beginOperatorSession: defineOperation({
     route: `POST ${sessionPath}`,
-    summary: 'Begin a session of the console',
+    summary: 'Sign in to the console',
     description:
       'Sets a cookie that stands for the key: signed, HttpOnly, SameSite=Strict, for twelve hours. It may do what the key ' +
       'may, from the console’s own pages, and ends when the key is revoked or replaced. What is done in it has this name.',
@@ -159,7 +159,7 @@ const named = section('Operators', {
 
   endOperatorSession: defineOperation({
     route: `DELETE ${sessionPath}`,
-    summary: 'End the session',
+    summary: 'Sign out of the console',
     answer: oneOf(z.object({})),
     handle({ ctx }, { operatorSessions }) {
       operatorSessions.end(ctx);

@@ -185,7 +185,7 @@ export const organizations = section('Organizations', {
 
   getOrganization: defineOperation({
     route: `GET ${path}/:organizationId`,
-    summary: 'Look at an organization',
+    summary: 'Get an organization',
     request: { params },
     answer: oneOf(organization),
     errors: ['NOT_FOUND'],
@@ -198,7 +198,7 @@ export const organizations = section('Organizations', {
 
   setWindowAllowance: defineOperation({
     route: `PUT ${path}/:organizationId/window-allowance`,
-    summary: 'Set the credits per six hours; null is no limit',
+    summary: 'Set the credits per six hours; null removes the limit',
     request: {
       params,
       body: bodySchema(z.strictObject({ ...authority, credits: allowance })),

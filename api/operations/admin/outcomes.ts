@@ -82,12 +82,12 @@ export const notificationSchema = z
 export const outcomes = section('Outcomes', {
   listStuckWork: defineOperation({
     route: 'GET /api/admin/v1/stuck',
-    summary: 'List what hangs, and why',
+    summary: 'List jobs that hang, and why',
     request: {
       query: z.strictObject({
         organizationId: idField('organization').optional(),
         olderThanSeconds: z.coerce.number().int().min(0).max(31_536_000).default(300).meta({
-          description: 'A passed deadline, an outcome in doubt or a lost workflow always counts.',
+          description: 'A passed deadline, an unknown outcome or a lost workflow always counts.',
         }),
         limit: pageLimit,
       }),
@@ -101,7 +101,7 @@ export const outcomes = section('Outcomes', {
 
   listUnknownOutcomes: defineOperation({
     route: 'GET /api/admin/v1/unknown-outcomes',
-    summary: 'List jobs that were released without the provider’s word, newest first',
+    summary: 'List jobs that were released without the provider’s answer, newest first',
     request: {
       query: z.strictObject({
         succeeded: z

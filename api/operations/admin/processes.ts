@@ -25,14 +25,14 @@ const processId = z.string().regex(/^(api|worker)-[0-9a-f]{8}$/, 'No such proces
 export const processes = section('Processes', {
   listProcesses: defineOperation({
     route: 'GET /api/admin/v1/processes',
-    summary: 'List the processes that report themselves',
+    summary: 'List the processes of the gateway',
     answer: listOf(gatewayProcess),
     handle: async (_, { pool }) => found((await listProcesses(pool)).map(isoTimes)),
   }),
 
   drainProcess: defineOperation({
     route: 'POST /api/admin/v1/processes/:processId/drain',
-    summary: 'Ask a process to drain and end',
+    summary: 'Drain a process: it takes nothing new, finishes, and exits',
     request: { params: z.object({ processId }), body: bareWrite },
     answer: oneOf(z.object({ processId: z.string() })),
     answers: { 202: 'It is asked.' },

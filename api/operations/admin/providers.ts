@@ -83,7 +83,7 @@ const noCalls = { calls: 0, failed: 0, medianSeconds: null, slowSeconds: null };
 export const providers = section('Providers', {
   listProviders: defineOperation({
     route: `GET ${path}`,
-    summary: 'List the providers: paused or not, and how they did recently',
+    summary: 'List the providers, with pauses and recent figures',
     answer: listOf(figured),
     async handle(_, { pauses, readFigures }) {
       const [lines, figures] = await Promise.all([pauses.list(), readFigures(figuresMinutes)]);
@@ -96,7 +96,7 @@ export const providers = section('Providers', {
 
   pauseProvider: defineOperation({
     route: `POST ${path}/:provider/pause`,
-    summary: 'Send a provider nothing until it is resumed',
+    summary: 'Pause a provider: it gets no new calls',
     request,
     answer: oneOf(providerSchema),
     errors: ['NOT_FOUND'],
@@ -112,7 +112,7 @@ export const providers = section('Providers', {
 
   resumeProvider: defineOperation({
     route: `POST ${path}/:provider/resume`,
-    summary: 'Resume a provider; the jobs that wait for it are told',
+    summary: 'Resume a provider; waiting jobs continue',
     request,
     answer: oneOf(providerSchema.extend({ told: z.int() })),
     errors: ['NOT_FOUND'],

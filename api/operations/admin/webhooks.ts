@@ -50,7 +50,7 @@ export const webhooks = section('Webhooks', {
 
   getJobWebhook: defineOperation({
     route: `GET ${path}`,
-    summary: 'Look at the webhook of a job and the attempts to deliver it',
+    summary: 'Get the webhook of a job and the attempts to deliver it',
     request: { params: writeToJob.params },
     answer: oneOf(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
@@ -63,7 +63,7 @@ export const webhooks = section('Webhooks', {
 
   redeliverJobWebhook: defineOperation({
     route: `POST ${path}/redeliver`,
-    summary: 'Deliver the webhook of a job again, now',
+    summary: 'Send the webhook of a job again, now',
     request: writeToJob,
     answer: oneOf(webhookSchema),
     answers: { 202: 'It is on its way.' },

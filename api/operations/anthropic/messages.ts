@@ -36,7 +36,7 @@ export const anthropic = section('Anthropic’s endpoints', {
     scope: 'chat',
     errorShape: 'anthropic',
     takesXApiKey: true,
-    summary: 'Chat, as Anthropic’s SDK speaks',
+    summary: 'Chat with a model (Anthropic-compatible)',
     description:
       'Any chat model. Point an Anthropic SDK at `{base}` or `{base}/api`; the key may come as `x-api-key`. ' +
       'Fields not named here are dropped.',

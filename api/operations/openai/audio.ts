@@ -158,8 +158,8 @@ export const audioSpeech = defineOperation({
   route: 'POST /api/v1/audio/speech',
   scope: 'studio:audio',
   errorShape: 'openai',
-  summary: 'Speak a text, as OpenAI’s SDK asks',
-  description: 'The same job as POST /api/v1/studio/voiceover/generate. Answers the bytes.',
+  summary: 'Turn text into speech (OpenAI-compatible)',
+  description: 'The same job as POST /api/v1/studio/voiceover/generate. Returns the audio itself.',
   request: {
     headers: studioHeaders,
     body: speech,
@@ -234,7 +234,7 @@ export const audioTranscriptions = defineOperation({
   route: 'POST /api/v1/audio/transcriptions',
   scope: 'studio:audio',
   errorShape: 'openai',
-  summary: 'Transcribe a recording, as OpenAI’s SDK asks',
+  summary: 'Transcribe a recording (OpenAI-compatible)',
   description:
     'The same job as POST /api/v1/studio/audio/transcribe. Fields not named here are dropped. ' +
     '`text`, `srt` and `vtt` are answered as text.',

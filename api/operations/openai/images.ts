@@ -48,7 +48,7 @@ const imageFields = {
   response_format: z
     .enum(['url', 'b64_json'])
     .nullish()
-    .meta({ description: 'Both where absent: `b64_json`, and a `url` that reads for a day.' }),
+    .meta({ description: 'If absent you get both: `b64_json`, and a `url` that works for a day.' }),
   stream: z
     .union([z.literal(false), z.literal('false')], 'is not taken here: pictures come whole')
     .nullish(),
@@ -156,7 +156,7 @@ export const imagesGenerations = defineOperation({
   route: 'POST /api/v1/images/generations',
   scope: 'studio:image',
   errorShape: 'openai',
-  summary: 'Draw images, as OpenAI’s SDK asks',
+  summary: 'Generate images (OpenAI-compatible)',
   description:
     'The same job as POST /api/v1/studio/image/generate. Fields not named here are dropped.',
   request: {
@@ -226,7 +226,7 @@ export const imagesEdits = defineOperation({
   route: 'POST /api/v1/images/edits',
   scope: 'studio:image',
   errorShape: 'openai',
-  summary: 'Redraw pictures, as OpenAI’s SDK asks',
+  summary: 'Edit images (OpenAI-compatible)',
   description: 'The same job as POST /api/v1/studio/image/edit. Fields not named here are dropped.',
   request: {
     headers: studioHeaders,

@@ -53,7 +53,7 @@ const video = z
     expires_at: z.null(),
     prompt: z.string().nullable(),
     seconds: z.string().nullable(),
-    size: z.string().nullable().meta({ description: 'Known when the film is there.' }),
+    size: z.string().nullable().meta({ description: 'Known when the video is done.' }),
     error: z.object({ code: z.string(), message: z.string() }).nullable(),
     remixed_from_video_id: z.null(),
   })
@@ -173,7 +173,7 @@ export const videos = {
     route: 'POST /api/v1/videos',
     scope: 'studio:video',
     errorShape: 'openai',
-    summary: 'Make a film, as OpenAI’s SDK asks',
+    summary: 'Generate a video (OpenAI-compatible)',
     description:
       'The same job as POST /api/v1/studio/video/generate. Fields not named are dropped.',
     request: {
@@ -204,7 +204,7 @@ export const videos = {
     scope: 'studio:read',
     bucket: 'polls',
     errorShape: 'openai',
-    summary: 'Look at a film, as OpenAI’s SDK asks',
+    summary: 'Get a video (OpenAI-compatible)',
     request,
     answer: video,
     errors: ['JOB_NOT_FOUND'],
@@ -216,7 +216,7 @@ export const videos = {
     scope: 'studio:read',
     bucket: 'polls',
     errorShape: 'openai',
-    summary: 'List films, newest first, as OpenAI’s SDK asks',
+    summary: 'List videos, newest first (OpenAI-compatible)',
     request: {
       query: z.object({
         after: pathId('job').optional(),
@@ -252,7 +252,7 @@ export const videos = {
     route: 'GET /api/v1/videos/:jobId/content',
     scope: 'studio:read',
     errorShape: 'openai',
-    summary: 'Download a film, as OpenAI’s SDK asks',
+    summary: 'Download a video (OpenAI-compatible)',
     request: {
       ...request,
       query: z.object({

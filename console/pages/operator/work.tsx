@@ -133,7 +133,7 @@ function Unknown() {
   });
   return (
     <Panel
-      title="Released without the provider’s word"
+      title="Released without the provider’s answer"
       heads={['Job', 'Organization', 'Error', 'Calls', 'Credits', 'Released', 'Do']}
       rows={data?.data.map(({ jobId, organizationId, errorCode, calls, credits, releasedAt }) => (
         <tr key={jobId}>
