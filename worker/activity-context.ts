@@ -3,7 +3,7 @@ import type { Context } from '@temporalio/activity';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import { isId } from '../domain/ids.ts';
 import { withCorrelation } from '../platform/correlation.ts';
-import { contextOf } from '../platform/job-context.ts';
+import { contextOf } from '../platform/temporal.ts';
 import type { Tracing } from '../platform/telemetry.ts';
 
 /** Makes the interceptor of every activity. */
