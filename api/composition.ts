@@ -5,9 +5,7 @@ import { createReadCalls } from '../activities/jobs/job-calls.ts';
 import { createJobOverview } from '../activities/jobs/job-overview.ts';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
 import { createStuckJobs } from '../activities/jobs/stuck-jobs.ts';
-import { createKnownRefusals } from '../activities/ledger/known-refusals.ts';
 import { createLedgerReads } from '../activities/ledger/ledger-reads.ts';
-import { observeKnownRefusals } from '../activities/ledger/observed-ledgers.ts';
 import { createUsageReads } from '../activities/ledger/usage-reads.ts';
 import { createSumUsage } from '../activities/ledger/usage-summary.ts';
 import { createReadProviderFigures } from '../activities/providers/provider-figures.ts';
@@ -26,12 +24,10 @@ import { createSessions } from './identity/sessions.ts';
 import type { Documents } from './openapi/document.ts';
 import { createAnswerChat, createEstimateChat } from './chat/chat-answers.ts';
 import { createAdmission } from './studio/admission.ts';
-import { createCancelJob } from './studio/cancellation.ts';
 import { createJobFeed } from './studio/job-feed.ts';
 import type { JobNews } from './studio/job-news.ts';
-import { createSubmitJob } from './studio/job-submission.ts';
-import { createEstimateRequest } from './studio/estimates.ts';
-import { createPriceList } from './studio/price-list.ts';
+import { createSubmitJob, createEstimateRequest } from './studio/job-submission.ts';
+import { createPriceList } from './studio/prices.ts';
 import { createResettle } from './studio/resettlement.ts';
 
 /** What the API is made from. */
@@ -58,10 +54,8 @@ export function rateLimitsOf(config: Config): Record<RateBucket, number> {
 /** See the file's head. */
 export function compose(deps: AppDeps, documents: Documents) {
   const { config, services, client, news, eager } = deps;
-  const { pool, storage, logger, reads, outbound } = services;
-  const { metrics } = services.telemetry;
-  const refusals = observeKnownRefusals(createKnownRefusals(pool), metrics);
-  const admission = createAdmission({ client, news, reads, refusals, config, eager });
+  const { pool, storage, logger, ledger, reads, outbound } = services;
+  const admission = createAdmission({ client, news, reads, ledger, config, eager });
   const claims = createClaims(pool, logger);
   const view = createJobView({
     publicBaseUrl: publicBaseUrl(config),
@@ -96,7 +90,6 @@ export function compose(deps: AppDeps, documents: Documents) {
       publicBaseUrl: publicBaseUrl(config),
     }),
     keys: createKeys(pool, config.KEY_PEPPER),
-    cancelJob: createCancelJob({ client, admission }),
     submitJob: createSubmitJob({ config, admission, claims, services }),
     answerChat: createAnswerChat({
       chat: services.chat,

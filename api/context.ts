@@ -3,15 +3,15 @@ import type { RouterContext } from '@koa/router';
 import type Koa from 'koa';
 import type { Caller } from './identity/access.ts';
 import type { Operator } from './identity/operators.ts';
-import type { BodyBytes } from './middleware/body-bytes.ts';
-import type { ErrorShape } from './middleware/error-shapes.ts';
+import type { ErrorShape } from './middleware/errors.ts';
 
 /** State of a request; `caller`, or `operator`, is set behind authentication. */
 export interface RequestState {
   requestId: string;
   caller: Caller;
   operator: Operator;
-  bodyBytes: BodyBytes;
+  /** Holds so many bytes of its body until it is answered. @throws GatewayError 429, 503 when too many are in flight */
+  holdBytes: (bytes: number) => void;
   /** Set where an operation tells errors in another shape than the service's own. */
   errorShape?: ErrorShape;
   /** Whether the key may come as `x-api-key` too. */

@@ -1,33 +1,17 @@
 /**
  * Configuration: the only reader of the environment. One schema, read once at start; a missing or
- * wrong value stops the process with one line that names the variable, never its value. The variables
- * are in config/, a file for each section of docs/configuration.md.
+ * wrong value stops the process with one line that names the variable, never its value.
  */
 import { z } from 'zod';
-import { apiVariables } from './config/api.ts';
-import { ConfigError, readChatUpstreams, type ChatUpstream } from './config/chat-upstreams.ts';
-import { chatVariables } from './config/chat.ts';
-import { moneyVariables } from './config/money.ts';
-import { providerVariables } from './config/providers.ts';
-import { ownSecrets, secretVariables } from './config/secrets.ts';
-import { serverVariables, type temporalVariables } from './config/servers.ts';
-import { s3Variables, storageVariables } from './config/storage.ts';
-import { telemetryVariables } from './config/telemetry.ts';
-import { webhookVariables } from './config/webhooks.ts';
+import { ConfigError, readChatUpstreams, type ChatUpstream } from './chat-upstreams.ts';
+import {
+  gatewayVariables,
+  ownSecrets,
+  s3Variables,
+  type temporalVariables,
+} from './config-variables.ts';
 
-const ownVariables = z.object({
-  ...serverVariables,
-  ...apiVariables,
-  ...secretVariables,
-  ...providerVariables,
-  ...webhookVariables,
-  ...moneyVariables,
-  ...storageVariables,
-  ...chatVariables,
-  ...telemetryVariables,
-});
-
-const environment = ownVariables.superRefine((config, context) => {
+const environment = z.object(gatewayVariables).superRefine((config, context) => {
   if (config.PAYLOAD_ENCRYPTION === true && config.PAYLOAD_KEYS.length === 0) {
     const message = 'is required by PAYLOAD_ENCRYPTION';
     context.addIssue({ code: 'custom', path: ['PAYLOAD_KEYS'], message });

@@ -3,17 +3,20 @@
  * of the organization's account, is idempotent by its id, and costs one round trip that it shares with
  * the moves made at the same time (group commit; design §5).
  */
+import { sql } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../../domain/assert.ts';
 import type { ErrorCode } from '../../domain/errors.ts';
 import { jsonOf, type JsonObject } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
-import type { CallOutputs, StoredArtifact } from '../../jobs/job-plan.ts';
+import type { CallOutputs, JobPlan, StoredArtifact } from '../../jobs/job-plan.ts';
 import {
   balance,
   insufficientCredits,
+  refusal,
   reserveVerdict,
   settleVerdict,
+  type Refusal,
   type ReserveVerdict,
   type SettleVerdict,
 } from '../../jobs/ledger-verdicts.ts';
@@ -75,8 +78,14 @@ const grantVerdict = z.discriminatedUnion('verdict', [
 /** See `grantVerdict`. */
 export type GrantVerdict = z.infer<typeof grantVerdict>;
 
+const refusalRow = z.object({ refusal: refusal.nullable() });
+
 /** Moves of money. */
 export interface Ledger {
+  /** The refusal that a job's reservation would meet now; null: none. Nothing is reserved. */
+  refusalOf: (
+    plan: Pick<JobPlan, 'organizationId' | 'keyId' | 'jobId' | 'priceMicro'>,
+  ) => Promise<Refusal | null>;
   /** @throws AssertionError when the organization has no account or the id stands for another price. */
   reserve: (reserve: Reserve) => Promise<ReserveVerdict>;
   /** @throws AssertionError when more is charged than was reserved. */
@@ -88,6 +97,16 @@ export interface Ledger {
 export function createLedger(pool: DatabasePool): Ledger {
   const move = createLedgerMoves(pool, 'ledger');
   return {
+    refusalOf: ({ organizationId, keyId, jobId: id, priceMicro: amount }) =>
+      pool.oneFirst(
+        sql.type(refusalRow)`SELECT ledger_refusal(${sql.jsonb({
+          organizationId,
+          keyId,
+          id,
+          amount,
+          kind: 'studio',
+        })}) AS refusal`,
+      ),
     reserve: async (reserve) => move(reserveMove(reserve), reserveVerdict),
     settle: async (settle) => move(settleMove(settle), settleVerdict),
     grant: ({ amountMicro, ...grant }) =>

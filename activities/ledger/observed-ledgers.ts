@@ -3,7 +3,6 @@ import { creditsFromMicro } from '../../domain/credits.ts';
 import type { OpenSpan, Telemetry, Tracing } from '../../platform/telemetry.ts';
 import type { Metrics } from '../../platform/metrics.ts';
 import type { ChatLedger } from '../chat/chat-ledger.ts';
-import type { KnownRefusals } from './known-refusals.ts';
 import type { Ledger } from './ledger.ts';
 import type { Settlements } from './settlements.ts';
 
@@ -54,6 +53,11 @@ export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
   const { metrics, tracing } = observers;
   return {
     ...ledger,
+    async refusalOf(plan) {
+      const refusal = await ledger.refusalOf(plan);
+      if (refusal) metrics.reservationsRefused.inc({ kind: 'studio', verdict: refusal.verdict });
+      return refusal;
+    },
     async reserve(reserve) {
       const answer = await moved(tracing, 'ledger.reserve', () => ledger.reserve(reserve));
       const { kind, amountMicro } = reserve;
@@ -62,21 +66,6 @@ export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
       return answer;
     },
     settle: (settle) => settled(observers, settle.id, () => ledger.settle(settle)),
-  };
-}
-
-/** Counts refusals that no reservation was asked for with those of the ledger. */
-export function observeKnownRefusals(refusals: KnownRefusals, metrics: Metrics): KnownRefusals {
-  return {
-    ...refusals,
-    async find(wanted) {
-      const refusal = await refusals.find(wanted);
-      if (refusal) {
-        const { verdict } = refusal;
-        countReserve(metrics, 'studio', { verdict, amountMicro: wanted.priceMicro });
-      }
-      return refusal;
-    },
   };
 }
 

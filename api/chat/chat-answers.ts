@@ -11,7 +11,7 @@ import { firstTokenSent } from '../../platform/observations.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import type { Presentation, Shown } from './chat-presentation.ts';
 import type { ChatRequest } from './chat-schema.ts';
-import { checkParts } from './content-parts.ts';
+import { checkParts } from './chat-messages.ts';
 import {
   createEventStream,
   eventStreamType,
@@ -19,9 +19,8 @@ import {
   type EventStream,
 } from './event-stream.ts';
 import type { Context } from '../context.ts';
-import { keptBytesMax, unkeyedHold, type Claims, type Hold } from '../idempotency/claims.ts';
+import { keptBytesMax, type Claims, type Hold } from '../idempotency/claims.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
-import { idempotencyKeyOf } from '../middleware/request-headers.ts';
 
 interface ChatAnswersDeps {
   chat: Chat;
@@ -60,7 +59,8 @@ export function createAnswerChat(deps: ChatAnswersDeps): AnswerChat {
     const startedAtMs = performance.now();
     const { requestId } = ctx.state;
     const models = checkedModels(ctx, request, deps);
-    const hold = await claim(ctx, request, deps.claims);
+    const wanted = { path: ctx.path, body: request, subjectId: newId('chat') };
+    const hold = await deps.claims.hold(ctx, wanted);
     if (hold.state === 'done') {
       assert(hold.answer, 'the key of a chat that is done has its answer');
       ctx.set('Idempotent-Replayed', 'true');
@@ -149,14 +149,6 @@ function orderOf(ctx: Context, request: ChatRequest, models: Candidates): ChatOr
     metadata: request.metadata,
     claim: null,
   };
-}
-
-function claim(ctx: Context, request: ChatRequest, claims: Claims): ReturnType<Claims['hold']> {
-  const subjectId = newId('chat');
-  const idempotencyKey = idempotencyKeyOf(ctx);
-  if (idempotencyKey === null) return Promise.resolve(unkeyedHold(subjectId));
-  const { organizationId } = ctx.state.caller;
-  return claims.hold({ organizationId, idempotencyKey, path: ctx.path, body: request, subjectId });
 }
 
 /** Gives the answer as it comes. */

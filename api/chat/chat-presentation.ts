@@ -4,7 +4,7 @@ import type { ChatBill, OpenChat } from '../../activities/chat/open-chat.ts';
 import type { FailedTry } from '../../activities/chat/chat-candidates.ts';
 import type { TokenUsage } from '../../activities/chat/chat-price.ts';
 import type { GatewayError } from '../../domain/errors.ts';
-import { openaiError } from '../middleware/error-shapes.ts';
+import { openaiError } from '../middleware/errors.ts';
 import type { ChatRequest } from './chat-schema.ts';
 
 /** What a presentation works with. */

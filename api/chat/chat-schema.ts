@@ -8,8 +8,15 @@ import { z } from 'zod';
 import type { ChatBody } from '../../activities/chat/chat-body.ts';
 import { anyJson, anyJsonObject, bodySchema, recordOf } from '../middleware/body-schema.ts';
 import { metadata, pairsOf } from '../middleware/metadata.ts';
-import { toMessage, type WireMessage } from './wire-message.ts';
-import { audioPart, filePart, imagePart, textMax, textPart } from './content-parts.ts';
+import {
+  toMessage,
+  type WireMessage,
+  audioPart,
+  filePart,
+  imagePart,
+  textMax,
+  textPart,
+} from './chat-messages.ts';
 
 /** A request, ready for the chat activity. */
 export interface ChatRequest {

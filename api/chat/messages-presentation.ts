@@ -1,7 +1,7 @@
 /** Chats as Anthropic's clients read them: messages, and streams of their events. */
 import type { ChatBill } from '../../activities/chat/open-chat.ts';
 import { isRecord } from '../../activities/chat/protocols/protocol.ts';
-import { anthropicError } from '../middleware/error-shapes.ts';
+import { anthropicError } from '../middleware/errors.ts';
 import { triesOf, type Presentation, type Shown } from './chat-presentation.ts';
 
 const stopReasons: Readonly<Record<string, string>> = {

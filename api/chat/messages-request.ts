@@ -8,7 +8,7 @@ import { z } from 'zod';
 import type { ChatBody, ChatMessage, ContentPart } from '../../activities/chat/chat-body.ts';
 import { anyJsonObject, bodySchema } from '../middleware/body-schema.ts';
 import type { ChatRequest } from './chat-schema.ts';
-import { textMax } from './content-parts.ts';
+import { textMax } from './chat-messages.ts';
 
 const dataMax = 20 * 1024 * 1024;
 const blocksMax = 1024;

@@ -3,14 +3,15 @@
  * what is made in one transaction claim by the same function (claim_key). Whoever holds a claim has a
  * token, renews it while it waits, and does nothing under a claim that names another one by now.
  */
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../../domain/assert.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
-import { fingerprintOf } from '../middleware/request-headers.ts';
+import type { Context } from '../context.ts';
+import { parseWith } from '../middleware/parsing.ts';
 
 /** A request that names a key. */
 export interface KeyedRequest {
@@ -72,10 +73,28 @@ export interface Hold {
   leave: () => void;
 }
 
-/** Claims over a pool. */
-export interface Claims {
-  /** @throws GatewayError as `claimKey` */
-  hold: (request: KeyedRequest) => Promise<Hold | Done>;
+/** See `createClaims`. */
+export type Claims = ReturnType<typeof createClaims>;
+
+/** Printable ASCII, 1–255 characters (design §4). */
+const keyText = z.string().regex(/^[\x21-\x7e]{1,255}$/, 'must be 1–255 printable characters');
+const header = z.object({ 'Idempotency-Key': keyText });
+
+/** The header as operations with it are described. */
+export const idempotencyHeader = z.object({
+  'Idempotency-Key': keyText
+    .optional()
+    .meta({ description: 'The same key and body are one request; another body is refused.' }),
+});
+
+/**
+ * The key of a request; null when it names none.
+ * @throws GatewayError INVALID_REQUEST
+ */
+export function idempotencyKeyOf(ctx: Pick<Context, 'headers'>): string | null {
+  const given = ctx.headers['idempotency-key'];
+  if (given === undefined) return null;
+  return parseWith(header, { 'Idempotency-Key': given })['Idempotency-Key'];
 }
 
 /** The longest answer of any model fits, streamed token by token. */
@@ -102,9 +121,12 @@ export async function claimKey(
 ): Promise<Claim> {
   const { organizationId, idempotencyKey: key, path, body, subjectId } = request;
   const attempt = randomUUID();
+  const fingerprint = createHash('sha256')
+    .update(`${path}\n${JSON.stringify(body)}`)
+    .digest('hex');
   const found = await connection.one(sql.type(row)`
     SELECT verdict, subject, answer, answer_type FROM claim_key(${organizationId}, ${key},
-      ${fingerprintOf(path, body)}, ${subjectId}, ${attempt}, ${holdFor}::interval)`);
+      ${fingerprint}, ${subjectId}, ${attempt}, ${holdFor}::interval)`);
   if (found.verdict === 'other') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
   if (found.verdict === 'not_kept') throw new GatewayError('ANSWER_NOT_KEPT');
   if (found.verdict === 'in_progress') throw claimLost();
@@ -128,18 +150,28 @@ function claimLost(): GatewayError {
   return new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
 }
 
-/** See `Claims`. */
-export function createClaims(pool: DatabasePool, logger: Logger): Claims {
+/** Claims over a pool. */
+export function createClaims(pool: DatabasePool, logger: Logger) {
   return {
-    async hold(request) {
-      const claim = await claimKey(pool, request);
+    /**
+     * Claims the key of a request, if it names one.
+     * @throws GatewayError INVALID_REQUEST, and as `claimKey`
+     */
+    async hold(
+      ctx: Context,
+      wanted: Pick<KeyedRequest, 'path' | 'body' | 'subjectId'>,
+    ): Promise<Hold | Done> {
+      const idempotencyKey = idempotencyKeyOf(ctx);
+      if (idempotencyKey === null) return unkeyedHold(wanted.subjectId);
+      const { organizationId } = ctx.state.caller;
+      const claim = await claimKey(pool, { ...wanted, organizationId, idempotencyKey });
       return claim.state === 'done' ? claim : holdOf(pool, logger, claim);
     },
   };
 }
 
 /** What a request without a key holds: nobody else can be in its way. */
-export function unkeyedHold(subjectId: string): Hold {
+function unkeyedHold(subjectId: string): Hold {
   let started = false;
   return {
     state: 'held',

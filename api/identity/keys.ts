@@ -2,7 +2,7 @@
  * API keys as their users manage them: list, create, rotate, revoke. Quota, expiry and what a key may
  * grant are decided by Postgres under the lock of the user, so racing requests cannot get past them.
  */
-import { sql, type CommonQueryMethods } from 'slonik';
+import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../../domain/assert.ts';
 import { microFromCredits } from '../../domain/credits.ts';
@@ -10,7 +10,7 @@ import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { keyBudget } from '../../jobs/ledger-verdicts.ts';
-import type { Scope } from './access.ts';
+import { scopes, type Scope } from './access.ts';
 import { budgetView, keyMeta, type keyLimit, type ListedKey } from './key-fields.ts';
 import { macOfKey, newApiKey, prefixOfKey } from './key-format.ts';
 
@@ -63,27 +63,6 @@ interface WantedLimit {
   limit: KeyLimit | null;
 }
 
-/** Keys of users. */
-export interface Keys {
-  /** Keys that are not revoked, newest first. */
-  list: (memberId: string) => Promise<ListedKey[]>;
-  /** @throws GatewayError KEY_QUOTA_REACHED, INVALID_REQUEST, FORBIDDEN, NOT_FOUND, Unauthorized */
-  create: (wanted: WantedKey) => Promise<NewKey>;
-  /** @throws GatewayError as `create`, and KEY_ALREADY_REPLACED */
-  rotate: (wanted: WantedRotation) => Promise<NewKey & { oldExpiresAt: number }>;
-  /**
-   * Sets what the key, and those that share its budget, may spend; null: no limit.
-   * @throws GatewayError NOT_FOUND, FORBIDDEN when the key that asks has a limit itself, Unauthorized
-   */
-  setLimit: (wanted: WantedLimit) => Promise<{ meta: ApiKeyMeta; organizationId: string }>;
-  /**
-   * Revokes a key of this user (null: of anyone), at once and everywhere.
-   * @returns its organization
-   * @throws GatewayError NOT_FOUND when there is no such key, or it is somebody else's
-   */
-  revoke: (keyId: string, memberId: string | null) => Promise<string>;
-}
-
 const verdict = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.enum(['created', 'set']),
@@ -105,24 +84,21 @@ const verdict = z.discriminatedUnion('verdict', [
   }),
 ]);
 type Verdict = z.infer<typeof verdict>;
+type Accepted = Extract<Verdict, { verdict: 'created' | 'set' }>;
 
 const answerRow = z.object({ answer: verdict });
 const listRow = z.object({ meta: keyMeta, budget: keyBudget.nullable() });
 const organizationRow = z.object({ organization: z.string().nullable() });
 
-/** Keys over a pool or an open transaction. */
-export function createKeys(connection: CommonQueryMethods, pepper: string): Keys {
+/** Keys of users, over a pool or an open transaction. */
+export function createKeys(connection: CommonQueryMethods, pepper: string) {
   function minted(key: string, id = newId('key')): JsonObject {
-    return {
-      id,
-      prefix: prefixOfKey(key),
-      mac: macOfKey(key, pepper),
-      quota: keysPerUserMax,
-    };
+    return { id, prefix: prefixOfKey(key), mac: macOfKey(key, pepper), quota: keysPerUserMax };
   }
 
   return {
-    async list(memberId) {
+    /** Keys that are not revoked, newest first. */
+    async list(memberId: string): Promise<ListedKey[]> {
       const rows = await connection.any(sql.type(
         listRow,
       )`SELECT api_key_meta(k) AS meta, key_budget(k.id) AS budget FROM api_key k
@@ -132,10 +108,10 @@ export function createKeys(connection: CommonQueryMethods, pepper: string): Keys
       return rows.map(({ meta, budget }) => ({ ...meta, budget: budgetView(budget) }));
     },
 
-    async create(wanted) {
-      const key = wanted.key ?? newApiKey();
+    /** @throws GatewayError KEY_QUOTA_REACHED, INVALID_REQUEST, FORBIDDEN, NOT_FOUND, Unauthorized */
+    async create({ key = newApiKey(), keyId, ...wanted }: WantedKey): Promise<NewKey> {
       const request: JsonObject = {
-        ...minted(key, wanted.keyId),
+        ...minted(key, keyId),
         memberId: wanted.memberId,
         makerKeyId: wanted.makerKeyId,
         name: wanted.name,
@@ -144,34 +120,38 @@ export function createKeys(connection: CommonQueryMethods, pepper: string): Keys
         expiresAtMs: wanted.expiresAtMs ?? null,
         limit: microLimit(wanted.limit),
       };
-      const answer = await connection.oneFirst(
-        sql.type(answerRow)`SELECT create_api_key(${sql.jsonb(request)}) AS answer`,
-      );
-      const { meta, organizationId } = accepted(answer);
-      return { key, meta, organizationId };
+      const made = await decide(connection, sql.fragment`create_api_key(${sql.jsonb(request)})`);
+      return { key, meta: made.meta, organizationId: made.organizationId };
     },
 
-    async rotate(wanted) {
+    /** @throws GatewayError as `create`, and KEY_ALREADY_REPLACED */
+    async rotate({
+      expiresAtMs = null,
+      ...wanted
+    }: WantedRotation): Promise<NewKey & { oldExpiresAt: number }> {
       const key = newApiKey();
-      const request: JsonObject = {
-        ...minted(key),
-        memberId: wanted.memberId,
-        makerKeyId: wanted.makerKeyId,
-        keyId: wanted.keyId,
-        overlapMs: wanted.overlapMs,
-        expiresAtMs: wanted.expiresAtMs ?? null,
-      };
-      const answer = await connection.oneFirst(
-        sql.type(answerRow)`SELECT rotate_api_key(${sql.jsonb(request)}) AS answer`,
-      );
-      const { meta, organizationId, oldExpiresAt } = accepted(answer);
+      const request = sql.jsonb({ ...minted(key), ...wanted, expiresAtMs });
+      const made = await decide(connection, sql.fragment`rotate_api_key(${request})`);
+      const { meta, organizationId, oldExpiresAt } = made;
       assert(oldExpiresAt !== undefined, 'a rotated key has an end');
       return { key, meta, organizationId, oldExpiresAt };
     },
 
-    setLimit: (wanted) => setLimit(connection, wanted),
+    /**
+     * Sets what the key, and those that share its budget, may spend; null: no limit.
+     * @throws GatewayError NOT_FOUND, FORBIDDEN when the key that asks has a limit itself, Unauthorized
+     */
+    setLimit({ limit, ...wanted }: WantedLimit): Promise<Accepted> {
+      const request = sql.jsonb({ ...wanted, limit: microLimit(limit) });
+      return decide(connection, sql.fragment`set_key_limit(${request})`);
+    },
 
-    async revoke(keyId, memberId) {
+    /**
+     * Revokes a key of this user (null: of anyone), at once and everywhere.
+     * @returns its organization
+     * @throws GatewayError NOT_FOUND when there is no such key, or it is somebody else's
+     */
+    async revoke(keyId: string, memberId: string | null): Promise<string> {
       const organizationId = await connection.oneFirst(
         sql.type(organizationRow)`SELECT revoke_api_key(${keyId}, ${memberId}) AS organization`,
       );
@@ -181,16 +161,8 @@ export function createKeys(connection: CommonQueryMethods, pepper: string): Keys
   };
 }
 
-async function setLimit(
-  connection: CommonQueryMethods,
-  { limit, ...wanted }: WantedLimit,
-): ReturnType<Keys['setLimit']> {
-  const request: JsonObject = { ...wanted, limit: microLimit(limit) };
-  const answer = await connection.oneFirst(
-    sql.type(answerRow)`SELECT set_key_limit(${sql.jsonb(request)}) AS answer`,
-  );
-  const { meta, organizationId } = accepted(answer);
-  return { meta, organizationId };
+async function decide(connection: CommonQueryMethods, call: FragmentSqlToken): Promise<Accepted> {
+  return accepted(await connection.oneFirst(sql.type(answerRow)`SELECT ${call} AS answer`));
 }
 
 function microLimit(limit: KeyLimit | null | undefined): JsonObject | null {
@@ -198,7 +170,7 @@ function microLimit(limit: KeyLimit | null | undefined): JsonObject | null {
 }
 
 /** The new key's record, or the refusal as an error of the table. */
-function accepted(answer: Verdict): Extract<Verdict, { verdict: 'created' | 'set' }> {
+function accepted(answer: Verdict): Accepted {
   switch (answer.verdict) {
     case 'created':
     case 'set':
@@ -230,4 +202,14 @@ function accepted(answer: Verdict): Extract<Verdict, { verdict: 'created' | 'set
 export function pastExpiry(): GatewayError {
   const message = 'must be in the future';
   return fieldError('INVALID_REQUEST', 'expiresAt', message);
+}
+
+/** A new API key that no other key asked for: all scopes unless narrowed. */
+export async function createKey(
+  connection: CommonQueryMethods,
+  pepper: string,
+  wanted: Omit<WantedKey, 'makerKeyId'>,
+): Promise<{ keyId: string; key: string }> {
+  const made = await createKeys(connection, pepper).create({ scopes, ...wanted, makerKeyId: null });
+  return { keyId: made.meta.keyId, key: made.key };
 }

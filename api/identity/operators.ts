@@ -1,11 +1,15 @@
-/** Operators: who holds the deployment's admin key, or a key of their own that can be revoked by itself. */
+/**
+ * Operators: who holds the deployment's admin key, or a key of their own that can be revoked by itself; and the
+ * append-only record of what they did.
+ */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
+import type { JsonObject } from '../../domain/json.ts';
 import { isSecret } from '../../platform/secret-comparison.ts';
-import type { Session } from './sessions.ts';
 import { isOperatorKey, macOfKey, newOperatorKey, prefixOfKey } from './key-format.ts';
+import type { Session } from './sessions.ts';
 
 const none = z.object({});
 
@@ -126,4 +130,79 @@ export async function revokeOperator(
 
 function unknownOperator(): GatewayError {
   return new GatewayError('NOT_FOUND', 'No such operator.');
+}
+
+/** A write of an operator: who, why, and which request. */
+export interface Write {
+  body: { actor: string; reason: string };
+  requestId: string;
+}
+
+interface Action {
+  /** `<noun>.<verb>`, e.g. `organization.suspended`. */
+  action: string;
+  /** Absent: none. */
+  organizationId?: string | null;
+  /** Id of what it was done to. */
+  subject: string;
+  /** What was asked for; never a secret. */
+  details?: JsonObject;
+  /** Names an action that can be asked for twice but is done once. */
+  actionKey?: string | null;
+}
+
+/** An action as it was recorded. */
+const recordedAction = z.object({
+  id: z.number(),
+  action: z.string(),
+  actor: z.string(),
+  reason: z.string(),
+  organizationId: z.string().nullable(),
+  subject: z.string(),
+  details: z.record(z.string(), z.json()),
+  requestId: z.string(),
+  createdAtMs: z.number(),
+});
+/** See `recordedAction`. */
+export type RecordedAction = z.infer<typeof recordedAction>;
+
+/** Records an action, best in the transaction of what was done. */
+export async function recordAction(
+  connection: CommonQueryMethods,
+  { body: { actor, reason }, requestId }: Write,
+  { action, organizationId = null, subject, details = {}, actionKey = null }: Action,
+): Promise<void> {
+  await connection.query(sql.type(none)`
+    INSERT INTO admin_action (action, actor, reason, organization_id, subject, details, request_id,
+        action_key)
+      VALUES (${action}, ${actor}, ${reason}, ${organizationId}, ${subject},
+        ${sql.jsonb(details)}, ${requestId}, ${actionKey})
+      ON CONFLICT (action_key) DO NOTHING`);
+}
+
+interface ActionListing {
+  organizationId?: string | undefined;
+  /** Only what was done to this. */
+  subject?: string | undefined;
+  /** Only actions before this id. */
+  beforeId?: number | undefined;
+  limit: number;
+}
+
+/** Recorded actions, newest first. */
+export function listActions(
+  connection: CommonQueryMethods,
+  { organizationId, subject, beforeId, limit }: ActionListing,
+): Promise<readonly RecordedAction[]> {
+  const of = organizationId ?? null;
+  const to = subject ?? null;
+  const before = beforeId ?? null;
+  return connection.any(sql.type(recordedAction)`
+    SELECT id, action, actor, reason, organization_id AS "organizationId", subject, details,
+      request_id AS "requestId", created_at AS "createdAtMs"
+    FROM admin_action
+    WHERE (${of}::text IS NULL OR organization_id = ${of}::text)
+      AND (${to}::text IS NULL OR subject = ${to}::text)
+      AND (${before}::bigint IS NULL OR id < ${before}::bigint)
+    ORDER BY id DESC LIMIT ${limit}`);
 }

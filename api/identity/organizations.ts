@@ -1,11 +1,14 @@
-/** Organizations and their users as operators see and steer them. */
+/** Organizations and their users: making them, and as operators see and steer them. */
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { accountColumns, accountState } from '../../activities/ledger/usage-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import type { DatabasePool } from '../../platform/database.ts';
 import { organizationStatus, role } from './access.ts';
 
 const none = z.object({});
+const idRow = z.object({ id: z.string() });
 
 /** An organization with its account; amounts in micro-credits, times Unix ms. */
 const organizationRecord = accountState.extend({
@@ -29,6 +32,52 @@ const memberRecord = z.object({
 });
 /** See `memberRecord`. */
 export type MemberRecord = z.infer<typeof memberRecord>;
+
+interface NewOrganization {
+  name: string;
+  /** Micro-credits per six hours; null = no limit. */
+  windowLimitMicro: number | null;
+}
+
+/** A new organization with an empty account and an owner, in one transaction. */
+export async function createOrganization(
+  pool: Pick<DatabasePool, 'transaction'>,
+  organization: NewOrganization,
+): Promise<{ organizationId: string; memberId: string }> {
+  const organizationId = newId('organization');
+  const memberId = await pool.transaction(async (connection) => {
+    await connection.query(sql.type(none)`INSERT INTO organization (id, name)
+      VALUES (${organizationId}, ${organization.name})`);
+    await connection.query(sql.type(none)`INSERT INTO account (organization_id, window_limit)
+      VALUES (${organizationId}, ${organization.windowLimitMicro})`);
+    return createMember(connection, { organizationId, name: 'Owner', role: 'owner' });
+  });
+  return { organizationId, memberId };
+}
+
+interface NewMember {
+  organizationId: string;
+  name: string;
+  role: z.infer<typeof role>;
+}
+
+/**
+ * A new user of an organization.
+ * @returns the user's id
+ * @throws GatewayError NOT_FOUND when there is no such organization
+ */
+export async function createMember(
+  connection: CommonQueryMethods,
+  member: NewMember,
+): Promise<string> {
+  const id = await connection.maybeOneFirst(sql.type(idRow)`
+    INSERT INTO member (id, organization_id, name, role)
+    SELECT ${newId('member')}, o.id, ${member.name}, ${member.role} FROM organization o
+      WHERE o.id = ${member.organizationId}
+    RETURNING id`);
+  if (id === null) throw unknownOrganization();
+  return id;
+}
 
 interface OrganizationListing {
   status?: OrganizationRecord['status'] | undefined;

@@ -1,4 +1,9 @@
-/** The tools: each Studio capability, and the operations that look after its jobs, by their own schemas. */
+/**
+ * The tools: each Studio capability, and the operations that look after its jobs, by their own schemas. A tool calls
+ * the API as any client does, with the same key, gate and answers: it is never more and never less than its operation
+ * (docs/mcp.md).
+ */
+import type { IncomingMessage } from 'node:http';
 import { ToolSchema, type Tool } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { scopeOf } from '../../studio/capability.ts';
@@ -7,12 +12,11 @@ import type { Caller, Scope } from '../identity/access.ts';
 import type { Operation } from '../operations/operation.ts';
 import { studioJobs } from '../operations/studio-jobs.ts';
 import { studioModels } from '../operations/studio-models.ts';
-import type { OwnCall } from './own-api.ts';
 
 type Arguments = Record<string, unknown>;
 
 /** A tool, and the call of the API that it stands for. */
-export interface OfferedTool {
+interface OfferedTool {
   tool: Tool;
   scope: Scope;
   call: (given: Arguments) => OwnCall;
@@ -119,3 +123,45 @@ export const toolsFor = ({ scopes }: Caller): Tool[] =>
 /** A tool by its name; whether a key may use it, the API says when it is called. */
 export const findTool = (name: string): OfferedTool | undefined =>
   tools.find(({ tool }) => tool.name === name);
+
+/** A call of one operation. */
+interface OwnCall {
+  method: string;
+  /** With its query. */
+  path: string;
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+/** An answer, success or refusal. */
+export interface OwnAnswer {
+  ok: boolean;
+  status: number;
+  body: unknown;
+  /** The job that the call made, or made before under its Idempotency-Key. */
+  jobId: string | null;
+}
+
+/** Calls this process's API. */
+export type OwnApi = (call: OwnCall) => Promise<OwnAnswer>;
+
+/** The API that a request came to, called with that request's key. */
+export function ownApiOf(request: IncomingMessage): OwnApi {
+  const { localAddress = '127.0.0.1', localPort } = request.socket;
+  const host = localAddress.includes(':') ? `[${localAddress}]` : localAddress;
+  const authorization = request.headers.authorization ?? '';
+  return async ({ method, path, body, headers }) => {
+    const response = await fetch(`http://${host}:${localPort}${path}`, {
+      method,
+      headers: {
+        authorization,
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      redirect: 'error',
+    });
+    const { ok, status } = response;
+    return { ok, status, body: await response.json(), jobId: response.headers.get('x-job-id') };
+  };
+}

@@ -1,12 +1,14 @@
-/** Request bodies: read within their limits, parsed strictly. */
-import type { IncomingHttpHeaders } from 'node:http';
+/**
+ * Request bodies: read within their limits, then JSON. Bytes in flight (read, or on their way, and not answered yet)
+ * are bounded for this process and for each key: what they come to in memory is a few times as much.
+ */
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as othersTurn } from 'node:timers/promises';
-import type { z } from 'zod';
-import { GatewayError, refusedFields } from '../../domain/errors.ts';
-import type { Context } from '../context.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import type { Context, Middleware } from '../context.ts';
 import type { BodySchema } from './body-schema.ts';
-import { noWords, wordIssues, type Place } from './issue-words.ts';
 import { JsonMeter, notABody } from './json-meter.ts';
+import { parseWith } from './parsing.ts';
 
 /** Bytes of a JSON body: all limits of spec §4 fit many times. */
 const jsonBytesMax = 1024 * 1024;
@@ -14,13 +16,60 @@ const jsonBytesMax = 1024 * 1024;
 const bodyTimeoutMs = 60_000;
 /** A larger body is parsed in steps, between which others have their turn. */
 const quickBytesMax = 64 * 1024;
-/** A body with more values is refused for the first thing that is wrong with it. */
-const thoroughValuesMax = 1000;
+/** What is too much in flight is less within seconds. */
+const retryAfterSeconds = 1;
+
+interface BodyBytesLimits {
+  /** Bytes. */
+  processMax: number;
+  /** Bytes of one key. */
+  keyMax: number;
+}
+
+/** Gives every request its part of the limits, and takes it back once it is answered. */
+export function limitBodyBytes({ processMax, keyMax }: BodyBytesLimits): Middleware {
+  const ofKeys = new Map<string, number>();
+  let ofProcess = 0;
+
+  function add(keyId: string | undefined, bytes: number): void {
+    ofProcess += bytes;
+    if (keyId === undefined) return;
+    const ofKey = (ofKeys.get(keyId) ?? 0) + bytes;
+    if (ofKey === 0) ofKeys.delete(keyId);
+    else ofKeys.set(keyId, ofKey);
+  }
+
+  return async (ctx, next) => {
+    let held = 0;
+    let keyId: string | undefined;
+    ctx.state.holdBytes = (bytes) => {
+      // Nobody has a key where something else than a key lets in.
+      keyId = ctx.state.caller?.keyId;
+      if (keyId !== undefined && (ofKeys.get(keyId) ?? 0) + bytes > keyMax) {
+        const message = 'Too many bytes of this key are in flight.';
+        throw new GatewayError('Rate limit exceeded. Please slow down.', message, {
+          retryAfterSeconds,
+        });
+      }
+      if (ofProcess + bytes > processMax) {
+        const message = 'Too many bytes of requests are in flight.';
+        throw new GatewayError('SERVICE_UNAVAILABLE', message, { retryAfterSeconds });
+      }
+      add(keyId, bytes);
+      held += bytes;
+    };
+    try {
+      await next();
+    } finally {
+      if (held > 0) add(keyId, -held);
+    }
+  };
+}
 
 /**
  * Reads the raw body; `count` is shown each piece of it as it arrives, and may refuse.
- * @throws GatewayError PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, what `count` throws, and what
- * body-bytes.ts throws when too much is in flight
+ * @throws GatewayError PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, what `count` throws, and 429 or
+ * SERVICE_UNAVAILABLE when too much is in flight
  */
 export async function readBody(
   ctx: Context,
@@ -39,12 +88,15 @@ export async function readBody(
       throw new GatewayError('PAYLOAD_TOO_LARGE', `The body has more than ${bytesMax} bytes.`);
     }
     if (size <= held) return;
-    ctx.state.bodyBytes.hold(size - held);
+    ctx.state.holdBytes(size - held);
     held = size;
   };
   try {
     hold(announced);
-    return await collect(ctx, hold, count);
+    return await collect(ctx.req, (piece, size) => {
+      hold(size);
+      count?.(piece);
+    });
   } catch (error) {
     // The rest of the body is not worth reading, so the connection cannot be used again; who is asked to
     // come back must hear it, which he does only when he has sent everything.
@@ -54,43 +106,32 @@ export async function readBody(
   }
 }
 
-/** As `for await`, at a fraction of its cost; a body that is refused is left where it is. */
-function collect(
-  { req }: Context,
-  hold: (size: number) => void,
-  count: ((piece: Buffer) => void) | undefined,
+/** The body; `look` is shown each piece and how many bytes there are, and may refuse. */
+async function collect(
+  request: IncomingMessage,
+  look: (piece: Buffer, size: number) => void,
 ): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    let pieces: Buffer[] = [];
-    let size = 0;
-    const late = setTimeout(() => req.destroy(new GatewayError('REQUEST_TIMEOUT')), bodyTimeoutMs);
-    function fail(error: unknown): void {
-      clearTimeout(late);
-      req.off('data', take);
-      req.pause();
-      pieces = [];
-      reject(error);
-    }
-    function take(piece: Buffer): void {
+  const late = setTimeout(
+    () => request.destroy(new GatewayError('REQUEST_TIMEOUT')),
+    bodyTimeoutMs,
+  );
+  const pieces: Buffer[] = [];
+  let size = 0;
+  try {
+    // A body that is refused is left where it is: its connection has to carry the refusal.
+    const arriving: AsyncIterable<Buffer> = request.iterator({ destroyOnReturn: false });
+    for await (const piece of arriving) {
       size += piece.length;
-      try {
-        hold(size);
-        count?.(piece);
-        pieces.push(piece);
-      } catch (error) {
-        fail(error);
-      }
+      look(piece, size);
+      pieces.push(piece);
     }
-    req.on('data', take);
-    req.on('error', fail);
-    req.on('close', () => {
-      if (!req.complete) fail(new GatewayError('CANCELED', 'The caller went away.'));
-    });
-    req.on('end', () => {
-      clearTimeout(late);
-      resolve(pieces.length === 1 && pieces[0] ? pieces[0] : Buffer.concat(pieces));
-    });
-  });
+    return Buffer.concat(pieces);
+  } catch (error) {
+    if (error instanceof GatewayError || request.complete) throw error;
+    throw new GatewayError('CANCELED', 'The caller went away.');
+  } finally {
+    clearTimeout(late);
+  }
 }
 
 const json = /^\s*(?:application\/json|[\w!#$&^-]+\/[\w!#$&^.+-]+\+json)\s*(?:;|$)/i;
@@ -133,27 +174,6 @@ export async function parseBody<Body>(
   bytesMax = jsonBytesMax,
 ): Promise<Body> {
   return parseWith(schema, await readJson(ctx, bytesMax));
-}
-
-const toTheEnd: z.core.ParseContext<z.core.$ZodIssue> = { error: noWords };
-/** Stops at the first thing that is wrong, where zod would go on to look at each of a million. */
-const untilFirst: z.core.ParseContextInternal<z.core.$ZodIssue> = { ...toTheEnd, abortEarly: true };
-
-/**
- * Parses a value by a schema.
- * @throws GatewayError INVALID_REQUEST naming each field, of a large value the first
- */
-export function parseWith<Value>(
-  schema: z.ZodType<Value>,
-  value: unknown,
-  place: Place = 'body',
-): Value {
-  const parsed = schema.safeParse(value, untilFirst);
-  if (parsed.success) return parsed.data;
-  const isWide = holdsMoreValues(value, thoroughValuesMax);
-  const { error } = isWide ? parsed : schema.safeParse(value, toTheEnd);
-  const { issues } = error ?? parsed.error;
-  throw refusedFields('INVALID_REQUEST', wordIssues(issues, { schema, value, place }));
 }
 
 let lastTurn: Promise<unknown> = Promise.resolve();
@@ -201,14 +221,4 @@ function isStorable(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return true;
   if (Array.isArray(value)) return value.every(isStorable);
   return Object.entries(value).every(([name, each]) => isStorable(name) && isStorable(each));
-}
-
-function holdsMoreValues(value: unknown, countMax: number): boolean {
-  let left = countMax;
-  const count = (each: unknown): boolean => {
-    left -= 1;
-    if (left < 0) return true;
-    return typeof each === 'object' && each !== null && Object.values(each).some(count);
-  };
-  return count(value);
 }

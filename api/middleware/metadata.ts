@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { bodySchema, recordOf } from './body-schema.ts';
-import { parseWith } from './body.ts';
+import { parseWith } from './parsing.ts';
 
 /** Pairs of one request. */
 const pairsMax = 16;

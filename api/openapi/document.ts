@@ -1,9 +1,16 @@
-/** The OpenAPI 3.1 documents, made from the operations and the schemas that validate (spec §9). */
+/**
+ * The OpenAPI 3.1 documents, made from the operations and the schemas that validate (spec §9), and llms.txt. What is
+ * sent to callers is described too.
+ */
 import { stringify } from 'yaml';
+import { z } from 'zod';
 import { createDocument } from 'zod-openapi';
-import type { Operation } from '../operations/operation.ts';
-import { describeOperation } from './description.ts';
-import { webhookDescriptions } from './webhooks.ts';
+import { noticeData } from '../../activities/webhooks/notices.ts';
+import { errorTable } from '../../domain/errors.ts';
+import { jobSchema } from '../../studio/job-view.ts';
+import { errorSchemas } from '../middleware/errors.ts';
+import { time } from '../operations/fields.ts';
+import { type Operation, ownAnswer, type AnswerParts } from '../operations/operation.ts';
 
 /** A document in both spellings; it never changes while a process runs. */
 interface OpenApiDocument {
@@ -12,21 +19,15 @@ interface OpenApiDocument {
   yaml: string;
 }
 
-/** What describes the API; each is made when it is first asked for. */
-export interface Documents {
-  /** The API of callers, behind their keys. */
-  callers: () => OpenApiDocument;
-  /** What operators do, behind the admin key. */
-  operators: () => OpenApiDocument;
-  /** llms.txt: what a language model needs to call the API (llmstxt.org); `prices` are lines of a list. */
-  summary: (prices: readonly string[]) => string;
-}
+/** See `createDocuments`. */
+export type Documents = ReturnType<typeof createDocuments>;
 
-/** Documents of these operations, for an API that is reached at `baseUrl`. */
-export function createDocuments(baseUrl: string, operations: readonly Operation[]): Documents {
+/** What describes these operations, for an API that is reached at `baseUrl`; each is made when it is first asked for. */
+export function createDocuments(baseUrl: string, operations: readonly Operation[]) {
   const ofOperators = operations.filter(({ scope }) => scope === 'admin');
   const ofCallers = operations.filter(({ scope, id }) => scope !== 'admin' && id !== undefined);
   return {
+    /** The API of callers, behind their keys. */
     callers: once(() =>
       buildDocument(ofCallers, {
         baseUrl,
@@ -38,6 +39,7 @@ export function createDocuments(baseUrl: string, operations: readonly Operation[
         webhooks: webhookDescriptions,
       }),
     ),
+    /** What operators do, behind the admin key. */
     operators: once(() =>
       buildDocument(ofOperators, {
         baseUrl,
@@ -47,7 +49,8 @@ export function createDocuments(baseUrl: string, operations: readonly Operation[
         webhooks: {},
       }),
     ),
-    summary: (prices) => summaryOf(baseUrl, ofCallers, prices),
+    /** llms.txt: what a language model needs to call the API (llmstxt.org); `prices` are lines of a list. */
+    summary: (prices: readonly string[]) => summaryOf(baseUrl, ofCallers, prices),
   };
 }
 
@@ -128,3 +131,154 @@ function summaryOf(
     '',
   ].join('\n');
 }
+
+/** Headers of every answer behind a key (spec §8). */
+const rateHeaders = z.object({
+  'X-RateLimit-Limit': z.int().meta({ description: 'Requests per minute of this key.' }),
+  'X-RateLimit-Remaining': z.int(),
+  'X-RateLimit-Reset': z.int().meta({
+    description: 'Unix seconds when the oldest request of the last minute stops counting.',
+  }),
+  'X-Request-Id': z.string(),
+});
+
+/** What is said of operations that no scope opens. */
+const unscoped = new Map<Operation['scope'], string>([
+  ['admin', ''],
+  ['open', 'No key needed.'],
+  ['any', 'Any key may ask.'],
+]);
+
+/** The operation as the document has it. */
+function describeOperation(operation: Operation): Record<string, unknown> {
+  const { id, tag, summary, scope, request, answers } = operation;
+  const needed = unscoped.get(scope) ?? `Scope: \`${scope}\`.`;
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    ...(scope === 'open' && { security: [] }),
+    description: [operation.description, needed].filter(Boolean).join('\n\n'),
+    requestParams: {
+      ...(request.params && { path: request.params }),
+      ...(request.query && { query: request.query }),
+      ...(request.headers && { header: request.headers }),
+    },
+    ...requestBodyOf(operation),
+    responses: {
+      ...Object.fromEntries(
+        Object.entries(answers).map(([status, told]) => [status, describeAnswer(operation, told)]),
+      ),
+      ...describeErrors(operation),
+    },
+  };
+}
+
+function requestBodyOf({ request }: Operation): Record<string, unknown> {
+  const { body, bodyIsOptional, example, content } = request;
+  if (!body && !content) return {};
+  const json = body && {
+    'application/json': { schema: body, ...(example !== undefined && { example }) },
+  };
+  return { requestBody: { required: !bodyIsOptional, content: { ...json, ...content } } };
+}
+
+function describeAnswer({ scope, answer }: Operation, told: AnswerParts): Record<string, unknown> {
+  const { description, type = 'application/json', schema = answer, event, headers } = told;
+  return {
+    description,
+    headers:
+      scope === 'admin' || scope === 'open' ? headers : rateHeaders.extend(headers?.shape ?? {}),
+    ...(schema !== ownAnswer && {
+      content: { [type]: { schema }, ...(event && { 'text/event-stream': { schema: event } }) },
+    }),
+  };
+}
+
+/** One answer per status; its description names the codes. */
+function describeErrors({ errors, errorShape = 'service' }: Operation): Record<string, unknown> {
+  const byStatus = Map.groupBy(errors, (code) => errorTable[code].status);
+  return Object.fromEntries(
+    [...byStatus].map(([status, ofStatus]) => [
+      String(status),
+      {
+        description: ofStatus
+          .map((code) => `\`${code}\`: ${errorTable[code].message}`)
+          .join('\n\n'),
+        ...(ofStatus.some((code) => errorTable[code].retryable) && {
+          headers: z.object({ 'Retry-After': z.int().optional() }),
+        }),
+        content: { 'application/json': { schema: errorSchemas[errorShape] } },
+      },
+    ]),
+  );
+}
+
+const webhookHeaders = z.object({
+  'webhook-id': z
+    .string()
+    .meta({ description: 'The same for every attempt at one job or notice.' }),
+  'webhook-timestamp': z.string().meta({ description: 'Unix seconds of this attempt.' }),
+  'webhook-signature': z
+    .string()
+    .meta({ description: '`v1,` and base64 of HMAC-SHA256; several with a space between.' }),
+});
+
+interface Described {
+  type: string;
+  operationId: string;
+  summary: string;
+  data: z.ZodType;
+}
+
+const described: Described[] = [
+  ...(['completed', 'failed', 'canceled'] as const).map((status) => ({
+    type: `studio.job.${status}`,
+    operationId: `${status}JobWebhook`,
+    summary: `A job is ${status}`,
+    data: jobSchema,
+  })),
+  {
+    type: 'account.balance.low',
+    operationId: 'lowBalanceWebhook',
+    summary: 'The balance is low',
+    data: noticeData['account.balance.low'],
+  },
+  {
+    type: 'key.limit.near',
+    operationId: 'nearKeyLimitWebhook',
+    summary: '80 % of the limit of a key is used',
+    data: noticeData['key.limit.near'],
+  },
+  {
+    type: 'key.limit.reached',
+    operationId: 'reachedKeyLimitWebhook',
+    summary: 'The limit of a key is used up, or has refused a request',
+    data: noticeData['key.limit.reached'],
+  },
+];
+
+/** What is sent to a `webhookUrl` and to the URL of notices, by event type. */
+const webhookDescriptions: Record<string, Record<string, unknown>> = Object.fromEntries(
+  described.map(({ type, operationId, summary, data }) => {
+    const schema = z.object({ type: z.literal(type), timestamp: time, data });
+    return [
+      type,
+      {
+        post: {
+          operationId,
+          tags: ['Webhooks'],
+          summary,
+          security: [],
+          requestParams: { header: webhookHeaders },
+          requestBody: { required: true, content: { 'application/json': { schema } } },
+          responses: {
+            '2XX': { description: 'Taken.' },
+            410: { description: 'No more attempts at this one.' },
+            default: { description: 'It is sent again later.' },
+          },
+        },
+      },
+    ];
+  }),
+);

@@ -1,9 +1,18 @@
-/** /api/v1/api-keys: the keys of the authenticated user (spec §4.3), and their rotation. */
+/** /api/v1/api-keys: the keys of the authenticated user (spec §4.3), and their rotation; /api/v1/key: the key itself. */
 import type { ParameterizedContext } from 'koa';
+import { sql } from 'slonik';
 import { z } from 'zod';
+import { assert } from '../../domain/assert.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import type { Caller } from '../identity/access.ts';
+import { keyBudget } from '../../jobs/ledger-verdicts.ts';
+import {
+  claimKey,
+  finishClaim,
+  idempotencyHeader,
+  idempotencyKeyOf,
+} from '../idempotency/claims.ts';
+import { type Caller, role } from '../identity/access.ts';
 import {
   keyExpiry,
   keyLimit,
@@ -13,11 +22,11 @@ import {
   keyName,
   keyScopes,
   unixMs,
+  budgetSchema,
+  budgetView,
 } from '../identity/key-fields.ts';
 import { createKeys, pastExpiry, type NewKey } from '../identity/keys.ts';
-import { claimKey, finishClaim } from '../idempotency/claims.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
-import { idempotencyHeader, idempotencyKeyOf } from '../middleware/request-headers.ts';
 import { pathId } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
 
@@ -61,7 +70,21 @@ function requireFuture({ nowMs }: Caller, expiresAtMs: number | null | undefined
   if (typeof expiresAtMs === 'number' && expiresAtMs <= nowMs) throw pastExpiry();
 }
 
-/** List, create, rotate, limit, revoke. */
+const ownRow = z.object({
+  meta: keyMeta,
+  organization: z.string(),
+  budget: keyBudget.nullable(),
+});
+
+const ownKey = keyMeta.extend({
+  organizationId: z.string(),
+  organizationName: z.string(),
+  userId: z.string(),
+  role,
+  budget: budgetSchema,
+});
+
+/** List, create, rotate, limit, revoke; and who a key is. */
 export const apiKeys = section('API keys', {
   listApiKeys: defineOperation({
     route: `GET ${path}`,
@@ -175,6 +198,30 @@ export const apiKeys = section('API keys', {
     async handle({ caller, params: { keyId } }, { keys }) {
       await keys.revoke(keyId, caller.memberId);
       return { success: true as const, keyId };
+    },
+  }),
+
+  getKey: defineOperation({
+    route: 'GET /api/v1/key',
+    scope: 'any',
+    summary: 'Who this key is, what it may do, and what is left of its limit',
+    answer: ownKey,
+    answers: { 200: 'The key of the request.' },
+    async handle({ caller }, { pool }) {
+      const { keyId, memberId, organizationId, role: ofUser } = caller;
+      const found = await pool.maybeOne(sql.type(ownRow)`
+        SELECT api_key_meta(k) AS meta, o.name AS organization, key_budget(k.id) AS budget
+        FROM api_key k JOIN organization o ON o.id = k.organization_id WHERE k.id = ${keyId}`);
+      assert(found, 'a key that was admitted is there');
+      const { meta, organization: organizationName, budget } = found;
+      return {
+        ...meta,
+        organizationId,
+        organizationName,
+        userId: memberId,
+        role: ofUser,
+        budget: budgetView(budget),
+      };
     },
   }),
 });

@@ -8,7 +8,7 @@ import {
   type Presentation,
 } from '../chat/chat-presentation.ts';
 import type { BodySchema } from '../middleware/body-schema.ts';
-import { idempotencyHeader } from '../middleware/request-headers.ts';
+import { idempotencyHeader } from '../idempotency/claims.ts';
 import { found, oneOf } from './fields.ts';
 import { defineOperation, ownAnswer, section, type AnswerParts } from './operation.ts';
 

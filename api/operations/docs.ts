@@ -1,4 +1,7 @@
-/** The API described: OpenAPI as JSON and YAML, a reference page that works offline, llms.txt. No key needed. */
+/**
+ * The API described: OpenAPI as JSON and YAML, a reference page that works offline, llms.txt. No key needed. That of
+ * operators is behind their keys, as all of it.
+ */
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -6,7 +9,7 @@ import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Documents } from '../openapi/document.ts';
-import { defineOperation, ownAnswer } from './operation.ts';
+import { defineOperation, ownAnswer, section } from './operation.ts';
 import { priceLines } from './pricing.ts';
 
 const assets: Record<string, string> = {
@@ -80,3 +83,13 @@ export const docs = [
     },
   }),
 ];
+
+/** The document of the operators' API. */
+export const operatorsDocs = section('Description', {
+  getDescription: defineOperation({
+    route: 'GET /api/admin/v1/openapi.json',
+    summary: 'This description',
+    answer: z.looseObject({ openapi: z.literal('3.1.0') }),
+    handle: (_, { documents }) => documents.operators().document,
+  }),
+});

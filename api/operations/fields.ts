@@ -1,8 +1,10 @@
 /** Parts of requests and answers that several operations share. */
 import { z } from 'zod';
+import type { RecordFilter } from '../../activities/jobs/record-conditions.ts';
 import { idForm, type IdKind } from '../../domain/ids.ts';
 import { plainText } from '../identity/key-fields.ts';
 import { bodySchema } from '../middleware/body-schema.ts';
+import { metadataFilter } from '../middleware/metadata.ts';
 
 const nouns: Partial<Record<IdKind, string>> = { key: 'API key', member: 'user' };
 
@@ -77,4 +79,35 @@ export function foundPage<Row, Shown>(
     hasMore,
     nextCursor: hasMore && last ? String(last[cursor]) : null,
   };
+}
+
+const filterTime = z.iso.datetime({ offset: true }).optional();
+
+/** What lists of jobs and of usage can be narrowed by. */
+export const recordFilter = {
+  model: z.string().min(1).max(256).optional().meta({ description: 'Only this model.' }),
+  keyId: idField('key').optional().meta({ description: 'Only what this key asked for.' }),
+  after: filterTime.meta({ description: 'Only what is strictly later than this.' }),
+  before: filterTime.meta({ description: 'Only what is strictly earlier than this.' }),
+  metadata: metadataFilter,
+};
+
+/** A type of job in a query. */
+export const jobType = z.string().regex(/^[A-Za-z]{1,64}$/, 'must be a type of job');
+
+const filter = z.object(recordFilter);
+
+/** `recordFilter` as it is searched by. */
+export function recordFilterOf({
+  model,
+  keyId,
+  after,
+  before,
+  metadata,
+}: z.infer<typeof filter>): RecordFilter {
+  return { model, keyId, metadata, afterMs: msOf(after), beforeMs: msOf(before) };
+}
+
+function msOf(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : Date.parse(text);
 }

@@ -2,46 +2,39 @@
  * Every operation of the API. The router, the gate, the descriptions and the tests that walk all
  * operations are made from this list; each stands once, in the order of the reference.
  */
-import { actions } from './admin/actions.ts';
-import { docs as operatorsDocs } from './admin/docs.ts';
+import { operators } from './admin/operators.ts';
+import { docs, operatorsDocs } from './docs.ts';
 import { jobStory } from './admin/job-story.ts';
 import { jobs } from './admin/jobs.ts';
 import { keys } from './admin/keys.ts';
 import { ledger } from './admin/ledger.ts';
-import { operators } from './admin/operators.ts';
 import { organizations } from './admin/organizations.ts';
 import { outcomes } from './admin/outcomes.ts';
 import { processes } from './admin/processes.ts';
 import { providers } from './admin/providers.ts';
-import { operatorSession } from './admin/session.ts';
 import { temporalCodec } from './admin/temporal-codec.ts';
 import { webhooks } from './admin/webhooks.ts';
 import { anthropic } from './anthropic/messages.ts';
 import { apiKeys } from './api-keys.ts';
 import { chat } from './chat.ts';
 import { consolePages } from './console.ts';
-import { docs } from './docs.ts';
 import { files } from './files.ts';
 import { health } from './health.ts';
 import { hooks } from './hooks.ts';
-import { key } from './key.ts';
 import { mcp } from './mcp.ts';
 import { models } from './models.ts';
 import { openai } from './openai/index.ts';
 import type { Operation } from './operation.ts';
 import { pricing } from './pricing.ts';
 import { sessions } from './session.ts';
-import { storageFiles } from './storage-files.ts';
+import { storageFiles } from './storage.ts';
 import { studioJobs } from './studio-jobs.ts';
 import { studioModels } from './studio-models.ts';
 import { studio } from './studio.ts';
-import { storageUploadUrl } from './storage-upload-url.ts';
 import { uploads } from './uploads.ts';
 import { usageSummary } from './usage-summary.ts';
 import { usage } from './usage.ts';
-import { webhookDeliveries } from './webhook-deliveries.ts';
-import { webhooksNotices } from './webhooks-notices.ts';
-import { webhooksSecret } from './webhooks-secret.ts';
+import { webhookDeliveries, webhooks as callersWebhooks } from './webhooks.ts';
 
 /** See the file's head. */
 export const operations: readonly Operation[] = [
@@ -54,12 +47,9 @@ export const operations: readonly Operation[] = [
   ...studioJobs,
   ...webhookDeliveries,
   ...openai,
-  ...webhooksSecret,
-  ...webhooksNotices,
-  ...storageUploadUrl,
+  ...callersWebhooks,
   ...storageFiles,
   ...apiKeys,
-  ...key,
   ...sessions,
   ...usage,
   ...usageSummary,
@@ -73,8 +63,6 @@ export const operations: readonly Operation[] = [
   ...providers,
   ...processes,
   ...operators,
-  ...operatorSession,
-  ...actions,
   ...operatorsDocs,
   ...health,
   ...docs,

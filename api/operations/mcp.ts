@@ -1,6 +1,6 @@
 /** POST /mcp: the Studio as tools of the Model Context Protocol (docs/mcp.md). */
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
-import { ownApiOf } from '../mcp/own-api.ts';
+import { ownApiOf } from '../mcp/tools.ts';
 import { createMcpServer } from '../mcp/server.ts';
 import { readJson } from '../middleware/body.ts';
 import { defineOperation, ownAnswer } from './operation.ts';

@@ -11,7 +11,7 @@ import type { RequestState } from '../context.ts';
 import type { Caller, RateBucket, Scope } from '../identity/access.ts';
 import type { Operator } from '../identity/operators.ts';
 import type { BodySchema } from '../middleware/body-schema.ts';
-import type { ErrorShape } from '../middleware/error-shapes.ts';
+import type { ErrorShape } from '../middleware/errors.ts';
 
 /** The parts of a request, each by the schema that parses and describes it. */
 export interface RequestParts {

@@ -1,13 +1,13 @@
 /** GET /api/v1/pricing: what everything costs, for programs (JSON) and people (HTML). No key needed. */
 import { z } from 'zod';
 import type { ChatModel } from '../../catalog/chat-model.ts';
-import type { PricedCapability } from '../studio/price-list.ts';
 import {
+  type PricedCapability,
   priceExampleSchema,
   priceRuleSchema,
   type PriceExample,
   type PriceRuleView,
-} from '../studio/price-view.ts';
+} from '../studio/prices.ts';
 import { defineOperation, ownAnswer, section } from './operation.ts';
 
 const tokenPrice = { input: z.number(), output: z.number() };

@@ -2,8 +2,9 @@
  * Runs operations: the gate (key, rate, scope; refusals before any body is read), the parts of the
  * request, `handle`, the answer.
  */
-import { isDeepStrictEqual } from 'node:util';
 import { Stream } from 'node:stream';
+import { isDeepStrictEqual, promisify } from 'node:util';
+import { gzip } from 'node:zlib';
 import Router, { type RouterMiddleware } from '@koa/router';
 import { assert } from '../../domain/assert.ts';
 import { errorTable, fieldError, GatewayError } from '../../domain/errors.ts';
@@ -12,8 +13,8 @@ import type { Context, RequestState } from '../context.ts';
 import type { RateBucket } from '../identity/access.ts';
 import type { Operator } from '../identity/operators.ts';
 import { authorize, bearerKey, refuseViewer } from '../middleware/authenticate.ts';
-import { parseBody, parseWith } from '../middleware/body.ts';
-import { gzipAnswers } from '../middleware/gzip-answers.ts';
+import { parseBody } from '../middleware/body.ts';
+import { parseWith } from '../middleware/parsing.ts';
 import { foldMetadata } from '../middleware/metadata.ts';
 import { ownAnswer, type Operation } from './operation.ts';
 
@@ -173,3 +174,23 @@ function check(operation: Operation, ctx: Context): void {
   assert(!error, `${name} is as described: ${error?.message}`);
   assert(isDeepStrictEqual(data, sent), `${name} holds only what is described: ${text}`);
 }
+
+/** A shorter answer fits a packet as it is. */
+const bytesMin = 1024;
+const compress = promisify(gzip);
+
+/** JSON answers, compressed beside the event loop for whoever takes gzip. Streams and what is short go as they are. */
+const gzipAnswers: Middleware = async (ctx, next) => {
+  await next();
+  const { body } = ctx;
+  const isJson = ctx.response.is('json') === 'json';
+  if (ctx.respond === false || !isJson || body == null || body instanceof Stream) return;
+  ctx.vary('Accept-Encoding');
+  if (ctx.method === 'HEAD' || ctx.acceptsEncodings('gzip', 'identity') !== 'gzip') return;
+  const bytes = Buffer.isBuffer(body)
+    ? body
+    : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
+  if (bytes.length < bytesMin) return;
+  ctx.body = await compress(bytes);
+  ctx.set('Content-Encoding', 'gzip');
+};

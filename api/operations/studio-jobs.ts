@@ -9,13 +9,22 @@ import { workflowIdOf } from '../../jobs/contract.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { creditsSchema, jobSchema, type JobView } from '../../studio/job-view.ts';
 import type { Composition } from '../composition.ts';
-import { streamJob } from '../studio/job-events.ts';
+import { streamJob } from '../studio/job-feed.ts';
 import { stepSchema, stepsOf } from '../studio/job-steps.ts';
-import { preferredWaitMs } from '../middleware/request-headers.ts';
-import { found, foundPage, oneOf, pageOf, pathId, time } from './fields.ts';
+import { preferredWaitMs } from '../studio/job-submission.ts';
+import {
+  found,
+  foundPage,
+  oneOf,
+  pageOf,
+  pathId,
+  time,
+  jobType,
+  recordFilter,
+  recordFilterOf,
+} from './fields.ts';
 import { defineOperation, ownAnswer, section, type Call } from './operation.ts';
-import { jobType, recordFilter, recordFilterOf } from './record-filter.ts';
-import { redeliver, showWebhook, webhookOf, webhookSchema } from './webhook-view.ts';
+import { redeliver, showWebhook, webhookOf, webhookSchema } from './webhooks.ts';
 
 const longPollMaxMs = 60_000;
 const eventIntervalMs = 1000;
@@ -209,9 +218,9 @@ const jobs = section('Jobs', {
     answer: oneJob,
     answers: { 200: 'It has ended.', 202: 'The provider has not decided yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
-    async handle({ ctx, ...call }, { reads, cancelJob, view }) {
+    async handle({ ctx, ...call }, { reads, admission, view }) {
       const job = await find(call, { reads });
-      const now = await cancelJob(call.caller.organizationId, job);
+      const now = await admission.cancel(call.caller.organizationId, job);
       ctx.status = now.status === 'queued' ? 202 : 200;
       return show(ctx, view, now);
     },

@@ -6,8 +6,7 @@ import { z } from 'zod';
 import { defaultVoiceName, voices } from '../../catalog/voices.ts';
 import { scopeOf } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
-import type { PricedCapability } from '../studio/price-list.ts';
-import { priceExampleSchema, priceRuleSchema } from '../studio/price-view.ts';
+import { type PricedCapability, priceExampleSchema, priceRuleSchema } from '../studio/prices.ts';
 import { found, listOf } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
 

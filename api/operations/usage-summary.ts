@@ -6,9 +6,8 @@ import { creditsFromMicro } from '../../domain/credits.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/iso-time.ts';
 import { isTagName } from '../middleware/metadata.ts';
-import { time } from './fields.ts';
+import { time, recordFilterOf } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
-import { recordFilterOf } from './record-filter.ts';
 import { usageFilter } from './usage.ts';
 
 const dayMs = 86_400_000;

@@ -3,9 +3,8 @@ import { z } from 'zod';
 import type { UsagePage, UsageRecord } from '../../activities/ledger/usage-reads.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { isoTime } from '../../domain/iso-time.ts';
-import { time } from './fields.ts';
+import { time, jobType, recordFilter, recordFilterOf } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
-import { jobType, recordFilter, recordFilterOf } from './record-filter.ts';
 
 /** What usage can be narrowed by. */
 export const usageFilter = {

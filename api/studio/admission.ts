@@ -1,33 +1,34 @@
 /**
- * Starting a job and waiting for the ledger's verdict. The workflow itself reserves, so a reservation never
- * exists without an owner; started eagerly, its first task runs in this very process, and Postgres tells
- * the verdict (docs/decisions/0002).
+ * Jobs as the API starts, awaits and cancels them. The workflow itself reserves, so a reservation never exists
+ * without an owner; started eagerly, its first task runs in this very process, and Postgres tells the verdict
+ * (docs/decisions/0002).
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   ServiceError,
   WorkflowExecutionAlreadyStartedError,
   type Client,
+  WorkflowNotFoundError,
 } from '@temporalio/client';
 import type { JobReads, JobRecord } from '../../activities/jobs/job-reads.ts';
-import type { KnownRefusals } from '../../activities/ledger/known-refusals.ts';
+import type { Ledger } from '../../activities/ledger/ledger.ts';
 import { throwRefusal } from '../../activities/ledger/refusals.ts';
-import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import { GatewayError } from '../../domain/errors.ts';
+import { studioTaskQueue, workflowIdOf, type JobOutcome } from '../../jobs/contract.ts';
+import type { JobPlan } from '../../jobs/job-plan.ts';
+import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import type { Config } from '../../platform/config.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
-import type { JobPlan } from '../../jobs/job-plan.ts';
-import { studioTaskQueue, workflowIdOf, type JobOutcome } from '../../jobs/contract.ts';
 import type { Hold } from '../idempotency/claims.ts';
-import { describeJob } from './job-description.ts';
+import { describeJob } from './planner.ts';
 import type { JobNews, JobSubscription } from './job-news.ts';
 
 interface AdmissionDeps {
   client: Client;
   news: JobNews;
   reads: JobReads;
-  refusals: KnownRefusals;
+  ledger: Pick<Ledger, 'refusalOf'>;
   config: Config;
   /** Whether this process works on the Studio queue, so that starts can be eager. */
   eager: boolean;
@@ -44,61 +45,31 @@ interface AwaitedJob {
 /** Told before the start is sent, and when the ledger has refused what was started. */
 type StartHold = Pick<Hold, 'starting' | 'refused'>;
 
-/** Starts jobs. */
-export interface Admission {
-  /**
-   * Starts the workflow and returns once the credits are reserved, with the news of the job
-   * since before its start; whoever gets them ends the subscription.
-   * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED, WINDOW_EXHAUSTED,
-   *   SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
-   */
-  admit: (plan: JobPlan, hold: StartHold) => Promise<JobSubscription>;
-  /** Waits until the job ends, at most `waitMs`; returns its row then, or null when it has none. */
-  awaitEnd: (job: AwaitedJob, waitMs: number) => Promise<JobRecord | null>;
-}
-
 /** The verdict on an eager start that is not heard by now was lost, or the start ran elsewhere or not at all. */
 const eagerVerdictWaitMs = 2_000;
 const startTimeoutMs = 10_000;
+/** How long a cancel waits for the provider's verdict before it answers with what is known. */
+const cancelWaitMs = 5000;
+
+/** See `createAdmission`. */
+export type Admission = ReturnType<typeof createAdmission>;
 
 /**
- * See `Admission`. Only so many jobs are on their way at a time, fairly by organization: those that run here
- * until the verdict, others until Temporal has them; more at once only make each other late. Whoever is turned away has started nothing.
+ * See the file's head. Only so many jobs are on their way at a time, fairly by organization: those that run here
+ * until the verdict, others until Temporal has them; more at once only make each other late. Whoever is turned
+ * away has started nothing.
  */
-export function createAdmission(deps: AdmissionDeps): Admission {
+export function createAdmission(deps: AdmissionDeps) {
   const limiter = createFairLimiter(deps.config.TEMPORAL_STARTS_MAX);
 
-  /** Starts the workflow and hears the ledger's verdict; calls `leave` when others may start. */
-  async function startJob(
-    plan: JobPlan,
-    hold: StartHold,
-    leave: () => void,
-  ): Promise<JobSubscription> {
-    const known = await deps.refusals.find(plan);
-    if (known) throwRefusal(known);
-    const news = deps.news.subscribe(plan.jobId);
-    try {
-      await hold.starting();
-      const { eager } = await start(deps, plan);
-      const event = await news.next(eager ? eagerVerdictWaitMs : 0);
-      // A worker elsewhere may be away for long: its jobs wait in Temporal, not for this process.
-      leave();
-      const told = event?.event === 'refused' ? event.refusal : null;
-      const refusal = event === null ? await findRefusal(deps, plan) : told;
-      if (refusal) {
-        hold.refused();
-        deps.refusals.note(plan.organizationId);
-        throwRefusal(refusal);
-      }
-      return news;
-    } catch (error) {
-      news.end();
-      throw error;
-    }
-  }
-
   return {
-    async admit(plan, hold) {
+    /**
+     * Starts the workflow and returns once the credits are reserved, with the news of the job
+     * since before its start; whoever gets them ends the subscription.
+     * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED, WINDOW_EXHAUSTED,
+     *   SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
+     */
+    async admit(plan: JobPlan, hold: StartHold): Promise<JobSubscription> {
       correlate({ jobId: plan.jobId, workflowId: workflowIdOf(plan.jobId) });
       const leave = await limiter.enter(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
       if (!leave) {
@@ -107,17 +78,60 @@ export function createAdmission(deps: AdmissionDeps): Admission {
         });
       }
       try {
-        return await startJob(plan, hold, leave);
+        return await startJob(deps, plan, { hold, leave });
       } finally {
         leave();
       }
     },
 
-    awaitEnd: (job, waitMs) => awaitEnd(deps, job, waitMs),
+    /** Waits until the job ends, at most `waitMs`; returns its row then, or null when it has none. */
+    awaitEnd: (job: AwaitedJob, waitMs: number) => awaitEnd(deps, job, waitMs),
+
+    /**
+     * Asks the workflow to cancel, and returns the job a moment later: the provider's verdict decides.
+     * @throws GatewayError JOB_ALREADY_DONE
+     */
+    async cancel(organizationId: string, job: JobRecord): Promise<JobRecord> {
+      if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
+      try {
+        await deps.client.workflow.getHandle(workflowIdOf(job.id)).cancel();
+      } catch (error) {
+        if (!(error instanceof WorkflowNotFoundError)) throw error;
+      }
+      return (await awaitEnd(deps, { organizationId, jobId: job.id }, cancelWaitMs)) ?? job;
+    },
   };
 }
 
-/** See `Admission`. */
+/** Starts the workflow and hears the ledger's verdict; calls `leave` when others may start. */
+async function startJob(
+  deps: AdmissionDeps,
+  plan: JobPlan,
+  { hold, leave }: { hold: StartHold; leave: () => void },
+): Promise<JobSubscription> {
+  // Who has nothing left starts nothing; the reservation itself is the workflow's.
+  const refused = await deps.ledger.refusalOf(plan);
+  if (refused) throwRefusal(refused);
+  const news = deps.news.subscribe(plan.jobId);
+  try {
+    await hold.starting();
+    const { eager } = await start(deps, plan);
+    const event = await news.next(eager ? eagerVerdictWaitMs : 0);
+    // A worker elsewhere may be away for long: its jobs wait in Temporal, not for this process.
+    leave();
+    const told = event?.event === 'refused' ? event.refusal : null;
+    const refusal = event === null ? await findRefusal(deps, plan) : told;
+    if (refusal) {
+      hold.refused();
+      throwRefusal(refusal);
+    }
+    return news;
+  } catch (error) {
+    news.end();
+    throw error;
+  }
+}
+
 async function awaitEnd(
   deps: Pick<AdmissionDeps, 'news' | 'reads'>,
   { organizationId, jobId, news: given }: AwaitedJob,

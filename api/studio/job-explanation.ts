@@ -6,7 +6,7 @@ import type { JobRecord } from '../../activities/jobs/job-reads.ts';
 import type { WebhookAttempt, WebhookRecord } from '../../activities/webhooks/webhooks.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { errorTable } from '../../domain/errors.ts';
-import type { RecordedAction } from '../identity/admin-actions.ts';
+import type { RecordedAction } from '../identity/operators.ts';
 
 /** What is known of a job. */
 export interface JobFacts {

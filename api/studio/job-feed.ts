@@ -1,29 +1,22 @@
 /**
- * All jobs of an organization as server-sent events. Postgres tells which jobs begin and end; while some are
- * open and somebody follows them they are read once a second, for all readers of an organization together.
- * When nothing happens nothing is asked, but whether the keys of the readers still may.
+ * Jobs as server-sent events, each time they have changed: one job, or all of an organization. Postgres tells which
+ * jobs begin and end; while some are open and somebody follows them they are read once a second, for all readers of
+ * an organization together. When nothing happens nothing is asked, but whether the keys of the readers still may.
  */
 import type { PassThrough } from 'node:stream';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import type { JobReads } from '../../activities/jobs/job-reads.ts';
+import type { JobReads, JobRecord } from '../../activities/jobs/job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { JobView } from '../../studio/job-view.ts';
-import { markOf } from './job-events.ts';
 import type { JobNews } from './job-news.ts';
 
 interface Reader {
   organizationId: string;
   keyId: string;
   events: PassThrough;
-}
-
-/** Followers of jobs. */
-export interface JobFeed {
-  /** Writes to `events` until it is closed, or ends it. @throws GatewayError SERVICE_UNAVAILABLE */
-  follow: (reader: Reader) => void;
 }
 
 interface JobFeedDeps {
@@ -53,8 +46,8 @@ const openMax = 200;
 const unreadBytesMax = 4 * 1024 * 1024;
 const keyRow = z.object({ id: z.string() });
 
-/** See the file's head. */
-export function createJobFeed(deps: JobFeedDeps): JobFeed {
+/** Those who follow all jobs of their organizations. */
+export function createJobFeed(deps: JobFeedDeps) {
   const topics = new Map<string, Topic>();
   let timer: NodeJS.Timeout | undefined;
   let ticks = 0;
@@ -101,7 +94,8 @@ export function createJobFeed(deps: JobFeedDeps): JobFeed {
   });
 
   return {
-    follow(reader) {
+    /** Writes to `events` until it is closed, or ends it. @throws GatewayError SERVICE_UNAVAILABLE */
+    follow(reader: Reader): void {
       if (readers().length >= readersMax) {
         throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many streams are open.', {
           retryAfterSeconds: 5,
@@ -165,4 +159,44 @@ async function refuseDeadKeys(
         AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())`),
   );
   for (const reader of readers) if (!live.has(reader.keyId)) leave(reader);
+}
+
+interface JobStream {
+  events: PassThrough;
+  first: JobRecord;
+  view: JobView;
+  /** The job after a change, or after a short while without one. */
+  next: (last: JobRecord) => Promise<JobRecord>;
+}
+
+const keepaliveIntervalMs = 15_000;
+
+/** Writes one job until it is done or the reader is gone. Never throws. */
+export async function streamJob(stream: JobStream): Promise<void> {
+  const { events, view } = stream;
+  const keepalive = setInterval(() => events.write(': keepalive\n\n'), keepaliveIntervalMs);
+  let job = stream.first;
+  let shown = '';
+  try {
+    for (;;) {
+      const mark = markOf(job);
+      if (mark !== shown) {
+        const resource = await view.resource(job);
+        events.write(`event: job\ndata: ${JSON.stringify(resource)}\n\n`);
+      }
+      shown = mark;
+      if (job.status !== 'queued' || events.destroyed) break;
+      job = await stream.next(job);
+    }
+  } catch {
+    // The stream ends without a `done` state; a reader connects again or polls.
+  } finally {
+    clearInterval(keepalive);
+    events.end();
+  }
+}
+
+/** What tells one state from the next; result URLs do not, they are signed anew each time. */
+function markOf(job: JobRecord): string {
+  return JSON.stringify([job.status, job.call_states, job.progress, job.verifying]);
 }

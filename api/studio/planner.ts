@@ -1,18 +1,22 @@
-/** Draft → complete job plan: ids, money, deadlines and task queues, decided once (design §3.1). */
+/**
+ * Draft → complete job plan: ids, money, deadlines and task queues, decided once (design §3.1); and how Temporal
+ * shows its job.
+ */
+import type { SearchAttributePair } from '@temporalio/common';
 import type { ProviderDefinition } from '../../activities/providers/definition.ts';
 import { providerDefinitions } from '../../activities/providers/registry.ts';
 import { assert } from '../../domain/assert.ts';
-import { microFromCredits } from '../../domain/credits.ts';
+import { microFromCredits, creditsFromMicro } from '../../domain/credits.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import type { Config } from '../../platform/config.ts';
-import type { Capability, DraftCall, DraftPlan } from '../../studio/capability.ts';
+import { providerTaskQueue, webhookTaskQueue, searchAttributes } from '../../jobs/contract.ts';
 import {
   planVersion,
   type JobPlan,
   type OutputSpec,
   type PlannedCall,
 } from '../../jobs/job-plan.ts';
-import { providerTaskQueue, webhookTaskQueue } from '../../jobs/contract.ts';
+import type { Config } from '../../platform/config.ts';
+import type { Capability, DraftCall, DraftPlan } from '../../studio/capability.ts';
 import type { Caller } from '../identity/access.ts';
 
 /** A request that is about to become a job. */
@@ -132,4 +136,67 @@ function deadlineOf(config: Config, medium: Capability['medium']): number {
     audio: config.AUDIO_DEADLINE_MS,
   };
   return deadlines[medium];
+}
+
+/**
+ * Start options that describe a job: search attributes, one line for the list, a page of Markdown for the operator.
+ * Nothing of the request is among them: it may be private.
+ */
+export function describeJob(plan: JobPlan) {
+  return {
+    typedSearchAttributes: attributesOf(plan),
+    staticSummary: summaryOf(plan),
+    staticDetails: detailsOf(plan),
+  };
+}
+
+function attributesOf(plan: JobPlan): SearchAttributePair[] {
+  const provider = plan.calls[0]?.routes[0]?.provider ?? 'none';
+  return [
+    { key: searchAttributes.organizationId, value: plan.organizationId },
+    { key: searchAttributes.keyId, value: plan.keyId },
+    { key: searchAttributes.model, value: plan.model ?? 'none' },
+    { key: searchAttributes.provider, value: provider },
+    { key: searchAttributes.jobStatus, value: 'in_progress' },
+    { key: searchAttributes.billingState, value: 'reserved' },
+    ...(plan.metadata ? [{ key: searchAttributes.metadata, value: tagsOf(plan.metadata) }] : []),
+  ];
+}
+
+/** What Temporal keeps of one keyword, and its default limit for a list of them, less what encodes it. */
+const keywordLengthMax = 255;
+const keywordsBytesMax = 1800;
+
+/** The pairs as `name=value`; those that Temporal would not take are left out, the database has them. */
+function tagsOf(metadata: Record<string, string>): string[] {
+  let bytes = 0;
+  return Object.entries(metadata)
+    .map(([name, value]) => `${name}=${value}`)
+    .filter((tag) => {
+      const size = Buffer.byteLength(JSON.stringify(tag)) + 1;
+      if (tag.length > keywordLengthMax || bytes + size > keywordsBytesMax) return false;
+      bytes += size;
+      return true;
+    });
+}
+
+/** What is made, with what, for how much. */
+function summaryOf(plan: JobPlan): string {
+  const wanted = plan.calls.reduce((sum, call) => sum + call.quantity, 0);
+  return `${plan.type}: ${wanted} × ${plan.model ?? 'default'}, ${creditsFromMicro(plan.priceMicro)} credits`;
+}
+
+function detailsOf(plan: JobPlan): string {
+  const calls = plan.calls.map((call) => {
+    const routes = call.routes.map(({ provider, operation }) => `${provider} \`${operation}\``);
+    const price = creditsFromMicro(call.unitPriceMicro * call.quantity);
+    return `- call ${call.index + 1}: ${routes.join(', else ')}, ${price} credits`;
+  });
+  return [
+    `organization \`${plan.organizationId}\` · key \`${plan.keyId}\` · request \`${plan.requestId}\``,
+    '',
+    `reserves ${creditsFromMicro(plan.priceMicro)} credits · deadline ${plan.deadlineAt}`,
+    '',
+    ...calls,
+  ].join('\n');
 }

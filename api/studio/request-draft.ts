@@ -1,37 +1,42 @@
 /**
  * A Studio request as a draft of its plan: read, as JSON or as a form with a file, planned, allowed to this key, its
- * inputs checked. Nothing is started.
+ * inputs checked and, where the price depends on them, measured. Nothing is started. Of several inputs each is
+ * settled on its own: one that cannot be used does not refuse the others.
  */
-import type { Inputs } from '../../activities/inputs/inputs.ts';
+import type { RequestCopies } from '../../activities/inputs/input-copies.ts';
+import { InputUnreadable, type InputMeter } from '../../activities/inputs/input-meter.ts';
+import { type Inputs, referencedKey, substituteInputs } from '../../activities/inputs/inputs.ts';
 import type { Pictures } from '../../activities/inputs/pictures.ts';
 import type { Recordings } from '../../activities/inputs/recordings.ts';
-import { fieldsError } from '../../domain/errors.ts';
+import { assert } from '../../domain/assert.ts';
+import { fieldsError, GatewayError, refusedFields, fieldError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Outbound } from '../../platform/outbound.ts';
-import type { Capability, DraftPlan, Recording } from '../../studio/capability.ts';
+import type {
+  Capability,
+  DraftPlan,
+  Recording,
+  RefusedItems,
+  DraftCall,
+  InputFacts,
+} from '../../studio/capability.ts';
 import type { Context } from '../context.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
-import { parseWith, readJson } from '../middleware/body.ts';
+import { readJson } from '../middleware/body.ts';
+import { parseWith } from '../middleware/parsing.ts';
 import { parseMetadata } from '../middleware/metadata.ts';
 import { receiveForm } from '../middleware/multipart.ts';
-import { withoutItems } from './refused-items.ts';
 import { parseWebhookUrl } from './webhook-url.ts';
 
-/** A request as a draft of its plan. */
-export interface DraftedRequest extends Required<Omit<ReadRequest, 'recording'>> {
-  /** Prices that depend on an input are not measured yet. */
-  draft: DraftPlan;
-}
-
-/** What a request is read and drafted with. */
-export type DraftingDeps = ReadingDeps & { inputs: Inputs; read: ReadRequestOf };
-
-/** @throws GatewayError what refuses the request before anything is reserved */
+/**
+ * Reads and plans a request; prices that depend on an input are not measured yet.
+ * @throws GatewayError what refuses the request before anything is reserved
+ */
 export async function draftRequest(
   ctx: Context,
   capability: Capability,
-  deps: DraftingDeps,
-): Promise<DraftedRequest> {
+  deps: ReadingDeps & { inputs: Inputs; read: ReadRequestOf },
+) {
   const { caller } = ctx.state;
   const read = await deps.read(ctx, capability, deps);
   const { request, recording, webhookUrl, metadata, sameAs = request } = read;
@@ -153,4 +158,101 @@ function jsonOrText(text: string | undefined): unknown {
 /** As `jsonOrText`, of a flag; another spelling is left for the schema to refuse. */
 function spelledFlag(text: string): boolean | string {
   return text === 'true' || (text === 'false' ? false : text);
+}
+
+/**
+ * The draft without the items whose inputs an error names, with what is said of them.
+ * @throws the error, where it is about more than items, or no item would be left
+ */
+function withoutItems(draft: DraftPlan, error: unknown): DraftPlan {
+  const details = (error instanceof GatewayError && error.details) || [];
+  const known = draft.refusedItems ?? {};
+  // Each step of an item says the same of its input.
+  if (details.length > 0 && details.every(({ path }) => known[path])) return draft;
+  const inputs = draft.inputs ?? [];
+  const refused: RefusedItems = { ...known };
+  for (const { path, message } of details) {
+    refused[path] = { code: error instanceof GatewayError ? error.code : '', message };
+  }
+  const isRefused = ({ field }: { field: string }): boolean => refused[field] !== undefined;
+  if (!draft.itemized || !inputs.some(isRefused)) throw error;
+  if (inputs.every(isRefused)) {
+    const all = Object.entries(refused).map(([path, { message }]) => ({ path, message }));
+    throw refusedFields('INVALID_INPUT_URL', all);
+  }
+  const steps = draft.calls.length / inputs.length;
+  const kept = [...draft.calls.entries()].filter(([index]) => {
+    const input = inputs[Math.floor(index / steps)];
+    return input !== undefined && !isRefused(input);
+  });
+  const places = new Map(kept.map(([index], place) => [index, place]));
+  return {
+    ...draft,
+    refusedItems: refused,
+    inputs: inputs.filter((input) => !isRefused(input)),
+    calls: kept.map(([, call]) => ({
+      ...call,
+      ...(call.inputFrom && {
+        inputFrom: {
+          ...call.inputFrom,
+          callIndex: places.get(call.inputFrom.callIndex) ?? 0,
+        },
+      }),
+    })),
+  };
+}
+
+interface MeasuringDeps {
+  meter: InputMeter;
+  copies: RequestCopies;
+}
+
+/**
+ * The plan with all prices known; each input is copied, if it is not ours, and measured once, and is
+ * named in the calls by what was measured. Where each input is an item, one that is refused is left out.
+ * @throws GatewayError INVALID_INPUT_URL naming the field, or what the price's own limits refuse
+ */
+export async function measurePrices(
+  { meter, copies }: MeasuringDeps,
+  draft: DraftPlan,
+): Promise<DraftPlan> {
+  const measures = new Map<string, Promise<InputFacts>>();
+  /** What the provider is to be given: the objects that were measured. */
+  const references = new Map<string, string>();
+
+  async function measure(url: string, medium: 'image' | 'video'): Promise<InputFacts> {
+    const reference = referencedKey(url) === null ? await copies.keep(url, medium) : url;
+    const storageKey = referencedKey(reference);
+    assert(storageKey !== null, 'what was copied is in the storage');
+    const facts = await meter.measure(storageKey, medium);
+    references.set(url, reference);
+    return facts;
+  }
+
+  async function priced(call: DraftCall): Promise<DraftCall> {
+    const { unitPriceUsd: price } = call;
+    if (typeof price === 'number') return call;
+    const { url } = price.input;
+    const measuring = measures.get(url) ?? measure(url, price.input.medium);
+    measures.set(url, measuring);
+    try {
+      const facts = await measuring;
+      const { quantity = call.quantity, expected, variants } = price.outputOf(facts);
+      const output = { ...call.output, expected };
+      return { ...call, quantity, output, variants, unitPriceUsd: price.usdOf(facts) };
+    } catch (error) {
+      if (!(error instanceof InputUnreadable)) throw error;
+      const { field: path } = price.input;
+      throw fieldError('INVALID_INPUT_URL', path, error.message);
+    }
+  }
+
+  const ends = await Promise.allSettled(draft.calls.map(priced));
+  const calls = draft.calls.map((call, index) => {
+    const end = ends[index];
+    return end?.status === 'fulfilled' ? end.value : call;
+  });
+  let left: DraftPlan = { ...draft, calls };
+  for (const end of ends) if (end.status === 'rejected') left = withoutItems(left, end.reason);
+  return substituteInputs(left, references);
 }

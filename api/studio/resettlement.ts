@@ -18,8 +18,7 @@ import type { Config } from '../../platform/config.ts';
 import { planVersion, type JobPlan } from '../../jobs/job-plan.ts';
 import { findCapability } from '../../studio/registry.ts';
 import { studioTaskQueue, workflowIdOf } from '../../jobs/contract.ts';
-import { describeJob } from './job-description.ts';
-import { completePlan } from './planner.ts';
+import { describeJob, completePlan } from './planner.ts';
 
 /** What was done, and by which evidence. */
 export interface Resettlement {

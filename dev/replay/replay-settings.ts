@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { ConfigError, presentIn, seals, type TemporalConfig } from '../../platform/config.ts';
-import { payloadVariables, temporalVariables } from '../../platform/config/servers.ts';
+import { payloadVariables, temporalVariables } from '../../platform/config-variables.ts';
 import type { PayloadSettings } from '../../platform/payload-codec.ts';
 
 const temporalSchema = z.object(temporalVariables);

@@ -1,7 +1,8 @@
 /** The demo organization of a local stack: credits to spend and a key to spend them with. */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { createKey, createOrganization } from '../../api/identity/accounts.ts';
+import { createKey } from '../../api/identity/keys.ts';
+import { createOrganization } from '../../api/identity/organizations.ts';
 import { macOfKey } from '../../api/identity/key-format.ts';
 import { createLedger } from '../../activities/ledger/ledger.ts';
 import { microFromCredits } from '../../domain/credits.ts';

@@ -34,7 +34,8 @@ import {
 import { createArtifactStore } from '../../activities/storage/artifacts.ts';
 import { openLocalDisk } from '../../activities/storage/local-disk.ts';
 import { createUploads } from '../../activities/storage/uploads.ts';
-import { createKey, createOrganization } from '../../api/identity/accounts.ts';
+import { createKey } from '../../api/identity/keys.ts';
+import { createOrganization } from '../../api/identity/organizations.ts';
 import { newId } from '../../domain/ids.ts';
 import type { CallTask } from '../../jobs/job-plan.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';

@@ -4,7 +4,8 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createAccess, type Access, type Caller } from '../../api/identity/access.ts';
-import { createKey, createOrganization } from '../../api/identity/accounts.ts';
+import { createKey } from '../../api/identity/keys.ts';
+import { createOrganization } from '../../api/identity/organizations.ts';
 import { newApiKey } from '../../api/identity/key-format.ts';
 import { createKeys } from '../../api/identity/keys.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';

@@ -8,8 +8,12 @@ import { imageSizes } from '../../catalog/image-sizes.ts';
 import type { ParameterRules } from '../../catalog/model-parameters.ts';
 import { createFilms } from '../../dev/sandbox/media/film.ts';
 import { createTones } from '../../dev/sandbox/media/tones.ts';
-import { createPriceList, type PricedModel } from '../../api/studio/price-list.ts';
-import type { Estimate, PriceRuleView } from '../../api/studio/price-view.ts';
+import {
+  createPriceList,
+  type PricedModel,
+  type Estimate,
+  type PriceRuleView,
+} from '../../api/studio/prices.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
 import { startMediaServer, type MediaServer } from '../harness/media-server.ts';

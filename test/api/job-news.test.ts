@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createJobReads } from '../../activities/jobs/job-reads.ts';
 import { createLedger, type Ledger, type Reserve } from '../../activities/ledger/ledger.ts';
-import { createKey, createOrganization } from '../../api/identity/accounts.ts';
+import { createKey } from '../../api/identity/keys.ts';
+import { createOrganization } from '../../api/identity/organizations.ts';
 import { openJobNews, type JobChange, type JobNews } from '../../api/studio/job-news.ts';
 import { newId } from '../../domain/ids.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';

@@ -1,7 +1,8 @@
 /** A new KEY_PEPPER: keys go on, are stored under it once they are used, and need the old one no longer. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createAccess, type Access } from '../../api/identity/access.ts';
-import { createKey, createOrganization } from '../../api/identity/accounts.ts';
+import { createKey } from '../../api/identity/keys.ts';
+import { createOrganization } from '../../api/identity/organizations.ts';
 import { createKeys } from '../../api/identity/keys.ts';
 import { organizationOfKey } from '../../dev/stack/demo.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';

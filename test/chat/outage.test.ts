@@ -12,7 +12,8 @@ import {
 } from '../../activities/chat/chat-ledger.ts';
 import { createRunningChats, type RunningChat } from '../../activities/chat/running-chats.ts';
 import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
-import { createKey, createOrganization } from '../../api/identity/accounts.ts';
+import { createKey } from '../../api/identity/keys.ts';
+import { createOrganization } from '../../api/identity/organizations.ts';
 import { newId } from '../../domain/ids.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';

@@ -1,6 +1,6 @@
 /** POST /api/v1/chat: the service's own style (spec §2.2–2.4), what is refused, and what is reserved. */
 import { describe, expect, it } from 'vitest';
-import { readChatUpstreams } from '../../platform/config/chat-upstreams.ts';
+import { readChatUpstreams } from '../../platform/chat-upstreams.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
 

@@ -1,7 +1,7 @@
 /**
- * What only `npm run test:all` runs: measurements, rehearsals, outages of minutes, matrices of thousands of cases,
- * generated requests, the programs of the documentation, and clients that are made, packed and installed with what
- * they need from npm and PyPI.
+ * What only `npm run test:all` runs, which CI does: a quarter of the files and two thirds of the work. They start
+ * processes, servers, browsers or tools by the dozen, or walk matrices of thousands of cases; what they hold is held
+ * in small by the files that `npm test` runs.
  */
 
 /** True under `npm run test:all`, where tests that walk a part of something walk all of it. */
@@ -9,19 +9,50 @@ export const isWhole = process.env['TESTS'] === 'all';
 
 /** Files that `npm test` leaves out. */
 export const slowFiles = [
+  // Tools of others: Prometheus, browsers, schemathesis, clients packed and installed from npm and PyPI.
   'test/api/schemathesis.test.ts',
-  'test/api/wide-bodies.test.ts',
-  'test/bench/bench.test.ts',
-  'test/bench/chat-bench.test.ts',
   'test/clients/generated.test.ts',
   'test/clients/python.test.ts',
   'test/clients/typescript.test.ts',
+  'test/console/account.test.ts',
+  'test/console/callers.test.ts',
+  'test/console/operator.test.ts',
+  'test/deploy/alerts.test.ts',
   'test/docs/snippets.test.ts',
+  // Processes that are started, killed and started again; outages and clocks.
+  'test/api/canaries.test.ts',
+  'test/api/crash.test.ts',
+  'test/api/keyed-requests.test.ts',
+  'test/api/races.test.ts',
+  'test/chat/hardness.test.ts',
+  'test/cli/studio.test.ts',
+  'test/faults/lost-workflows.test.ts',
   'test/faults/outages.test.ts',
   'test/faults/restores.test.ts',
   'test/faults/slice.test.ts',
+  'test/ledger/audit.test.ts',
+  'test/platform/process-start.test.ts',
   'test/runbooks/gateway.test.ts',
   'test/runbooks/servers.test.ts',
+  'test/telemetry/metrics.test.ts',
+  'test/telemetry/tracing.test.ts',
+  // The servers of `npm start`, installed and started on their own; builds of before and after.
+  'test/stack/bootstrap.test.ts',
+  'test/stack/local-stack.test.ts',
+  'test/stack/postgres.test.ts',
+  'test/stack/postgres-account.test.ts',
+  'test/stack/temporal.test.ts',
+  'test/workflows/deploys.test.ts',
+  'test/workflows/payload-encryption.test.ts',
+  'test/workflows/record.test.ts',
+  'test/workflows/replay-command.test.ts',
+  // Measurements, wide bodies, and the sandbox’s own media.
+  'test/api/wide-bodies.test.ts',
+  'test/bench/bench.test.ts',
+  'test/bench/chat-bench.test.ts',
+  'test/sandbox/durability.test.ts',
+  'test/sandbox/image-endpoints.test.ts',
+  'test/sandbox/video-endpoints.test.ts',
 ];
 
 /**

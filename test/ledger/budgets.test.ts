@@ -2,11 +2,10 @@
 import * as fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createChatLedger, type ChatLedger } from '../../activities/chat/chat-ledger.ts';
-import { createKnownRefusals } from '../../activities/ledger/known-refusals.ts';
 import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
-import { createMember, createOrganization } from '../../api/identity/accounts.ts';
+import { createMember, createOrganization } from '../../api/identity/organizations.ts';
 import { scopes } from '../../api/identity/access.ts';
-import { createKeys, type Keys } from '../../api/identity/keys.ts';
+import { createKeys } from '../../api/identity/keys.ts';
 import { newId } from '../../domain/ids.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
@@ -16,7 +15,7 @@ let database: TestDatabase;
 let pools: DatabasePool[];
 let ledgers: Ledger[];
 let chatLedger: ChatLedger;
-let keys: Keys;
+let keys: ReturnType<typeof createKeys>;
 
 beforeAll(async () => {
   database = await createTestDatabase();
@@ -206,12 +205,17 @@ describe('a budget', () => {
     expect(await reserve(of, 4)).toMatchObject({ verdict: 'reserved' });
   });
 
-  it('is known before a job is started, by a process that was refused', async () => {
+  it('is told before a job is started, which counts as a refusal', async () => {
     const of = await holder(10);
-    const refusals = createKnownRefusals(pools[0] as DatabasePool);
-    refusals.note(of.organizationId);
-    expect(await refusals.find({ ...of, priceMicro: 10 })).toBeNull();
-    expect(await refusals.find({ ...of, priceMicro: 11 })).toEqual(await reserve(of, 11));
+    const refusalOf = (priceMicro: number) =>
+      ledger().refusalOf({ ...of, jobId: newId('job'), priceMicro });
+    expect(await refusalOf(10)).toBeNull();
+    const refused = () =>
+      database.query('SELECT FROM budget_refusal WHERE budget_id = $1', [of.keyId]);
+    expect(await refused()).toHaveLength(0);
+    const refusal = await refusalOf(11);
+    expect(await refused()).toHaveLength(1);
+    expect(refusal).toEqual(await reserve(of, 11));
   });
 });
 

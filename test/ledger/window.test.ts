@@ -1,7 +1,7 @@
 /** The edges of the six-hour window: what goes back goes back to the window it came from. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
-import { createOrganization } from '../../api/identity/accounts.ts';
+import { createOrganization } from '../../api/identity/organizations.ts';
 import { newId } from '../../domain/ids.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';

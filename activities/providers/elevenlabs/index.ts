@@ -1,6 +1,6 @@
 /** ElevenLabs: speech, dialogue, music, sound effects, transcription. */
 import { z } from 'zod';
-import { count } from '../../../platform/config/values.ts';
+import { count } from '../../../platform/config-variables.ts';
 import { defineProvider } from '../definition.ts';
 import { createElevenlabsProvider } from './elevenlabs-provider.ts';
 

@@ -1,6 +1,6 @@
 /** fal: queues work and notifies its end. */
 import { z } from 'zod';
-import { count } from '../../../platform/config/values.ts';
+import { count } from '../../../platform/config-variables.ts';
 import { defineProvider } from '../definition.ts';
 import { createFalProvider } from './fal-provider.ts';
 

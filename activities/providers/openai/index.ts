@@ -1,7 +1,7 @@
 /** OpenAI's Images API: the second route of some image models; without a key they have the first one only. */
 import { z } from 'zod';
 import { assert } from '../../../domain/assert.ts';
-import { count } from '../../../platform/config/values.ts';
+import { count } from '../../../platform/config-variables.ts';
 import { defineProvider } from '../definition.ts';
 import { createOpenaiProvider } from './openai-provider.ts';
 

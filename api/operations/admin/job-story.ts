@@ -8,16 +8,16 @@ import { isoTime, isoTimes } from '../../../domain/iso-time.ts';
 import { workflowIdOf } from '../../../jobs/contract.ts';
 import type { Config } from '../../../platform/config.ts';
 import type { Composition } from '../../composition.ts';
-import { listActions } from '../../identity/admin-actions.ts';
+import { listActions } from '../../identity/operators.ts';
 import { nextStepsOf, remedies, whyOf, type JobFacts } from '../../studio/job-explanation.ts';
 import { stepSchema, stepsOf } from '../../studio/job-steps.ts';
 import { found, oneOf, time } from '../fields.ts';
 import { defineOperation, section } from '../operation.ts';
-import { showWebhook, webhookSchema } from '../webhook-view.ts';
-import { actionSchema } from './actions.ts';
+import { showWebhook, webhookSchema } from '../webhooks.ts';
+import { actionSchema } from './operators.ts';
 import { entrySchema, entryView } from './ledger.ts';
 import { late, notificationSchema } from './outcomes.ts';
-import { ownedJob, overseenRecord, writeToJob } from './overseen-job.ts';
+import { ownedJob, overseenRecord, writeToJob } from './jobs.ts';
 
 const actionsShownMax = 100;
 

@@ -1,10 +1,14 @@
-/** Operators: jobs across organizations: list, cancel, and bring to an end what hangs. */
+/** Operators: jobs across organizations: found, listed, canceled, and brought to an end where they hang. */
 import { z } from 'zod';
-import { askToCheck, workflowOf } from '../../../activities/jobs/job-owner.ts';
 import type { OverseenJob } from '../../../activities/jobs/job-overview.ts';
+import { askToCheck, workflowOf } from '../../../activities/jobs/job-owner.ts';
+import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTimes } from '../../../domain/iso-time.ts';
+import { jobSchema } from '../../../studio/job-view.ts';
+import type { Composition } from '../../composition.ts';
+import { recordAction } from '../../identity/operators.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
 import {
   authority,
@@ -16,11 +20,12 @@ import {
   pageLimit,
   pageOf,
   time,
+  jobType,
+  bareWrite,
+  pathId,
 } from '../fields.ts';
 import { defineOperation, section } from '../operation.ts';
-import { jobType } from '../record-filter.ts';
 import { notificationSchema } from './outcomes.ts';
-import { overseenJob, overseenRecord, ownedJob, recordForJob, writeToJob } from './overseen-job.ts';
 
 const path = '/api/admin/v1/jobs';
 const status = z.enum(['queued', 'completed', 'failed', 'canceled']);
@@ -77,6 +82,45 @@ function stateOf(job: OverseenJob): Omit<z.infer<typeof stateSchema>, 'findings'
   return { jobId: id, organizationId, status: now, verifying, errorCode, billing };
 }
 
+/** The request of a write to a job. */
+export const writeToJob = { params: z.object({ jobId: pathId('job') }), body: bareWrite };
+
+/**
+ * Finds the job of `:jobId`, whosever it is.
+ * @throws GatewayError JOB_NOT_FOUND
+ */
+export async function overseenJob(
+  { params: { jobId } }: { params: { jobId: string } },
+  { oversight }: Pick<Composition, 'oversight'>,
+): Promise<OverseenJob> {
+  const job = await oversight.find(jobId);
+  if (!job) throw new GatewayError('JOB_NOT_FOUND');
+  return job;
+}
+
+/** A job as its owner sees it, and whose it is. */
+export const ownedJob = jobSchema.extend({ organizationId: z.string() }).meta({ id: 'OwnedJob' });
+
+/**
+ * Finds the job of `:jobId` as its owner sees it, too.
+ * @throws GatewayError JOB_NOT_FOUND
+ */
+export async function overseenRecord(
+  named: { params: { jobId: string } },
+  { oversight, reads }: Pick<Composition, 'oversight' | 'reads'>,
+): Promise<{ line: OverseenJob; job: JobRecord }> {
+  const line = await overseenJob(named, { oversight });
+  const job = await reads.read(line.organizationId, line.id);
+  if (!job) throw new GatewayError('JOB_NOT_FOUND');
+  return { line, job };
+}
+
+/** What a record says something was done to. It comes first: other systems are asked, and nothing may be unrecorded. */
+export const recordedOf = ({ id, organizationId }: OverseenJob) => ({
+  subject: id,
+  organizationId,
+});
+
 const listing = {
   listJobs: defineOperation({
     route: `GET ${path}`,
@@ -106,12 +150,12 @@ const actions = {
     answer: oneOf(ownedJob),
     answers: { 200: 'It has ended.', 202: 'The provider has not decided yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
-    async handle({ ctx, ...write }, { pool, oversight, reads, cancelJob, view }) {
+    async handle({ ctx, ...write }, { pool, oversight, reads, admission, view }) {
       const { line, job } = await overseenRecord(write, { oversight, reads });
       if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
-      await recordForJob(write, { pool }, { job: line, action: 'job.cancel_asked' });
+      await recordAction(pool, write, { ...recordedOf(line), action: 'job.cancel_asked' });
       const { organizationId } = line;
-      const now = await cancelJob(organizationId, job);
+      const now = await admission.cancel(organizationId, job);
       ctx.status = now.status === 'queued' ? 202 : 200;
       return found({ ...(await view.resource(now)), organizationId });
     },
@@ -130,7 +174,7 @@ const actions = {
     errors: ['JOB_NOT_FOUND'],
     async handle(write, { pool, oversight, outcomes, client }) {
       const job = await overseenJob(write, { oversight });
-      await recordForJob(write, { pool }, { job, action: 'job.reverified' });
+      await recordAction(pool, write, { ...recordedOf(job), action: 'job.reverified' });
       const findings = await outcomes.examine(job.id, 'operator');
       const workflowTold = job.status === 'queued' && (await askToCheck(client, job.id));
       const now = await overseenJob(write, { oversight });
@@ -163,7 +207,11 @@ const actions = {
       const job = await overseenJob(write, { oversight });
       if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
       const { release } = write.body;
-      await recordForJob(write, { pool }, { job, action: 'job.resettled', details: { release } });
+      await recordAction(pool, write, {
+        ...recordedOf(job),
+        action: 'job.resettled',
+        details: { release },
+      });
       const done = await resettle(job, release);
       ctx.status = done.decision === 'taken_up' ? 202 : 200;
       return found({ ...stateOf(await overseenJob(write, { oversight })), ...done });
@@ -180,7 +228,7 @@ const actions = {
       const job = await overseenJob(write, { oversight });
       const kept = await inbox.ofJob(job.id);
       if (kept.length === 0) throw new GatewayError('NOT_FOUND', 'No notification of it was kept.');
-      await recordForJob(write, { pool }, { job, action: 'notification.redelivered' });
+      await recordAction(pool, write, { ...recordedOf(job), action: 'notification.redelivered' });
       await Promise.all(kept.map((notification) => notificationRelay.deliver(notification)));
       return found((await inbox.ofJob(job.id)).map(isoTimes));
     },

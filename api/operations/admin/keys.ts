@@ -1,7 +1,7 @@
 /** Operators: API keys made and revoked for a user. */
 import { z } from 'zod';
 import { scopes } from '../../identity/access.ts';
-import { recordAction } from '../../identity/admin-actions.ts';
+import { recordAction } from '../../identity/operators.ts';
 import { keyLimit, keyMeta, listedKey } from '../../identity/key-fields.ts';
 import { createKeys } from '../../identity/keys.ts';
 import { readMember } from '../../identity/organizations.ts';
@@ -37,8 +37,8 @@ export const keys = section('API keys', {
     answer: oneOf(newKey),
     answers: { 200: 'The key. It is shown once.' },
     errors: ['NOT_FOUND', 'KEY_QUOTA_REACHED'],
-    async handle({ ctx, params: { userId }, body, requestId }, { pool, config }) {
-      const { actor, reason, expiresAt, ...wanted } = body;
+    async handle({ ctx, params: { userId }, ...write }, { pool, config }) {
+      const { actor: _actor, reason: _reason, expiresAt, ...wanted } = write.body;
       const made = await pool.transaction(async (connection) => {
         const key = await createKeys(connection, config.KEY_PEPPER).create({
           scopes,
@@ -47,10 +47,7 @@ export const keys = section('API keys', {
           makerKeyId: null,
           expiresAtMs: expiresAt,
         });
-        await recordAction(connection, {
-          actor,
-          reason,
-          requestId,
+        await recordAction(connection, write, {
           action: 'key.created',
           organizationId: key.organizationId,
           subject: key.meta.keyId,
@@ -77,14 +74,12 @@ export const keys = section('API keys', {
     },
     answer: oneOf(keyMeta),
     errors: ['NOT_FOUND'],
-    async handle({ params: { keyId }, body, requestId }, { pool, config }) {
-      const { limit, ...by } = body;
+    async handle({ params: { keyId }, ...write }, { pool, config }) {
+      const { limit } = write.body;
       const meta = await pool.transaction(async (connection) => {
         const wanted = { keyId, memberId: null, makerKeyId: null, limit };
         const set = await createKeys(connection, config.KEY_PEPPER).setLimit(wanted);
-        await recordAction(connection, {
-          ...by,
-          requestId,
+        await recordAction(connection, write, {
           action: 'key.limit_set',
           organizationId: set.organizationId,
           subject: keyId,
@@ -102,18 +97,15 @@ export const keys = section('API keys', {
     request: { params: z.object({ keyId: pathId('key') }), body: bareWrite },
     answer: oneOf(z.object({ keyId: z.string() })),
     errors: ['NOT_FOUND'],
-    async handle({ params: { keyId }, body, requestId }, { pool, config }) {
+    async handle({ params: { keyId }, ...write }, { pool, config }) {
       await pool.transaction(async (connection) => {
         const made = createKeys(connection, config.KEY_PEPPER);
         const organizationId = await made.revoke(keyId, null);
-        const action = {
-          ...body,
-          requestId,
+        await recordAction(connection, write, {
           action: 'key.revoked',
           organizationId,
           subject: keyId,
-        };
-        await recordAction(connection, action);
+        });
       });
       return found({ keyId });
     },

@@ -4,7 +4,7 @@ import type { LedgerEntry, OpenReservation } from '../../../activities/ledger/le
 import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTimes } from '../../../domain/iso-time.ts';
-import { recordAction } from '../../identity/admin-actions.ts';
+import { recordAction } from '../../identity/operators.ts';
 import { readOrganization } from '../../identity/organizations.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
 import { throwRefusal } from '../../../activities/ledger/refusals.ts';
@@ -54,8 +54,8 @@ const move = (way: { name: string; summary: string; action: string; sign: 1 | -1
       },
     },
     errors: ['NOT_FOUND', 'INSUFFICIENT_CREDITS', 'IDEMPOTENCY_KEY_REUSED'],
-    async handle({ ctx, params: { organizationId }, body, requestId }, { pool, ledger }) {
-      const { credits, ...wanted } = body;
+    async handle({ ctx, params: { organizationId }, ...write }, { pool, ledger }) {
+      const { credits, ...wanted } = write.body;
       const amountMicro = way.sign * microFromCredits(credits);
       const moved = await ledger.grant({ ...wanted, organizationId, amountMicro });
       if (moved.verdict === 'no_account') throw new GatewayError('NOT_FOUND');
@@ -63,10 +63,7 @@ const move = (way: { name: string; summary: string; action: string; sign: 1 | -1
       if (moved.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
       // The move shares its transaction with other money moves; its own entry names actor and reason too,
       // and a repeated request makes up for a record that a crash prevented here.
-      await recordAction(pool, {
-        actor: wanted.actor,
-        reason: wanted.reason,
-        requestId,
+      await recordAction(pool, write, {
         action: way.action,
         organizationId,
         subject: organizationId,

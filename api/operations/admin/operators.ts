@@ -1,15 +1,21 @@
-/** Operators and their keys: made and revoked by who holds the admin key of the deployment. */
+/**
+ * Operators and their keys, made and revoked by who holds the admin key of the deployment; the console's session,
+ * begun with an operator's key or with the admin key and a name; and what operators did.
+ */
 import { z } from 'zod';
 import { GatewayError } from '../../../domain/errors.ts';
-import { isoTimes } from '../../../domain/iso-time.ts';
-import { recordAction } from '../../identity/admin-actions.ts';
+import { isoTimes, isoTime } from '../../../domain/iso-time.ts';
 import {
+  recordAction,
+  listActions,
   createOperator,
   listOperators,
   readOperator,
   revokeOperator,
   type Operator,
 } from '../../identity/operators.ts';
+import { macOfKey } from '../../identity/key-format.ts';
+import { bearerKey } from '../../middleware/authenticate.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
 import {
   authority,
@@ -21,10 +27,15 @@ import {
   operatorName,
   pathId,
   time,
+  foundPage,
+  idField,
+  pageLimit,
+  pageOf,
 } from '../fields.ts';
 import { defineOperation, section } from '../operation.ts';
 
 const path = '/api/admin/v1/operators';
+const sessionPath = '/api/admin/v1/session';
 /** A deployment has few. */
 const operatorsShownMax = 1000;
 
@@ -46,8 +57,22 @@ function needAdminKey({ operatorId }: Operator): void {
   }
 }
 
-/** Who am I, list, create, revoke. */
-export const operators = section('Operators', {
+/** What an operator did. */
+export const actionSchema = z
+  .object({
+    id: z.int(),
+    action: z.string(),
+    actor: z.string(),
+    reason: z.string(),
+    organizationId: z.string().nullable(),
+    subject: z.string(),
+    details: z.looseObject({}),
+    requestId: z.string(),
+    createdAt: time,
+  })
+  .meta({ id: 'Action' });
+
+const named = section('Operators', {
   getOperator: defineOperation({
     route: 'GET /api/admin/v1/operator',
     summary: 'Look at the operator of this key',
@@ -78,15 +103,13 @@ export const operators = section('Operators', {
     answer: oneOf(operatorSchema.extend({ key: z.string() })),
     answers: { 200: 'The key. It is shown once.' },
     errors: ['FORBIDDEN'],
-    async handle({ ctx, operator, body: { name, ...by }, requestId }, { pool, config }) {
+    async handle({ ctx, operator, ...write }, { pool, config }) {
       needAdminKey(operator);
+      const { name } = write.body;
       const made = await pool.transaction(async (connection) => {
         const { operatorId, key } = await createOperator(connection, config.KEY_PEPPER, name);
-        await recordAction(connection, {
-          ...by,
-          requestId,
+        await recordAction(connection, write, {
           action: 'operator.created',
-          organizationId: null,
           subject: operatorId,
           details: { name },
         });
@@ -103,19 +126,66 @@ export const operators = section('Operators', {
     request: { params: z.object({ operatorId: pathId('operator') }), body: bareWrite },
     answer: oneOf(operatorSchema),
     errors: ['FORBIDDEN', 'NOT_FOUND'],
-    async handle({ operator, params: { operatorId }, body, requestId }, { pool }) {
+    async handle({ operator, params: { operatorId }, ...write }, { pool }) {
       needAdminKey(operator);
       await pool.transaction(async (connection) => {
         await revokeOperator(connection, operatorId);
-        await recordAction(connection, {
-          ...body,
-          requestId,
-          action: 'operator.revoked',
-          organizationId: null,
-          subject: operatorId,
-        });
+        await recordAction(connection, write, { action: 'operator.revoked', subject: operatorId });
       });
       return found(isoTimes(await readOperator(pool, operatorId)));
     },
   }),
+
+  beginOperatorSession: defineOperation({
+    route: `POST ${sessionPath}`,
+    summary: 'Begin a session of the console',
+    description:
+      'Sets a cookie that stands for the key: signed, HttpOnly, SameSite=Strict, for twelve hours. It may do what the key ' +
+      'may, from the console’s own pages, and ends when the key is revoked or replaced. What is done in it has this name.',
+    request: {
+      body: bodySchema(z.strictObject({ actor: authority.actor })),
+      example: { actor: exampleAuthority.actor },
+    },
+    answer: oneOf(z.object({ expiresAt: time })),
+    answers: { 201: 'The session has begun.' },
+    handle({ ctx, body }, { config, operatorSessions }) {
+      const key = bearerKey(ctx.req);
+      if (key === undefined) throw new GatewayError('Unauthorized');
+      const mac = macOfKey(key, config.KEY_PEPPER);
+      const { expiresAtMs } = operatorSessions.begin(ctx, { mac, name: body.actor });
+      return found({ expiresAt: isoTime(expiresAtMs) });
+    },
+  }),
+
+  endOperatorSession: defineOperation({
+    route: `DELETE ${sessionPath}`,
+    summary: 'End the session',
+    answer: oneOf(z.object({})),
+    handle({ ctx }, { operatorSessions }) {
+      operatorSessions.end(ctx);
+      return found({});
+    },
+  }),
 });
+
+const actions = section('Actions', {
+  listActions: defineOperation({
+    route: 'GET /api/admin/v1/actions',
+    summary: 'List what operators did, newest first',
+    request: {
+      query: z.strictObject({
+        organizationId: idField('organization').optional(),
+        limit: pageLimit,
+        cursor: z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER).optional(),
+      }),
+    },
+    answer: pageOf(actionSchema),
+    async handle({ query: { organizationId, limit, cursor } }, { pool }) {
+      const rows = await listActions(pool, { organizationId, beforeId: cursor, limit: limit + 1 });
+      return foundPage(rows, { limit, cursor: 'id', show: isoTimes });
+    },
+  }),
+});
+
+/** Who am I, list, create, revoke; sessions; the record. */
+export const operators = [...named, ...actions];

@@ -2,10 +2,9 @@
 import { z } from 'zod';
 import { microFromCredits } from '../../../domain/credits.ts';
 import { isoTimes } from '../../../domain/iso-time.ts';
-import { createMember, createOrganization } from '../../identity/accounts.ts';
-import { recordAction } from '../../identity/admin-actions.ts';
-import { plainText } from '../../identity/key-fields.ts';
 import {
+  createMember,
+  createOrganization,
   listMembers,
   listOrganizations,
   readMember,
@@ -14,6 +13,8 @@ import {
   setWindowLimit,
   type OrganizationRecord,
 } from '../../identity/organizations.ts';
+import { recordAction } from '../../identity/operators.ts';
+import { plainText } from '../../identity/key-fields.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
 import {
   authority,
@@ -72,18 +73,11 @@ const statusChange = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) 
     request: { params, body: bareWrite },
     answer: oneOf(organization),
     errors: ['NOT_FOUND'],
-    async handle({ params: { organizationId }, body, requestId }, { pool }) {
-      const wanted = to === 'active' ? 'organization.activated' : 'organization.suspended';
+    async handle({ params: { organizationId }, ...write }, { pool }) {
+      const action = to === 'active' ? 'organization.activated' : 'organization.suspended';
       await pool.transaction(async (connection) => {
         await setOrganizationStatus(connection, organizationId, to);
-        const action = {
-          ...body,
-          requestId,
-          action: wanted,
-          organizationId,
-          subject: organizationId,
-        };
-        await recordAction(connection, action);
+        await recordAction(connection, write, { action, organizationId, subject: organizationId });
       });
       return found(organizationView(await readOrganization(pool, organizationId)));
     },
@@ -102,13 +96,11 @@ const users = {
     },
     answer: oneOf(user),
     errors: ['NOT_FOUND'],
-    async handle({ params: { organizationId }, body, requestId }, { pool }) {
-      const { name, role: wanted, ...by } = body;
+    async handle({ params: { organizationId }, ...write }, { pool }) {
+      const { name, role: wanted } = write.body;
       const userId = await pool.transaction(async (connection) => {
         const made = await createMember(connection, { organizationId, name, role: wanted });
-        await recordAction(connection, {
-          ...by,
-          requestId,
+        await recordAction(connection, write, {
           action: 'user.created',
           organizationId,
           subject: made,
@@ -150,14 +142,12 @@ export const organizations = section('Organizations', {
       example: { ...exampleAuthority, name: 'Acme', windowAllowanceCredits: 500 },
     },
     answer: oneOf(organization.extend({ ownerId: z.string() })),
-    async handle({ body, requestId }, { pool }) {
-      const { name, windowAllowanceCredits, ...by } = body;
+    async handle(write, { pool }) {
+      const { name, windowAllowanceCredits } = write.body;
       const windowLimitMicro = microOf(windowAllowanceCredits);
       const made = await pool.transaction(async (connection) => {
         const ids = await createOrganization(connection, { name, windowLimitMicro });
-        await recordAction(connection, {
-          ...by,
-          requestId,
+        await recordAction(connection, write, {
           action: 'organization.created',
           organizationId: ids.organizationId,
           subject: ids.organizationId,
@@ -216,13 +206,11 @@ export const organizations = section('Organizations', {
     },
     answer: oneOf(organization),
     errors: ['NOT_FOUND'],
-    async handle({ params: { organizationId }, body, requestId }, { pool }) {
-      const { credits, ...by } = body;
+    async handle({ params: { organizationId }, ...write }, { pool }) {
+      const { credits } = write.body;
       await pool.transaction(async (connection) => {
         await setWindowLimit(connection, organizationId, microOf(credits));
-        await recordAction(connection, {
-          ...by,
-          requestId,
+        await recordAction(connection, write, {
           action: 'window_allowance.set',
           organizationId,
           subject: organizationId,

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTimes } from '../../../domain/iso-time.ts';
 import { askToDrain, listProcesses } from '../../../platform/process-register.ts';
-import { recordAction } from '../../identity/admin-actions.ts';
+import { recordAction } from '../../identity/operators.ts';
 import { bareWrite, found, listOf, oneOf, time } from '../fields.ts';
 import { defineOperation, section } from '../operation.ts';
 
@@ -37,13 +37,12 @@ export const processes = section('Processes', {
     answer: oneOf(z.object({ processId: z.string() })),
     answers: { 202: 'It is asked.' },
     errors: ['NOT_FOUND'],
-    async handle({ params: { processId: id }, body, requestId }, { pool }) {
+    async handle({ params: { processId: id }, ...write }, { pool }) {
       await pool.transaction(async (connection) => {
         if (!(await askToDrain(connection, id))) {
           throw new GatewayError('NOT_FOUND', 'No such process.');
         }
-        const action = { ...body, requestId, action: 'process.drain_asked', subject: id };
-        await recordAction(connection, { ...action, organizationId: null });
+        await recordAction(connection, write, { action: 'process.drain_asked', subject: id });
       });
       return found({ processId: id });
     },

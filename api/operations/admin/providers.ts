@@ -10,7 +10,7 @@ import {
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/iso-time.ts';
 import type { Composition } from '../../composition.ts';
-import { recordAction } from '../../identity/admin-actions.ts';
+import { recordAction } from '../../identity/operators.ts';
 import { bareWrite, found, listOf, oneOf, time } from '../fields.ts';
 import { defineOperation, section } from '../operation.ts';
 
@@ -100,12 +100,11 @@ export const providers = section('Providers', {
     request,
     answer: oneOf(providerSchema),
     errors: ['NOT_FOUND'],
-    async handle({ params, body, requestId }, { pool, pauses }) {
+    async handle({ params, ...write }, { pool, pauses }) {
       const { provider } = await find(pauses, params.provider);
       await pool.transaction(async (connection) => {
-        if (!(await pauseProvider(connection, { ...body, provider }))) return;
-        const action = { ...body, requestId, action: 'provider.paused', subject: provider };
-        await recordAction(connection, { ...action, organizationId: null });
+        if (!(await pauseProvider(connection, { ...write.body, provider }))) return;
+        await recordAction(connection, write, { action: 'provider.paused', subject: provider });
       });
       return found(providerView(await find(pauses, provider)));
     },
@@ -117,12 +116,11 @@ export const providers = section('Providers', {
     request,
     answer: oneOf(providerSchema.extend({ told: z.int() })),
     errors: ['NOT_FOUND'],
-    async handle({ params, body, requestId }, { pool, pauses, client, logger }) {
+    async handle({ params, ...write }, { pool, pauses, client, logger }) {
       const { provider } = await find(pauses, params.provider);
       await pool.transaction(async (connection) => {
         if (!(await resumeProvider(connection, provider))) return;
-        const action = { ...body, requestId, action: 'provider.resumed', subject: provider };
-        await recordAction(connection, { ...action, organizationId: null });
+        await recordAction(connection, write, { action: 'provider.resumed', subject: provider });
       });
       const waiting = await pauses.waitingJobs(provider);
       void wake({ client, logger }, waiting);

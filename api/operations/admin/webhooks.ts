@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { ListedWebhook } from '../../../activities/webhooks/webhooks.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTimes } from '../../../domain/iso-time.ts';
+import { recordAction } from '../../identity/operators.ts';
 import { found, foundPage, idField, oneOf, pageLimit, pageOf } from '../fields.ts';
 import { defineOperation, section } from '../operation.ts';
 import {
@@ -12,8 +13,8 @@ import {
   webhookLine,
   webhookOf,
   webhookSchema,
-} from '../webhook-view.ts';
-import { overseenJob, recordForJob, writeToJob } from './overseen-job.ts';
+} from '../webhooks.ts';
+import { overseenJob, recordedOf, writeToJob } from './jobs.ts';
 
 const path = '/api/admin/v1/jobs/:jobId/webhook';
 
@@ -72,7 +73,10 @@ export const webhooks = section('Webhooks', {
       const { id: jobId, organizationId } = job;
       const webhook = await webhookOf(services.webhooks, { jobId, organizationId });
       if (job.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
-      await recordForJob(write, services, { job, action: 'webhook.redelivery_asked' });
+      await recordAction(services.pool, write, {
+        ...recordedOf(job),
+        action: 'webhook.redelivery_asked',
+      });
       return found(await redeliver(services, webhook));
     },
   }),

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { messagesPresentation } from '../../chat/messages-presentation.ts';
 import { messagesRequest } from '../../chat/messages-request.ts';
-import { idempotencyHeader } from '../../middleware/request-headers.ts';
+import { idempotencyHeader } from '../../idempotency/claims.ts';
 import { chatBodyBytesMax, chatErrors } from '../chat.ts';
 import { defineOperation, ownAnswer, section } from '../operation.ts';
 

@@ -1,6 +1,6 @@
 /**
  * Studio jobs for clients that know none: the request becomes the same job as on the Studio's own endpoint,
- * and its result the answer, or an error says where that will be.
+ * and its result the answer, or an error says where that will be. Refusals have the names that those clients sent.
  */
 import type { Readable } from 'node:stream';
 import type { z } from 'zod';
@@ -10,12 +10,11 @@ import type { StoredArtifact } from '../../../jobs/job-plan.ts';
 import type { Capability } from '../../../studio/capability.ts';
 import type { Composition } from '../../composition.ts';
 import type { Context } from '../../context.ts';
-import { parseWith } from '../../middleware/body.ts';
-import { idempotencyKeyOf } from '../../middleware/request-headers.ts';
+import { idempotencyKeyOf } from '../../idempotency/claims.ts';
+import { parseWith } from '../../middleware/parsing.ts';
 import type { ReadRequest, ReadRequestOf } from '../../studio/request-draft.ts';
 import type { AnswerParts } from '../operation.ts';
 import { bareHeaders, refuseFailed, studioErrors, tellCredits } from '../studio.ts';
-import { inTheirWords } from './their-words.ts';
 
 /** How such a request can be refused or fail. */
 export const jobErrors = [...studioErrors, 'JOB_NOT_DONE'] as const;
@@ -75,4 +74,48 @@ export async function bytesOf(
   const object = artifact && (await storage.open(artifact.storageKey));
   if (!object) throw new GatewayError('NOT_FOUND', 'This job has no file, or has it no more.');
   return object;
+}
+
+/** A capability's field → theirs. */
+const names: Readonly<Record<string, string>> = {
+  numImages: 'n',
+  imageSize: 'size',
+  aspectRatio: 'size',
+  width: 'size',
+  height: 'size',
+  resolution: 'size',
+  outputFormat: 'output_format',
+  imageUrls: 'image',
+  maskUrl: 'mask',
+  imageUrl: 'input_reference',
+  durationSeconds: 'seconds',
+  text: 'input',
+  title: 'input',
+  fileId: 'file',
+};
+
+/** Runs what a capability may refuse. @throws GatewayError in their words, and whatever else `run` throws */
+export async function inTheirWords<Result>(run: () => Result | Promise<Result>): Promise<Result> {
+  try {
+    return await run();
+  } catch (error) {
+    throw error instanceof GatewayError && error.details ? translated(error) : error;
+  }
+}
+
+function translated(error: GatewayError): GatewayError {
+  const { code, body, retryAfterSeconds, cause } = error;
+  const details = error.details?.map(({ path, message }) => ({ path: nameOf(path), message }));
+  const [first] = error.details ?? [];
+  const isNamed = first && error.message.startsWith(`${first.path}:`);
+  const message = isNamed
+    ? nameOf(first.path) + error.message.slice(first.path.length)
+    : error.message;
+  return new GatewayError(code, message, { details, body, retryAfterSeconds, cause });
+}
+
+/** `imageUrls.0` is `image.0`. */
+function nameOf(path: string): string {
+  const [field = '', ...rest] = path.split('.');
+  return [Object.hasOwn(names, field) ? names[field] : field, ...rest].join('.');
 }

@@ -3,10 +3,8 @@
  * Studio capability, and the job's result into what OpenAI's clients read.
  */
 import { section } from '../operation.ts';
-import { audioSpeech } from './audio-speech.ts';
-import { audioTranscriptions } from './audio-transcriptions.ts';
-import { imagesEdits } from './images-edits.ts';
-import { imagesGenerations } from './images-generations.ts';
+import { audioSpeech, audioTranscriptions } from './audio.ts';
+import { imagesEdits, imagesGenerations } from './images.ts';
 import { videos } from './videos.ts';
 
 /** See the file's head. */

@@ -12,15 +12,15 @@ import type { JobView } from '../../../studio/job-view.ts';
 import { videoGenerate } from '../../../studio/video-generate.ts';
 import type { Composition } from '../../composition.ts';
 import type { Context } from '../../context.ts';
-import { parseWith, readJson } from '../../middleware/body.ts';
+import { readJson } from '../../middleware/body.ts';
+import { parseWith } from '../../middleware/parsing.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';
 import { receiveForm } from '../../middleware/multipart.ts';
 import type { ReadingDeps, ReadRequestOf } from '../../studio/request-draft.ts';
 import { pathId } from '../fields.ts';
 import { defineOperation, ownAnswer, type Call } from '../operation.ts';
 import { fileErrors, studioErrors, studioHeaders, tellCredits } from '../studio.ts';
-import { artifactsOf, bytesOf, requestOf } from './finished-job.ts';
-import { inTheirWords } from './their-words.ts';
+import { artifactsOf, bytesOf, requestOf, inTheirWords } from './finished-job.ts';
 
 const reference = z.object({
   file_id: z.string().max(64).optional(),

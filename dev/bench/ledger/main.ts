@@ -8,7 +8,7 @@ import { Command } from 'commander';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { createLedger } from '../../../activities/ledger/ledger.ts';
-import { createOrganization } from '../../../api/identity/accounts.ts';
+import { createOrganization } from '../../../api/identity/organizations.ts';
 import { newId } from '../../../domain/ids.ts';
 import { openDatabase, type DatabasePool } from '../../../platform/database.ts';
 import { createLogger } from '../../../platform/logger.ts';

@@ -1,7 +1,11 @@
-/** Multimodal parts of a message (spec §2.2), and what a model must be able to see or hear for them. */
+/**
+ * Messages of a chat: their multimodal parts (spec §2.2), what a model must be able to see or hear for them, and what
+ * upstreams are told of them.
+ */
 import { z } from 'zod';
-import type { ContentPart } from '../../activities/chat/chat-body.ts';
+import type { ContentPart, ChatMessage } from '../../activities/chat/chat-body.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
+import { assert } from '../../domain/assert.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { got } from '../../domain/request-words.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
@@ -92,4 +96,34 @@ function checkImageUrl(url: string, path: string, outbound: Outbound): void {
     if (error instanceof OutboundError) throw refuse(error.message);
     throw error;
   }
+}
+
+/** A message whose schema has been checked. */
+export interface WireMessage {
+  role: string;
+}
+
+/** Fields of answers that no upstream takes back. */
+const answerOnly = new Set([
+  'audio',
+  'function_call',
+  'annotations',
+  'reasoning_content',
+  'parsed',
+]);
+
+/** Without what is `null`, and what only answers have; a developer's message is a system message. */
+export function toMessage(wire: WireMessage): ChatMessage {
+  const message: Record<string, unknown> & { role: string } = { role: 'system' };
+  for (const [field, value] of Object.entries(wire)) {
+    if (value != null && !answerOnly.has(field)) message[field] = value;
+  }
+  if (wire.role === 'developer') message.role = 'system';
+  assertMessage(message);
+  return message;
+}
+
+/** Names the type of what the schemas above have checked. */
+function assertMessage(value: { role: string }): asserts value is ChatMessage {
+  assert(value.role !== 'developer', 'upstreams are told of system messages');
 }

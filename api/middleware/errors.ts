@@ -1,9 +1,12 @@
 /**
- * The shapes in which an error is told: the service's own (spec §2.1), and those that the clients of
- * OpenAI and Anthropic look for, with the service's fields beside them.
+ * Whatever was thrown, as an answer of the error table (spec §7), in the shape of the operation: the service's own
+ * (spec §2.1), or those that the clients of OpenAI and Anthropic look for, with the service's fields beside them.
  */
 import { z } from 'zod';
-import type { GatewayError } from '../../domain/errors.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { isDatabaseAway } from '../../platform/database.ts';
+import type { Logger } from '../../platform/logger.ts';
+import type { Context, Middleware } from '../context.ts';
 
 /** Whose clients an operation is made for. */
 export type ErrorShape = 'service' | 'openai' | 'anthropic';
@@ -70,8 +73,7 @@ const serviceError: Shape = (error, requestId) =>
         ...error.body,
       };
 
-/** The body of an error in each shape. */
-export const errorBodies: Readonly<Record<ErrorShape, Shape>> = {
+const errorBodies: Readonly<Record<ErrorShape, Shape>> = {
   service: serviceError,
   openai: openaiError,
   anthropic: anthropicError,
@@ -79,7 +81,7 @@ export const errorBodies: Readonly<Record<ErrorShape, Shape>> = {
 
 const details = z.array(z.object({ path: z.string(), message: z.string() })).optional();
 
-/** The same, described. */
+/** The body of an error in each shape, described. */
 export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
   service: z
     .looseObject({
@@ -114,3 +116,53 @@ export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
     })
     .meta({ id: 'AnthropicError', description: 'As Anthropic’s clients read it; `code` is ours.' }),
 };
+
+/** See the file's head. Nothing of an unexpected error is shown. */
+export function errorAnswers(logger: Logger): Middleware {
+  return async (ctx, next) => {
+    try {
+      await next();
+      if (ctx.status === 404 && ctx.body === undefined) throw unanswered(ctx);
+    } catch (error) {
+      const known = error instanceof GatewayError ? error : translate(error);
+      if (known.status >= 500) {
+        logger.error({ error, code: known.code }, 'request.failed');
+      }
+      answer(ctx, known);
+    }
+  };
+}
+
+/** No route took the request: its path is unknown, or known for other methods only. */
+function unanswered(ctx: Context): GatewayError {
+  const layers: unknown[] = ctx.matched ?? [];
+  const methods = new Set(layers.flatMap(methodsOf));
+  if (methods.size === 0) return new GatewayError('NOT_FOUND');
+  ctx.set('Allow', [...methods].join(', '));
+  return new GatewayError('METHOD_NOT_ALLOWED');
+}
+
+/** Of a layer that matched the path; middleware has none. */
+function methodsOf(layer: unknown): string[] {
+  if (typeof layer !== 'object' || layer === null || !('methods' in layer)) return [];
+  return Array.isArray(layer.methods) ? layer.methods.map(String) : [];
+}
+
+function translate(error: unknown): GatewayError {
+  if (isDatabaseAway(error)) {
+    return new GatewayError('SERVICE_UNAVAILABLE', undefined, {
+      retryAfterSeconds: 2,
+      cause: error,
+    });
+  }
+  return new GatewayError('Internal server error', undefined, { cause: error });
+}
+
+function answer(ctx: Context, error: GatewayError): void {
+  ctx.status = error.status;
+  if (error.retryAfterSeconds !== undefined)
+    ctx.set('Retry-After', String(error.retryAfterSeconds));
+  if (error.code === 'Unauthorized') ctx.set('WWW-Authenticate', 'Bearer');
+  const { errorShape = 'service', requestId } = ctx.state;
+  ctx.body = errorBodies[errorShape](error, requestId);
+}

@@ -1,8 +1,7 @@
-/** What is known of a reservation is what the ledger says of it. */
+/** What is told before a job is started is what the ledger says of its reservation. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createKnownRefusals, type KnownRefusals } from '../../activities/ledger/known-refusals.ts';
 import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
-import { createOrganization } from '../../api/identity/accounts.ts';
+import { createOrganization } from '../../api/identity/organizations.ts';
 import { newId } from '../../domain/ids.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
@@ -11,13 +10,11 @@ import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
 let database: TestDatabase;
 let pool: DatabasePool;
 let ledger: Ledger;
-let refusals: KnownRefusals;
 beforeAll(async () => {
   database = await createTestDatabase();
   const logger = createLogger('test', 'silent');
   pool = await openDatabase({ url: database.url, poolMax: 4, logger });
   ledger = createLedger(pool);
-  refusals = createKnownRefusals(pool);
 });
 afterEach(async () => expect(await database.audit()).toEqual([]));
 afterAll(async () => {
@@ -37,40 +34,53 @@ async function organization(amountMicro: number, windowLimitMicro: number | null
 const reserve = (organizationId: string, amountMicro: number) =>
   ledger.reserve({ organizationId, id: newId('job'), kind: 'studio', amountMicro, ttlMs: 60_000 });
 
-describe('a known refusal', () => {
-  it('is looked for only when the organization was refused', async () => {
+const refusalOf = (organizationId: string, priceMicro: number, jobId = newId('job')) =>
+  ledger.refusalOf({ organizationId, keyId: 'none', jobId, priceMicro });
+
+describe('the refusal of a job that is not started yet', () => {
+  it('is the same that its reservation meets, and reserves nothing', async () => {
     const organizationId = await organization(10);
-    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 11 })).toBeNull();
-    refusals.note(organizationId);
-    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 11 })).toEqual(
-      await reserve(organizationId, 11),
-    );
+    const refusal = await refusalOf(organizationId, 11);
+    expect(refusal).toMatchObject({ balance: { reserved: 0 } });
+    expect(refusal).toEqual(await reserve(organizationId, 11));
+    expect(await refusalOf(organizationId, 10)).toBeNull();
+  });
+
+  it('is none for a job that has reserved', async () => {
+    const organizationId = await organization(10);
+    const id = newId('job');
+    const reservation = {
+      organizationId,
+      id,
+      kind: 'studio',
+      amountMicro: 10,
+      ttlMs: 60_000,
+    } as const;
+    await ledger.reserve(reservation);
+    expect(await refusalOf(organizationId, 10, id)).toBeNull();
+    expect(await refusalOf(organizationId, 10)).toMatchObject({ verdict: 'insufficient_credits' });
   });
 
   it('for want of credits ends with a grant', async () => {
     const organizationId = await organization(10);
-    refusals.note(organizationId);
-    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 10 })).toBeNull();
+    expect(await refusalOf(organizationId, 10)).toBeNull();
     await reserve(organizationId, 4);
-    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 7 })).toEqual({
+    expect(await refusalOf(organizationId, 7)).toEqual({
       verdict: 'insufficient_credits',
       required: 7,
       balance: { posted: 10, reserved: 4, available: 6 },
     });
     await grant(organizationId, 1, 'more');
-    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 7 })).toBeNull();
+    expect(await refusalOf(organizationId, 7)).toBeNull();
   });
 
   it('by the window says when it ends as the ledger does, and ends with it', async () => {
     const organizationId = await organization(1000, 10);
-    refusals.note(organizationId);
     // More than any window allows is refused before one is open.
-    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 11 })).toEqual(
-      await reserve(organizationId, 11),
-    );
+    expect(await refusalOf(organizationId, 11)).toEqual(await reserve(organizationId, 11));
     await reserve(organizationId, 8);
-    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 2 })).toBeNull();
-    const known = await refusals.find({ organizationId, keyId: 'none', priceMicro: 3 });
+    expect(await refusalOf(organizationId, 2)).toBeNull();
+    const known = await refusalOf(organizationId, 3);
     const told = await reserve(organizationId, 3);
     expect(known).toEqual({ ...told, now: expect.any(String) });
     expect(told.verdict).toBe('window_exhausted');
@@ -81,7 +91,7 @@ describe('a known refusal', () => {
         [organizationId],
       );
     }
-    expect(await refusals.find({ organizationId, keyId: 'none', priceMicro: 3 })).toBeNull();
+    expect(await refusalOf(organizationId, 3)).toBeNull();
     expect(await reserve(organizationId, 3)).toMatchObject({ verdict: 'reserved' });
   });
 });

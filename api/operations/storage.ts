@@ -1,0 +1,232 @@
+/**
+ * /api/v1/storage: a signed URL that takes one file (spec §4.5, design §7), the organization's files, artifacts and
+ * uploads; and deleting a job's media.
+ */
+import { z } from 'zod';
+import type { KeptFile } from '../../activities/storage/kept-files.ts';
+import {
+  mediaTypeOf,
+  mediaTypeOfExtension,
+  mediaTypes,
+  type MediaType,
+} from '../../activities/storage/media-types.ts';
+import { untypedExtension } from '../../activities/storage/storage.ts';
+import { bytesMaxOf } from '../../activities/storage/upload-inspection.ts';
+import { GatewayError, fieldError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import { isoTime } from '../../domain/iso-time.ts';
+import { got } from '../../domain/request-words.ts';
+import { creditsSchema, jobSchema } from '../../studio/job-view.ts';
+import { bodySchema } from '../middleware/body-schema.ts';
+import { found, oneOf, pageOf, pathId, time } from './fields.ts';
+import { defineOperation, section } from './operation.ts';
+
+/** How long the URLs of a list read. */
+const urlTtlMs = 24 * 3_600_000;
+const refusesViewers = 'A viewer may not delete files.';
+
+const file = z
+  .object({
+    kind: z.enum(['artifact', 'upload']).meta({ description: 'What a job made, or you brought.' }),
+    fileId: z.string().nullable().meta({ description: 'Of an upload: by it it is deleted.' }),
+    jobId: z
+      .string()
+      .nullable()
+      .meta({ description: 'Of an artifact: with the job’s media it is deleted.' }),
+    storagePath: z.string(),
+    contentType: z.string().nullable(),
+    sizeBytes: z.int().nullable(),
+    filename: z.string().nullable(),
+    complete: z.boolean().meta({ description: 'False: an upload URL was made, nothing has come.' }),
+    url: z.url().nullable().meta({ description: 'Reads the file until `expiresAt`.' }),
+    expiresAt: time.nullable(),
+    createdAt: time,
+  })
+  .meta({ id: 'File' });
+
+const query = z.strictObject({
+  kind: file.shape.kind.optional(),
+  limit: z.coerce.number().int().min(1).max(100).default(20),
+  cursor: z
+    .string()
+    .regex(/^[\w-]{1,250}$/, 'must be the nextCursor of a page')
+    .optional()
+    .meta({ description: '`nextCursor` of the page before.' }),
+});
+
+const wish = bodySchema(
+  z.strictObject({
+    filename: z.string().min(1).max(255).optional(),
+    contentType: z.string().min(1).max(127).optional(),
+    size: z.int().min(1).optional(),
+    purpose: z
+      .string()
+      .max(64)
+      .regex(/^[a-z0-9_-]{1,64}$/, 'must be 1–64 of a–z, 0–9, _ and -')
+      .optional(),
+  }),
+);
+
+const uploadUrl = z
+  .object({
+    fileId: z.string().meta({ description: 'May be given where a request takes a `fileId`.' }),
+    uploadUrl: z.url(),
+    method: z.literal('PUT'),
+    headers: z
+      .record(z.string(), z.string())
+      .meta({ description: 'To be sent exactly so with the file.' }),
+    publicUrl: z.url().meta({ description: 'Reads the file for seven days, without a key.' }),
+    url: z.url().meta({ description: 'The same as `publicUrl`.' }),
+    storagePath: z.string(),
+    maxBytes: z.int(),
+    expiresAt: time.meta({ description: 'Until then the file is taken, once.' }),
+    publicUrlExpiresAt: time.meta({ description: 'Until then `publicUrl` reads the file.' }),
+  })
+  .meta({ id: 'UploadUrl' });
+
+/** Upload, list, delete. */
+export const storageFiles = section('Storage', {
+  createUploadUrl: defineOperation({
+    route: 'POST /api/v1/storage/upload-url',
+    scope: 'storage:write',
+    summary: 'Get a signed URL to upload a file',
+    description:
+      'The URL takes one PUT of exactly the size and type that were named, and nothing else. ' +
+      'Images up to 25 MB, audio up to 100 MB, video up to 200 MB. ' +
+      'An organization may keep so many bytes (`storage` of /usage); a file that no request names for ' +
+      '30 days (configurable) is removed.',
+    request: {
+      body: wish,
+      bodyIsOptional: true,
+      example: { filename: 'cat.png', contentType: 'image/png', size: 48_213 },
+    },
+    answer: uploadUrl,
+    answers: { 200: 'Where to put the file, and where it is read.' },
+    errors: ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'],
+    async handle({ caller, body: wanted }, { storage, uploads, config }) {
+      const type = agreedType(wanted);
+      const maxBytes = bytesMaxOf(type?.contentType ?? null);
+      const sizeBytes = wanted.size ?? null;
+      if (sizeBytes !== null && sizeBytes > maxBytes) {
+        const message = `must be at most ${maxBytes} bytes${got(sizeBytes)}`;
+        throw fieldError('FILE_TOO_LARGE', 'size', message);
+      }
+      const { organizationId, keyId } = caller;
+      const fileId = newId('upload');
+      const storageKey = `${organizationId}/${fileId}.${type?.extension ?? untypedExtension}`;
+      const ttlMs = config.UPLOAD_URL_TTL_MS;
+      const signed = await storage.signUpload({ key: storageKey, sizeBytes, ttlMs });
+      await uploads.create({
+        id: fileId,
+        organizationId,
+        keyId,
+        storageKey,
+        contentType: type?.contentType ?? null,
+        sizeBytes,
+        bytesMax: sizeBytes ?? maxBytes,
+        filename: wanted.filename ?? null,
+        purpose: wanted.purpose ?? null,
+        expiresAtMs: signed.expiresAtMs,
+      });
+      const { UPLOAD_READ_TTL_MS: readTtlMs } = config;
+      const readableUntilMs = Math.floor((Date.now() + readTtlMs) / 1000) * 1000;
+      const publicUrl = await storage.urlOf(storageKey, readTtlMs);
+      return {
+        fileId,
+        uploadUrl: signed.url,
+        method: 'PUT' as const,
+        headers: signed.headers,
+        publicUrl,
+        url: publicUrl,
+        storagePath: storageKey,
+        maxBytes: sizeBytes ?? maxBytes,
+        expiresAt: isoTime(signed.expiresAtMs),
+        publicUrlExpiresAt: isoTime(readableUntilMs),
+      };
+    },
+  }),
+
+  listFiles: defineOperation({
+    route: 'GET /api/v1/storage/files',
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'List files, newest first: what jobs made and what was uploaded',
+    request: { query },
+    answer: pageOf(file),
+    async handle({ caller, query: wanted }, { keptFiles, storage }) {
+      const { kind, limit, cursor } = wanted;
+      const page = await keptFiles.list(caller.organizationId, { kind, limit, cursor });
+      const data = await Promise.all(page.files.map((each) => view(each, storage)));
+      return { ...found(data), hasMore: page.nextCursor !== null, nextCursor: page.nextCursor };
+    },
+  }),
+
+  deleteFile: defineOperation({
+    route: 'DELETE /api/v1/storage/files/:fileId',
+    scope: 'files:delete',
+    refusesViewers,
+    summary: 'Delete an uploaded file',
+    description:
+      'It no longer counts, is not found under its URL, and jobs that have not read it yet fail. Deleting it again changes nothing.',
+    request: { params: z.object({ fileId: pathId('upload') }) },
+    answer: oneOf(z.object({ fileId: z.string(), deletedAt: time })),
+    errors: ['NOT_FOUND'],
+    async handle({ caller, params: { fileId } }, { uploads }) {
+      const deletedAtMs = await uploads.delete(fileId, caller.organizationId);
+      if (deletedAtMs === null) throw new GatewayError('NOT_FOUND', 'No such upload.');
+      return found({ fileId, deletedAt: isoTime(deletedAtMs) });
+    },
+  }),
+
+  deleteJobMedia: defineOperation({
+    route: 'DELETE /api/v1/studio/jobs/:jobId/media',
+    scope: 'files:delete',
+    refusesViewers,
+    summary: 'Delete what a job made',
+    description:
+      'The job, its request and its billing stay; it has no `result` any more and says `mediaDeletedAt`. Deleting it again changes nothing.',
+    request: { params: z.object({ jobId: pathId('job') }) },
+    answer: oneOf(jobSchema).extend({ credits: creditsSchema }),
+    errors: ['JOB_NOT_FOUND', 'JOB_NOT_DONE'],
+    async handle(
+      { caller: { organizationId }, params: { jobId } },
+      { reads, keptFiles, view: shown },
+    ) {
+      const job = await reads.read(organizationId, jobId);
+      if (!job) throw new GatewayError('JOB_NOT_FOUND');
+      if (job.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
+      await keptFiles.deleteMedia(jobId);
+      const now = (await reads.read(organizationId, jobId)) ?? job;
+      return { ...found(await shown.resource(now)), credits: shown.credits(now) };
+    },
+  }),
+});
+
+async function view(
+  each: KeptFile,
+  storage: { urlOf: (key: string, ttlMs: number) => Promise<string> },
+): Promise<z.infer<typeof file>> {
+  const { storageKey, createdAtMs, createdAtMicros: _, ...told } = each;
+  const expiresAtMs = Date.now() + urlTtlMs;
+  return {
+    ...told,
+    storagePath: storageKey,
+    url: each.complete ? await storage.urlOf(storageKey, urlTtlMs) : null,
+    expiresAt: each.complete ? isoTime(expiresAtMs) : null,
+    createdAt: isoTime(createdAtMs),
+  };
+}
+
+/** The type that the request names, by itself or by the file's name; undefined when it names none. */
+function agreedType(wanted: z.infer<typeof wish>): MediaType | undefined {
+  const accepted = mediaTypes.map((type) => type.contentType).join(', ');
+  const refuse = (path: string): never => {
+    throw fieldError('UNSUPPORTED_MEDIA_TYPE', path, `accepted are ${accepted}`);
+  };
+  if (wanted.contentType !== undefined) {
+    return mediaTypeOf(wanted.contentType) ?? refuse('contentType');
+  }
+  const [, extension] = /\.([^./\\]+)$/.exec(wanted.filename ?? '') ?? [];
+  if (extension === undefined) return undefined;
+  return mediaTypeOfExtension(extension) ?? refuse('filename');
+}

@@ -1,0 +1,294 @@
+/**
+ * /api/v1/webhooks: those of an organization's jobs, the secret that signs them, and where it is told of its balance
+ * and limits (docs/webhooks.md). How a webhook is shown, to callers and to operators.
+ */
+import type { ParameterizedContext } from 'koa';
+import { z } from 'zod';
+import { noticeData, type Notices } from '../../activities/webhooks/notices.ts';
+import {
+  createSigningSecrets,
+  type SigningSecrets,
+} from '../../activities/webhooks/signing-secrets.ts';
+import type { WebhookName, WebhookRecord, Webhooks } from '../../activities/webhooks/webhooks.ts';
+import { assert } from '../../domain/assert.ts';
+import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { isoTimes, isoTime } from '../../domain/iso-time.ts';
+import type { Composition } from '../composition.ts';
+import {
+  claimKey,
+  finishClaim,
+  idempotencyHeader,
+  idempotencyKeyOf,
+} from '../idempotency/claims.ts';
+import { bodySchema } from '../middleware/body-schema.ts';
+import { parseWebhookUrl, webhookUrlLengthMax } from '../studio/webhook-url.ts';
+import { time, foundPage, idField, pageOf } from './fields.ts';
+import { defineOperation, section } from './operation.ts';
+
+const attemptsShownMax = 50;
+
+const deliverySchema = z
+  .object({
+    number: z.int(),
+    outcome: z.enum(['sending', 'delivered', 'gone', 'failed']),
+    status: z.int().nullable(),
+    error: z.string().nullable().meta({ description: 'Why there is no status.' }),
+    response: z.string().nullable().meta({ description: 'The first of what was answered.' }),
+    durationMs: z.int().nullable(),
+    startedAt: time,
+  })
+  .meta({ id: 'WebhookDelivery' });
+
+/** A webhook without its attempts. */
+export const webhookLine = z.object({
+  jobId: z.string(),
+  url: z.url(),
+  state: z.enum(['waiting', 'delivering', 'delivered', 'gone', 'failed']),
+  attempts: z.int(),
+  nextAttemptAt: time.nullable(),
+  createdAt: time,
+  updatedAt: time,
+});
+
+/** A webhook with its newest attempts. */
+export const webhookSchema = webhookLine
+  .extend({
+    deliveries: z.array(deliverySchema).meta({ description: 'The newest 50, newest first.' }),
+  })
+  .meta({ id: 'Webhook' });
+
+/** See `webhookSchema`. */
+export async function showWebhook(
+  webhooks: Pick<Webhooks, 'attempts'>,
+  webhook: WebhookRecord,
+): Promise<z.infer<typeof webhookSchema>> {
+  const attempts = await webhooks.attempts(webhook.jobId, attemptsShownMax);
+  return webhookSchema.parse({ ...isoTimes(webhook), deliveries: attempts.map(isoTimes) });
+}
+
+/** A webhook in a list, with what became of its last attempt. */
+export const listedWebhook = webhookLine
+  .extend({ lastStatus: z.int().nullable(), lastError: z.string().nullable() })
+  .meta({ id: 'ListedWebhook' });
+
+/** The webhook of a job. @throws GatewayError NOT_FOUND */
+export async function webhookOf(
+  webhooks: Pick<Webhooks, 'find'>,
+  name: WebhookName,
+): Promise<WebhookRecord> {
+  const webhook = await webhooks.find(name);
+  if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');
+  return webhook;
+}
+
+/** Has a webhook delivered again; shows where it stands then. */
+export async function redeliver(
+  { webhooks, webhookRelay }: Pick<Composition, 'webhooks' | 'webhookRelay'>,
+  webhook: WebhookRecord,
+): Promise<z.infer<typeof webhookSchema>> {
+  await webhookRelay.redeliver(webhook);
+  return showWebhook(webhooks, await webhookOf(webhooks, webhook));
+}
+
+/** Where each webhook of a job stands. */
+export const webhookDeliveries = section('Webhooks', {
+  listWebhookDeliveries: defineOperation({
+    route: 'GET /api/v1/webhooks/deliveries',
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'List the webhooks of jobs, newest job first',
+    request: {
+      query: z.strictObject({
+        state: z
+          .enum([...webhookLine.shape.state.options, 'failing'])
+          .optional()
+          .meta({ description: '`failing`: all whose last attempt has failed.' }),
+        limit: z.coerce.number().int().min(1).max(100).default(20),
+        cursor: idField('job').optional(),
+      }),
+    },
+    answer: pageOf(listedWebhook),
+    async handle({ caller, query: { state, limit, cursor } }, { webhooks }) {
+      const { organizationId } = caller;
+      const listing = { organizationId, state, beforeJobId: cursor, limit: limit + 1 };
+      const rows = await webhooks.list(listing);
+      return foundPage(rows, {
+        limit,
+        cursor: 'jobId',
+        show: (row) => listedWebhook.parse(isoTimes(row)),
+      });
+    },
+  }),
+});
+
+const daySeconds = 86_400;
+const overlapSeconds = z
+  .int()
+  .min(0)
+  .max(7 * daySeconds)
+  .default(daySeconds);
+
+const secretSchema = z.object({
+  secret: z.string().meta({ description: '`whsec_…`, as Standard Webhooks libraries take it.' }),
+  generation: z.int(),
+  replaced: z
+    .array(z.object({ generation: z.int(), retiresAt: time }))
+    .meta({ description: 'Secrets that still sign beside it.' }),
+});
+
+/** Who knows the secret can forge webhooks: it is guarded as the making of keys is. */
+const guardedSecret = {
+  scope: 'keys:write',
+  refusesViewers: 'A viewer may not see or rotate the webhook secret.',
+  answer: secretSchema,
+} as const;
+
+async function showSecret(
+  ctx: ParameterizedContext,
+  secrets: SigningSecrets,
+  organizationId: string,
+): Promise<z.infer<typeof secretSchema>> {
+  const [inUse, ...replaced] = await secrets.live(organizationId);
+  assert(inUse, 'an organization has a secret');
+  // No cache on the way may keep the secret.
+  ctx.set('Cache-Control', 'no-store');
+  return {
+    secret: inUse.secret,
+    generation: inUse.generation,
+    replaced: replaced.map(({ generation, retiresAtMs }) => ({
+      generation,
+      retiresAt: isoTime(retiresAtMs ?? 0),
+    })),
+  };
+}
+
+const noticesShownMax = 20;
+const creditsMax = 1_000_000_000;
+
+const lowBalanceCredits = z.number().min(0).max(creditsMax).nullable();
+
+const targetSchema = z.object({
+  url: z.string().nullable(),
+  lowBalanceCredits,
+  notices: z
+    .array(
+      listedWebhook
+        .pick({ state: true, attempts: true, lastStatus: true, lastError: true })
+        .extend({
+          type: z.enum(['account.balance.low', 'key.limit.near', 'key.limit.reached']),
+          createdAt: time,
+          data: z.union([noticeData['account.balance.low'], noticeData['key.limit.near']]),
+        }),
+    )
+    .meta({ description: 'The newest 20, newest first, and where the delivery of each stands.' }),
+});
+
+/** Who says where notices go learns what the organization spends: it is guarded as the making of keys is. */
+const guardedTarget = {
+  scope: 'keys:write',
+  refusesViewers: 'A viewer may not see or change where notices go.',
+  answer: targetSchema,
+} as const;
+
+async function showTarget(
+  notices: Notices,
+  organizationId: string,
+): Promise<z.infer<typeof targetSchema>> {
+  const [{ url, lowBalanceMicro }, newest] = await Promise.all([
+    notices.target(organizationId),
+    notices.list(organizationId, noticesShownMax),
+  ]);
+  return {
+    url,
+    lowBalanceCredits: lowBalanceMicro === null ? null : creditsFromMicro(lowBalanceMicro),
+    notices: newest.map(isoTimes),
+  };
+}
+
+/** The secret and its rotation; where notices go. */
+export const webhooks = section('Webhooks', {
+  getWebhookSecret: defineOperation({
+    route: 'GET /api/v1/webhooks/secret',
+    ...guardedSecret,
+    summary: 'The secret that signs your webhooks',
+    handle: ({ ctx, caller }, { signingSecrets }) =>
+      showSecret(ctx, signingSecrets, caller.organizationId),
+  }),
+
+  rotateWebhookSecret: defineOperation({
+    route: 'POST /api/v1/webhooks/secret/rotate',
+    ...guardedSecret,
+    summary: 'Replace the secret',
+    description:
+      'For the overlap, a day unless told, webhooks carry the signatures of both. 0 ends the old one at once.',
+    request: {
+      headers: idempotencyHeader,
+      body: bodySchema(z.strictObject({ overlapSeconds })),
+      bodyIsOptional: true,
+      example: { overlapSeconds: 3600 },
+    },
+    answers: {
+      200: {
+        description: 'The new secret.',
+        headers: z.object({ 'Idempotent-Replayed': z.literal('true').optional() }),
+      },
+    },
+    async handle({ ctx, caller: { organizationId }, body }, { pool, config, signingSecrets }) {
+      const idempotencyKey = idempotencyKeyOf(ctx);
+      const repeated = await pool.transaction(async (connection) => {
+        if (idempotencyKey !== null) {
+          const path = '/webhooks/secret/rotate';
+          const request = { organizationId, idempotencyKey, path, body };
+          const claim = await claimKey(connection, { ...request, subjectId: 'webhook-secret' });
+          if (claim.state === 'done') return true;
+          await finishClaim(connection, claim.name);
+        }
+        const secrets = createSigningSecrets(connection, config.WEBHOOK_SIGNING_SECRET);
+        await secrets.rotate(organizationId, body.overlapSeconds * 1000);
+        return false;
+      });
+      if (repeated) ctx.set('Idempotent-Replayed', 'true');
+      return showSecret(ctx, signingSecrets, organizationId);
+    },
+  }),
+
+  getNotices: defineOperation({
+    route: 'GET /api/v1/webhooks/notices',
+    ...guardedTarget,
+    summary: 'Where you are told of a low balance and of key limits, and what was told',
+    handle: ({ caller }, { notices }) => showTarget(notices, caller.organizationId),
+  }),
+
+  setNotices: defineOperation({
+    route: 'PUT /api/v1/webhooks/notices',
+    ...guardedTarget,
+    summary: 'Be told of a low balance and of key limits',
+    description:
+      'Told once when the balance has come down to `lowBalanceCredits`, and again only after it was above; and, ' +
+      'once per period, when 80 % of the limit of a key is used and when it is reached.',
+    request: {
+      body: bodySchema(
+        z.strictObject({
+          url: z
+            .string()
+            .max(webhookUrlLengthMax)
+            .nullable()
+            .meta({ format: 'uri', description: 'https; null: nobody is told.' }),
+          lowBalanceCredits: lowBalanceCredits
+            .default(null)
+            .meta({ description: 'Null: no balance is told as low.' }),
+        }),
+      ),
+      example: { url: 'https://shop.example/hooks/credits', lowBalanceCredits: 100 },
+    },
+    async handle({ caller: { organizationId }, body }, { notices, outbound }) {
+      const { url, lowBalanceCredits: low } = body;
+      await notices.setTarget(organizationId, {
+        url: url === null ? null : parseWebhookUrl(url, outbound, 'url'),
+        lowBalanceMicro: low === null ? null : microFromCredits(low),
+      });
+      return showTarget(notices, organizationId);
+    },
+  }),
+});
