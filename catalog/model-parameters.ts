@@ -1,10 +1,12 @@
 /**
- * What a model takes: its fields with their limits, as data. Requests are checked by it, providers are
- * spoken to by it, and GET /studio/models publishes it, so the three cannot differ.
+ * What a model takes: its fields with their limits, as data. Requests are checked by it (before anything is reserved,
+ * design §7), providers are spoken to by it, and GET /studio/models publishes it, so the three cannot differ.
  */
+import { charactersOf, got } from '../domain/request-words.ts';
+import { GatewayError, refusedFields, type ErrorDetail } from '../domain/errors.ts';
 
 /** The values that a model takes for one request field; all bounds are inclusive. */
-export interface ParameterRule {
+interface ParameterRule {
   /** The only values. */
   oneOf?: readonly (string | number | boolean)[];
   /** Bounds of a number. */
@@ -56,4 +58,108 @@ export function defaultsFor(
     if (rule.default !== undefined && body[field] === undefined) defaults[field] = rule.default;
   }
   return defaults;
+}
+
+/** Fields of every request that no model decides about; a model may still bound them. */
+const common = new Set([
+  'prompt',
+  'model',
+  'service',
+  'operation',
+  'imageUrl',
+  'imageUrls',
+  'videoUrl',
+  'async',
+  'webhookUrl',
+  'persistToStorage',
+]);
+
+interface Checked {
+  /** The id that the caller knows the model by. */
+  id: string;
+  parameters: ParameterRules;
+  /** Fields of `common` that this kind of request leaves to the model after all. */
+  modelled?: readonly string[];
+}
+
+/**
+ * Refuses parameters of other models, and values that this model does not take.
+ * @throws GatewayError UNSUPPORTED_PARAMETER or INVALID_REQUEST, naming each field.
+ */
+export function refuseUnsupported(
+  { id, parameters, modelled = [] }: Checked,
+  body: Readonly<Record<string, unknown>>,
+): void {
+  const given = Object.keys(body).filter((field) => body[field] !== undefined);
+  const foreign = given
+    .filter((field) => modelled.includes(field) || !common.has(field))
+    .filter((field) => parameters[field] === undefined);
+  if (foreign.length > 0) {
+    const taken = Object.keys(parameters).join(', ') || 'no parameters';
+    throw new GatewayError('UNSUPPORTED_PARAMETER', `${id} does not take ${foreign.join(', ')}`, {
+      details: foreign.map((path) => ({
+        path,
+        message: `not taken by ${id}, which takes: ${taken}`,
+      })),
+    });
+  }
+  const details: ErrorDetail[] = given.flatMap((path) => {
+    const rule = parameters[path] ?? {};
+    const wanted = breach(rule, body[path]);
+    const sent = got(body[path], rule.oneOf?.map(String));
+    return wanted === undefined ? [] : [{ path, message: `${id} takes ${wanted}${sent}` }];
+  });
+  if (details.length > 0) throw refusedFields('INVALID_REQUEST', details);
+}
+
+/** What would have been taken; undefined when the value is. */
+function breach(rule: ParameterRule, value: unknown): string | undefined {
+  if (rule.oneOf && !rule.oneOf.some((known) => known === value)) {
+    return `one of ${rule.oneOf.join(', ')}`;
+  }
+  if (typeof value === 'number') {
+    const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY } = rule;
+    return value < min || value > max ? `${min}–${max}` : undefined;
+  }
+  if (typeof value === 'string') {
+    const { charactersMax = Number.POSITIVE_INFINITY } = rule;
+    return charactersOf(value) > charactersMax ? `at most ${charactersMax} characters` : undefined;
+  }
+  if (Array.isArray(value)) {
+    const { itemsMax = Number.POSITIVE_INFINITY } = rule;
+    return value.length > itemsMax ? `1–${itemsMax} of them` : undefined;
+  }
+  return rule.size && isSize(value) ? sizeBreach(rule.size, value) : undefined;
+}
+
+function isSize(value: unknown): value is { width: number; height: number } {
+  return typeof value === 'object' && value !== null && 'width' in value && 'height' in value;
+}
+
+function sizeBreach(rule: SizeRule, { width, height }: { width: number; height: number }) {
+  const [short, long] = width < height ? [width, height] : [height, width];
+  const pixels = width * height;
+  if (short % rule.multipleOf !== 0 || long % rule.multipleOf !== 0) {
+    return `edges in multiples of ${rule.multipleOf}`;
+  }
+  if (long > rule.edgeMax) return `edges up to ${rule.edgeMax} pixels`;
+  if (pixels < rule.pixelsMin || pixels > rule.pixelsMax) {
+    return `${rule.pixelsMin}–${rule.pixelsMax} pixels in all`;
+  }
+  return long > short * rule.ratioMax ? `shapes up to ${rule.ratioMax}:1` : undefined;
+}
+
+/**
+ * Refuses two fields of which only one can be meant.
+ * @throws GatewayError CONFLICTING_FIELDS
+ */
+export function refuseTogether(
+  body: Readonly<Record<string, unknown>>,
+  fields: readonly [string, string],
+  reason: string,
+): void {
+  if (fields.some((field) => body[field] === undefined)) return;
+  throw new GatewayError('CONFLICTING_FIELDS', `${fields.join(' and ')}: ${reason}`, {
+    details: fields.map((path) => ({ path, message: reason })),
+  });
 }

@@ -1,7 +1,7 @@
-/** Commands that send one request and show what it is answered with. */
+/** Commands that send one request and show what it is answered with; estimates of others. */
 import type { Command } from 'commander';
-import { fields, oneAnswer, type Fields } from './columns.ts';
-import { sessionOf } from './session.ts';
+import { fields, oneAnswer, cellsOf, listIn, list, table, type Fields } from './output.ts';
+import { sessionOf, type Session } from './session.ts';
 
 /** What a command sends and shows. */
 export interface Action<Options> {
@@ -32,5 +32,21 @@ export function addAction<Options extends object>(action: Action<Options>): void
       { ...(method && { method }), ...(body && { body: body(command.opts<Options>(), words) }) },
     );
     session.output.show(raw, () => text(answer.data, words));
+  });
+}
+
+/** Shows the price of a request to this path below /api/v1. @throws ApiError, CliError */
+export async function showEstimate(
+  session: Session,
+  path: string,
+  request: { body?: object; form?: FormData },
+): Promise<void> {
+  const { body, raw } = await session.api().send(`/api/v1${path}/estimate`, oneAnswer, request);
+  session.output.show(raw, () => {
+    const items = listIn(body.data, 'items').map((item) =>
+      cellsOf(item, { unit: 'unit', quantity: 'quantity', credits: 'credits', note: 'note' }),
+    );
+    const total = cellsOf(body.data, { model: 'model', credits: 'credits' });
+    return `${list(total)}\n${table(items)}`;
   });
 }

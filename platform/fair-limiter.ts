@@ -3,14 +3,8 @@
  * whoever waits for several lets everybody else's next one go first.
  */
 
-/** See the file's head. */
-export interface FairLimiter {
-  /** Waits for a place; returns what leaves it, or null when `waitMs` passed before one was free. */
-  enter: (who: string, waitMs: number) => Promise<(() => void) | null>;
-}
-
 /** Makes a limiter with so many places. */
-export function createFairLimiter(places: number): FairLimiter {
+export function createFairLimiter(places: number) {
   /** Who waits → what is called at the turn; the map's order is the rotation. */
   const lines = new Map<string, Set<() => void>>();
   let taken = 0;
@@ -47,7 +41,8 @@ export function createFairLimiter(places: number): FairLimiter {
   }
 
   return {
-    async enter(who, waitMs) {
+    /** Waits for a place; returns what leaves it, or null when `waitMs` passed before one was free. */
+    async enter(who: string, waitMs: number): Promise<(() => void) | null> {
       if (taken < places) return take();
       const { promise, resolve } = Promise.withResolvers<(() => void) | null>();
       const call = (): void => resolve(take());

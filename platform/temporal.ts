@@ -1,14 +1,20 @@
-/** Temporal: runtime, connection and what the namespace must know. */
+/** Temporal: runtime, connection, what the namespace must know, and what travels with a workflow (domain/request-context.ts). */
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { Client } from '@temporalio/client';
+import {
+  Client,
+  type WorkflowClientInterceptor,
+  type WorkflowStartInput,
+} from '@temporalio/client';
 import { NativeConnection, Runtime, type NativeConnectionOptions } from '@temporalio/worker';
+import { defaultPayloadConverter, type Headers } from '@temporalio/common';
 import { assert } from '../domain/assert.ts';
 import type { Config, TemporalConfig } from './config.ts';
-import { handOverContext } from './job-context.ts';
 import type { Logger } from './logger.ts';
 import { dataConverterOf } from './payload-codec.ts';
 import type { Tracing } from './telemetry.ts';
+import { requestContextHeader, type RequestContext } from '../domain/request-context.ts';
+import { correlation } from './correlation.ts';
 
 /**
  * Installs the SDK's runtime once per process: its logs go to ours, its signal handling is off. With
@@ -153,4 +159,42 @@ export async function registerSearchAttributes(
       missing.map(({ name, type }) => [name, indexedTypes[type]]),
     ),
   });
+}
+
+/** Puts the context of the current request on workflows that a client starts. */
+function handOverContext(tracing: Tracing): WorkflowClientInterceptor {
+  async function withHeader<Result>(
+    input: WorkflowStartInput,
+    start: (input: WorkflowStartInput) => Promise<Result>,
+  ): Promise<Result> {
+    const { workflowType, options } = input;
+    return tracing.inSpan(
+      {
+        name: `workflow.start ${workflowType}`,
+        kind: 'producer',
+        attributes: { 'workflow.type': workflowType, 'workflow.id': options.workflowId },
+      },
+      () => start(withContext(input, tracing)),
+    );
+  }
+  return { startWithDetails: (input, next) => withHeader(input, next) };
+}
+
+function withContext(input: WorkflowStartInput, tracing: Tracing): WorkflowStartInput {
+  const { requestId } = correlation();
+  const traceparent = tracing.traceparent();
+  if (requestId === undefined && traceparent === undefined) return input;
+  const context: RequestContext = {
+    ...(requestId !== undefined && { requestId }),
+    ...(traceparent !== undefined && { traceparent }),
+  };
+  const header = defaultPayloadConverter.toPayload(context);
+  return { ...input, headers: { ...input.headers, [requestContextHeader]: header } };
+}
+
+/** The context that an activity was given; empty for work that no request began. */
+export function contextOf(headers: Headers): RequestContext {
+  const header = headers[requestContextHeader];
+  if (!header) return {};
+  return defaultPayloadConverter.fromPayload<RequestContext>(header);
 }

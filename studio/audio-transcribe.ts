@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { fieldError, fieldsError } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
-import { asyncFlag } from './audio-fields.ts';
+import { asyncFlag } from './audio.ts';
 import { defineCapability, urlsEnd, type FinishedJob, type Recording } from './capability.ts';
 import { publishAudioModel } from './published-models.ts';
 

@@ -15,7 +15,7 @@ import {
 import { pictureInputs } from './image-calls.ts';
 import { mediaUrl, mediaUrls, scaleChoice } from './image-fields.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
-import { refuseUnsupported } from './model-parameters.ts';
+import { refuseUnsupported } from '../catalog/model-parameters.ts';
 import { planRemoval, planUpscale } from './picture-tools.ts';
 import { publishModels } from './published-models.ts';
 

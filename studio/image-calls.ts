@@ -12,7 +12,7 @@ import { GatewayError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
 import type { DraftCall, PlanInput } from './capability.ts';
 import type { OutputSpec } from '../jobs/job-plan.ts';
-import { providerInput } from './provider-input.ts';
+import { providerInput } from '../catalog/field-map.ts';
 
 /** The fields of a request that decide how its calls are cut. */
 export interface ImageRequest {

@@ -15,7 +15,7 @@ import {
   seedNumber,
 } from './image-fields.ts';
 import { imagesData, presentImages } from './image-presentation.ts';
-import { refuseUnsupported } from './model-parameters.ts';
+import { refuseUnsupported } from '../catalog/model-parameters.ts';
 import { publishModels } from './published-models.ts';
 
 const request = z.strictObject({

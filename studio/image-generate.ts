@@ -17,7 +17,7 @@ import {
   seedNumber,
 } from './image-fields.ts';
 import { imagesData, presentImages } from './image-presentation.ts';
-import { refuseUnsupported } from './model-parameters.ts';
+import { refuseUnsupported } from '../catalog/model-parameters.ts';
 import { publishModels } from './published-models.ts';
 
 const edge = z.int().min(16).max(3840).multipleOf(16);

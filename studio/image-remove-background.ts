@@ -5,9 +5,9 @@ import { backgroundRemovers } from '../catalog/image-tools.ts';
 import { removalPriceRules } from '../catalog/price-rules.ts';
 import { defineCapability } from './capability.ts';
 import { mediaUrl, modelId } from './image-fields.ts';
-import { refuseUnsupported } from './model-parameters.ts';
+import { refuseUnsupported } from '../catalog/model-parameters.ts';
 import { planRemoval } from './picture-tools.ts';
-import { isPersisted, showPicture, shownPictureData } from './stored-picture.ts';
+import { isPersisted, showPicture, shownPictureData } from './image-presentation.ts';
 import { publishModels } from './published-models.ts';
 
 const request = z.strictObject({

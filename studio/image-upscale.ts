@@ -2,13 +2,12 @@
 import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
 import { upscalers } from '../catalog/image-tools.ts';
-import { defaultsFor } from '../catalog/model-parameters.ts';
+import { defaultsFor, refuseUnsupported } from '../catalog/model-parameters.ts';
 import { upscalePriceRules } from '../catalog/price-rules.ts';
 import { defineCapability, type FinishedJob } from './capability.ts';
 import { mediaUrl, modelId, scaleChoice } from './image-fields.ts';
-import { refuseUnsupported } from './model-parameters.ts';
 import { planUpscale } from './picture-tools.ts';
-import { isPersisted, showPicture, shownPictureData } from './stored-picture.ts';
+import { isPersisted, showPicture, shownPictureData } from './image-presentation.ts';
 import { publishModels } from './published-models.ts';
 
 const request = z.strictObject({

@@ -7,8 +7,14 @@ import { audioPriceRules, coverPriceRules } from '../catalog/price-rules.ts';
 import { assert } from '../domain/assert.ts';
 import { fieldError, fieldsError, GatewayError } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
-import { asyncFlag, numberOf, textOf } from './audio-fields.ts';
-import { presentRecording, recordingData, recordingOf } from './audio-presentation.ts';
+import {
+  asyncFlag,
+  numberOf,
+  textOf,
+  presentRecording,
+  recordingData,
+  recordingOf,
+} from './audio.ts';
 import { defineCapability, type DraftCall } from './capability.ts';
 import {
   compositionPlan,
@@ -16,7 +22,7 @@ import {
   musicModelId,
   refuseOtherMusicModel,
   type CompositionPlan,
-} from './music-fields.ts';
+} from './music-plan.ts';
 import { publishAudioModel } from './published-models.ts';
 
 const model = audioModels.music;

@@ -1,17 +1,64 @@
-/** POST /studio/music/plan (spec §4.9): answered without the common envelope. */
+/** POST /studio/music/plan (spec §4.9), answered without the common envelope; and the fields that it shares with music/generate. */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
-import { asyncFlag, numberOf, textOf } from './audio-fields.ts';
+import { asyncFlag, numberOf, textOf, fitsIntoPlan } from './audio.ts';
 import { defineCapability } from './capability.ts';
-import { compositionPlan, musicModelId, refuseOtherMusicModel } from './music-fields.ts';
 import { publishAudioModel } from './published-models.ts';
+import { fieldError } from '../domain/errors.ts';
+import { notOneOf } from '../domain/request-words.ts';
+
+const { limits } = audioModels.music;
+const styles = z.array(z.string().min(1).max(500)).max(50).default([]);
+
+const section = z.strictObject({
+  section_name: z.string().min(1).max(100),
+  positive_local_styles: styles,
+  negative_local_styles: styles,
+  duration_ms: numberOf(limits.sectionDurationMs).int(),
+  lines: z.array(z.string().max(200)).max(30).default([]),
+});
+
+/** A composition plan as music/plan answers it. */
+export const compositionPlan = z
+  .strictObject({
+    positive_global_styles: styles,
+    negative_global_styles: styles,
+    sections: z.array(section).min(1).max(100),
+  })
+  .refine(fitsIntoPlan, { error: 'is too long in bytes', abort: true })
+  .refine((plan) => durationMsOf(plan) <= limits.durationSeconds.max * 1000, {
+    error: `must last at most ${limits.durationSeconds.max} seconds in all`,
+  })
+  .meta({ id: 'CompositionPlan' });
+
+/** See `compositionPlan`. */
+export type CompositionPlan = z.infer<typeof compositionPlan>;
+
+/** The sum of the sections, in milliseconds. */
+export function durationMsOf(plan: { sections: readonly { duration_ms: number }[] }): number {
+  return plan.sections.reduce((sum, part) => sum + part.duration_ms, 0);
+}
+
+/** The music model; which ones exist is checked, and told, when the request is planned. */
+export const musicModelId = z
+  .string()
+  .max(100)
+  .default(audioModels.music.id)
+  // Described, not validated: another id has an error of its own.
+  .meta({ enum: [audioModels.music.id], example: audioModels.music.id });
+
+/** @throws GatewayError UNKNOWN_MODEL listing what exists */
+export function refuseOtherMusicModel(id: string): void {
+  if (id === audioModels.music.id) return;
+  const message = notOneOf([audioModels.music.id], id);
+  throw fieldError('UNKNOWN_MODEL', 'model_id', message);
+}
 
 const model = audioModels.musicPlan;
-const { limits } = model;
 
 const request = z.strictObject({
-  prompt: textOf(limits.prompt),
-  music_length_ms: numberOf(limits.music_length_ms).int().optional(),
+  prompt: textOf(model.limits.prompt),
+  music_length_ms: numberOf(model.limits.music_length_ms).int().optional(),
   source_composition_plan: compositionPlan.optional(),
   model_id: musicModelId,
   async: asyncFlag,

@@ -13,7 +13,7 @@ import { fieldError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
 import type { DraftCall, InputFacts, MeasuredOutput } from './capability.ts';
 import type { PictureInput } from './image-calls.ts';
-import { providerInput } from './provider-input.ts';
+import { providerInput } from '../catalog/field-map.ts';
 
 type Fields = Readonly<Record<string, Json | undefined>>;
 

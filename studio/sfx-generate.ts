@@ -1,8 +1,15 @@
 /** POST /studio/sfx/generate (spec §4.10, design §7). */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
-import { asyncFlag, numberOf, presetNumberOf, textOf } from './audio-fields.ts';
-import { presentRecording, recordingData, recordingOf } from './audio-presentation.ts';
+import {
+  asyncFlag,
+  numberOf,
+  presetNumberOf,
+  textOf,
+  presentRecording,
+  recordingData,
+  recordingOf,
+} from './audio.ts';
 import { defineCapability } from './capability.ts';
 import { publishAudioModel } from './published-models.ts';
 

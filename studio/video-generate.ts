@@ -1,7 +1,7 @@
 /** POST /studio/video/generate (spec §4.10, design §7). Always answered 202: films take minutes. */
 import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
-import { defaultsFor } from '../catalog/model-parameters.ts';
+import { defaultsFor, refuseTogether, refuseUnsupported } from '../catalog/model-parameters.ts';
 import { filmPriceRules } from '../catalog/price-rules.ts';
 import {
   videoModels,
@@ -20,8 +20,7 @@ import {
 } from './capability.ts';
 import { pictureInputs } from './image-calls.ts';
 import { mediaUrl, modelId, seedNumber } from './image-fields.ts';
-import { refuseTogether, refuseUnsupported } from './model-parameters.ts';
-import { providerInput } from './provider-input.ts';
+import { providerInput } from '../catalog/field-map.ts';
 import { presentVideo, videoData } from './video-presentation.ts';
 import { publishModels } from './published-models.ts';
 

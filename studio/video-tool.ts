@@ -11,7 +11,7 @@ import {
   type MeasuredOutput,
 } from './capability.ts';
 import { mediaUrl } from './image-fields.ts';
-import { providerInput } from './provider-input.ts';
+import { providerInput } from '../catalog/field-map.ts';
 import { publishModels } from './published-models.ts';
 import { presentVideo, videoData } from './video-presentation.ts';
 

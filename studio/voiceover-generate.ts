@@ -4,8 +4,15 @@ import { audioModels } from '../catalog/audio-models.ts';
 import { defaultVoiceName, findVoice } from '../catalog/voices.ts';
 import { assert } from '../domain/assert.ts';
 import { charactersOf } from '../domain/request-words.ts';
-import { asyncFlag, presetNumberOf, textOf, voiceName } from './audio-fields.ts';
-import { presentRecording, recordingData, recordingOf } from './audio-presentation.ts';
+import {
+  asyncFlag,
+  presetNumberOf,
+  textOf,
+  voiceName,
+  presentRecording,
+  recordingData,
+  recordingOf,
+} from './audio.ts';
 import { defineCapability } from './capability.ts';
 import { publishAudioModel } from './published-models.ts';
 

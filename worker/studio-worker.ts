@@ -19,7 +19,7 @@ import { providerTaskQueue, studioTaskQueue, webhookTaskQueue } from '../jobs/co
 import { loadWorkflowBundle } from './bundle.ts';
 import { isId } from '../domain/ids.ts';
 import { withCorrelation } from '../platform/correlation.ts';
-import { contextOf } from '../platform/job-context.ts';
+import { contextOf } from '../platform/temporal.ts';
 import type { Tracing } from '../platform/telemetry.ts';
 
 /** Running workers. */

@@ -1,10 +1,18 @@
 /** `studio admin job|why <jobId>`: all that is known of a job of any organization; in one sentence. */
 import type { Command } from 'commander';
 import { addAction } from '../actions.ts';
-import { cellOf, cellsOf, fields, listIn, type Columns, type Fields } from '../columns.ts';
-import { list, table } from '../output.ts';
+import {
+  cellOf,
+  cellsOf,
+  fields,
+  listIn,
+  type Columns,
+  type Fields,
+  list,
+  table,
+} from '../output.ts';
 import { root } from './admin-writes.ts';
-import { webhookText } from './webhooks.ts';
+import { webhookText } from './jobs.ts';
 
 /** Adds the commands. */
 export function addJobStory(admin: Command): void {

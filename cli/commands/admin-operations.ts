@@ -1,8 +1,16 @@
 /** `studio admin stuck|unknown|reverify|…`: what operators do about jobs that hang and providers that fail. */
 import type { Command } from 'commander';
-import { cellOf, cellsOf, listIn, type Columns, type Fields } from '../columns.ts';
+import {
+  cellOf,
+  cellsOf,
+  listIn,
+  type Columns,
+  type Fields,
+  list,
+  table,
+  type Cell,
+} from '../output.ts';
 import { numeric } from '../fields.ts';
-import { list, table, type Cell } from '../output.ts';
 import { addListing } from './admin-reads.ts';
 import { addWrite } from './admin-writes.ts';
 

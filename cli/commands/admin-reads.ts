@@ -1,9 +1,8 @@
 /** `studio admin ledger|jobs|reservations|audit|actions`: what operators look at. */
 import type { Command } from 'commander';
 import { z } from 'zod';
-import { cellOf, cellsOf, fields, listAnswer, type Columns } from '../columns.ts';
+import { cellOf, cellsOf, fields, listAnswer, type Columns, table } from '../output.ts';
 import { numeric } from '../fields.ts';
-import { table } from '../output.ts';
 import { sessionOf } from '../session.ts';
 import { root } from './admin-writes.ts';
 

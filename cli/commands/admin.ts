@@ -2,16 +2,14 @@
 import { Command } from 'commander';
 import { addAction } from '../actions.ts';
 import { CliError } from '../api-client.ts';
-import { cellOf, cellsOf, type Fields } from '../columns.ts';
+import { cellOf, cellsOf, list, type Fields } from '../output.ts';
 import { numeric } from '../fields.ts';
-import { list } from '../output.ts';
 import { addOperationCommands } from './admin-operations.ts';
 import { addJobStory } from './admin-job.ts';
-import { addOperatorCommands } from './admin-operators.ts';
 import { addListing, addReadCommands } from './admin-reads.ts';
 import { addWrite, root } from './admin-writes.ts';
 import { keyColumns, keyRequest, newKeyText, withKeyOptions, type KeyOptions } from './keys.ts';
-import { webhookText } from './webhooks.ts';
+import { webhookText } from './jobs.ts';
 import { accountFields } from './usage.ts';
 
 function organizationText(data: Fields): string {
@@ -179,4 +177,41 @@ function creditsOrNone(text: string): number | null {
   if (text === 'none') return null;
   if (!/^\d+(\.\d+)?$/.test(text)) throw new CliError('credits: a number, or `none`');
   return Number(text);
+}
+
+/** Adds the commands; those that write need the admin key of the deployment. */
+function addOperatorCommands(operators: Command): void {
+  addWrite({
+    command: operators
+      .command('create <name>')
+      .description('create an operator with a key, which is shown once; needs ADMIN_API_KEY'),
+    path: () => '/operators',
+    body: (_, [name]) => ({ name }),
+    text: (made) => list(cellsOf(made, { operator: 'operatorId', name: 'name', key: 'key' })),
+  });
+  addWrite({
+    command: operators
+      .command('revoke <operatorId>')
+      .description('revoke the key of an operator; needs ADMIN_API_KEY'),
+    path: (operatorId) => `/operators/${operatorId}/revoke`,
+    text: (_, [operatorId]) => `revoked ${operatorId}\n`,
+  });
+  addAction({
+    command: operators.command('whoami').description('the operator of this key'),
+    as: 'admin',
+    path: () => `${root}/operator`,
+    text: (operator) => `${cellOf(operator, 'name') ?? 'ADMIN_API_KEY'}\n`,
+  });
+  addListing({
+    command: operators.command('ls').description('list operators, newest first'),
+    path: () => '/operators',
+    columns: {
+      operator: 'operatorId',
+      name: 'name',
+      key: 'keyPrefix',
+      created: 'createdAt',
+      'last used': 'lastUsedAt',
+      revoked: 'revokedAt',
+    },
+  });
 }

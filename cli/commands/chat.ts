@@ -3,10 +3,9 @@ import { Command } from 'commander';
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { z } from 'zod';
 import { CliError } from '../api-client.ts';
-import { cellOf, cellsOf, fields, listAnswer, listIn, type Columns } from '../columns.ts';
-import { showEstimate } from '../estimates.ts';
+import { cellOf, cellsOf, fields, listAnswer, listIn, type Columns, table } from '../output.ts';
+import { showEstimate } from '../actions.ts';
 import { given, numeric, several, tagged } from '../fields.ts';
-import { table } from '../output.ts';
 import { sessionOf, type Session } from '../session.ts';
 
 const modelList = z.looseObject({

@@ -1,9 +1,8 @@
 /** `studio files list|delete`: what jobs made and what was uploaded. */
 import { Command } from 'commander';
 import { addAction } from '../actions.ts';
-import { cellsOf, listAnswer } from '../columns.ts';
+import { cellsOf, listAnswer, table } from '../output.ts';
 import { numeric } from '../fields.ts';
-import { table } from '../output.ts';
 import { sessionOf } from '../session.ts';
 
 const path = '/api/v1/storage/files';

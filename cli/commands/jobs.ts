@@ -1,13 +1,11 @@
-/** `studio jobs ls|get|watch|cancel`, and what webhooks.ts adds. */
+/** `studio jobs ls|get|watch|cancel|timeline|deliveries|redeliver`. */
 import { Command } from 'commander';
 import { z } from 'zod';
 import { addAction } from '../actions.ts';
-import { cellsOf, listIn } from '../columns.ts';
+import { cellsOf, listIn, cellOf, table, list, type Columns, type Fields } from '../output.ts';
 import { numeric, shortTime, tagged, tagQuery } from '../fields.ts';
 import { jobResource, showJob, watchJob } from '../jobs.ts';
-import { table } from '../output.ts';
 import { sessionOf } from '../session.ts';
-import { addWebhookCommands } from './webhooks.ts';
 
 const jobList = z.looseObject({
   data: z.array(jobResource),
@@ -124,4 +122,50 @@ async function listJobs(options: ListOptions, command: Command): Promise<void> {
     ),
   );
   if (body.nextCursor) session.output.note(`more: --cursor ${body.nextCursor}`);
+}
+
+/** More of an answer does not fit a line. */
+const responseShownMax = 60;
+
+const webhook = {
+  job: 'jobId',
+  url: 'url',
+  state: 'state',
+  attempts: 'attempts',
+  next: 'nextAttemptAt',
+};
+const delivery: Columns = {
+  '#': 'number',
+  at: 'startedAt',
+  outcome: 'outcome',
+  status: 'status',
+  ms: 'durationMs',
+  answer: (each) =>
+    cellOf(each, 'error') ?? String(cellOf(each, 'response') ?? '').slice(0, responseShownMax),
+};
+
+/** What is shown of a webhook. */
+export function webhookText(data: Fields): string {
+  const head = list(cellsOf(data, webhook));
+  const rows = listIn(data, 'deliveries').map((each) => cellsOf(each, delivery));
+  return rows.length === 0 ? head : `${head}\n${table(rows)}`;
+}
+
+/** Adds the commands to `studio jobs`. */
+function addWebhookCommands(jobs: Command): void {
+  addAction({
+    command: jobs
+      .command('deliveries <jobId>')
+      .description('show the webhook of a job and each attempt to deliver it'),
+    path: (jobId) => `/api/v1/studio/jobs/${jobId}/webhook`,
+    text: webhookText,
+  });
+  addAction({
+    command: jobs
+      .command('redeliver <jobId>')
+      .description('deliver the webhook of a job again, now'),
+    method: 'POST',
+    path: (jobId) => `/api/v1/studio/jobs/${jobId}/webhook/redeliver`,
+    text: webhookText,
+  });
 }

@@ -1,9 +1,8 @@
 /** `studio keys ls|create|show|limit|rotate|revoke`. */
 import { Command } from 'commander';
 import { addAction } from '../actions.ts';
-import { cellOf, cellsOf, listIn, type Columns, type Fields } from '../columns.ts';
+import { cellOf, cellsOf, listIn, type Columns, type Fields, list, table } from '../output.ts';
 import { durationMs, given, keyLimit, several } from '../fields.ts';
-import { list, table } from '../output.ts';
 
 /** Options that narrow a new key. */
 export interface KeyOptions {

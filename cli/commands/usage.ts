@@ -1,9 +1,17 @@
 /** `studio usage`. */
 import { Command } from 'commander';
 import { z } from 'zod';
-import { cellOf, cellsOf, fields, type Columns, type Fields } from '../columns.ts';
+import {
+  cellOf,
+  cellsOf,
+  fields,
+  type Columns,
+  type Fields,
+  list,
+  table,
+  type Cell,
+} from '../output.ts';
 import { numeric, tagged, tagQuery } from '../fields.ts';
-import { list, table, type Cell } from '../output.ts';
 import { sessionOf, type Session } from '../session.ts';
 
 const usagePage = z.looseObject({ usage: z.array(fields), nextCursor: z.string().nullable() });

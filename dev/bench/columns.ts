@@ -1,9 +1,17 @@
 /** What is measured beside each other, each in processes that live only while it is its turn. */
 import { join, resolve } from 'node:path';
-import { startDriven } from './driven-process.ts';
-import { runGatewayLoad } from './gateway-jobs.ts';
-import { startGateway, type Medium } from './gateway.ts';
-import type { LoadResult, OpenLoad } from './open-loop.ts';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { Client } from 'pg';
+import { startGateway, type Medium, type Gateway } from './gateway.ts';
+import {
+  runOpenLoop,
+  untilEnded,
+  type LoadResult,
+  type OpenLoad,
+  type JobTimes,
+} from './open-loop.ts';
 import { installPeer } from './peers/install.ts';
 import type { Servers } from './servers.ts';
 
@@ -96,4 +104,104 @@ function dbosColumn(servers: Servers, report: (line: string) => void): Column[] 
     };
   };
   return [{ name: 'dbos', open }];
+}
+
+/** The running process. */
+interface DrivenProcess {
+  pid: number;
+  /** Runs a load of jobs, written in a way that the process knows by name. */
+  run: (way: string, load: OpenLoad) => Promise<LoadResult>;
+  stop: () => Promise<void>;
+}
+
+interface Program {
+  name: string;
+  /** Below this folder. */
+  script: string;
+  /** What it needs beside the servers' addresses. */
+  env?: Record<string, string>;
+}
+
+/** Starts the process; its worker works when this returns. */
+async function startDriven(servers: Servers, program: Program): Promise<DrivenProcess> {
+  const { name, script, env = {} } = program;
+  const child = fork(fileURLToPath(new URL(script, import.meta.url)), {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    env: {
+      PATH: process.env['PATH'],
+      DATABASE_URL: servers.plan.databaseUrl,
+      TEMPORAL_ADDRESS: servers.plan.temporalAddress,
+      ...env,
+    },
+  });
+  const exited = once(child, 'exit').then(([code]) => {
+    throw new Error(`the ${name} process exited with code ${code}`);
+  });
+  exited.catch(() => {});
+  await Promise.race([once(child, 'message'), exited]);
+  return {
+    pid: child.pid ?? 0,
+    async run(way, load) {
+      child.send({ way, ...load });
+      const [result]: LoadResult[] = await Promise.race([once(child, 'message'), exited]);
+      if (!result) throw new Error(`the ${name} process answered nothing`);
+      return result;
+    },
+    async stop() {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      const gone = once(child, 'exit');
+      child.kill('SIGTERM');
+      await gone;
+    },
+  };
+}
+
+interface JobRow {
+  id: string;
+  status: string;
+  billing: string;
+  created_at: Date;
+  completed_at: Date | null;
+}
+
+/** A job that is answered and then forgotten, as a caller with a webhook does: nobody polls. */
+async function runGatewayLoad(
+  gateway: Gateway,
+  load: OpenLoad & { medium: Medium; databaseUrl: string },
+): Promise<LoadResult> {
+  const { accepted, ...asked } = await runOpenLoop(load, () =>
+    gateway.begin(load.medium, load.providerSeconds),
+  );
+  const database = new Client({ connectionString: load.databaseUrl });
+  await database.connect();
+  try {
+    const ids = [...accepted.keys()];
+    await untilEnded(load, async () => {
+      const { rows } = await database.query<{ open: number }>(
+        `SELECT count(*)::int AS open FROM job WHERE status = 'queued' AND id = ANY($1)`,
+        [ids],
+      );
+      return rows[0]?.open ?? 0;
+    });
+    const { rows } = await database.query<JobRow>(
+      `SELECT j.id, j.status, r.state AS billing, j.created_at, j.completed_at
+        FROM job j JOIN reservation r ON r.id = j.id WHERE j.id = ANY($1)`,
+      [ids],
+    );
+    const jobs = rows.flatMap((row) => timesOf(row, accepted));
+    const odd = rows.find(({ status, billing }) => status !== 'completed' || billing !== 'charged');
+    const failure = odd ? `job ${odd.id} is ${odd.status} and ${odd.billing}` : null;
+    const lost = accepted.size - jobs.length;
+    return { ...asked, jobs, lost, firstFailure: asked.firstFailure ?? failure };
+  } finally {
+    await database.end();
+  }
+}
+
+function timesOf(row: JobRow, accepted: ReadonlyMap<string, number>): JobTimes[] {
+  const askedAtMs = accepted.get(row.id);
+  if (row.status !== 'completed' || row.billing !== 'charged') return [];
+  if (askedAtMs === undefined || row.completed_at === null) return [];
+  const [createdAtMs, endedAtMs] = [row.created_at.getTime(), row.completed_at.getTime()];
+  return [{ askedAtMs, createdAtMs, endedAtMs }];
 }

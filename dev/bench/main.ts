@@ -7,9 +7,16 @@ import { rm } from 'node:fs/promises';
 import { availableParallelism, cpus, loadavg } from 'node:os';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
 import { chooseColumns, type Column } from './columns.ts';
-import { measure, measureSteps, type Cell, type MeasurePlan } from './measurement.ts';
+import {
+  measure,
+  measureSteps,
+  type Cell,
+  type MeasurePlan,
+  heldRate,
+  isHeld,
+  nextRate,
+} from './measurement.ts';
 import { readOptions, type BenchOptions } from './options.ts';
-import { heldRate, isHeld, nextRate } from './saturation.ts';
 import { startServers } from './servers.ts';
 import { runAndStop, type Stops } from './stops.ts';
 import { renderCells, renderProcesses } from './table.ts';

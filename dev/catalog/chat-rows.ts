@@ -1,13 +1,96 @@
 /** Merges the sources into rows of the chat catalog; README.md states the rules. */
 import type { ChatCost, ChatModel } from '../../catalog/chat-model.ts';
-import type { ChatProvider } from '../../catalog/chat-providers.ts';
-import { describe } from './chat-description.ts';
-import { releaseDates } from './chat-release-dates.ts';
+import { chatProviders, type ChatProvider } from '../../catalog/chat-providers.ts';
 import { ownerOf, sourceNames, type SourceNames } from './chat-source-names.ts';
-import type { ChatSources, LitellmModel, PiModel } from './chat-sources.ts';
+import { packages, type ChatSources, type LitellmModel, type PiModel } from './chat-sources.ts';
+
+/** Words that were true on the day they were written, and advertising. */
+const passing =
+  /\b(our|we|most|latest|newest|best|state[- ]of|sota|unparalleled|flagship|deprecat|retire|released?)\b|https?:|[[%]/i;
+const lengthMax = 240;
+
+/** The makers' own words where they last, else what the row itself says. */
+function describe(row: ChatModel, known: string | undefined): string {
+  const [sentence = ''] = (known ?? '').split(/(?<=[a-z)]\.)\s/i);
+  const lasting = sentence.length >= 40 && sentence.length <= lengthMax && !passing.test(sentence);
+  return lasting ? `${sentence.replace(/\.$/, '')}.` : factsOf(row);
+}
+
+function factsOf(row: ChatModel): string {
+  const input = [
+    'text',
+    ...(row.supportsImages ? ['images'] : []),
+    ...(row.supportsAudio ? ['audio'] : []),
+    ...(row.supportsVideo ? ['video'] : []),
+  ];
+  const reads = `${input.slice(0, -1).join(', ')}${input.length > 1 ? ' and ' : ''}${input.at(-1)}`;
+  const server = chatProviders.find(({ name }) => name === row.provider)?.displayName;
+  const served = row.ownedBy === row.provider ? '' : `, served by ${server}`;
+  const kind = row.reasoning ? 'Reasoning' : 'Chat';
+  const { context, output } = row.limit;
+  return `${kind} model that reads ${reads}: ${size(context)} tokens of context, ${size(output)} per answer${served}.`;
+}
+
+function size(tokens: number): string {
+  const millions = tokens / 1e6;
+  return millions >= 1 ? `${Number(millions.toFixed(1))}M` : `${Math.round(tokens / 1000)}K`;
+}
+
+/** Makes the look-up; it answers unix seconds. */
+function releaseDates(sources: ChatSources): (names: SourceNames, upstreamModel: string) => number {
+  const anywhere = earliestAnywhere(sources);
+  return (names, upstreamModel) => {
+    const known =
+      monthInId(names.piAi, upstreamModel) ??
+      sources.modelsDev[names.modelsDev]?.models[upstreamModel]?.release_date ??
+      firstPriced(sources, names.modelPrices, upstreamModel) ??
+      anywhere.get(plain(upstreamModel)) ??
+      // Known to none of them: released no later than the package that lists it.
+      packages.piAi.publishedOn;
+    return secondsOf(known);
+  };
+}
+
+/** Mistral's ids end in year and month. */
+function monthInId(provider: string, id: string): string | undefined {
+  const [, year, month] = /-(2[3-9])(0[1-9]|1[0-2])$/.exec(id) ?? [];
+  return provider === 'mistral' && year && month ? `20${year}-${month}` : undefined;
+}
+
+function firstPriced(sources: ChatSources, provider: string, id: string): string | undefined {
+  const dates = (sources.prices[provider]?.[id]?.standard ?? [])
+    .flatMap((entry) => (entry.rates ? [entry.rates.valid_from.slice(0, 10)] : []))
+    .toSorted();
+  return dates[0];
+}
+
+/** Open models are listed by many providers, under names that differ in signs and case only. */
+function earliestAnywhere(sources: ChatSources): Map<string, string> {
+  const earliest = new Map<string, string>();
+  const add = (id: string, date: string | undefined): void => {
+    const known = earliest.get(plain(id));
+    if (date !== undefined && (known === undefined || date < known)) earliest.set(plain(id), date);
+  };
+  for (const { models } of Object.values(sources.modelsDev)) {
+    for (const [id, model] of Object.entries(models)) add(id, model.release_date);
+  }
+  for (const [provider, models] of Object.entries(sources.prices)) {
+    for (const id of Object.keys(models)) add(id, firstPriced(sources, provider, id));
+  }
+  return earliest;
+}
+
+function plain(id: string): string {
+  return (id.split('/').at(-1) ?? id).toLowerCase().replaceAll(/[^a-z0-9]/g, '');
+}
+
+/** `YYYY-MM` counts from its first day. */
+function secondsOf(date: string): number {
+  return Date.parse(date.length === 7 ? `${date}-01` : date) / 1000;
+}
 
 /** The rows, and what a person who refreshes the catalog should look at. */
-export interface ChatRows {
+interface ChatRows {
   rows: ChatModel[];
   notes: string[];
 }

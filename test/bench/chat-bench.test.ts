@@ -5,7 +5,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import type { ComparedChat } from '../../dev/bench/chat/comparison.ts';
+import type { ComparedChat } from '../../dev/bench/chat/measurement.ts';
 
 it('measures chat, whole and streamed, beside a pass-through and the upstream alone', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'bench-chat-test-'));

@@ -1,6 +1,6 @@
 /** The search for the highest rate ends near it, wherever it begins and whatever it is. */
 import { expect, it } from 'vitest';
-import { heldRate, nextRate } from '../../dev/bench/saturation.ts';
+import { heldRate, nextRate } from '../../dev/bench/measurement.ts';
 
 function search(first: number, limit: number): { rates: number[]; held: number } {
   const tried: { rate: number; held: boolean }[] = [];

@@ -97,7 +97,7 @@ const known = new Set([
     `${name.toUpperCase()}_BASE_URL`,
   ]),
   'CHAT_UPSTREAMS',
-  ...Array.from(read('cli/settings.ts').matchAll(/env\['(\w+)'\]/g), ([, name = '']) => name),
+  ...Array.from(read('cli/session.ts').matchAll(/env\['(\w+)'\]/g), ([, name = '']) => name),
 ]);
 const sandboxKnown = new Set(
   [...read('dev/sandbox/main.ts').matchAll(/(SANDBOX_[A-Z_]+):/g)].map(([, name]) => name),

@@ -4,7 +4,7 @@ import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { startSandbox, stopSandbox, type SandboxProcess } from './harness.ts';
-import { probeMp4 } from '../../dev/sandbox/media/probe-mp4.ts';
+import { probeMp4 } from '../../dev/sandbox/media/probe.ts';
 
 let sandbox: SandboxProcess;
 /** A tall picture, 80×120. */

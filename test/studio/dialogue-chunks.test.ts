@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { chunksOf } from '../../studio/dialogue-chunks.ts';
+import { chunksOf } from '../../studio/dialogue-generate.ts';
 
 const line = (text: string, voice = 'a') => ({ text, voice_id: voice });
 const textsOf = (chunks: ReturnType<typeof chunksOf>) =>

@@ -1,6 +1,6 @@
 /** What a call is to a provider that answers at once, with the media in the answer itself. */
 import type { IncomingMessage } from 'node:http';
-import type { Fault } from '../faults.ts';
+import { findFault, type Fault } from '../faults.ts';
 import type { Exchange } from '../http.ts';
 
 /** A finished answer. */
@@ -77,4 +77,14 @@ export class CallRefusedError extends Error {
     this.code = code;
     this.details = details;
   }
+}
+
+const errorPage = Buffer.from('<!doctype html><title>Error</title><h1>Bad gateway</h1>');
+
+/** The bytes, unless a fault spoils them: empty, a web page, or silently half. */
+export function spoil(bytes: Buffer, { faults }: CallContext): Buffer {
+  if (findFault(faults, 'empty-media')) return Buffer.alloc(0);
+  if (findFault(faults, 'wrong-type-media')) return errorPage;
+  const isHalf = findFault(faults, 'truncated-media')?.argument === 'silent';
+  return isHalf ? bytes.subarray(0, Math.floor(bytes.length / 2)) : bytes;
 }

@@ -1,6 +1,5 @@
 /** Audio answers and the formats that can be asked for. */
-import { CallRefusedError, type CallContext, type Reply } from '../calls/call.ts';
-import { spoil } from '../calls/spoil.ts';
+import { CallRefusedError, type CallContext, type Reply, spoil } from '../calls/call.ts';
 import type { Exchange } from '../http.ts';
 import type { Mp3Format } from '../media/tones.ts';
 

@@ -1,6 +1,6 @@
 /** Composition plans in both of ElevenLabs' shapes: sections (music_v1) and chunks (music_v2). */
 import { z } from 'zod';
-import { seedOf } from '../media/seed.ts';
+import { seedOf } from '../media/media.ts';
 
 /** Song lengths that can be asked for, in milliseconds. */
 export const musicLengthMs = z.int().min(3000).max(600_000);

@@ -1,8 +1,7 @@
 /** Music: plans, songs and songs with details. A chord per prompt, exactly as long as asked. */
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import type { CallEndpoint, Reply, Work } from '../calls/call.ts';
-import { spoil } from '../calls/spoil.ts';
+import { type CallEndpoint, type Reply, type Work, spoil } from '../calls/call.ts';
 import { withoutMarkers } from '../faults.ts';
 import { readJson, type Exchange } from '../http.ts';
 import type { Mp3Format, Tones } from '../media/tones.ts';

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { readJson } from '../http.ts';
 import type { CallEndpoint } from '../calls/call.ts';
-import { seedOf } from '../media/seed.ts';
+import { seedOf } from '../media/media.ts';
 import type { Tones } from '../media/tones.ts';
 import { formatOf, mp3Reply } from './audio-reply.ts';
 import { invalidBody, invalidField } from './failures.ts';

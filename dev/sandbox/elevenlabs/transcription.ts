@@ -2,9 +2,8 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { CallRefusedError, type CallEndpoint } from '../calls/call.ts';
-import { fetchInput } from '../media/input.ts';
-import { MediaInputError } from '../media/media.ts';
-import { probeDurationSeconds } from '../media/probe-audio.ts';
+import { fetchInput, MediaInputError } from '../media/media.ts';
+import { probeDurationSeconds } from '../media/probe.ts';
 import { describeForm, readForm, type Form } from '../multipart.ts';
 import { invalidBody, invalidField } from './failures.ts';
 

@@ -1,8 +1,7 @@
 /** Turns accepted requests into outcomes, in their time, a few at once. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { findFault } from '../faults.ts';
-import { MediaInputError } from '../media/media.ts';
-import { seedOf } from '../media/seed.ts';
+import { MediaInputError, seedOf } from '../media/media.ts';
 import type { FalFile, Generated, GenerationContext } from './endpoint.ts';
 import { endpoints } from './endpoints/registry.ts';
 import type { FileCdn } from './files.ts';

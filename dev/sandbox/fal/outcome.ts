@@ -1,6 +1,8 @@
 /** How a fal request ends, and the error bodies fal documents (docs: model errors, request errors). */
 import { z } from 'zod';
 import { validationDetail, type ValidationDetail } from '../pydantic.ts';
+import { retryAfterOf, type Fault } from '../faults.ts';
+import type { JsonAnswer } from '../http.ts';
 
 /** The answer a result fetch gives, as the log keeps it. */
 export const outcomeSchema = z.object({
@@ -16,7 +18,7 @@ export const outcomeSchema = z.object({
 export type Outcome = z.infer<typeof outcomeSchema>;
 
 /** One entry of a model error's `detail`. */
-export interface ErrorDetail extends ValidationDetail {
+interface ErrorDetail extends ValidationDetail {
   url: string;
 }
 
@@ -84,4 +86,26 @@ export function policyFailure(): Outcome {
 /** The 422 of a body that the endpoint's schema refuses. */
 export function validationError(error: z.ZodError, body: unknown): ModelError {
   return new ModelError(422, validationDetail(error, body));
+}
+
+/** The words of fal by status. */
+export const refusals: Record<number, string> = {
+  401: 'Cannot access application. Authentication is required.',
+  403: 'User is locked. Reason: Exhausted balance.',
+  429: 'Too many requests. Please slow down.',
+};
+
+/** The answer of `[[submit:STATUS]]`: nothing was accepted. */
+export function refusal(fault: Fault): JsonAnswer {
+  const status = Number(fault.argument || 503);
+  const headers = retryAfterOf(fault);
+  const detail = refusals[status];
+  if (detail !== undefined) return { status, body: { detail }, headers };
+  const failure =
+    status === 422
+      ? modelFailure(
+          new ModelError(422, [{ loc: ['body'], msg: 'Invalid input', type: 'value_error' }]),
+        )
+      : platformFailure(status);
+  return { status, body: failure.body, headers: { ...failure.headers, ...headers } };
 }

@@ -6,8 +6,7 @@ import { answerJson, readJson, type Exchange, type Route } from '../http.ts';
 import { rootAppId } from './endpoint.ts';
 import { endpoints } from './endpoints/registry.ts';
 import { queueMs, type Generator } from './generation.ts';
-import { platformFailure } from './outcome.ts';
-import { refusal, refusals } from './refusals.ts';
+import { platformFailure, refusal, refusals } from './outcome.ts';
 import type { FalRequest, RequestStore } from './requests.ts';
 import { createRequestId } from './signing-key.ts';
 

@@ -4,10 +4,9 @@ import { Worker } from 'node:worker_threads';
 import sharp from 'sharp';
 import { svgOf } from './draw.ts';
 import type { PictureLoop } from './film-worker.ts';
-import { fetchInput } from './input.ts';
-import { MediaInputError, type Media, type MediaInput } from './media.ts';
+import { fetchInput, MediaInputError, type Media, type MediaInput } from './media.ts';
 import { muxFilm } from './mux-film.ts';
-import { probeMp4, type VideoFacts } from './probe-mp4.ts';
+import { probeMp4, type VideoFacts } from './probe.ts';
 import type { Size } from './size.ts';
 import type { Tones } from './tones.ts';
 

@@ -2,7 +2,7 @@
 import { createMp3Encoder } from 'wasm-media-encoders';
 import { assert } from '../../../domain/assert.ts';
 import { loopMp3, walkMp3, type Mp3Facts } from './mp3.ts';
-import { seedOf } from './seed.ts';
+import { seedOf } from './media.ts';
 
 /** An MP3 encoding of constant bit rate. */
 export interface Mp3Format {

@@ -1,8 +1,7 @@
 /** Real transformations of input pictures: edit, upscale, cut out. */
 import sharp, { type Metadata, type Sharp } from 'sharp';
 import { mediaOf, svgOf, type Drawing, type PictureFormat } from './draw.ts';
-import { fetchInput } from './input.ts';
-import { MediaInputError, type Media, type MediaInput } from './media.ts';
+import { fetchInput, MediaInputError, type Media, type MediaInput } from './media.ts';
 import type { Size } from './size.ts';
 
 const edgePixelsMax = 16_384;

@@ -1,15 +1,18 @@
 /** `POST /v1/images/generations` and `POST /v1/images/edits`. */
 import sharp from 'sharp';
-import type { CallContext, CallEndpoint, CallRefusedError, Reply } from '../calls/call.ts';
-import { spoil } from '../calls/spoil.ts';
+import {
+  type CallContext,
+  type CallEndpoint,
+  type CallRefusedError,
+  type Reply,
+  spoil,
+} from '../calls/call.ts';
 import { describeForm, readForm, type Form, type FormFile } from '../multipart.ts';
 import { findFault, withoutMarkers } from '../faults.ts';
 import { readJson } from '../http.ts';
-import type { Media, MediaInput } from '../media/media.ts';
-import { MediaInputError } from '../media/media.ts';
+import { type Media, type MediaInput, MediaInputError, seedOf } from '../media/media.ts';
 import type { Drawing } from '../media/draw.ts';
 import type { Pictures } from '../media/pictures.ts';
-import { seedOf } from '../media/seed.ts';
 import type { Size } from '../media/size.ts';
 import { invalidBody, invalidRequest } from './failures.ts';
 import { editFields, generationBody, readOrder, type ImageOrder } from './image-request.ts';

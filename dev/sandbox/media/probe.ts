@@ -1,4 +1,5 @@
-/** Reads size, duration and sound of an MP4 from its boxes (ISO/IEC 14496-12), no decoding. */
+/** Reads size, duration and sound of an MP4 from its boxes (ISO/IEC 14496-12), and the length of an MP3; no decoding. */
+import { walkMp3 } from './mp3.ts';
 
 /** What an MP4 says about its video track. */
 export interface VideoFacts {
@@ -74,7 +75,7 @@ export function probeMp4(bytes: Buffer): VideoFacts | undefined {
 }
 
 /** Duration in seconds of any MP4 or M4A; `undefined` when this is none. */
-export function mp4DurationSeconds(bytes: Buffer): number | undefined {
+function mp4DurationSeconds(bytes: Buffer): number | undefined {
   try {
     const header = find(bytes, 'moov', 'mvhd');
     return header && durationOf(header);
@@ -82,4 +83,29 @@ export function mp4DurationSeconds(bytes: Buffer): number | undefined {
     if (!(error instanceof RangeError)) throw error;
     return undefined;
   }
+}
+
+/** Seconds of a RIFF WAVE file: the data chunk's bytes over the format's bytes a second. */
+function wavDurationSeconds(bytes: Buffer): number | undefined {
+  let bytesPerSecond = 0;
+  let at = 12;
+  while (at + 8 <= bytes.length) {
+    const id = bytes.toString('latin1', at, at + 4);
+    const sizeBytes = bytes.readUInt32LE(at + 4);
+    if (id === 'fmt ' && at + 20 <= bytes.length) bytesPerSecond = bytes.readUInt32LE(at + 16);
+    if (id === 'data' && bytesPerSecond > 0) {
+      // Streamed files claim a size of 2³² − 1: what is there counts.
+      return Math.min(sizeBytes, bytes.length - at - 8) / bytesPerSecond;
+    }
+    at += 8 + sizeBytes + (sizeBytes % 2);
+  }
+  return undefined;
+}
+
+/** Duration in seconds of an MP3, WAV, MP4 or M4A; `undefined` when it is none of these. */
+export function probeDurationSeconds(bytes: Buffer): number | undefined {
+  if (bytes.toString('latin1', 4, 8) === 'ftyp') return mp4DurationSeconds(bytes);
+  const isWav =
+    bytes.toString('latin1', 0, 4) === 'RIFF' && bytes.toString('latin1', 8, 12) === 'WAVE';
+  return isWav ? wavDurationSeconds(bytes) : walkMp3(bytes)?.durationSeconds;
 }

@@ -1,7 +1,10 @@
-/** Request fields that several audio capabilities share (spec §4.8, §4.9, §8). */
+/** What audio capabilities share: request fields, and how a recording is shown (spec §4.8, §4.9, §8, design §7). */
 import { z } from 'zod';
 import type { Limit } from '../catalog/audio-models.ts';
 import { voices } from '../catalog/voices.ts';
+import { assert } from '../domain/assert.ts';
+import { urlsEnd, type FinishedJob } from './capability.ts';
+import type { StoredArtifact } from '../jobs/job-plan.ts';
 
 /** A text within a limit that holds more than white space. */
 export function textOf({ min, max }: Limit) {
@@ -35,4 +38,30 @@ const planBytesMax = 28_000;
 /** Whether a value fits into a job plan. */
 export function fitsIntoPlan(value: unknown): boolean {
   return Buffer.byteLength(JSON.stringify(value)) <= planBytesMax;
+}
+
+/** A stored recording, described. */
+export const recordingData = {
+  url: z.url(),
+  expiresAt: urlsEnd,
+  storagePath: z.string(),
+  format: z.string().meta({ example: 'mp3' }),
+};
+
+/** The recording that a finished job is about: of several outputs, the one made last. */
+export function recordingOf(job: FinishedJob, output = job.outputs.at(-1)): StoredArtifact {
+  const [recording] = output?.artifacts ?? [];
+  assert(recording, 'a completed audio job has a recording');
+  return recording;
+}
+
+/** `url`, until when it reads, `storagePath` and `format` of a recording. */
+export function presentRecording(job: FinishedJob, recording: StoredArtifact) {
+  const { storageKey } = recording;
+  return {
+    url: job.urlOf(recording),
+    expiresAt: job.urlsEndAt,
+    storagePath: storageKey,
+    format: storageKey.slice(storageKey.lastIndexOf('.') + 1),
+  };
 }
