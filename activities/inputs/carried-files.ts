@@ -4,11 +4,18 @@
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import { FilePathSource, type Source } from 'mediabunny';
+import type { Source } from 'mediabunny';
 import { fieldError } from '../../domain/errors.ts';
 import { writeSpoolFile, type Digest } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
-import { headBytes, headOf, inspectHead, readContainer, storedSource } from '../storage/media.ts';
+import {
+  fileSource,
+  headBytes,
+  headOf,
+  inspectHead,
+  readContainer,
+  storedSource,
+} from '../storage/media.ts';
 import type { UploadOwner, Uploads } from '../storage/uploads.ts';
 import type { Recording, RecordingSource } from '../../studio/capability.ts';
 import type { Inputs } from './inputs.ts';
@@ -104,7 +111,7 @@ export function createRecordings({ storage, uploads, inputs }: RecordingsDeps) {
       { organizationId, keyId }: UploadOwner,
     ): Promise<KeptRecording> =>
       spooled(storage, uploaded, async (file) => {
-        const source = new FilePathSource(file.path);
+        const source = fileSource(file.path);
         const { extension, durationSeconds } = await measure(source, uploaded.field);
         const storageKey = await uploads.keep({ organizationId, keyId, extension, ...file });
         const fileId = `file_${file.sha256.slice(0, 32)}`;

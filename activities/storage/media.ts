@@ -6,7 +6,7 @@
 import { buffer } from 'node:stream/consumers';
 import { open, readFile } from 'node:fs/promises';
 import { fileTypeFromBuffer } from 'file-type';
-import { ALL_FORMATS, CustomSource, Input, FilePathSource, type Source } from 'mediabunny';
+import { ALL_FORMATS, CustomSource, Input, type Source } from 'mediabunny';
 import sharp from 'sharp';
 import type { Storage } from './storage.ts';
 import { GatewayError } from '../../domain/errors.ts';
@@ -116,6 +116,24 @@ export function storedSource(storage: Pick<Storage, 'size' | 'open'>, key: strin
       const object = await storage.open(key, { first: start, last: end - 1 });
       return object ? new Uint8Array(await buffer(object.stream)) : new Uint8Array(0);
     },
+    prefetchProfile: 'network',
+    handleUnhandledError: () => {},
+  });
+}
+
+/** A local file to be read; in wide ranges, because in narrow ones ten minutes of MP3 hold the event loop for a second. */
+export function fileSource(path: string): Source {
+  const opened = open(path);
+  return new CustomSource({
+    getSize: async () => (await (await opened).stat()).size,
+    async read(start, end) {
+      const file = await opened;
+      const { buffer: bytes, bytesRead } = await file.read(Buffer.alloc(end - start), {
+        position: start,
+      });
+      return bytes.subarray(0, bytesRead);
+    },
+    dispose: () => opened.then((file) => file.close()).catch(() => {}),
     prefetchProfile: 'network',
     handleUnhandledError: () => {},
   });
@@ -242,7 +260,7 @@ async function probeDocument(path: string): Promise<Probe | null> {
 }
 
 async function probeRecording(path: string, medium: OutputSpec['medium']): Promise<Probe | null> {
-  const found = await readContainer(new FilePathSource(path));
+  const found = await readContainer(fileSource(path));
   const extension = found && recordings[found.mimeType];
   if (!extension || !found.mimeType.startsWith(medium)) return null;
   return {
