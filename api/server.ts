@@ -5,7 +5,7 @@ import type { Client } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import { providerDefinitions } from '../activities/providers/registry.ts';
 import { openProcess, type Services } from '../activities/services.ts';
-import { assert } from '../domain/assert.ts';
+import { assert } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';

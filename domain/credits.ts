@@ -2,7 +2,7 @@
  * Credits arithmetic. Inside, money is an integer count of micro-credits (1 credit = 1,000,000);
  * JSON answers carry numbers in credits (design §5).
  */
-import { assert } from './assert.ts';
+import { assert } from './errors.ts';
 
 /** Micro-credits in one credit. */
 const microPerCredit = 1_000_000;

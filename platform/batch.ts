@@ -3,7 +3,7 @@
  * request alone waits for nothing; many at once share a round trip and a commit.
  */
 
-import { assert } from '../domain/assert.ts';
+import { assert } from '../domain/errors.ts';
 import { isDatabaseAway } from './database.ts';
 import { batchSent } from './observations.ts';
 

@@ -13,7 +13,7 @@ import {
   type DatabasePool,
   type Interceptor,
 } from 'slonik';
-import { assert } from '../domain/assert.ts';
+import { assert } from '../domain/errors.ts';
 import { withoutCorrelation } from './correlation.ts';
 import type { Logger } from './logger.ts';
 import type { Metrics } from './metrics.ts';

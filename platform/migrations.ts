@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { Client } from 'pg';
-import { assert } from '../domain/assert.ts';
+import { assert } from '../domain/errors.ts';
 
 const migrationsDirectory = new URL('./migrations/', import.meta.url);
 const functionsDirectory = new URL('./sql/', import.meta.url);

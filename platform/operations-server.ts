@@ -4,7 +4,7 @@
  */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { collectDefaultMetrics } from 'prom-client';
-import { assert } from '../domain/assert.ts';
+import { assert } from '../domain/errors.ts';
 import type { Config } from './config.ts';
 import type { Metrics } from './metrics.ts';
 import { checkReadiness, type Readiness } from './readiness.ts';

@@ -8,7 +8,7 @@ import {
 } from '@temporalio/client';
 import { NativeConnection, Runtime, type NativeConnectionOptions } from '@temporalio/worker';
 import { defaultPayloadConverter, type Headers } from '@temporalio/common';
-import { assert } from '../domain/assert.ts';
+import { assert } from '../domain/errors.ts';
 import type { Config, TemporalConfig } from './config.ts';
 import type { Logger } from './logger.ts';
 import { dataConverterOf } from './payload-codec.ts';

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { Limit } from '../catalog/audio-models.ts';
 import { voices } from '../catalog/voices.ts';
-import { assert } from '../domain/assert.ts';
+import { assert } from '../domain/errors.ts';
 import { urlsEnd, type FinishedJob } from './capability.ts';
 import type { StoredArtifact } from '../jobs/job-plan.ts';
 

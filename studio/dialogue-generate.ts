@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { findVoice } from '../catalog/voices.ts';
-import { assert } from '../domain/assert.ts';
+import { assert } from '../domain/errors.ts';
 import { charactersOf } from '../domain/request-words.ts';
 import {
   asyncFlag,

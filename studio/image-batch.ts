@@ -3,8 +3,7 @@ import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
 import { backgroundRemovers, upscalers } from '../catalog/image-tools.ts';
 import { removalPriceRules, upscalePriceRules } from '../catalog/price-rules.ts';
-import { assert } from '../domain/assert.ts';
-import { fieldError, fieldsError, refusedFields } from '../domain/errors.ts';
+import { fieldError, fieldsError, refusedFields, assert } from '../domain/errors.ts';
 import {
   defineCapability,
   urlsEnd,

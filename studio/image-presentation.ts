@@ -1,6 +1,6 @@
 /** How finished image jobs are shown (spec §4.7): pictures that were drawn, and the one picture of a tool. */
 import { z } from 'zod';
-import { aspectRatioOf } from './aspect-ratio.ts';
+import { aspectRatioOf } from './image-fields.ts';
 import { urlsEnd, type FinishedJob } from './capability.ts';
 import type { JsonObject } from '../domain/json.ts';
 

@@ -1,10 +1,8 @@
 /** How jobs are shown: the polling resource (design §4) and the Studio envelope (spec §4.6). */
 import { z } from 'zod';
-import { assert } from '../domain/assert.ts';
 import { creditsFromMicro, type CreditsBlock } from '../domain/credits.ts';
-import { errorTable } from '../domain/errors.ts';
-import { isoTime } from '../domain/iso-time.ts';
-import { keysOf } from '../domain/json.ts';
+import { errorTable, assert } from '../domain/errors.ts';
+import { keysOf, isoTime } from '../domain/json.ts';
 import type { Capability } from './capability.ts';
 import type { CallOutputs, StoredArtifact } from '../jobs/job-plan.ts';
 import type { JobRecord } from '../jobs/job-record.ts';

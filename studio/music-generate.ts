@@ -4,8 +4,7 @@ import { audioModels } from '../catalog/audio-models.ts';
 import { findModel, imagePriceUsd } from '../catalog/image-model.ts';
 import { imageModels } from '../catalog/image-models.ts';
 import { audioPriceRules, coverPriceRules } from '../catalog/price-rules.ts';
-import { assert } from '../domain/assert.ts';
-import { fieldError, fieldsError, GatewayError } from '../domain/errors.ts';
+import { fieldError, fieldsError, GatewayError, assert } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
 import {
   asyncFlag,

@@ -8,8 +8,7 @@ import {
 } from '../catalog/image-tools.ts';
 import { pixelSteps } from '../catalog/image-model.ts';
 import { defaultsFor } from '../catalog/model-parameters.ts';
-import { assert } from '../domain/assert.ts';
-import { fieldError } from '../domain/errors.ts';
+import { fieldError, assert } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
 import type { DraftCall, InputFacts, MeasuredOutput } from './capability.ts';
 import type { PictureInput } from './image-calls.ts';

@@ -9,9 +9,8 @@ import {
   type VideoModel,
   type VideoRoute,
 } from '../catalog/video-models.ts';
-import { assert } from '../domain/assert.ts';
+import { assert } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
-import { aspectRatioOf } from './aspect-ratio.ts';
 import {
   defineCapability,
   type DraftCall,
@@ -19,7 +18,7 @@ import {
   type FinishedJob,
 } from './capability.ts';
 import { pictureInputs } from './image-calls.ts';
-import { mediaUrl, modelId, seedNumber } from './image-fields.ts';
+import { mediaUrl, modelId, seedNumber, aspectRatioOf } from './image-fields.ts';
 import { providerInput } from '../catalog/field-map.ts';
 import { presentVideo, videoData } from './video-presentation.ts';
 import { publishModels } from './published-models.ts';

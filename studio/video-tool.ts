@@ -2,8 +2,7 @@
 import { z } from 'zod';
 import { videoToolPriceRules } from '../catalog/price-rules.ts';
 import type { VideoTool } from '../catalog/video-models.ts';
-import { assert } from '../domain/assert.ts';
-import { fieldError, type GatewayError } from '../domain/errors.ts';
+import { fieldError, type GatewayError, assert } from '../domain/errors.ts';
 import {
   defineCapability,
   type Capability,

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import pRetry, { type Options } from 'p-retry';
-import { assert } from '../../domain/assert.ts';
+import { assert } from '../../domain/errors.ts';
 import type { Json } from '../../domain/json.ts';
 import { isDatabaseAway } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';

@@ -4,7 +4,7 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { assert } from '../../domain/assert.ts';
+import { assert } from '../../domain/errors.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import {
   balance,

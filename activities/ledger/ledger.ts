@@ -5,8 +5,7 @@
  */
 import { z } from 'zod';
 import { sql } from 'slonik';
-import { assert } from '../../domain/assert.ts';
-import type { ErrorCode } from '../../domain/errors.ts';
+import { type ErrorCode, assert } from '../../domain/errors.ts';
 import { jsonOf, type JsonObject } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { CallOutputs, JobPlan, StoredArtifact } from '../../jobs/job-plan.ts';

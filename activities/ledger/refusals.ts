@@ -2,7 +2,7 @@
 import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { isoTime } from '../../domain/iso-time.ts';
+import { isoTime } from '../../domain/json.ts';
 
 /** @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED, WINDOW_EXHAUSTED */
 export function throwRefusal(verdict: Refusal): never {

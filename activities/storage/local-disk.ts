@@ -6,7 +6,7 @@ import { createHmac } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { link, mkdir, open, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { assert } from '../../domain/assert.ts';
+import { assert } from '../../domain/errors.ts';
 import { isSecret } from '../../platform/secret-comparison.ts';
 import { headOf, sniff, sniffBytes } from './media.ts';
 import { openSpool } from './spool.ts';

@@ -1,5 +1,5 @@
 /** The storage driver that the configuration names. */
-import { assert } from '../../domain/assert.ts';
+import { assert } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
 import { openLocalDisk, type SignedUrls } from './local-disk.ts';
 import { openS3, type S3Options } from './s3.ts';

@@ -4,9 +4,9 @@
  */
 import { Webhook } from 'standardwebhooks';
 import type { Client } from '@temporalio/client';
-import { assert } from '../../domain/assert.ts';
+import { assert } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
-import { isoTime } from '../../domain/iso-time.ts';
+import { isoTime } from '../../domain/json.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { JobRecord } from '../../jobs/job-record.ts';
 import { parseRetryAfter } from '../providers/provider-http.ts';

@@ -5,7 +5,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import { isoTime } from '../../domain/iso-time.ts';
+import { isoTime } from '../../domain/json.ts';
 import { keyBudget } from '../../jobs/ledger-verdicts.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import { listedWebhook } from './webhooks.ts';

@@ -2,8 +2,7 @@
 import type { ChatEstimate, ChatOrder } from '../../activities/chat/chat.ts';
 import type { OpenChat } from '../../activities/chat/open-chat.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
-import { assert } from '../../domain/assert.ts';
-import { fieldError, GatewayError } from '../../domain/errors.ts';
+import { fieldError, GatewayError, assert } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { got } from '../../domain/request-words.ts';
 import { firstTokenSent } from '../../platform/observations.ts';

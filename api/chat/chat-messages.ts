@@ -5,8 +5,7 @@
 import { z } from 'zod';
 import type { ContentPart, ChatMessage } from '../../activities/chat/chat-body.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
-import { assert } from '../../domain/assert.ts';
-import { fieldError, type GatewayError } from '../../domain/errors.ts';
+import { fieldError, type GatewayError, assert } from '../../domain/errors.ts';
 import { got } from '../../domain/request-words.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { ChatRequest } from './chat-schema.ts';

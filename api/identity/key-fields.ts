@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { charactersOf } from '../../domain/request-words.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import { isoTime } from '../../domain/iso-time.ts';
+import { isoTime } from '../../domain/json.ts';
 import { keyBudget } from '../../jobs/ledger-verdicts.ts';
 import { scopes } from './access.ts';
 

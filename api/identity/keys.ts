@@ -4,9 +4,8 @@
  */
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
-import { assert } from '../../domain/assert.ts';
 import { microFromCredits } from '../../domain/credits.ts';
-import { fieldError, GatewayError } from '../../domain/errors.ts';
+import { fieldError, GatewayError, assert } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { keyBudget } from '../../jobs/ledger-verdicts.ts';

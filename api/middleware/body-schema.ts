@@ -3,7 +3,7 @@
  * start: what is unbounded in a schema is bounded by memory only.
  */
 import { z } from 'zod';
-import { assert } from '../../domain/assert.ts';
+import { assert } from '../../domain/errors.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 
 declare const bounded: unique symbol;

@@ -2,8 +2,7 @@
 import type { ParameterizedContext } from 'koa';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { assert } from '../../domain/assert.ts';
-import { GatewayError } from '../../domain/errors.ts';
+import { GatewayError, assert } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { keyBudget } from '../../jobs/ledger-verdicts.ts';
 import {

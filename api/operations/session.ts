@@ -4,7 +4,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { publicBaseUrl } from '../../activities/services.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { isoTime } from '../../domain/iso-time.ts';
+import { isoTime } from '../../domain/json.ts';
 import { macOfKey } from '../identity/key-format.ts';
 import { bearerKey } from '../middleware/authenticate.ts';
 import { bodySchema } from '../middleware/body-schema.ts';

@@ -14,7 +14,7 @@ import {
 import { untypedExtension } from '../../activities/storage/storage.ts';
 import { GatewayError, fieldError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { isoTime } from '../../domain/iso-time.ts';
+import { isoTime } from '../../domain/json.ts';
 import { got } from '../../domain/request-words.ts';
 import { creditsSchema, jobSchema } from '../../studio/job-view.ts';
 import { bodySchema } from '../middleware/body-schema.ts';

@@ -4,7 +4,7 @@ import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { JobRecord } from '../../activities/jobs/job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { isoTime } from '../../domain/iso-time.ts';
+import { isoTime } from '../../domain/json.ts';
 import { workflowIdOf } from '../../jobs/contract.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { creditsSchema, jobSchema, type JobView } from '../../studio/job-view.ts';

@@ -2,9 +2,8 @@
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { JobRecord } from '../../activities/jobs/job-reads.ts';
-import { assert } from '../../domain/assert.ts';
 import type { CreditsBlock } from '../../domain/credits.ts';
-import { GatewayError, type ErrorCode } from '../../domain/errors.ts';
+import { GatewayError, type ErrorCode, assert } from '../../domain/errors.ts';
 import { scopeOf, type Capability } from '../../studio/capability.ts';
 import { creditsSchema, ticketSchema, type JobView } from '../../studio/job-view.ts';
 import { capabilities } from '../../studio/registry.ts';

@@ -11,8 +11,7 @@ import {
 } from '../../activities/storage/media.ts';
 import { writeSpoolFile } from '../../activities/storage/spool.ts';
 import type { ReceivedFile, Upload } from '../../activities/storage/uploads.ts';
-import { assert } from '../../domain/assert.ts';
-import { GatewayError } from '../../domain/errors.ts';
+import { GatewayError, assert } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
 import { defineOperation } from './operation.ts';

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { UsageGroup, UsageSum } from '../../activities/ledger/usage.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
-import { isoTime } from '../../domain/iso-time.ts';
+import { isoTime } from '../../domain/json.ts';
 import { isTagName } from '../middleware/metadata.ts';
 import { time, recordFilterOf } from './fields.ts';
 import { defineOperation, section } from './operation.ts';

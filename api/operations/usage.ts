@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { UsagePage, UsageRecord } from '../../activities/ledger/usage.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import { isoTime } from '../../domain/iso-time.ts';
+import { isoTime } from '../../domain/json.ts';
 import { time, jobType, recordFilter, recordFilterOf } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
 

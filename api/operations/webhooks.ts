@@ -10,10 +10,9 @@ import {
   type SigningSecrets,
 } from '../../activities/webhooks/signing-secrets.ts';
 import type { WebhookName, WebhookRecord, Webhooks } from '../../activities/webhooks/webhooks.ts';
-import { assert } from '../../domain/assert.ts';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
-import { GatewayError } from '../../domain/errors.ts';
-import { isoTimes, isoTime } from '../../domain/iso-time.ts';
+import { GatewayError, assert } from '../../domain/errors.ts';
+import { isoTimes, isoTime } from '../../domain/json.ts';
 import type { Composition } from '../composition.ts';
 import {
   claimKey,

@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import type { JobCall, JobRecord } from '../../activities/jobs/job-reads.ts';
 import type { WebhookRecord } from '../../activities/webhooks/webhooks.ts';
-import { isoTimes } from '../../domain/iso-time.ts';
+import { isoTimes } from '../../domain/json.ts';
 
 const time = z.iso.datetime();
 

@@ -5,7 +5,7 @@
 import type { SearchAttributePair } from '@temporalio/common';
 import type { ProviderDefinition } from '../../activities/providers/provider.ts';
 import { providerDefinitions } from '../../activities/providers/registry.ts';
-import { assert } from '../../domain/assert.ts';
+import { assert } from '../../domain/errors.ts';
 import { microFromCredits, creditsFromMicro } from '../../domain/credits.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { providerTaskQueue, webhookTaskQueue, searchAttributes } from '../../jobs/contract.ts';

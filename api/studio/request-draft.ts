@@ -10,8 +10,13 @@ import {
 } from '../../activities/inputs/measured-inputs.ts';
 import { type Inputs, referencedKey, substituteInputs } from '../../activities/inputs/inputs.ts';
 import type { Pictures, Recordings } from '../../activities/inputs/carried-files.ts';
-import { assert } from '../../domain/assert.ts';
-import { fieldsError, GatewayError, refusedFields, fieldError } from '../../domain/errors.ts';
+import {
+  fieldsError,
+  GatewayError,
+  refusedFields,
+  fieldError,
+  assert,
+} from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import type {

@@ -1,6 +1,6 @@
 /** The API's description as the clients' types are made from: successes only, bodies by name. */
 import { isDeepStrictEqual } from 'node:util';
-import { assert } from '../../domain/assert.ts';
+import { assert } from '../../domain/errors.ts';
 import { createDocuments } from '../../api/openapi/document.ts';
 import { operations } from '../../api/operations/index.ts';
 

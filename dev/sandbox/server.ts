@@ -4,7 +4,7 @@
  * outside world.
  */
 import { createServer } from 'node:http';
-import { assert } from '../../domain/assert.ts';
+import { assert } from '../../domain/errors.ts';
 import { adminRoutes } from './admin.ts';
 import { CallLog } from './calls/call-log.ts';
 import { chatRoutes } from './chat/chat.ts';

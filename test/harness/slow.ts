@@ -1,7 +1,7 @@
 /**
- * What only `npm run test:all` runs, which CI does: a quarter of the files and two thirds of the work. They start
- * processes, servers, browsers or tools by the dozen, or walk matrices of thousands of cases; what they hold is held
- * in small by the files that `npm test` runs.
+ * What only `npm run test:all` runs, which CI does: a quarter of the files and most of the work. They start processes,
+ * servers, browsers or tools by the dozen, or walk matrices of thousands of cases. A file that is named on the
+ * command line always runs.
  */
 
 /** True under `npm run test:all`, where tests that walk a part of something walk all of it. */

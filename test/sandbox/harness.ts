@@ -7,7 +7,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { assert } from '../../domain/assert.ts';
+import { assert } from '../../domain/errors.ts';
 import { until } from '../harness/until.ts';
 
 const main = fileURLToPath(new URL('../../dev/sandbox/main.ts', import.meta.url));

@@ -25,7 +25,7 @@ import {
 } from '../provider.ts';
 import { createEditForm } from './edit-form.ts';
 import { streamPictures } from './picture-stream.ts';
-import { assert } from '../../../domain/assert.ts';
+import { assert } from '../../../domain/errors.ts';
 import { count } from '../../../platform/config-variables.ts';
 
 interface OpenaiOptions {

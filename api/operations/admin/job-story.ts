@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { JobWorkflow } from '../../../activities/jobs/job-owner.ts';
 import { workflowOf } from '../../../activities/jobs/job-owner.ts';
 import type { OverseenJob, JobRecord } from '../../../activities/jobs/job-reads.ts';
-import { isoTime, isoTimes } from '../../../domain/iso-time.ts';
+import { isoTime, isoTimes } from '../../../domain/json.ts';
 import { workflowIdOf } from '../../../jobs/contract.ts';
 import type { Config } from '../../../platform/config.ts';
 import type { Composition } from '../../composition.ts';

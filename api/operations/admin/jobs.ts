@@ -4,7 +4,7 @@ import type { OverseenJob, JobRecord } from '../../../activities/jobs/job-reads.
 import { askToCheck, workflowOf } from '../../../activities/jobs/job-owner.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import { isoTimes } from '../../../domain/iso-time.ts';
+import { isoTimes } from '../../../domain/json.ts';
 import { jobSchema } from '../../../studio/job-view.ts';
 import type { Composition } from '../../composition.ts';
 import { recordAction } from '../../identity/operators.ts';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { LedgerEntry, OpenReservation } from '../../../activities/ledger/ledger.ts';
 import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import { isoTimes } from '../../../domain/iso-time.ts';
+import { isoTimes } from '../../../domain/json.ts';
 import { recordAction } from '../../identity/operators.ts';
 import { readOrganization } from '../../identity/organizations.ts';
 import { bodySchema } from '../../middleware/body-schema.ts';

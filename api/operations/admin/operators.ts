@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { GatewayError } from '../../../domain/errors.ts';
-import { isoTimes, isoTime } from '../../../domain/iso-time.ts';
+import { isoTimes, isoTime } from '../../../domain/json.ts';
 import {
   recordAction,
   listActions,

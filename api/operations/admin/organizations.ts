@@ -1,7 +1,7 @@
 /** Operators: organizations, their state, six-hour allowance and users. */
 import { z } from 'zod';
 import { microFromCredits } from '../../../domain/credits.ts';
-import { isoTimes } from '../../../domain/iso-time.ts';
+import { isoTimes } from '../../../domain/json.ts';
 import {
   createMember,
   createOrganization,

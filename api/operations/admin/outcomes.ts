@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { UnknownOutcome } from '../../../activities/jobs/call-outcomes.ts';
 import type { StuckLine } from '../../../activities/jobs/stuck-jobs.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
-import { isoTime, isoTimes } from '../../../domain/iso-time.ts';
+import { isoTime, isoTimes } from '../../../domain/json.ts';
 import { found, foundPage, idField, listOf, pageLimit, pageOf, time } from '../fields.ts';
 import { defineOperation, section } from '../operation.ts';
 

@@ -1,7 +1,7 @@
 /** Operators: processes of the gateway, asked to drain. */
 import { z } from 'zod';
 import { GatewayError } from '../../../domain/errors.ts';
-import { isoTimes } from '../../../domain/iso-time.ts';
+import { isoTimes } from '../../../domain/json.ts';
 import { askToDrain, listProcesses } from '../../../platform/process-register.ts';
 import { recordAction } from '../../identity/operators.ts';
 import { bareWrite, found, listOf, oneOf, time } from '../fields.ts';

@@ -8,7 +8,7 @@ import {
   type ProviderPauses,
 } from '../../../activities/providers/provider-overview.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import { isoTime } from '../../../domain/iso-time.ts';
+import { isoTime } from '../../../domain/json.ts';
 import type { Composition } from '../../composition.ts';
 import { recordAction } from '../../identity/operators.ts';
 import { bareWrite, found, listOf, oneOf, time } from '../fields.ts';

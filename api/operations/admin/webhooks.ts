@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { ListedWebhook } from '../../../activities/webhooks/webhooks.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import { isoTimes } from '../../../domain/iso-time.ts';
+import { isoTimes } from '../../../domain/json.ts';
 import { recordAction } from '../../identity/operators.ts';
 import { found, foundPage, idField, oneOf, pageLimit, pageOf } from '../fields.ts';
 import { defineOperation, section } from '../operation.ts';

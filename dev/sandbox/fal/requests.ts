@@ -1,7 +1,7 @@
 /** Every request the sandbox has accepted, rebuilt from the durable log at start. */
 import { join } from 'node:path';
 import { z } from 'zod';
-import { assert } from '../../../domain/assert.ts';
+import { assert } from '../../../domain/errors.ts';
 import { faultSchema } from '../faults.ts';
 import { compactLog, DurableLog, replayLog } from '../log.ts';
 import { outcomeSchema, type Outcome } from './outcome.ts';

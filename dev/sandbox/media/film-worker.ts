@@ -3,7 +3,7 @@ import { on } from 'node:events';
 import { parentPort } from 'node:worker_threads';
 import h264 from 'h264-mp4-encoder';
 import { z } from 'zod';
-import { assert } from '../../../domain/assert.ts';
+import { assert } from '../../../domain/errors.ts';
 
 const loopSchema = z.object({
   width: z.int(),

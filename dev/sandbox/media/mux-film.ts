@@ -11,7 +11,7 @@ import {
   Mp4OutputFormat,
   Output,
 } from 'mediabunny';
-import { assert } from '../../../domain/assert.ts';
+import { assert } from '../../../domain/errors.ts';
 import { walkMp3 } from './mp3.ts';
 
 /** What a film is put together from. */

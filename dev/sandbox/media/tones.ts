@@ -1,6 +1,6 @@
 /** Real MP3s of any length: a short loop is synthesized and encoded once, its frames are repeated. */
 import { createMp3Encoder } from 'wasm-media-encoders';
-import { assert } from '../../../domain/assert.ts';
+import { assert } from '../../../domain/errors.ts';
 import { loopMp3, walkMp3, type Mp3Facts } from './mp3.ts';
 import { seedOf } from './media.ts';
 
