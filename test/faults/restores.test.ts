@@ -194,9 +194,9 @@ describe('Temporal is restored to an earlier time under living workers', () => {
       expect
         .poll(() => Promise.all(jobs.map(timersOf)).then((all) => Math.min(...all)))
         .toBeGreaterThan(times);
-    await checked(1);
+    await checked(2);
     await stack.copyData('temporal', 'take');
-    await checked(3);
+    await checked(4);
     await stack.copyData('temporal', 'put back');
 
     // Its tasks fail, the first of them or a later one: what the worker's cache added does not fit what was restored.
