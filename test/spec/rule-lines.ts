@@ -283,7 +283,7 @@ export const limitLines = [
   line(
     '8',
     '| Key expiry | Unix ms, in the future | Key creation |',
-    takes(newKey({ expiresAt: Date.now() + 600_000 })),
+    takes(newKey({ expiresAt: Date.now() + 86_400_000 })),
     refuses(newKey({ expiresAt: Date.now() - 1 }), 'expiresAt'),
   ),
   line('8', '| Usage list | `limit` default 20 | GET /usage |', usageOfTwenty),
