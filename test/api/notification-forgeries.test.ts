@@ -42,7 +42,7 @@ beforeAll(async () => {
   gateway = await startGateway({
     env: {
       FAL_JWKS_URL: `http://127.0.0.1:${port}/jwks.json`,
-      // The history holds still unless a notification moves it.
+      // The job holds still unless a notification moves it.
       FIRST_CHECK_MAX_MS: '600000',
     },
   });
@@ -58,8 +58,13 @@ afterAll(async () => {
 });
 
 async function waitingJob(): Promise<[string, string]> {
-  const started = await gateway.call('/api/v1/studio/image/generate', {
-    body: { prompt: '[[slow:900s]] [[no-webhook]] a guarded forest', async: true },
+  // Of all models this one is first asked how far it is the latest, after nine minutes: a check writes, too.
+  const started = await gateway.call('/api/v1/studio/video/generate', {
+    body: {
+      model: 'kling-3.0-pro',
+      prompt: '[[slow:900s]] [[no-webhook]] a guarded forest',
+      async: true,
+    },
   });
   const id = started.body.data.jobId;
   const submit = await until(async () => (await gateway.sandbox.submits({ jobId: id }))[0]);
