@@ -67,7 +67,7 @@ function shardsFor(jobs: number): number {
 }
 
 /** Jobs a second of one shard: it writes one thing at a time, and may be busy for a share of the time. */
-export function shardJobsPerSecond(): number {
+function shardJobsPerSecond(): number {
   const busyMs = value(measured.shardWrites) * value(assumed.shardWriteMs);
   return (1000 * value(assumed.busyShare)) / busyMs;
 }
@@ -76,16 +76,6 @@ export function shardJobsPerSecond(): number {
 export function apiJobsPerSecond(providerSeconds: number): number {
   const ms = (value(measured.apiCpuMs) + value(measured.decodeCpuMs)) * longerBy(providerSeconds);
   return (value(assumed.processCores) * value(assumed.busyShare) * 1000) / ms;
-}
-
-/** Chats a second of one API process. */
-export function apiChatsPerSecond(): number {
-  return (value(assumed.busyShare) * 1000) / value(measured.chatCpuMs);
-}
-
-/** Jobs a second of one Postgres core, without Temporal's own use. */
-export function postgresJobsPerSecond(): number {
-  return (value(assumed.busyShare) * 1000) / value(measured.postgresCpuMs);
 }
 
 /** A resource that ends at some load. */

@@ -1,15 +1,6 @@
 /** The tables of docs/scaling.md. */
 import { assumed, measured } from './measured.ts';
-import {
-  apiChatsPerSecond,
-  apiJobsPerSecond,
-  limits,
-  needOf,
-  postgresJobsPerSecond,
-  shardJobsPerSecond,
-  type Load,
-  type Need,
-} from './loads.ts';
+import { limits, needOf, type Load, type Need } from './loads.ts';
 
 /** The loads of the page. */
 export const loads: readonly Load[] = [
@@ -69,18 +60,6 @@ function table(lines: readonly (readonly string[])[]): string {
   return [head, rule, ...rest].join('\n');
 }
 
-/** What one of each does. */
-function capacities(): string {
-  return table([
-    ['one', 'provider of 4 s', 'provider of 60 s'],
-    ['API process of 2 cores', ...[4, 60].map((s) => `${one(apiJobsPerSecond(s))} jobs/s`)],
-    ['the same, under way', ...[4, 60].map((s) => whole(apiJobsPerSecond(s) * s))],
-    ['the same, chats', ...[4, 60].map(() => `${whole(apiChatsPerSecond())}/s`)],
-    ['core of our Postgres', ...[4, 60].map(() => `${whole(postgresJobsPerSecond())} jobs/s`)],
-    ['history shard of Temporal', ...[4, 60].map(() => `${one(shardJobsPerSecond())} jobs/s`)],
-  ]);
-}
-
 /** What each load needs. */
 function needs(given: readonly Load[]): string {
   const worked = given.map((load) => ({ load, need: needOf(load) }));
@@ -106,8 +85,6 @@ export function renderConstants(): string {
 /** The tables, for the page or for a load of one's own. */
 export function renderPage(given: readonly Load[] = loads): string {
   return [
-    '**What one of each does**',
-    capacities(),
     '**What a load needs**',
     needs(given),
     '**What ends first**',
