@@ -51,19 +51,19 @@ export async function createFal(options: FalOptions): Promise<Fal> {
   const queueUrl = () => `${baseUrl()}/fal/queue`;
   const routes: Route[] = [
     ...queueRoutes('/fal/queue', { ...options, store, generator, queueUrl }),
-    {
-      method: 'GET',
-      pattern: /^\/fal\/files\/(?<requestId>[0-9a-f-]{36})-(?<index>\d+)\/(?<name>[^/]+)$/,
-      handle: async (exchange) => {
+    [
+      'GET',
+      /^\/fal\/files\/(?<requestId>[0-9a-f-]{36})-(?<index>\d+)\/(?<name>[^/]+)$/,
+      async (exchange) => {
         counters.fileFetches += 1;
         await cdn.serve(exchange);
       },
-    },
-    {
-      method: 'GET',
-      pattern: /^\/fal\/\.well-known\/jwks\.json$/,
-      handle: (exchange) => answerJson(exchange, { status: 200, body: key.jwks }),
-    },
+    ],
+    [
+      'GET',
+      /^\/fal\/\.well-known\/jwks\.json$/,
+      (exchange) => answerJson(exchange, { status: 200, body: key.jwks }),
+    ],
   ];
   const close = async () => {
     generator.close();

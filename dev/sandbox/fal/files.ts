@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { answerJson, type Exchange } from '../http.ts';
-import { findFault, type Fault } from '../faults.ts';
+import { findFault, firstHalf, spoil, type Fault } from '../faults.ts';
 import type { Media } from '../media/media.ts';
 import type { FalFile, Generated } from './endpoint.ts';
 import type { FalRequest, RequestStore } from './requests.ts';
@@ -90,7 +90,7 @@ function describe(media: Media, url: string, name: string): FalFile {
 /** `[[truncated-media]]`: the promised length, half the bytes, then a dead socket. */
 function sendHalf({ request, response }: Exchange, { bytes, contentType }: Media): void {
   response.writeHead(200, { 'Content-Type': contentType, 'Content-Length': bytes.length });
-  response.write(bytes.subarray(0, Math.floor(bytes.length / 2)), () => request.socket.destroy());
+  response.write(firstHalf(bytes), () => request.socket.destroy());
 }
 
 function send(exchange: Exchange, bytes: Buffer, contentType: string): void {
@@ -125,18 +125,9 @@ function sendMedia(exchange: Exchange, media: Media, faults: readonly Fault[]): 
     return;
   }
   const truncated = findFault(faults, 'truncated-media');
-  if (findFault(faults, 'empty-media')) {
-    send(exchange, Buffer.alloc(0), media.contentType);
-  } else if (findFault(faults, 'wrong-type-media')) {
-    const page = Buffer.from('<!doctype html><title>Error</title><h1>Bad gateway</h1>');
-    send(exchange, page, media.contentType);
-  } else if (truncated && exchange.request.method !== 'HEAD') {
-    const half = media.bytes.subarray(0, Math.floor(media.bytes.length / 2));
-    if (truncated.argument === 'silent') send(exchange, half, media.contentType);
-    else sendHalf(exchange, media);
-  } else {
-    send(exchange, media.bytes, media.contentType);
-  }
+  const isBroken = truncated && truncated.argument !== 'silent';
+  if (isBroken && exchange.request.method !== 'HEAD') sendHalf(exchange, media);
+  else send(exchange, spoil(media.bytes, faults), media.contentType);
 }
 
 /** Makes the CDN of a sandbox. */

@@ -1,7 +1,13 @@
 /** fal's queue protocol: submit, status, status stream, result, cancel. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counters } from '../counters.ts';
-import { answerErrorPage, durationMs, findFault, type Fault, type FaultBook } from '../faults.ts';
+import {
+  answerErrorPage,
+  answerHalfJson,
+  durationMs,
+  findFault,
+  type FaultBook,
+} from '../faults.ts';
 import { answerJson, readJson, type Exchange, type Route } from '../http.ts';
 import { rootAppId } from './endpoint.ts';
 import { endpoints } from './endpoints/registry.ts';
@@ -87,10 +93,7 @@ class Queue {
       return;
     }
     const faults = book.forSubmit(endpointId, body, promptOf(body));
-    const refused = faults.find(
-      (fault) =>
-        (fault.name === 'submit' || fault.name === 'reset-before-accept') && book.strikes(fault),
-    );
+    const refused = book.struck(faults, 'submit') ?? book.struck(faults, 'reset-before-accept');
     if (refused) {
       counters.submitsRefused += 1;
       if (refused.name === 'submit') answerJson(exchange, refusal(refused));
@@ -126,28 +129,12 @@ class Queue {
 
   async #acknowledge(exchange: Exchange, request: FalRequest): Promise<void> {
     const { generator, faults } = this.#options;
-    const struck = (name: Fault['name']) => {
-      const fault = findFault(request.faults, name);
-      return fault !== undefined && faults.strikes(fault);
-    };
     const running = generator.run(request);
     // A receiver that refuses the webhook must not hold the submit through all the retries.
-    if (struck('early-webhook')) await Promise.race([running, sleep(earlyWebhookWaitMs)]);
-    if (struck('hang-submit')) return;
-    if (struck('reset-after-accept')) {
-      exchange.request.socket.destroy();
-      return;
-    }
-    const page = findFault(request.faults, 'proxy-error');
-    if (page && faults.strikes(page)) {
-      answerErrorPage(exchange, page);
-      return;
-    }
-    if (struck('malformed-submit')) {
-      exchange.response.writeHead(200, { 'Content-Type': 'application/json' });
-      exchange.response.end('{"status":"IN_QUEUE","request_id":"');
-      return;
-    }
+    const isEarly = faults.struck(request.faults, 'early-webhook') !== undefined;
+    if (isEarly) await Promise.race([running, sleep(earlyWebhookWaitMs)]);
+    const half = '{"status":"IN_QUEUE","request_id":"';
+    if (faults.breakAnswer(exchange, request.faults, half)) return;
     answerJson(exchange, {
       status: 200,
       body: {
@@ -191,8 +178,8 @@ class Queue {
     this.#options.counters.statusPolls += 1;
     const request = this.#find(exchange);
     if (!request) return;
-    const fault = findFault(request.faults, 'status');
-    if (fault && this.#options.faults.strikes(fault, request.requestId)) {
+    const fault = this.#options.faults.struck(request.faults, 'status', request.requestId);
+    if (fault) {
       answerErrorPage(exchange, fault);
       return;
     }
@@ -230,15 +217,15 @@ class Queue {
       answerJson(exchange, { status: 400, body, headers });
       return;
     }
-    const fault = findFault(request.faults, 'result');
-    if (fault && this.#options.faults.strikes(fault, requestId)) {
+    const book = this.#options.faults;
+    const fault = book.struck(request.faults, 'result', requestId);
+    if (fault) {
       answerErrorPage(exchange, fault);
       return;
     }
-    const malformed = findFault(request.faults, 'malformed-result');
-    if (malformed && this.#options.faults.strikes(malformed, requestId)) {
-      exchange.response.writeHead(200, { ...headers, 'Content-Type': 'application/json' });
-      exchange.response.end('{"images":[{"url":');
+    if (book.struck(request.faults, 'malformed-result', requestId)) {
+      exchange.response.setHeader('x-fal-request-id', requestId);
+      answerHalfJson(exchange, '{"images":[{"url":');
       return;
     }
     const { status, body } = outcome;
@@ -266,26 +253,10 @@ export function queueRoutes(prefix: string, options: QueueOptions): Route[] {
   const queue = new Queue(options);
   const request = `^${prefix}/(?<owner>[^/]+)/(?<alias>[^/]+)/requests/(?<requestId>[^/]+)`;
   return [
-    {
-      method: 'GET',
-      pattern: new RegExp(`${request}/status$`),
-      handle: queue.authorized(queue.status),
-    },
-    {
-      method: 'GET',
-      pattern: new RegExp(`${request}/status/stream$`),
-      handle: queue.authorized(queue.stream),
-    },
-    { method: 'GET', pattern: new RegExp(`${request}$`), handle: queue.authorized(queue.result) },
-    {
-      method: 'PUT',
-      pattern: new RegExp(`${request}/cancel$`),
-      handle: queue.authorized(queue.cancel),
-    },
-    {
-      method: 'POST',
-      pattern: new RegExp(`^${prefix}/(?<endpointId>.+)$`),
-      handle: queue.authorized(queue.submit),
-    },
+    ['GET', new RegExp(`${request}/status$`), queue.authorized(queue.status)],
+    ['GET', new RegExp(`${request}/status/stream$`), queue.authorized(queue.stream)],
+    ['GET', new RegExp(`${request}$`), queue.authorized(queue.result)],
+    ['PUT', new RegExp(`${request}/cancel$`), queue.authorized(queue.cancel)],
+    ['POST', new RegExp(`^${prefix}/(?<endpointId>.+)$`), queue.authorized(queue.submit)],
   ];
 }
