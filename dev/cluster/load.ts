@@ -2,8 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { Agent, request } from 'undici';
-import { runOpenLoop, untilEnded, type OpenLoad } from '../bench/open-loop.ts';
-import { quantile } from '../bench/quantile.ts';
+import { quantile, runOpenLoop, untilEnded, type OpenLoad } from '../bench/load.ts';
 
 /** What became of a load's requests. */
 export interface LoadOutcome {
