@@ -41,7 +41,6 @@ const songBody = z.object({
   model_id: musicModel,
   seed: z.int().min(0).max(2_147_483_647).nullish(),
   force_instrumental: z.boolean().nullish(),
-  respect_sections_durations: z.boolean().nullish(),
 });
 type SongBody = z.output<typeof songBody>;
 

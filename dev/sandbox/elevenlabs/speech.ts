@@ -26,8 +26,6 @@ const seed = z.int().min(0).max(4_294_967_295);
 const nearby = {
   seed: seed.nullish(),
   language_code: z.string().nullish(),
-  previous_request_ids: z.array(z.string()).max(3).nullish(),
-  next_request_ids: z.array(z.string()).max(3).nullish(),
 };
 
 const speechBody = z.object({
@@ -38,12 +36,9 @@ const speechBody = z.object({
       stability: share.nullish(),
       similarity_boost: share.nullish(),
       style: share.nullish(),
-      use_speaker_boost: z.boolean().nullish(),
       speed: z.number().min(0.7).max(1.2).nullish(),
     })
     .nullish(),
-  previous_text: z.string().nullish(),
-  next_text: z.string().nullish(),
   ...nearby,
 });
 

@@ -7,11 +7,11 @@ import { createFilms, createTinyFilms } from '../media/film.ts';
 import { createTinyPictures, fullPictures } from '../media/pictures.ts';
 import { createTones } from '../media/tones.ts';
 import { createFileCdn } from './files.ts';
-import { createGenerate, createGenerator, type Generator } from './generation.ts';
+import { createGenerate, createGenerator } from './generation.ts';
 import { queueRoutes } from './queue.ts';
 import { RequestStore } from './requests.ts';
 import { loadSigningKey } from './signing-key.ts';
-import { createWebhookSender, type WebhookSender } from './webhooks.ts';
+import { createWebhookSender } from './webhooks.ts';
 
 interface FalOptions {
   dataDir: string;
@@ -25,17 +25,8 @@ interface FalOptions {
   baseUrl: () => string;
 }
 
-/** fal, running. */
-export interface Fal {
-  routes: Route[];
-  store: RequestStore;
-  webhooks: WebhookSender;
-  generator: Generator;
-  close: () => Promise<void>;
-}
-
 /** Opens fal's state and makes its routes. Call `generator.resume()` once the URL is known. */
-export async function createFal(options: FalOptions): Promise<Fal> {
+export async function createFal(options: FalOptions) {
   const { dataDir, fsync, counters, baseUrl } = options;
   const store = await RequestStore.open({ dataDir, fsync });
   const key = loadSigningKey(join(dataDir, 'fal-webhook-key.pem'));
@@ -72,3 +63,6 @@ export async function createFal(options: FalOptions): Promise<Fal> {
   };
   return { routes, store, webhooks, generator, close };
 }
+
+/** fal, running. */
+export type Fal = Awaited<ReturnType<typeof createFal>>;

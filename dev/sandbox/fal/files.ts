@@ -20,13 +20,6 @@ interface FileCdnOptions {
   generate: (request: FalRequest) => Promise<Generated>;
 }
 
-/** Publishes media under URLs and serves them. */
-export interface FileCdn {
-  /** fal's File objects of a request's media. */
-  publish: (request: FalRequest, media: Media[]) => FalFile[];
-  serve: (exchange: Exchange) => Promise<void>;
-}
-
 /** Newest media of whole requests, bounded in bytes. */
 class MediaCache {
   readonly #entries = new Map<string, Media[]>();
@@ -130,18 +123,19 @@ function sendMedia(exchange: Exchange, media: Media, faults: readonly Fault[]): 
   else send(exchange, spoil(media.bytes, faults), media.contentType);
 }
 
-/** Makes the CDN of a sandbox. */
-export function createFileCdn({ store, filesUrl, generate }: FileCdnOptions): FileCdn {
+/** Makes what publishes media under URLs and serves them. */
+export function createFileCdn({ store, filesUrl, generate }: FileCdnOptions) {
   const cache = new MediaCache();
   return {
-    publish: (request, media) => {
+    /** fal's File objects of a request's media. */
+    publish: (request: FalRequest, media: Media[]): FalFile[] => {
       cache.set(request.requestId, media);
       return media.map((one, index) => {
         const url = urlOf(request, one, { index, filesUrl: filesUrl() });
         return describe(one, url, fileName(request.requestId, index, one.extension));
       });
     },
-    serve: async (exchange) => {
+    serve: async (exchange: Exchange): Promise<void> => {
       const { requestId = '', index = '', name } = exchange.params;
       const request = store.get(requestId);
       const notFound = { status: 404, body: { detail: 'File not found' } };
@@ -160,3 +154,6 @@ export function createFileCdn({ store, filesUrl, generate }: FileCdnOptions): Fi
     },
   };
 }
+
+/** See `createFileCdn`. */
+export type FileCdn = ReturnType<typeof createFileCdn>;

@@ -80,14 +80,8 @@ async function encodeLoop(
   return { frames: packets.map(({ data }) => data), frameSeconds: packets[0].duration };
 }
 
-/** Maker of tones. */
-export interface Tones {
-  /** An MP3 of this tone, to the frame nearest to its duration and at least one frame. */
-  make: (tone: Tone) => Promise<Buffer>;
-}
-
 /** Makes tones; the tiny kind, for benchmarks, gives every name the same one. */
-export function createTones({ tiny }: { tiny: boolean }): Tones {
+export function createTones({ tiny }: { tiny: boolean }) {
   const loops = new Map<string, Loop>();
   let encoder: Promise<Encoder> | undefined;
 
@@ -104,7 +98,8 @@ export function createTones({ tiny }: { tiny: boolean }): Tones {
   };
 
   return {
-    make: async (tone) => {
+    /** An MP3 of this tone, to the frame nearest to its duration and at least one frame. */
+    make: async (tone: Tone): Promise<Buffer> => {
       const { frames, frameSeconds } = await loopOf(tone);
       const length = Math.max(1, Math.round(tone.durationSeconds / frameSeconds));
       const all = Array.from({ length }, (_, index) => frames[index % frames.length] ?? frames[0]);
@@ -112,3 +107,6 @@ export function createTones({ tiny }: { tiny: boolean }): Tones {
     },
   };
 }
+
+/** Maker of tones. */
+export type Tones = ReturnType<typeof createTones>;
