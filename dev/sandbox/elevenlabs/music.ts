@@ -30,30 +30,19 @@ const prompt = z.string().min(1).max(4100);
 const planBody = z.object({
   prompt,
   music_length_ms: musicLengthMs.nullish(),
-  source_composition_plan: z.unknown().optional(),
+  source_composition_plan: planSchema.nullish(),
   model_id: musicModel,
 });
 
 const songBody = z.object({
   prompt: prompt.nullish(),
-  composition_plan: z.unknown().optional(),
+  composition_plan: planSchema.nullish(),
   music_length_ms: musicLengthMs.nullish(),
   model_id: musicModel,
   seed: z.int().min(0).max(2_147_483_647).nullish(),
   force_instrumental: z.boolean().nullish(),
 });
 type SongBody = z.output<typeof songBody>;
-
-function readPlan(field: string, value: unknown): Plan {
-  const parsed = planSchema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  throw invalidBody(
-    new z.ZodError(
-      parsed.error.issues.map((issue) => Object.assign(issue, { path: [field, ...issue.path] })),
-    ),
-    { [field]: value },
-  );
-}
 
 /** `POST /v1/music/plan`. */
 export function planEndpoint(): CallEndpoint {
@@ -65,8 +54,7 @@ export function planEndpoint(): CallEndpoint {
     promptOf: (body) => body.prompt,
     check: (body) => {
       const { music_length_ms: lengthMs } = body;
-      const given = body.source_composition_plan ?? undefined;
-      const source = given === undefined ? undefined : readPlan('source_composition_plan', given);
+      const source = body.source_composition_plan ?? undefined;
       const words = withoutMarkers(body.prompt);
       const plan = compose({
         prompt: words,
@@ -87,18 +75,18 @@ interface Song {
 
 /** What only a prompt may come with, and what only a plan may (documented as errors). */
 function checkCombination(body: SongBody): void {
-  const hasPlan = (body.composition_plan ?? undefined) !== undefined;
-  const hasPrompt = (body.prompt ?? undefined) !== undefined;
+  const hasPlan = Boolean(body.composition_plan);
+  const hasPrompt = typeof body.prompt === 'string';
   if (hasPlan === hasPrompt) {
     throw invalidField('prompt', 'Exactly one of prompt and composition_plan must be provided');
   }
-  if (hasPlan && (body.music_length_ms ?? undefined) !== undefined) {
+  if (hasPlan && typeof body.music_length_ms === 'number') {
     throw invalidField('music_length_ms', 'music_length_ms can only be used with prompt');
   }
   if (hasPlan && body.force_instrumental === true) {
     throw invalidField('force_instrumental', 'force_instrumental can only be used with prompt');
   }
-  if (hasPrompt && (body.seed ?? undefined) !== undefined) {
+  if (hasPrompt && typeof body.seed === 'number') {
     throw invalidField('seed', 'seed cannot be used in conjunction with prompt');
   }
 }
@@ -107,19 +95,19 @@ function songOf(exchange: Exchange, body: SongBody): Song {
   checkCombination(body);
   const format = formatOf(exchange);
   const words = withoutMarkers(body.prompt ?? '');
-  if (!body.prompt) {
-    const plan = readPlan('composition_plan', body.composition_plan);
+  const { composition_plan: plan } = body;
+  if (plan) {
     if (!musicLengthMs.safeParse(lengthMsOf(plan)).success) {
       throw invalidField('composition_plan', 'The plan must last between 3000 and 600000 ms');
     }
     return { plan, words: withoutMarkers(wordsOf(plan)), format };
   }
-  const plan = compose({
+  const composed = compose({
     prompt: words,
     lengthMs: body.music_length_ms ?? presetLengthMs(words),
     isInstrumental: body.force_instrumental === true,
   });
-  return { plan, words, format };
+  return { plan: composed, words, format };
 }
 
 async function play({ plan, words, format }: Song, tones: Tones): Promise<Buffer> {
@@ -154,9 +142,8 @@ function detailedReply(details: unknown, audio: Buffer): Reply {
   };
 }
 
-function promptOf(body: SongBody): string {
-  const plan = planSchema.safeParse(body.composition_plan);
-  return body.prompt ?? (plan.success ? wordsOf(plan.data) : '');
+function promptOf({ prompt: said, composition_plan: plan }: SongBody): string {
+  return said ?? (plan ? wordsOf(plan) : '');
 }
 
 function songEndpoint(path: RegExp, answer: (song: Song) => Work): CallEndpoint {

@@ -5,7 +5,33 @@ import type { Mp3Format, Tones } from '../media/tones.ts';
 import { withoutMarkers } from '../faults.ts';
 import { formatOf, mp3Reply } from './audio-reply.ts';
 import { invalidBody } from './failures.ts';
-import { voices } from './voices.ts';
+
+/** ElevenLabs' premade voices that the sandbox's account has: the ids that public code agrees on. */
+const voices: Readonly<Record<string, string>> = {
+  aria: '9BWtsMINqrJLrRacOk9x',
+  roger: 'CwhRBWXzGAHq8TQ4Fs17',
+  sarah: 'EXAVITQu4vr4xnSDxMaL',
+  laura: 'FGY2WhTYpPnrIDTdsKH5',
+  charlie: 'IKne3meq5aSn9XLyUdCD',
+  george: 'JBFqnCBsd6RMkjVDRZzb',
+  callum: 'N2lVS1w4EtoT3dr4eOWO',
+  river: 'SAz9YHcvj6GT2YYXdXww',
+  liam: 'TX3LPaxmHKxFdv7VOQHJ',
+  charlotte: 'XB0fDUnXU5powFXDhCwa',
+  alice: 'Xb7hH8MSUJpSbSDYk0k2',
+  matilda: 'XrExE9yKIg1WjnnlVkGX',
+  will: 'bIHbv24MWmeRgasZH58o',
+  jessica: 'cgSgspJ2msm6clMCkdW9',
+  eric: 'cjVigY5qzO86Huf0OWal',
+  chris: 'iP95p4xoKVk53GoZ742B',
+  brian: 'nPczCjzI2devNBz1zQrb',
+  daniel: 'onwK4e9ZLuTAKqWW03F9',
+  lily: 'pFZP5JQG7iQjIQuC4Bku',
+  bill: 'pqHfZKP75CvOlQylNhV4',
+  rachel: '21m00Tcm4TlvDq8ikWAM',
+  adam: 'pNInz6obpgDQGcFmaJgB',
+  antoni: 'ErXwobaYiN019PkySvjV',
+};
 
 const charactersPerSecond = 14;
 
