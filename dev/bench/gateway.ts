@@ -1,128 +1,98 @@
-/** The gateway under measurement: real API and worker processes, and jobs over HTTP. */
-import { join } from 'node:path';
-import { Agent, request } from 'undici';
-import { z } from 'zod';
+/** Gateways under measurement: real processes, of this checkout or of another. */
+import { join, resolve } from 'node:path';
+import { Client } from 'pg';
+import type * as Migrations from '../../platform/migrations.ts';
+import type * as Demo from '../stack/demo.ts';
 import { freePort } from '../stack/free-port.ts';
 import { nodeService } from '../stack/node-service.ts';
 import type { Running } from '../stack/running.ts';
-import { logPathOf, type Servers } from './servers.ts';
+import { demoCredits, logPathOf, type Servers } from './servers.ts';
 
-/** One way to run the gateway. */
-export interface Variant {
-  /** Part of its task queues' names: lower-case letters, digits, dashes. */
+/** The code of a gateway, and the database that it has. */
+export interface Gateway {
+  /** Part of its queue's names and its logs'. */
   name: string;
-  /** The checkout whose code runs; null is this one. */
+  /** Null is this one. */
   checkout: string | null;
-  apis: number;
-  workers: number;
-  env: Record<string, string>;
+  databaseUrl: string;
 }
 
-/** A running gateway. */
-export interface Gateway {
-  /** `api`, `worker` (`api2` … when there are more) → process id. */
+/** Processes of a gateway. */
+export interface RunningGateway {
+  url: string;
+  api: Running;
   pids: Record<string, number>;
-  /** One synchronous image. @throws Error unless it completed */
-  sync: () => Promise<void>;
-  /**
-   * Begins an asynchronous job whose provider takes so many seconds, and returns its id.
-   * @throws Error unless it was accepted
-   */
-  begin: (medium: Medium, providerSeconds: number) => Promise<string>;
   stop: () => Promise<void>;
 }
 
-/** What a job makes. */
-export type Medium = 'image' | 'video';
+/** What `gateway` or `gateway@FOLDER` names. Another checkout may have other tables: it gets a database of its own. */
+export async function findGateway(way: string, servers: Servers): Promise<Gateway> {
+  const [, folder] = way.split('@');
+  if (folder === undefined) {
+    return { name: 'gateway', checkout: null, databaseUrl: servers.plan.databaseUrl };
+  }
+  const name = `other-${folder.replaceAll(/[^a-z0-9]+/gi, '-').toLowerCase()}`;
+  const checkout = resolve(folder);
+  return { name, checkout, databaseUrl: await makeDatabase(name, checkout, servers) };
+}
 
-const studioAnswer = z.object({ data: z.object({ jobId: z.string().optional() }) });
+async function makeDatabase(name: string, checkout: string, servers: Servers): Promise<string> {
+  const { plan, secrets, apiKey } = servers;
+  const client = new Client({ connectionString: plan.databaseUrl });
+  await client.connect();
+  await client.query(`CREATE DATABASE "${name}"`);
+  await client.end();
+  const databaseUrl = plan.databaseUrl.replace(/[^/]*$/, name);
+  const { migrate }: typeof Migrations = await import(join(checkout, 'platform/migrations.ts'));
+  await migrate(databaseUrl);
+  const { ensureDemoOrganization }: typeof Demo = await import(join(checkout, 'dev/stack/demo.ts'));
+  await ensureDemoOrganization({
+    databaseUrl,
+    keyPepper: secrets.keyPepper,
+    demoCredits,
+    apiKey,
+  });
+  return databaseUrl;
+}
 
-/** Starts the processes of a variant. */
-export async function startGateway(servers: Servers, variant: Variant): Promise<Gateway> {
-  const started: Running[] = [];
-  const pids: Record<string, number> = {};
-  const urls: string[] = [];
-  const stop = async (): Promise<void> => {
-    await Promise.all(started.map((process) => process.stop()));
-  };
-  const start = async (kind: 'api' | 'worker', name: string): Promise<void> => {
-    const port = kind === 'api' ? await freePort() : 0;
-    if (kind === 'api') urls.push(`http://127.0.0.1:${port}`);
-    const { script, env } = servers.plan[kind];
-    const running = await nodeService({
-      name,
-      script: variant.checkout === null ? script : join(variant.checkout, kind, 'main.ts'),
-      logPath: logPathOf(servers, `${variant.name}-${name}`),
+/** Starts an API, and a worker where there is to be one. */
+export async function startGateway(
+  servers: Servers,
+  { name, checkout, databaseUrl }: Gateway,
+  { env, hasWorker }: { env: Record<string, string>; hasWorker: boolean },
+): Promise<RunningGateway> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const start = (kind: 'api' | 'worker'): Promise<Running> => {
+    const program = servers.plan[kind];
+    return nodeService({
+      name: kind,
+      script: checkout === null ? program.script : join(checkout, kind, 'main.ts'),
+      logPath: logPathOf(servers, `${name}-${kind}`),
       env: {
-        ...env,
+        ...program.env,
+        DATABASE_URL: databaseUrl,
         API_PORT: String(port),
-        // A worker's webhooks go to the first API.
-        PUBLIC_BASE_URL: kind === 'api' ? urls.at(-1) : urls[0],
-        // Variants share the servers; their queues must not meet.
-        TASK_QUEUE_PREFIX: `${variant.name}-`,
+        PUBLIC_BASE_URL: url,
+        // Gateways share the servers; their queues must not meet.
+        TASK_QUEUE_PREFIX: `${name}-`,
         RATE_LIMIT_PER_MINUTE: '100000000',
         POLL_RATE_LIMIT_PER_MINUTE: '100000000',
-        ...variant.env,
+        ...env,
       },
     }).start();
-    started.push(running);
-    pids[name] = running.pid;
   };
-  try {
-    // One after the other: processes that start side by side slow each other.
-    for (const name of numbered('api', variant.apis)) await start('api', name);
-    for (const name of numbered('worker', variant.workers)) await start('worker', name);
-  } catch (error) {
-    await stop();
+  // One after the other: processes that start side by side slow each other.
+  const api = await start('api');
+  if (!hasWorker) return { url, api, pids: { api: api.pid }, stop: api.stop };
+  const worker = await start('worker').catch(async (error: unknown) => {
+    await api.stop();
     throw error;
-  }
-  const agent = new Agent({ connections: 512, keepAliveTimeout: 30_000 });
+  });
   return {
-    pids,
-    ...jobsOver({ urls, agent, apiKey: servers.apiKey }),
-    async stop() {
-      await agent.close();
-      await stop();
-    },
-  };
-}
-
-function numbered(name: string, count: number): string[] {
-  return Array.from({ length: count }, (_, index) => (index === 0 ? name : `${name}${index + 1}`));
-}
-
-function jobsOver(access: {
-  urls: string[];
-  agent: Agent;
-  apiKey: string;
-}): Pick<Gateway, 'sync' | 'begin'> {
-  const { urls, agent, apiKey } = access;
-  let turn = 0;
-
-  /** APIs take turns. @returns the id of a job that has not ended yet */
-  async function ask(medium: Medium, slow: string, more: object): Promise<string | undefined> {
-    turn += 1;
-    const url = `${urls[turn % urls.length]}/api/v1/studio/${medium}/generate`;
-    const answer = await request(url, {
-      dispatcher: agent,
-      method: 'POST',
-      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ prompt: `a lighthouse at dawn, number ${turn}${slow}`, ...more }),
-    });
-    const text = await answer.body.text();
-    if (answer.statusCode >= 300) throw new Error(`${answer.statusCode} ${text.slice(0, 200)}`);
-    return studioAnswer.parse(JSON.parse(text)).data.jobId;
-  }
-  return {
-    async sync() {
-      // A job that took longer than the wait is answered as a 202 would be.
-      const jobId = await ask('image', '', {});
-      if (jobId !== undefined) throw new Error('a synchronous job was answered with 202');
-    },
-    async begin(medium, providerSeconds) {
-      const jobId = await ask(medium, ` [[slow:${providerSeconds}s]]`, { async: true });
-      if (jobId === undefined) throw new Error('an asynchronous job was not answered with its id');
-      return jobId;
-    },
+    url,
+    api,
+    pids: { api: api.pid, worker: worker.pid },
+    stop: async () => void (await Promise.all([api.stop(), worker.stop()])),
   };
 }

@@ -1,76 +1,86 @@
 /**
- * `npm run bench`: measures asynchronous Studio jobs beside a bare Temporal workflow, the engine's floor
- * and DBOS, on servers of its own (docs/performance.md). Nothing it started outlives it.
+ * `npm run bench`, `bench:chat`, `bench:ledger`: measures what is ours beside other ways, on servers of its own
+ * (docs/performance.md). Nothing it started outlives it.
  */
 import { writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { availableParallelism, cpus, loadavg } from 'node:os';
+import { Command } from 'commander';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
-import { chooseColumns, type Column } from './columns.ts';
-import {
-  measure,
-  measureSteps,
-  type Cell,
-  type MeasurePlan,
-  heldRate,
-  isHeld,
-  nextRate,
-} from './measurement.ts';
-import { readOptions, type BenchOptions } from './options.ts';
-import { startServers } from './servers.ts';
+import { chatWays, planChat } from './chat.ts';
+import { planLedger } from './ledger.ts';
+import { measure, type Benchmark } from './measurement.ts';
+import { assignment, number, numbers, waysOf } from './options.ts';
 import { runAndStop, type Stops } from './stops.ts';
-import { renderCells, renderProcesses } from './table.ts';
+import { planStudio, studioWays } from './studio.ts';
+import { renderCells } from './table.ts';
+
+interface Shared {
+  rounds: number;
+  json?: string;
+}
 
 const report = (line: string): void => console.error(line);
 
-async function run(options: BenchOptions, started: Stops): Promise<void> {
-  const directory = makeTemporaryDirectory('bench');
-  started.push(() => rm(directory, { recursive: true, force: true }));
-  report('starting Postgres, Temporal and the sandbox');
-  const latencyMs = options.providerSeconds * 1000;
-  const servers = await startServers({ directory, latencyMs, temporalInMemory: false });
-  started.push(servers.stop);
-  const columns = chooseColumns(servers, { ...options, report });
-  const plan = { ...options, started, report };
-  const loadBefore = loadavg();
-  const { cells, heldRates } = options.saturate
-    ? await saturate(columns, plan)
-    : { cells: await measure(columns, plan), heldRates: {} };
-  console.log(`${renderCells(cells)}\n\n${renderProcesses(cells)}`);
-  for (const [name, rate] of Object.entries(heldRates)) console.log(`${name} holds ${rate}/s`);
-  if (options.jsonPath !== null) {
-    const { jsonPath, ...settings } = options;
-    const cpu = cpus()[0]?.model ?? 'unknown';
-    const machine = { loadBefore, cores: availableParallelism(), cpu };
-    const content = { date: new Date().toISOString(), machine, settings, cells, heldRates };
-    writeFileSync(jsonPath, `${JSON.stringify(content, null, 2)}\n`);
-  }
-  // Above what a column holds, jobs may well be refused.
-  if (!options.saturate && cells.some(({ refused, lost }) => refused + lost > 0)) {
-    process.exitCode = 1;
-  }
-}
-
-interface Saturation {
-  cells: Cell[];
-  /** Column → the highest rate it held, jobs per second. */
-  heldRates: Record<string, number>;
-}
-
-async function saturate(columns: readonly Column[], plan: MeasurePlan): Promise<Saturation> {
-  const found: Saturation = { cells: [], heldRates: {} };
-  for (const column of columns) {
-    const tried: { rate: number; held: boolean }[] = [];
-    const cells = await measureSteps(column, plan, (last) => {
-      if (last) tried.push({ rate: last.rate, held: isHeld(last) });
-      if (last) report(`${column.name} ${isHeld(last) ? 'holds' : 'does not hold'} ${last.rate}/s`);
-      return nextRate(plan.rates[0] ?? 1, tried);
+/** Makes what runs a benchmark with the options of its command. */
+function runner<Options, Load extends { name: string }>(
+  plan: (
+    options: Options,
+    place: { directory: string; started: Stops },
+  ) => Promise<Benchmark<Load>>,
+): (options: Options & Shared) => Promise<void> {
+  return (options) =>
+    runAndStop(async (started) => {
+      const directory = makeTemporaryDirectory('bench');
+      started.push(() => rm(directory, { recursive: true, force: true }));
+      report('starting the servers');
+      const benchmark = await plan(options, { directory, started });
+      const loadBefore = loadavg();
+      const cells = await measure(benchmark, { rounds: options.rounds, started, report });
+      console.log(renderCells(cells, benchmark.baseline));
+      if (options.json !== undefined) {
+        const cpu = cpus()[0]?.model ?? 'unknown';
+        const machine = { loadBefore, cores: availableParallelism(), cpu };
+        const content = { date: new Date().toISOString(), machine, settings: options, cells };
+        writeFileSync(options.json, `${JSON.stringify(content, null, 2)}\n`);
+      }
+      if (cells.some(({ failures }) => failures > 0)) process.exitCode = 1;
     });
-    found.cells.push(...cells);
-    found.heldRates[column.name] = heldRate(tried);
-  }
-  return found;
 }
 
-const options = readOptions(process.argv.slice(2));
-await runAndStop((started) => run(options, started));
+const program = new Command('bench');
+
+/** A benchmark's command with the options that all have. */
+function command(name: string, what: string, seconds: number): Command {
+  return program
+    .command(name)
+    .description(what)
+    .option('--seconds <n>', 'of each load in each round', number, seconds)
+    .option('--rounds <n>', 'alternating rounds of the ways', number, 3)
+    .option('--json <file>', 'also write the figures as JSON');
+}
+
+const others = 'gateway@FOLDER is another checkout’s, on a database of its own';
+command('studio', 'Asynchronous Studio jobs at a fixed rate.', 60)
+  .option(
+    '--provider-seconds <n>',
+    'what the provider takes for a job; from 60 on films',
+    number,
+    4,
+  )
+  .option('--rate <list>', 'jobs per second, one load after the other', numbers, [8])
+  .option('--ways <list>', `of ${studioWays.join()}; ${others}`, waysOf(studioWays), studioWays)
+  .option('--env <NAME=value>', 'more environment for the gateway, repeatable', assignment, {})
+  .action(runner(planStudio));
+command('chat', 'Chats of callers who ask again once they were answered.', 3)
+  .option('--concurrency <list>', 'callers at once', numbers, [1, 32, 100])
+  .option('--provider-seconds <n>', 'what the upstream takes to begin', number, 0)
+  .option('--ways <list>', `of ${chatWays.join()}; ${others}`, waysOf(chatWays), chatWays)
+  .option('--mode <list>', 'of whole, stream', (text) => text.split(','), ['whole', 'stream'])
+  .option('--env <NAME=value>', 'more environment for our API, repeatable', assignment, {})
+  .option('--no-pin', 'do not give the gateways a core of their own')
+  .action(runner(planChat));
+command('ledger', 'Money moves, two of them a job, with and without shared commits.', 3)
+  .option('--callers <list>', 'at once', numbers, [64, 512])
+  .action(runner(planLedger));
+await program.parseAsync();

@@ -1,219 +1,185 @@
-/** Measuring columns under an open loop, in rounds that alternate: so noise meets them all. */
+/** Measuring ways of doing the same, in rounds that alternate: so noise meets them all. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Column, OpenColumn } from './columns.ts';
-import type { LoadResult, OpenLoad } from './open-loop.ts';
-import { readUsage } from './process-usage.ts';
-import { quantile } from './quantile.ts';
-import { runWhileOpen, type Stops } from './stops.ts';
+import { quantile } from './load.ts';
+import { readUsage, type Usage } from './process-usage.ts';
+import type { Stops } from './stops.ts';
 
-/** One column at one rate, over all rounds. */
+/** One way of doing jobs. */
+export interface Way<Load> {
+  name: string;
+  /** Starts its processes; they live only while it is its turn. */
+  open: () => Promise<OpenWay<Load>>;
+}
+
+/** A way at work. */
+export interface OpenWay<Load> {
+  /** The processes that work for it, without provider and load generator. */
+  pids: Record<string, number>;
+  /** Runs a load, and returns when its jobs have ended. */
+  run: (load: Load) => Promise<LoadResult>;
+  stop: () => Promise<void>;
+}
+
+/** What became of a load. */
+export interface LoadResult {
+  /** Of every job that ended well, milliseconds, by what was timed; each list is as long as the others. */
+  timesMs: Record<string, number[]>;
+  /** Jobs that were not accepted, or did not end well. */
+  failures: number;
+  /** The first failure in words. */
+  firstFailure: string | null;
+}
+
+/** What to measure. */
+export interface Benchmark<Load extends { name: string }> {
+  ways: readonly Way<Load>[];
+  /** What every way bears in each round. */
+  loads: readonly Load[];
+  /** Before them, and not measured. */
+  warmUp: Load;
+  /** The way that the others are compared with. */
+  baseline: string;
+}
+
+/** One way under one load, over all rounds. */
 export interface Cell {
-  column: string;
-  /** Jobs per second that were asked for. */
-  rate: number;
+  way: string;
+  load: string;
   /** That ended well. */
   jobs: number;
-  refused: number;
-  /** Accepted, and not ended well. */
-  lost: number;
+  failures: number;
   firstFailure: string | null;
+  jobsPerSecond: number;
   /** CPU of all processes but provider and load generator, milliseconds per job. */
   cpuMsPerJob: number;
   cpuMsPerJobByProcess: Record<string, number>;
   /** CPU of each round by itself: their spread is the noise. */
   roundsCpuMsPerJob: number[];
-  /** From when a job was due to be asked for to its creation. */
-  untilCreatedMs: Quantiles;
-  /** From its creation to its end, without the provider's seconds. */
-  beyondMs: Quantiles;
-  /** Most of resident memory that each process held at once, bytes. */
+  /** Of what was timed, milliseconds. */
+  timesMs: Record<string, { p50: number; p95: number; p99: number }>;
+  /** Resident memory when the last load began, and the most in any round, bytes. */
+  firstBytesByProcess: Record<string, number>;
   peakBytesByProcess: Record<string, number>;
 }
 
-/** Of milliseconds. */
-interface Quantiles {
-  p50: number;
-  p95: number;
-  p99: number;
-}
-
-/** One load of one column. */
+/** One load of one way. */
 interface Slice {
-  load: OpenLoad;
   result: LoadResult;
+  seconds: number;
   cpuMs: Record<string, number>;
+  firstBytes: Record<string, number>;
   peakBytes: Record<string, number>;
 }
 
-/** What to measure. */
-export interface MeasurePlan {
-  rates: readonly number[];
-  seconds: number;
-  providerSeconds: number;
+interface Running {
   rounds: number;
-  /** What is started and how it is stopped, should the run end early. */
   started: Stops;
   report: (line: string) => void;
 }
 
-const warmUpSecondsMax = 10;
 /** The last workflow tasks are after the last step. */
 const lastTasksMs = 1000;
 const sampleIntervalMs = 1000;
 
-/** Measures every column at every rate, in processes that are new in each round. */
-export async function measure(columns: readonly Column[], plan: MeasurePlan): Promise<Cell[]> {
-  const cells = columns.map((column) => ({ column, slices: plan.rates.map((): Slice[] => []) }));
-  for (let round = 1; round <= plan.rounds; round += 1) {
+/** Measures every way under every load, in processes that are new in each round. */
+export async function measure<Load extends { name: string }>(
+  { ways, loads, warmUp }: Benchmark<Load>,
+  { rounds, started, report }: Running,
+): Promise<Cell[]> {
+  const cells = ways.map((way) => ({ way, slices: loads.map((): Slice[] => []) }));
+  for (let round = 1; round <= rounds; round += 1) {
     // What comes second is slower for coming second: so each is first in its turn.
-    for (const { column, slices } of round % 2 === 0 ? cells.toReversed() : cells) {
-      await runWhileOpen(column, plan.started, async (open) => {
-        await warmUp(open, plan);
-        for (const [index, rate] of plan.rates.entries()) {
-          const slice = await measureSlice(open, { ...plan, rate });
-          slices[index]?.push(slice);
-          const cell = cellOf(column.name, [slice]);
-          plan.report(`round ${round} of ${plan.rounds} · ${inWords(cell)}`);
-        }
-      });
+    for (const { way, slices } of round % 2 === 0 ? cells.toReversed() : cells) {
+      const open = await way.open();
+      let stopped: Promise<void> | undefined;
+      const stop = (): Promise<void> => (stopped ??= open.stop());
+      started.push(stop);
+      await open.run(warmUp);
+      for (const [index, load] of loads.entries()) {
+        const slice = await measureSlice(open, load);
+        slices[index]?.push(slice);
+        const cell = cellOf([way.name, load.name], [slice]);
+        report(`round ${round} of ${rounds} · ${inWords(cell)}`);
+      }
+      await stop();
     }
   }
-  return cells.flatMap(({ column, slices }) => slices.map((some) => cellOf(column.name, some)));
-}
-
-/** Measures one column at the rates that `next` asks for, until it asks for none. */
-export async function measureSteps(
-  column: Column,
-  plan: MeasurePlan,
-  next: (last: Cell | null) => number | null,
-): Promise<Cell[]> {
-  const cells: Cell[] = [];
-  await runWhileOpen(column, plan.started, async (open) => {
-    await warmUp(open, plan);
-    for (let rate = next(null); rate !== null; rate = next(cells.at(-1) ?? null)) {
-      const cell = cellOf(column.name, [await measureSlice(open, { ...plan, rate })]);
-      cells.push(cell);
-      plan.report(inWords(cell));
-    }
-  });
-  return cells;
+  return cells.flatMap(({ way, slices }) =>
+    loads.map(({ name }, index) => cellOf([way.name, name], slices[index] ?? [])),
+  );
 }
 
 /** A cell in one line. */
-function inWords(cell: Cell): string {
-  const { column, rate, jobs, refused, lost, cpuMsPerJob, beyondMs } = cell;
-  const bad = refused + lost > 0 ? `, ${refused} refused, ${lost} lost: ${cell.firstFailure}` : '';
-  const beyond = `p50 ${beyondMs.p50.toFixed(0)}, p95 ${beyondMs.p95.toFixed(0)} ms beyond`;
-  return `${column} at ${rate}/s: ${jobs} jobs, CPU ${cpuMsPerJob.toFixed(0)} ms each, ${beyond}${bad}`;
+function inWords({ way, load, jobs, cpuMsPerJob, failures, firstFailure }: Cell): string {
+  const bad = failures > 0 ? `, ${failures} failed: ${firstFailure}` : '';
+  return `${way}, ${load}: ${jobs} jobs, CPU ${cpuMsPerJob.toFixed(1)} ms each${bad}`;
 }
 
-async function warmUp(open: OpenColumn, plan: MeasurePlan): Promise<void> {
-  await open.run({
-    rate: plan.rates[0] ?? 1,
-    seconds: Math.min(plan.seconds / 2, warmUpSecondsMax),
-    providerSeconds: Math.min(plan.providerSeconds, 1),
-  });
-}
-
-async function measureSlice(open: OpenColumn, load: OpenLoad): Promise<Slice> {
-  const { rate, seconds, providerSeconds } = load;
+async function measureSlice<Load>(open: OpenWay<Load>, load: Load): Promise<Slice> {
   const before = readUsage(open.pids);
-  const peakBytes: Record<string, number> = {};
-  const sample = (): ReturnType<typeof readUsage> => {
+  const firstBytes = of(before, ({ residentBytes }) => residentBytes);
+  const peakBytes = { ...firstBytes };
+  const sample = (): Record<string, Usage> => {
     const usage = readUsage(open.pids);
     for (const [name, { residentBytes }] of Object.entries(usage)) {
       peakBytes[name] = Math.max(peakBytes[name] ?? 0, residentBytes);
     }
     return usage;
   };
+  const beganAt = performance.now();
   const sampling = setInterval(sample, sampleIntervalMs);
   try {
-    const result = await open.run({ rate, seconds, providerSeconds });
+    const result = await open.run(load);
+    const seconds = (performance.now() - beganAt) / 1000;
     await sleep(lastTasksMs);
-    const spent = Object.entries(sample()).map(([name, { cpuMs }]): [string, number] => [
-      name,
-      cpuMs - (before[name]?.cpuMs ?? 0),
-    ]);
-    return { load, result, cpuMs: Object.fromEntries(spent), peakBytes };
+    const cpuMs = of(sample(), (usage, name) => usage.cpuMs - (before[name]?.cpuMs ?? 0));
+    return { result, seconds, cpuMs, firstBytes, peakBytes };
   } finally {
     clearInterval(sampling);
   }
 }
 
-function cellOf(column: string, slices: readonly Slice[]): Cell {
-  const results = slices.map(({ result }) => result);
-  const jobs = results.flatMap((result) => result.jobs);
-  const providerMs = (slices[0]?.load.providerSeconds ?? 0) * 1000;
-  const names = Object.keys(slices[0]?.cpuMs ?? {});
-  const cpuOf = (slice: Slice): number => sum(names.map((name) => slice.cpuMs[name] ?? 0));
+/** The same keys with other values. */
+function of<Value, Other>(
+  values: Record<string, Value>,
+  change: (value: Value, name: string) => Other,
+): Record<string, Other> {
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]) => [name, change(value, name)]),
+  );
+}
+
+function cellOf([way, load]: [string, string], slices: readonly Slice[]): Cell {
+  const jobsOf = ({ result }: Slice): number => Object.values(result.timesMs)[0]?.length ?? 0;
+  const cpuOf = ({ cpuMs }: Slice): number => sum(Object.values(cpuMs));
+  const jobs = sum(slices.map(jobsOf));
+  const [first] = slices;
   return {
-    column,
-    rate: slices[0]?.load.rate ?? 0,
-    jobs: jobs.length,
-    refused: sum(results.map(({ refused }) => refused)),
-    lost: sum(results.map(({ lost }) => lost)),
-    firstFailure: results.find(({ firstFailure }) => firstFailure !== null)?.firstFailure ?? null,
-    cpuMsPerJob: perJob(sum(slices.map(cpuOf)), jobs.length),
-    cpuMsPerJobByProcess: Object.fromEntries(
-      names.map((name) => [
-        name,
-        perJob(sum(slices.map(({ cpuMs }) => cpuMs[name] ?? 0)), jobs.length),
-      ]),
+    way,
+    load,
+    jobs,
+    failures: sum(slices.map(({ result }) => result.failures)),
+    firstFailure: slices.find(({ result }) => result.firstFailure)?.result.firstFailure ?? null,
+    jobsPerSecond: jobs / sum(slices.map(({ seconds }) => seconds)),
+    cpuMsPerJob: sum(slices.map(cpuOf)) / Math.max(1, jobs),
+    cpuMsPerJobByProcess: of(
+      first?.cpuMs ?? {},
+      (_, name) => sum(slices.map(({ cpuMs }) => cpuMs[name] ?? 0)) / Math.max(1, jobs),
     ),
-    roundsCpuMsPerJob: slices.map((slice) => perJob(cpuOf(slice), slice.result.jobs.length)),
-    untilCreatedMs: quantilesOf(jobs.map((job) => job.createdAtMs - job.askedAtMs)),
-    beyondMs: quantilesOf(jobs.map((job) => job.endedAtMs - job.createdAtMs - providerMs)),
-    peakBytesByProcess: Object.fromEntries(
-      names.map((name) => [name, Math.max(...slices.map(({ peakBytes }) => peakBytes[name] ?? 0))]),
+    roundsCpuMsPerJob: slices.map((slice) => cpuOf(slice) / Math.max(1, jobsOf(slice))),
+    timesMs: of(first?.result.timesMs ?? {}, (_, name) => {
+      const sorted = slices.flatMap(({ result }) => result.timesMs[name] ?? []);
+      sorted.sort((a, b) => a - b);
+      const [p50 = 0, p95 = 0, p99 = 0] = [0.5, 0.95, 0.99].map((at) => quantile(sorted, at));
+      return { p50, p95, p99 };
+    }),
+    firstBytesByProcess: slices.at(-1)?.firstBytes ?? {},
+    peakBytesByProcess: of(first?.peakBytes ?? {}, (_, name) =>
+      Math.max(...slices.map(({ peakBytes }) => peakBytes[name] ?? 0)),
     ),
   };
 }
 
-function perJob(cpuMs: number, jobs: number): number {
-  return cpuMs / Math.max(1, jobs);
-}
-
-function quantilesOf(numbers: readonly number[]): Quantiles {
-  const sorted = numbers.toSorted((a, b) => a - b);
-  return { p50: quantile(sorted, 0.5), p95: quantile(sorted, 0.95), p99: quantile(sorted, 0.99) };
-}
-
 function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0);
-}
-
-const lateMsMax = 1000;
-/** A rate is known well enough when the next one that was tried and not held is so near. */
-const nearness = 0.05;
-
-/** Whether all jobs of a cell ended well, and nearly all were created soon and ended soon after their provider. */
-export function isHeld({ jobs, refused, lost, untilCreatedMs, beyondMs }: Cell): boolean {
-  const areAllWell = jobs > 0 && refused + lost === 0;
-  return areAllWell && untilCreatedMs.p95 <= lateMsMax && beyondMs.p95 <= lateMsMax;
-}
-
-/**
- * The next rate to try: a fifth more until one is not held, then halves of what lies between.
- * @param tried rates and whether they were held, in any order
- * @returns null when the highest held rate is known to a job a second or a twentieth
- */
-export function nextRate(
-  first: number,
-  tried: readonly { rate: number; held: boolean }[],
-): number | null {
-  if (tried.length === 0) return first;
-  const held = heldRate(tried);
-  const above = Math.min(...tried.filter((step) => !step.held).map(({ rate }) => rate));
-  if (above === Infinity) return held + Math.max(1, Math.round(held / 5));
-  if (above - held <= Math.max(1, held * nearness)) return null;
-  return Math.round((held + above) / 2);
-}
-
-/** The highest rate below all that were not held; 0 when there is none. */
-export function heldRate(tried: readonly { rate: number; held: boolean }[]): number {
-  const above = Math.min(...tried.filter((step) => !step.held).map(({ rate }) => rate));
-  return Math.max(
-    0,
-    ...tried.filter(({ rate, held }) => held && rate < above).map(({ rate }) => rate),
-  );
 }

@@ -27,20 +27,3 @@ async function stopAll(started: Stops): Promise<void> {
     await stop().catch((error: unknown) => console.error(String(error)));
   }
 }
-
-/** Opens something for as long as it is used; its end is known to the benchmark's meanwhile. */
-export async function runWhileOpen<Opened extends { stop: () => Promise<void> }>(
-  { open }: { open: () => Promise<Opened> },
-  started: Stops,
-  use: (opened: Opened) => Promise<void>,
-): Promise<void> {
-  const opened = await open();
-  let stopped: Promise<void> | undefined;
-  const stop = (): Promise<void> => (stopped ??= opened.stop());
-  started.push(stop);
-  try {
-    await use(opened);
-  } finally {
-    await stop();
-  }
-}

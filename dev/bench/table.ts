@@ -1,62 +1,62 @@
 /** The result as text. */
 import type { Cell } from './measurement.ts';
 
-/** Lines of a table with one row per cell, CPU also against the bare workflow of the same run and rate. */
-export function renderCells(cells: readonly Cell[]): string {
-  const head = [
-    'column',
-    'jobs/s',
-    'jobs',
-    'CPU ms/job',
-    '÷ bare',
-    'to creation p50 ms',
-    'p95',
-    'beyond the provider p50 ms',
-    'p95',
-    'p99',
-  ];
-  const rows = cells.map((cell) => {
-    const bare = cells.find(({ column, rate }) => column === 'bare' && rate === cell.rate);
-    const { jobs, refused, lost, untilCreatedMs, beyondMs } = cell;
+/** Two tables with one row per cell: times and CPU, also beside the baseline under the same load; then each process. */
+export function renderCells(cells: readonly Cell[], baseline: string): string {
+  const times = Object.keys(cells[0]?.timesMs ?? {});
+  const head = ['way', 'load', 'jobs', 'jobs/s', 'CPU ms/job', `÷ ${baseline}`];
+  const compared = cells.map((cell) => {
+    const base = cells.find(({ way, load }) => way === baseline && load === cell.load);
+    const { jobs, failures } = cell;
     return [
-      cell.column,
-      String(cell.rate),
-      `${jobs}${refused > 0 ? ` (${refused} refused)` : ''}${lost > 0 ? ` (${lost} lost)` : ''}`,
-      cell.cpuMsPerJob.toFixed(1),
-      bare ? (cell.cpuMsPerJob / bare.cpuMsPerJob).toFixed(2) : '–',
-      ...[untilCreatedMs.p50, untilCreatedMs.p95].map(whole),
-      ...[beyondMs.p50, beyondMs.p95, beyondMs.p99].map(whole),
+      cell.way,
+      cell.load,
+      `${jobs}${failures > 0 ? ` (${failures} failed)` : ''}`,
+      digits(cell.jobsPerSecond),
+      digits(cell.cpuMsPerJob),
+      base?.cpuMsPerJob ? (cell.cpuMsPerJob / base.cpuMsPerJob).toFixed(2) : '–',
+      ...times.flatMap((name) => {
+        const { p50 = 0, p95 = 0, p99 = 0 } = cell.timesMs[name] ?? {};
+        const baseMs = base?.timesMs[name]?.p50;
+        const beyond = baseMs === undefined ? '–' : digits(p50 - baseMs);
+        return [digits(p50), digits(p95), digits(p99), beyond];
+      }),
     ];
   });
-  return renderTable([head, ...rows]);
-}
-
-/** What each process of a cell took. */
-export function renderProcesses(cells: readonly Cell[]): string {
-  return renderTable([
-    ['column', 'jobs/s', 'CPU ms/job by process', 'of each round', 'resident MB at most'],
-    ...cells.map((cell) => [
-      cell.column,
-      String(cell.rate),
-      byProcess(cell.cpuMsPerJobByProcess, (ms) => ms.toFixed(1)),
-      cell.roundsCpuMsPerJob.map((ms) => ms.toFixed(1)).join(' '),
-      byProcess(cell.peakBytesByProcess, (bytes) => whole(bytes / 1024 / 1024)),
-    ]),
+  const columns = times.flatMap((name) => [`${name} p50 ms`, 'p95', 'p99', `p50 − ${baseline}`]);
+  const processes = cells.map((cell) => [
+    cell.way,
+    cell.load,
+    byProcess(cell.cpuMsPerJobByProcess),
+    cell.roundsCpuMsPerJob.map(digits).join(' '),
+    byProcess(megabytes(cell.firstBytesByProcess)),
+    byProcess(megabytes(cell.peakBytesByProcess)),
   ]);
+  const memory = ['resident MB when it began', 'at most'];
+  return [
+    renderTable([[...head, ...columns], ...compared]),
+    renderTable([['way', 'load', 'CPU ms/job', 'of each round', ...memory], ...processes]),
+  ].join('\n\n');
 }
 
-function byProcess(values: Record<string, number>, show: (value: number) => string): string {
+/** Three digits, or the whole number. */
+function digits(value: number): string {
+  return Math.abs(value) >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
+}
+
+function megabytes(bytes: Record<string, number>): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(bytes).map(([name, value]) => [name, Math.round(value / 1024 / 1024)]),
+  );
+}
+
+function byProcess(values: Record<string, number>): string {
   return Object.entries(values)
-    .map(([name, value]) => `${name} ${show(value)}`)
+    .map(([name, value]) => `${name} ${digits(value)}`)
     .join(', ');
 }
 
-function whole(value: number): string {
-  return value.toFixed(0);
-}
-
-/** Rows as text, in columns. */
-export function renderTable(rows: readonly string[][]): string {
+function renderTable(rows: readonly string[][]): string {
   const widths = (rows[0] ?? []).map((_, column) =>
     Math.max(...rows.map((row) => row[column]?.length ?? 0)),
   );

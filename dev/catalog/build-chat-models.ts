@@ -5,8 +5,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { chatProviders } from '../../catalog/chat-providers.ts';
-import { buildChatRows } from './chat-rows.ts';
-import { sourceNames } from './chat-source-names.ts';
+import { buildChatRows, sourceNames } from './chat-rows.ts';
 import { fetchChatSources, packages } from './chat-sources.ts';
 
 const cache = fileURLToPath(new URL('../../.cache/catalog-sources', import.meta.url));

@@ -4,7 +4,7 @@
  * from the Go module proxy, once; the schemas come from PyPI and the module proxy.
  */
 import { execFile } from 'node:child_process';
-import { existsSync, globSync, writeFileSync } from 'node:fs';
+import { globSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -12,7 +12,7 @@ import { parseAllDocuments } from 'yaml';
 import { z } from 'zod';
 import { knownProviders } from '../../activities/providers/registry.ts';
 import { loadConfig } from '../../platform/config.ts';
-import { findGo, findGoProgram } from '../stack/go-program.ts';
+import { findGo, findGoProgram, installPython } from '../stack/tools.ts';
 import { loadSecrets } from '../stack/secrets.ts';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
 
@@ -20,6 +20,7 @@ const run = promisify(execFile);
 const project = join(import.meta.dirname, '..', '..');
 const chart = join(project, 'deploy', 'helm');
 const helm = { path: 'helm.sh/helm/v4/cmd/helm', version: 'v4.3.1', program: 'helm' };
+const validators = ['kubernetes-validate==1.37.0', 'jsonschema==4.25.1', 'pyyaml==6.0.3'];
 /** Modules with the definitions of kinds that are not of Kubernetes itself. */
 const definitions = [
   {
@@ -75,16 +76,6 @@ async function findDefinitions(): Promise<string[]> {
   return found;
 }
 
-async function findPython(): Promise<string> {
-  const environment = join(project, '.cache', 'deploy-check');
-  const python = join(environment, 'bin', 'python');
-  if (!existsSync(python)) await run('python3', ['-m', 'venv', environment]);
-  const packages = ['kubernetes-validate==1.37.0', 'jsonschema==4.25.1', 'pyyaml==6.0.3'];
-  const flags = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check'];
-  await run(python, [...flags, ...packages]);
-  return python;
-}
-
 const configMap = z.object({
   kind: z.literal('ConfigMap'),
   data: z.record(z.string(), z.string()),
@@ -112,7 +103,8 @@ function checkConfiguration(manifests: string, directory: string): void {
 
 async function check(directory: string): Promise<void> {
   const executable = await findGoProgram(helm, report);
-  const [python, schemas] = [await findPython(), await findDefinitions()];
+  const python = join(await installPython('chart', validators), 'python');
+  const schemas = await findDefinitions();
   const validate = join(import.meta.dirname, 'validate.py');
   for (const [name, values] of [
     ['its own values', []],

@@ -1,17 +1,17 @@
 /** The processes of docker-compose.yml on this machine, each of which can be ended and started again. */
 import { join } from 'node:path';
 import { migrate } from '../../platform/migrations.ts';
+import { logPathOf, planPrivately } from '../bench/servers.ts';
+import type { Stops } from '../bench/stops.ts';
 import { ensureDemoOrganization } from '../stack/demo.ts';
 import { freePort } from '../stack/free-port.ts';
 import { nodeService } from '../stack/node-service.ts';
 import { startPostgres } from '../stack/postgres.ts';
 import { dieWithParent, launch, type Running } from '../stack/running.ts';
-import { findS3Server, startS3Server, type S3Server } from '../stack/s3-server.ts';
-import { loadSecrets } from '../stack/secrets.ts';
-import { claimPorts, readSettings } from '../stack/settings.ts';
-import { planStack, type StackPlan } from '../stack/stack-plan.ts';
-import { findWheelProgram } from '../stack/wheel.ts';
-import { environmentOf, project } from './compose.ts';
+import { findS3Server, startS3Server } from '../stack/s3-server.ts';
+import type { StackPlan } from '../stack/stack-plan.ts';
+import { findWheelProgram } from '../stack/tools.ts';
+import { gatewayEnvironment, project } from './compose.ts';
 import {
   createNamespace,
   freeLowPort,
@@ -51,7 +51,6 @@ export interface Cluster {
   pids: () => Record<string, number>;
   /** Gives the jobs to the workers of a build. */
   setCurrent: (build: Build) => Promise<void>;
-  close: () => Promise<void>;
 }
 
 interface Options {
@@ -59,6 +58,8 @@ interface Options {
   programs: TemporalPrograms;
   /** The provider's time for a job, milliseconds. */
   providerMs: number;
+  /** Where the end of all that runs is put. */
+  started: Stops;
 }
 
 const deployment = 'studio';
@@ -74,44 +75,15 @@ interface Layout {
 
 async function planLayout({ directory }: Options): Promise<Layout> {
   const temporalPort = await freeLowPort();
-  const anyPort = { API_PORT: '0', POSTGRES_PORT: '0', SANDBOX_PORT: '0' };
-  const given = { ...anyPort, TEMPORAL_ADDRESS: `127.0.0.1:${temporalPort}`, DATA_DIR: directory };
-  const settings = readSettings(given);
-  const secrets = loadSecrets(directory);
-  const ports = await claimPorts(settings);
-  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'] };
-  const programs = {
-    sandbox: 'dev/sandbox/main.ts',
-    migrate: 'platform/migrate.ts',
-    api: 'api/main.ts',
-    worker: 'worker/main.ts',
-  };
+  const elsewhere = { TEMPORAL_ADDRESS: `127.0.0.1:${temporalPort}` };
+  const { plan, secrets } = await planPrivately(directory, elsewhere);
   return {
-    plan: planStack({ settings, secrets, ports, env, programs }),
+    plan,
     temporalPort,
     // The port that the plan has for its one API is the proxy's here.
-    url: `http://127.0.0.1:${ports.api}`,
+    url: plan.apiUrl,
     apiPorts: { 'api-1': await freePort(), 'api-2': await freePort() },
     keyPepper: secrets.keyPepper,
-  };
-}
-
-/** What docker-compose.yml tells the gateway, with the addresses of this machine. */
-function gatewayEnvironment({ plan, url }: Layout, s3: S3Server): NodeJS.ProcessEnv {
-  return {
-    ...environmentOf('api-1'),
-    ...plan.api.env,
-    PUBLIC_BASE_URL: url,
-    S3_ENDPOINT: s3.endpoint,
-    S3_PUBLIC_BASE_URL: s3.endpoint,
-    S3_REGION: s3.region,
-    S3_BUCKET: s3.bucket,
-    S3_ACCESS_KEY_ID: s3.accessKeyId,
-    S3_SECRET_ACCESS_KEY: s3.secretAccessKey,
-    ALLOW_PRIVATE_NETWORK_ORIGINS: [plan.sandboxUrl, url, s3.endpoint].join(),
-    RATE_LIMIT_PER_MINUTE: '100000000',
-    LOG_LEVEL: 'warn',
-    WORKER_DEPLOYMENT_NAME: deployment,
   };
 }
 
@@ -124,7 +96,7 @@ async function startProxy({ url, apiPorts }: Layout, directory: string): Promise
   return launch({
     command,
     args,
-    logPath: join(directory, 'logs', 'proxy.log'),
+    logPath: logPathOf({ directory }, 'proxy'),
     env: {
       PATH: process.env['PATH'],
       HOME: directory,
@@ -140,15 +112,16 @@ function placeOf({ plan, temporalPort }: Layout, directory: string): TemporalPla
     postgresPort: plan.postgres.port,
     password: plan.postgres.password ?? '',
     port: temporalPort,
-    logPath: join(directory, 'logs', 'temporal.log'),
+    logPath: logPathOf({ directory }, 'temporal'),
   };
 }
 
 /** Starts everything but the APIs and the workers. */
 export async function startCluster(options: Options): Promise<Cluster> {
-  const { directory, programs } = options;
+  const { directory, programs, started } = options;
   const layout = await planLayout(options);
-  const { plan, temporalPort } = layout;
+  const { plan, temporalPort, url } = layout;
+  const { databaseUrl, sandboxUrl } = plan;
   const running = new Map<string, Running>();
   const stop = async (name: string): Promise<void> => {
     const one = running.get(name);
@@ -168,49 +141,46 @@ export async function startCluster(options: Options): Promise<Cluster> {
   const startServer = async (name: 'postgres' | 'temporal'): Promise<void> => {
     running.set(name, await starts[name]());
   };
-  try {
-    const found = await findS3Server();
-    if (found === null) throw new Error('no S3 server could be had');
-    const s3 = await startS3Server(found);
-    running.set('storage', { ...s3.process, stop: s3.stop });
-    await startServer('postgres');
-    await setUpSchema(programs, place);
-    await startServer('temporal');
-    await createNamespace(programs, temporalPort);
-    const sandbox = { ...plan.sandbox.env, SANDBOX_LATENCY_MS: String(options.providerMs) };
-    running.set('sandbox', await nodeService({ ...plan.sandbox, env: sandbox }).start());
-    running.set('proxy', await startProxy(layout, directory));
-    await migrate(plan.databaseUrl);
-    const { databaseUrl } = plan;
-    const demo = { databaseUrl, keyPepper: layout.keyPepper, demoCredits: 1_000_000 };
-    const { apiKey } = await ensureDemoOrganization(demo);
-    const env = gatewayEnvironment(layout, s3);
-    return {
-      url: layout.url,
-      databaseUrl,
-      sandboxUrl: plan.sandboxUrl,
-      apiKey,
-      env,
-      startServer,
-      stop,
-      close,
-      pids: () => Object.fromEntries([...running].map(([name, { pid }]) => [name, pid])),
-      async startGateway(name, build) {
-        running.set(name, await startProcess({ layout, env, directory, name, build }));
-      },
-      async kill(name) {
-        const one = running.get(name);
-        running.delete(name);
-        one?.kill();
-        await one?.exited;
-      },
-      setCurrent: ({ id }) =>
-        setCurrentVersion(programs, { port: temporalPort, deployment, build: id }),
-    };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  started.push(close);
+  const s3 = await startS3Server(await findS3Server());
+  running.set('storage', { ...s3.process, stop: s3.stop });
+  await startServer('postgres');
+  await setUpSchema(programs, place);
+  await startServer('temporal');
+  await createNamespace(programs, temporalPort);
+  const sandbox = { ...plan.sandbox.env, SANDBOX_LATENCY_MS: String(options.providerMs) };
+  running.set('sandbox', await nodeService({ ...plan.sandbox, env: sandbox }).start());
+  running.set('proxy', await startProxy(layout, directory));
+  await migrate(databaseUrl);
+  const demo = { databaseUrl, keyPepper: layout.keyPepper, demoCredits: 1_000_000 };
+  const { apiKey } = await ensureDemoOrganization(demo);
+  const env = {
+    ...gatewayEnvironment(plan.api.env, { url, s3, sandboxUrl }),
+    RATE_LIMIT_PER_MINUTE: '100000000',
+    LOG_LEVEL: 'warn',
+    WORKER_DEPLOYMENT_NAME: deployment,
+  };
+  return {
+    url,
+    databaseUrl,
+    sandboxUrl,
+    apiKey,
+    env,
+    startServer,
+    stop,
+    pids: () => Object.fromEntries([...running].map(([name, { pid }]) => [name, pid])),
+    async startGateway(name, build) {
+      running.set(name, await startProcess({ layout, env, directory, name, build }));
+    },
+    async kill(name) {
+      const one = running.get(name);
+      running.delete(name);
+      one?.kill();
+      await one?.exited;
+    },
+    setCurrent: ({ id }) =>
+      setCurrentVersion(programs, { port: temporalPort, deployment, build: id }),
+  };
 }
 
 /** An API or a worker of ours, ready. */
@@ -227,7 +197,7 @@ async function startProcess(given: {
   return nodeService({
     name,
     script,
-    logPath: join(directory, 'logs', `${name}.log`),
+    logPath: logPathOf({ directory }, name),
     env: {
       ...env,
       STORAGE_DIR: join(directory, 'spool', name),

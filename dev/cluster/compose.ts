@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { z } from 'zod';
+import type { S3Server } from '../stack/s3-server.ts';
 
 /** The project's root. */
 export const project = join(import.meta.dirname, '..', '..');
@@ -22,4 +23,23 @@ export function environmentOf(service: string): Record<string, string> {
   return Object.fromEntries(
     Object.entries(environment).filter(([, value]) => !value.includes('$')),
   );
+}
+
+/** What docker-compose.yml tells the gateway, with the addresses of this machine; `env` wins. */
+export function gatewayEnvironment(
+  env: NodeJS.ProcessEnv,
+  { url, s3, sandboxUrl }: { url: string; s3: S3Server; sandboxUrl: string },
+): NodeJS.ProcessEnv {
+  return {
+    ...environmentOf('api-1'),
+    ...env,
+    PUBLIC_BASE_URL: url,
+    S3_ENDPOINT: s3.endpoint,
+    S3_PUBLIC_BASE_URL: s3.endpoint,
+    S3_REGION: s3.region,
+    S3_BUCKET: s3.bucket,
+    S3_ACCESS_KEY_ID: s3.accessKeyId,
+    S3_SECRET_ACCESS_KEY: s3.secretAccessKey,
+    ALLOW_PRIVATE_NETWORK_ORIGINS: [sandboxUrl, url, s3.endpoint].join(),
+  };
 }

@@ -2,32 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { Agent, request } from 'undici';
-import { runOpenLoop, untilEnded, type OpenLoad } from '../bench/open-loop.ts';
-import { quantile } from '../bench/quantile.ts';
-
-/** What became of a load's requests. */
-export interface LoadOutcome {
-  /** Requests, each with an Idempotency-Key of its own. */
-  asked: number;
-  /** Jobs that a caller was told of, with 200 or 202. */
-  accepted: number;
-  /** Of those: completed, and charged. */
-  charged: number;
-  /** Of those: failed, and not charged. */
-  released: number;
-  /** Tags of requests that were accepted, and whose job is not settled or not known. */
-  lost: string[];
-  /** Tags of requests that were charged more than once. */
-  twice: string[];
-  /** From when a job was due to be asked for to its end, seconds: in the middle and at most. */
-  middleSeconds: number;
-  slowestSeconds: number;
-  /** Answers after which a caller asked again, by status; 0 = the connection broke. */
-  askedAgain: Record<string, number>;
-  /** Requests that were given up, and the first reason. */
-  refused: number;
-  firstFailure: string | null;
-}
+import { quantile, runOpenLoop, untilEnded, type OpenLoad } from '../bench/load.ts';
 
 /** Whom the callers ask. */
 export interface Target {
@@ -44,8 +19,9 @@ const answerTimeoutMs = 70_000;
 const passing = new Set([0, 409, 429, 502, 503, 504]);
 
 /** Asks at the load's rate, every other time synchronously; returns when all jobs have ended. */
-export async function runLoad(target: Target, load: OpenLoad): Promise<LoadOutcome> {
+export async function runLoad(target: Target, load: OpenLoad) {
   const agent = new Agent({ connections: 256 });
+  /** Answers after which a caller asked again, by status; 0 = the connection broke. */
   const askedAgain: Record<string, number> = {};
   try {
     const { accepted, ...asked } = await runOpenLoop(load, async (turn) => {
@@ -113,7 +89,7 @@ async function outcomeOf(
   { databaseUrl }: Target,
   load: OpenLoad,
   accepted: ReadonlyMap<string, number>,
-): Promise<Omit<LoadOutcome, 'asked' | 'askedAgain' | 'refused' | 'firstFailure'>> {
+) {
   const database = new Client({ connectionString: databaseUrl });
   await database.connect();
   try {
@@ -130,11 +106,14 @@ async function outcomeOf(
       .map(({ tag, ended_at: at }) => ((at?.getTime() ?? 0) - (accepted.get(tag) ?? 0)) / 1000)
       .toSorted((one, other) => one - other);
     return {
+      // Jobs that a caller was told of, with 200 or 202.
       accepted: accepted.size,
       charged: rows.filter(({ status, charges: one }) => status === 'completed' && one > 0).length,
       released: rows.filter(({ status, charges: one }) => status === 'failed' && one === 0).length,
+      // Tags of requests that were accepted, and whose job is not settled or not known.
       lost: [...accepted.keys()].filter((tag) => !known.has(tag)),
       twice: [...charges].filter(([, times]) => times > 1).map(([tag]) => tag),
+      // From when a job was due to be asked for to its end.
       middleSeconds: quantile(seconds, 0.5),
       slowestSeconds: seconds.at(-1) ?? 0,
     };
@@ -142,3 +121,6 @@ async function outcomeOf(
     await database.end();
   }
 }
+
+/** What became of a load's requests, each with an Idempotency-Key of its own. */
+export type LoadOutcome = Awaited<ReturnType<typeof runLoad>>;

@@ -7,7 +7,10 @@ import { execFile } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs, promisify } from 'node:util';
+import { promisify } from 'node:util';
+import { Command } from 'commander';
+import type { OpenLoad } from '../bench/load.ts';
+import { number } from '../bench/options.ts';
 import { runAndStop, type Stops } from '../bench/stops.ts';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
 import { startCluster, type Build, type Cluster } from './cluster.ts';
@@ -16,30 +19,25 @@ import { startMeter } from './costs.ts';
 import { runLoad, type LoadOutcome } from './load.ts';
 import { findTemporalPrograms } from './temporal-server.ts';
 
-const usage = `npm run check:cluster -- [options]
-  --rate <n>           jobs asked for in a second (default 2)
-  --seconds <n>        how long; what is broken is spread over it (default 240)
-  --provider-seconds   what the provider takes for a job (default 4)
-  --before <folder>    the checkout of the old build (default: this one, under another build id)
-  --calm               break nothing, and print what a job costs
-  --keep               keep the logs`;
-
-const { values: given } = parseArgs({
-  options: {
-    rate: { type: 'string', default: '2' },
-    seconds: { type: 'string', default: '240' },
-    'provider-seconds': { type: 'string', default: '4' },
-    before: { type: 'string' },
-    calm: { type: 'boolean', default: false },
-    keep: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  },
-});
-const load = {
-  rate: Number(given.rate),
-  seconds: Number(given.seconds),
-  providerSeconds: Number(given['provider-seconds']),
-};
+interface Options extends OpenLoad {
+  before?: string;
+  calm?: true;
+  keep?: true;
+}
+const given = new Command('check:cluster')
+  .description('Runs the processes of docker-compose.yml natively, and breaks them under load.')
+  .option('--rate <n>', 'jobs asked for in a second', number, 2)
+  .option('--seconds <n>', 'how long; what is broken is spread over it', number, 240)
+  .option('--provider-seconds <n>', 'what the provider takes for a job', number, 4)
+  .option(
+    '--before <folder>',
+    'the checkout of the old build (default: this one, under another id)',
+  )
+  .option('--calm', 'break nothing, and print what a job costs')
+  .option('--keep', 'keep the logs')
+  .parse()
+  .opts<Options>();
+const load: OpenLoad = given;
 const before: Build = {
   id: 'before',
   checkout: given.before === undefined ? null : resolve(given.before),
@@ -154,8 +152,7 @@ async function run(started: Stops): Promise<void> {
   else started.push(() => rm(directory, { recursive: true, force: true }));
   const providerMs = load.providerSeconds * 1000;
   report('starting storage, Postgres, Temporal on Postgres, provider, proxy');
-  const cluster = await startCluster({ directory, programs, providerMs });
-  started.push(cluster.close);
+  const cluster = await startCluster({ directory, programs, providerMs, started });
   // A deployment is known once its workers have polled; until a build is current, none gets a job.
   for (const name of ['worker-1', 'worker-2']) await cluster.startGateway(name, before);
   await cluster.setCurrent(before);
@@ -172,10 +169,7 @@ async function run(started: Stops): Promise<void> {
   if (!isClean || outcome.lost.length + outcome.twice.length > 0) process.exitCode = 1;
 }
 
-if (given.help) process.stdout.write(`${usage}\n`);
-else {
-  await runAndStop(run).catch((error: unknown) => {
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
-    process.exitCode = 1;
-  });
-}
+await runAndStop(run).catch((error: unknown) => {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 1;
+});

@@ -5,10 +5,10 @@ import { delimiter, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { isPortFree } from '../stack/free-port.ts';
-import { findGoProgram } from '../stack/go-program.ts';
-import { describeExit, dieWithParent, launch, logTail, type Running } from '../stack/running.ts';
+import { dieWithParent, launch, untilReady, type Running } from '../stack/running.ts';
 import { findTemporalCli } from '../stack/temporal-cli.ts';
 import { probeTemporal } from '../stack/temporal.ts';
+import { findGoProgram } from '../stack/tools.ts';
 import { environmentOf, project } from './compose.ts';
 
 /** The version of docker-compose.yml. */
@@ -68,7 +68,7 @@ export async function createNamespace(programs: TemporalPrograms, port: number):
   const address = `127.0.0.1:${port}`;
   const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: 'default' };
   await runScript('create-namespace.sh', programs, env);
-  await untilReady(() => probeTemporal(address, 'default'));
+  await retried(() => probeTemporal(address, 'default'));
 }
 
 /** Gives new jobs, and those that run, to the workers of a build (docs/deploys.md). */
@@ -78,7 +78,7 @@ export async function setCurrentVersion(
 ): Promise<void> {
   const chosen = ['--deployment-name', told.deployment, '--build-id', told.build];
   const command = ['worker', 'deployment', 'set-current-version', ...chosen, '--yes'];
-  await untilReady(() =>
+  await retried(() =>
     promisify(execFile)(cli, [...command, '--address', `127.0.0.1:${told.port}`]),
   );
 }
@@ -111,28 +111,16 @@ export async function planTemporal(
   const [command, ...args] = [...dieWithParent('SIGTERM'), programs.server, 'start'];
   return async () => {
     const server = await launch({ command, args, env, logPath: place.logPath });
-    await untilListening(server, place);
+    const name = { name: 'Temporal', logPath: place.logPath };
+    await untilReady(server, () => connect(place.port), name);
     return server;
   };
 }
 
-async function untilListening(server: Running, { port, logPath }: TemporalPlace): Promise<void> {
-  let ended: string | undefined;
-  void server.exited.then((exit) => (ended = describeExit(exit)));
+async function connect(port: number): Promise<void> {
   const { Connection } = await import('@temporalio/client');
-  try {
-    await untilReady(async () => {
-      if (ended !== undefined) return;
-      const address = `127.0.0.1:${port}`;
-      await (await Connection.connect({ address, connectTimeout: 2000 })).close();
-    });
-    if (ended !== undefined) throw new Error(`the server ${ended}`);
-  } catch (error) {
-    await server.stop();
-    throw new Error(`Temporal did not start: ${String(error)}\n${logTail(logPath)}`, {
-      cause: error,
-    });
-  }
+  const address = `127.0.0.1:${port}`;
+  await (await Connection.connect({ address, connectTimeout: 2000 })).close();
 }
 
 async function runScript(
@@ -148,7 +136,7 @@ async function runScript(
 }
 
 /** Asks until it answers. @throws what was thrown last */
-async function untilReady(ask: () => Promise<unknown>): Promise<void> {
+async function retried(ask: () => Promise<unknown>): Promise<void> {
   const deadline = Date.now() + readyTimeoutMs;
   for (;;) {
     try {

@@ -4,29 +4,22 @@
  * CHROMIUM_PATH, else a Chromium of the PATH.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { chromium, type Page } from 'playwright-core';
 import { z } from 'zod';
+import { readStack, type StackDescription as Stack } from '../stack/stack-file.ts';
 import { findChromium } from './chromium.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const dataDir = resolve(process.env['DATA_DIR'] ?? '.data');
-const stackFile = z.object({ apiUrl: z.url(), apiKey: z.string(), temporalUiUrl: z.url() });
-type Stack = z.infer<typeof stackFile>;
 const jobShape = z.object({ data: z.object({ jobId: z.string(), done: z.boolean().optional() }) });
 
 /** Ends with one line that says what is missing. */
 function refuse(message: string): never {
   console.error(message);
   return process.exit(1);
-}
-
-function runningStack(): Stack {
-  const path = join(dataDir, 'stack.json');
-  if (!existsSync(path)) return refuse('No running stack: `npm start` in another terminal first.');
-  return stackFile.parse(JSON.parse(readFileSync(path, 'utf8')));
 }
 
 async function call({ apiUrl, apiKey }: Stack, path: string, body?: object) {
@@ -180,7 +173,8 @@ async function takeConsole(page: Page, { apiUrl, apiKey }: Stack): Promise<void>
   await take(page, { name: 'console-usage', url: `${apiUrl}/console/usage`, texts: ['Records'] });
 }
 
-const stack = runningStack();
+const stack =
+  readStack(dataDir) ?? refuse('No running stack: `npm start` in another terminal first.');
 const executablePath =
   findChromium() ??
   refuse('No Chromium: install one (Debian: chromium), or name it in CHROMIUM_PATH.');

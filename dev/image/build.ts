@@ -4,12 +4,12 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { cp, copyFile, mkdir, rename, rm, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import { project } from '../cluster/compose.ts';
 import { commandSucceeds } from '../stack/running.ts';
+import { lastingCache } from '../stack/tools.ts';
 
 const run = promisify(execFile);
 const release = 'bookworm';
@@ -108,8 +108,7 @@ const inspected = z.array(
 
 /** Debian with Node and npm, as the base image has them; made once. */
 async function makeBase(report: (line: string) => void): Promise<string> {
-  const cache = join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'studio-gateway');
-  const target = join(cache, 'base', `${release}-node-${process.versions.node}`);
+  const target = join(lastingCache, 'base', `${release}-node-${process.versions.node}`);
   if (existsSync(target)) return target;
   const draft = `${target}.new`;
   await rm(draft, { recursive: true, force: true });

@@ -15,19 +15,8 @@ export interface ImageProgram {
   env: NodeJS.ProcessEnv;
 }
 
-/** Runs programs. */
-export interface Chroot {
-  /** Runs one to its end. @returns what it printed. @throws Error unless it exits with 0 */
-  run: (program: ImageProgram) => Promise<string>;
-  /** Starts one that runs for long. */
-  start: (program: ImageProgram) => Promise<Running>;
-  /** A file of the host where a process has its /data. */
-  dataFile: (name: string, file: string) => string;
-  logPath: (name: string) => string;
-}
-
-/** Of an image; what programs write is kept in `directory`. */
-export function openChroot(image: BuiltImage, directory: string): Chroot {
+/** Runs programs of an image; what they write is kept in `directory`. */
+export function openChroot(image: BuiltImage, directory: string) {
   const { root, user, workingDirectory } = image;
   const [uid = 0, gid = 0] = user.split(':').map(Number);
 
@@ -57,17 +46,23 @@ export function openChroot(image: BuiltImage, directory: string): Chroot {
   );
   const logPath = (name: string): string => join(directory, `${name}.log`);
   return {
-    async run(program) {
+    /** Runs one to its end. @returns what it printed. @throws Error unless it exits with 0 */
+    async run(program: ImageProgram): Promise<string> {
       const [command = '', ...args] = await commandOf(program);
       const env = { ...own, ...program.env };
       return (await promisify(execFile)(command, args, { env })).stdout;
     },
-    async start(program) {
+    /** Starts one that runs for long. */
+    async start(program: ImageProgram): Promise<Running> {
       const [command = '', ...args] = [...dieWithParent('SIGTERM'), ...(await commandOf(program))];
       const env = { ...own, ...program.env };
       return launch({ command, args, env, logPath: logPath(program.name) });
     },
-    dataFile: (name, file) => join(directory, name, 'data', file),
+    /** A file of the host where a process has its /data. */
+    dataFile: (name: string, file: string): string => join(directory, name, 'data', file),
     logPath,
   };
 }
+
+/** See `openChroot`. */
+export type Chroot = ReturnType<typeof openChroot>;

@@ -10,7 +10,7 @@ import { Client } from 'pg';
 import { z } from 'zod';
 import { startServers, type Servers } from '../bench/servers.ts';
 import { runAndStop, type Stops } from '../bench/stops.ts';
-import { environmentOf, project } from '../cluster/compose.ts';
+import { gatewayEnvironment, project } from '../cluster/compose.ts';
 import { freePort } from '../stack/free-port.ts';
 import { logTail } from '../stack/running.ts';
 import { findS3Server, startS3Server, type S3Server } from '../stack/s3-server.ts';
@@ -40,30 +40,21 @@ async function sizeOf(root: string, seen = new Set<number>()): Promise<number> {
   return bytes;
 }
 
-/** What docker-compose.yml tells the gateway, with the addresses of this machine. */
+/** What docker-compose.yml tells the gateway, with the addresses of this machine and the image's own paths. */
 function environment(given: { servers: Servers; s3: S3Server; port: number }): NodeJS.ProcessEnv {
   const { servers, s3, port } = given;
-  const { env } = servers.plan.api;
+  const { plan, secrets } = servers;
+  const { PATH: _, HOME: __, STORAGE_DIR: ___, API_HOST: ____, ...env } = plan.api.env;
   const url = `http://127.0.0.1:${port}`;
-  const paths = ['PATH', 'HOME', 'STORAGE_DIR', 'API_HOST'];
   return {
-    ...environmentOf('api-1'),
-    ...Object.fromEntries(Object.entries(env).filter(([name]) => !paths.includes(name))),
-    DATABASE_URL: servers.plan.databaseUrl.replace(/[^/]*$/, database),
+    ...gatewayEnvironment(env, { url, s3, sandboxUrl: plan.sandboxUrl }),
+    DATABASE_URL: plan.databaseUrl.replace(/[^/]*$/, database),
     API_PORT: String(port),
-    PUBLIC_BASE_URL: url,
     METRICS_HOST: '127.0.0.1',
-    S3_ENDPOINT: s3.endpoint,
-    S3_PUBLIC_BASE_URL: s3.endpoint,
-    S3_REGION: s3.region,
-    S3_BUCKET: s3.bucket,
-    S3_ACCESS_KEY_ID: s3.accessKeyId,
-    S3_SECRET_ACCESS_KEY: s3.secretAccessKey,
-    ALLOW_PRIVATE_NETWORK_ORIGINS: [servers.plan.sandboxUrl, url, s3.endpoint].join(),
     // Workflow bundles of both kinds must be in the image.
     PAYLOAD_ENCRYPTION: 'true',
     STUDIO_API_URL: url,
-    STUDIO_ADMIN_KEY: servers.secrets.adminKey,
+    STUDIO_ADMIN_KEY: secrets.adminKey,
   };
 }
 
@@ -143,14 +134,6 @@ async function makePicture(url: string, key: string): Promise<void> {
   report(`a picture: ${type}, ${byteLength} bytes, ${credits.used} credits`);
 }
 
-async function startStorage(started: Stops): Promise<S3Server> {
-  const found = await findS3Server();
-  if (found === null) throw new Error('no S3 server could be had');
-  const s3 = await startS3Server(found);
-  started.push(s3.stop);
-  return s3;
-}
-
 async function makeDatabase(servers: Servers): Promise<void> {
   const client = new Client({ connectionString: servers.plan.databaseUrl });
   await client.connect();
@@ -171,10 +154,9 @@ async function run(started: Stops): Promise<void> {
   report(`the image: ${megabytes.toFixed(0)} MB of files, revision ${image.labels[stampLabel]}`);
   if (megabytes > sizeMaxMegabytes) throw new Error(`more than ${sizeMaxMegabytes} MB`);
 
-  const options = { directory, latencyMs: 300, temporalInMemory: true };
-  const servers = await startServers(options);
-  started.push(servers.stop);
-  const s3 = await startStorage(started);
+  const servers = await startServers(directory, started);
+  const s3 = await startS3Server(await findS3Server());
+  started.push(s3.stop);
   await makeDatabase(servers);
   const port = await freePort();
   const env = environment({ servers, s3, port });

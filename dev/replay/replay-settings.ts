@@ -1,14 +1,11 @@
 /** What the replay reads of its environment: where Temporal is, and the keys of its payloads. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { z } from 'zod';
 import { ConfigError, presentIn, seals, type TemporalConfig } from '../../platform/config.ts';
 import { payloadVariables, temporalVariables } from '../../platform/config-variables.ts';
 import type { PayloadSettings } from '../../platform/payload-codec.ts';
+import { readStack } from '../stack/stack-file.ts';
 
 const temporalSchema = z.object(temporalVariables);
-/** The stack of this checkout, where it runs (`npm start` writes it). */
-const stackDescription = z.object({ temporalAddress: z.string(), temporalNamespace: z.string() });
 
 /**
  * Where Temporal is, by the environment, else by the local stack.
@@ -29,11 +26,7 @@ export function loadPayloadSettings(): PayloadSettings {
 }
 
 function localTemporal(dataDir = '.data'): Record<string, string> {
-  try {
-    const described: unknown = JSON.parse(readFileSync(join(dataDir, 'stack.json'), 'utf8'));
-    const { temporalAddress, temporalNamespace } = stackDescription.parse(described);
-    return { TEMPORAL_ADDRESS: temporalAddress, TEMPORAL_NAMESPACE: temporalNamespace };
-  } catch {
-    return {};
-  }
+  const stack = readStack(dataDir);
+  if (stack === null) return {};
+  return { TEMPORAL_ADDRESS: stack.temporalAddress, TEMPORAL_NAMESPACE: stack.temporalNamespace };
 }

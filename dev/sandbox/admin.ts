@@ -69,6 +69,9 @@ function witness(options: AdminOptions, query: URLSearchParams) {
     }));
 }
 
+const answer = (of: (exchange: Exchange) => unknown) => (exchange: Exchange) =>
+  answerJson(exchange, { status: 200, body: of(exchange) });
+
 /** The admin routes. */
 export function adminRoutes(options: AdminOptions): Route[] {
   const { fal, faults, counters } = options;
@@ -96,34 +99,16 @@ export function adminRoutes(options: AdminOptions): Route[] {
       answerJson(exchange, { status: 422, body: { detail: z.prettifyError(parsed.error) } });
     }
   };
+  const forget = () => {
+    faults.clear();
+    return { ok: true };
+  };
   return [
-    {
-      method: 'GET',
-      pattern: /^\/_sandbox\/submits$/,
-      handle: (exchange) => {
-        const body = witness(options, exchange.url.searchParams);
-        answerJson(exchange, { status: 200, body });
-      },
-    },
-    {
-      method: 'GET',
-      pattern: /^\/_sandbox\/counters$/,
-      handle: (exchange) => answerJson(exchange, { status: 200, body: counters }),
-    },
-    { method: 'POST', pattern: /^\/_sandbox\/faults$/, handle: addFault },
-    {
-      method: 'DELETE',
-      pattern: /^\/_sandbox\/faults$/,
-      handle: (exchange) => {
-        faults.clear();
-        answerJson(exchange, { status: 200, body: { ok: true } });
-      },
-    },
-    { method: 'POST', pattern: /^\/_sandbox\/webhooks\/(?<requestId>[^/]+)$/, handle: resend },
-    {
-      method: 'GET',
-      pattern: /^\/healthz$/,
-      handle: (exchange) => answerJson(exchange, { status: 200, body: { status: 'ok' } }),
-    },
+    ['GET', /^\/_sandbox\/submits$/, answer(({ url }) => witness(options, url.searchParams))],
+    ['GET', /^\/_sandbox\/counters$/, answer(() => counters)],
+    ['POST', /^\/_sandbox\/faults$/, addFault],
+    ['DELETE', /^\/_sandbox\/faults$/, answer(forget)],
+    ['POST', /^\/_sandbox\/webhooks\/(?<requestId>[^/]+)$/, resend],
+    ['GET', /^\/healthz$/, answer(() => ({ status: 'ok' }))],
   ];
 }

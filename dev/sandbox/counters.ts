@@ -1,37 +1,22 @@
 /** What the sandbox has seen since it started, for tests that assert "exactly one paid submit". */
-export interface Counters {
-  submitsAccepted: number;
-  submitsRefused: number;
-  unauthorized: number;
-  statusPolls: number;
-  resultFetches: number;
-  cancels: number;
-  fileFetches: number;
+export const createCounters = () => ({
+  submitsAccepted: 0,
+  submitsRefused: 0,
+  unauthorized: 0,
+  statusPolls: 0,
+  resultFetches: 0,
+  cancels: 0,
+  fileFetches: 0,
   /** Deliveries answered with 2xx. */
-  webhooksSent: number;
+  webhooksSent: 0,
   /** Delivery tries that were not. */
-  webhooksFailed: number;
+  webhooksFailed: 0,
   /** Chat requests that were answered, also in part. */
-  chatCalls: number;
-  chatCallsRefused: number;
+  chatCalls: 0,
+  chatCallsRefused: 0,
   /** Of the answered, those whose caller hung up first. */
-  chatCallsLeft: number;
-}
+  chatCallsLeft: 0,
+});
 
-/** All zero. */
-export function createCounters(): Counters {
-  return {
-    submitsAccepted: 0,
-    submitsRefused: 0,
-    unauthorized: 0,
-    statusPolls: 0,
-    resultFetches: 0,
-    cancels: 0,
-    fileFetches: 0,
-    webhooksSent: 0,
-    webhooksFailed: 0,
-    chatCalls: 0,
-    chatCallsRefused: 0,
-    chatCallsLeft: 0,
-  };
-}
+/** See `createCounters`. */
+export type Counters = ReturnType<typeof createCounters>;

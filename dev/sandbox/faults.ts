@@ -158,6 +158,21 @@ export function retryAfterOf({ options }: Fault): Record<string, string> {
   return { 'Retry-After': after };
 }
 
+/** Media bytes, unless a fault spoils them: empty, a web page, or silently half. */
+export function spoil(bytes: Buffer, faults: readonly Fault[]): Buffer {
+  if (findFault(faults, 'empty-media')) return Buffer.alloc(0);
+  if (findFault(faults, 'wrong-type-media')) return errorPage;
+  const isHalf = findFault(faults, 'truncated-media')?.argument === 'silent';
+  return isHalf ? firstHalf(bytes) : bytes;
+}
+
+/** What arrives before a connection breaks off. */
+export function firstHalf(bytes: Buffer): Buffer {
+  return bytes.subarray(0, Math.floor(bytes.length / 2));
+}
+
+const errorPage = Buffer.from('<!doctype html><title>Error</title><h1>Bad gateway</h1>');
+
 /** The error page of something between the caller and the provider: it says nothing about the work. */
 export function answerErrorPage({ response }: Exchange, fault: Fault): void {
   response.writeHead(Number(fault.argument || 500), {
@@ -165,6 +180,12 @@ export function answerErrorPage({ response }: Exchange, fault: Fault): void {
     ...retryAfterOf(fault),
   });
   response.end('<!doctype html><title>Error</title><h1>Temporarily unavailable</h1>');
+}
+
+/** JSON that ends in the middle. */
+export function answerHalfJson({ response }: Exchange, half: string): void {
+  response.writeHead(200, { 'Content-Type': 'application/json' });
+  response.end(half);
 }
 
 interface ActiveRule {
@@ -207,16 +228,31 @@ export class FaultBook {
     return [...marked, ...ruled];
   }
 
-  /** True when the fault strikes now: always, or while its count lasts. */
-  strikes(fault: Fault, scope = ''): boolean {
-    if (fault.times === null) return true;
+  /** The fault of this name, if there is one and it strikes now: always, or while its count in the scope lasts. */
+  struck(faults: readonly Fault[], name: FaultName, scope = ''): Fault | undefined {
+    const fault = findFault(faults, name);
+    if (!fault || fault.times === null) return fault;
     const key = `${scope}|${fault.countKey}`;
     const struck = this.#strikes.get(key) ?? 0;
-    if (struck >= fault.times) return false;
+    if (struck >= fault.times) return undefined;
     this.#strikes.delete(key);
     this.#strikes.set(key, struck + 1);
     const oldest = this.#strikes.keys().next().value;
     if (this.#strikes.size > countKeysMax && oldest !== undefined) this.#strikes.delete(oldest);
+    return fault;
+  }
+
+  /** Spoils the answer to an accepted submit; true when the exchange is over, or never will be. */
+  breakAnswer(exchange: Exchange, faults: readonly Fault[], half?: string): boolean {
+    if (this.struck(faults, 'hang-submit')) return true;
+    if (this.struck(faults, 'reset-after-accept')) {
+      exchange.request.socket.destroy();
+      return true;
+    }
+    const page = this.struck(faults, 'proxy-error');
+    if (page) answerErrorPage(exchange, page);
+    else if (half === undefined || !this.struck(faults, 'malformed-submit')) return false;
+    else answerHalfJson(exchange, half);
     return true;
   }
 }

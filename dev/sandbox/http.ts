@@ -14,11 +14,11 @@ export interface Exchange {
 }
 
 /** A method and path pattern with its handler. HEAD is answered by the GET route. */
-export interface Route {
-  method: string;
-  pattern: RegExp;
-  handle: (exchange: Exchange) => Promise<void> | void;
-}
+export type Route = readonly [
+  method: string,
+  pattern: RegExp,
+  handle: (exchange: Exchange) => Promise<void> | void,
+];
 
 /** An answer with a JSON body. */
 export interface JsonAnswer {
@@ -72,10 +72,9 @@ export async function readJson({ request }: Exchange): Promise<unknown> {
 
 function findRoute(routes: readonly Route[], method: string, path: string) {
   const wanted = method === 'HEAD' ? 'GET' : method;
-  for (const route of routes) {
-    if (route.method !== wanted) continue;
-    const match = route.pattern.exec(path);
-    if (match) return { route, params: match.groups ?? {} };
+  for (const [routeMethod, pattern, handle] of routes) {
+    const match = routeMethod === wanted ? pattern.exec(path) : null;
+    if (match) return { handle, params: match.groups ?? {} };
   }
   return undefined;
 }
@@ -112,7 +111,7 @@ export function createListener(routes: readonly Route[]) {
         return;
       }
       exchange.params = decodeParams(found.params);
-      await found.route.handle(exchange);
+      await found.handle(exchange);
     };
     serve().catch((error: unknown) => answerFailure(exchange, error));
   };

@@ -19,40 +19,6 @@ interface Waiting {
   settle: (error?: Error) => void;
 }
 
-async function fileSizeBytes(path: string): Promise<number> {
-  const handle = await open(path, 'a+');
-  try {
-    return (await handle.stat()).size;
-  } finally {
-    await handle.close();
-  }
-}
-
-/** A kill during a write leaves half a line, never acknowledged to anyone: cut it off. */
-async function cutTornTail(path: string): Promise<void> {
-  const sizeBytes = await fileSizeBytes(path);
-  if (sizeBytes === 0) return;
-  const handle = await open(path, 'r+');
-  try {
-    const block = Buffer.alloc(64 * 1024);
-    let end = sizeBytes;
-    while (end > 0) {
-      const start = Math.max(0, end - block.length);
-      // The search goes backwards, block after block.
-      await handle.read(block, 0, end - start, start);
-      const newline = block.subarray(0, end - start).lastIndexOf(0x0a);
-      if (newline >= 0 || start === 0) {
-        const keepBytes = newline >= 0 ? start + newline + 1 : 0;
-        if (keepBytes < sizeBytes) await handle.truncate(keepBytes);
-        return;
-      }
-      end = start;
-    }
-  } finally {
-    await handle.close();
-  }
-}
-
 /** Append-only JSON lines, durable before an append is settled. */
 export class DurableLog {
   readonly #handle: FileHandle;
@@ -67,7 +33,13 @@ export class DurableLog {
 
   /** Opens the log for appending, after {@link replayLog} has read it. */
   static async open({ path, fsync }: DurableLogOptions): Promise<DurableLog> {
-    return new DurableLog(await open(path, 'a', 0o600), fsync);
+    const handle = await open(path, 'a+', 0o600);
+    const { size } = await handle.stat();
+    const last = Buffer.alloc(1);
+    if (size > 0) await handle.read(last, 0, 1, size - 1);
+    // What a kill tore off becomes a line of its own, which is not replayed.
+    if (size > 0 && last.toString() !== '\n') await handle.appendFile('\n');
+    return new DurableLog(handle, fsync);
   }
 
   /** Writes one event. @returns when it is on disk. @throws when the disk refuses it. */
@@ -104,20 +76,29 @@ export class DurableLog {
 }
 
 /**
- * Reads every event of the log in order, creating the file when it is missing.
+ * Reads every event of the log in order, creating the file when it is missing. A kill during a write leaves half a
+ * line, never acknowledged to anyone: it is left out.
  * @returns how many lines there were.
  */
 export async function replayLog(path: string, onEvent: (event: unknown) => void): Promise<number> {
   await mkdir(dirname(path), { recursive: true });
-  await cutTornTail(path);
+  await (await open(path, 'a', 0o600)).close();
   let lines = 0;
   const reader = createInterface({ input: createReadStream(path), crlfDelay: Infinity });
   for await (const line of reader) {
-    if (line === '') continue;
     lines += 1;
-    onEvent(JSON.parse(line));
+    const event = parse(line);
+    if (event !== undefined) onEvent(event);
   }
   return lines;
+}
+
+function parse(line: string): unknown {
+  try {
+    return JSON.parse(line) as unknown;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Replaces the log by these events, atomically: what was forgotten must not be replayed forever. */

@@ -4,6 +4,7 @@
  * outside world.
  */
 import { createServer } from 'node:http';
+import { z } from 'zod';
 import { assert } from '../../domain/errors.ts';
 import { adminRoutes } from './admin.ts';
 import { CallLog } from './calls/call-log.ts';
@@ -15,28 +16,44 @@ import { FaultBook } from './faults.ts';
 import { createListener } from './http.ts';
 import { openAiRoutes } from './openai/openai.ts';
 
-/** How a sandbox runs. */
-export interface SandboxOptions {
-  host: string;
-  /** 0 = a free port. */
-  port: number;
-  /** Where the log and the signing key are kept. */
-  dataDir: string;
-  /** The key that callers of the fal queue must send. */
-  falKey: string;
-  /** The key that callers of ElevenLabs must send. */
-  elevenLabsKey: string;
-  /** The key that callers of OpenAI's images must send. */
-  openAiKey: string;
-  /** The key of both chat protocols. */
-  chatKey: string;
-  /** Time to generate an image, in milliseconds. */
-  latencyMs: number;
-  /** Every picture is one cached 64×64 PNG. */
-  tinyMedia: boolean;
-  /** False: submits are acknowledged before they are on disk. */
-  fsync: boolean;
-}
+const flag = (preset: '0' | '1') =>
+  z
+    .enum(['0', '1'])
+    .default(preset)
+    .transform((text) => text === '1');
+
+/** How a sandbox runs, by its environment. */
+export const sandboxOptions = z
+  .object({
+    SANDBOX_HOST: z.string().default('127.0.0.1'),
+    /** 0 = a free port. */
+    SANDBOX_PORT: z.coerce.number().int().min(0).max(65_535).default(4100),
+    /** Where the log and the signing key are kept. */
+    SANDBOX_DATA_DIR: z.string().default('.data/sandbox'),
+    /** The keys that callers must send: of fal's queue, of ElevenLabs, of OpenAI's images, of both chat protocols. */
+    SANDBOX_FAL_KEY: z.string().min(1).default('sandbox-fal-key'),
+    SANDBOX_ELEVENLABS_KEY: z.string().min(1).default('sandbox-elevenlabs-key'),
+    SANDBOX_OPENAI_KEY: z.string().min(1).default('sandbox-openai-key'),
+    SANDBOX_CHAT_KEY: z.string().min(1).default('sandbox-chat-key'),
+    /** Time to generate an image. */
+    SANDBOX_LATENCY_MS: z.coerce.number().min(0).default(300),
+    /** Every picture is one cached 64×64 PNG. */
+    SANDBOX_TINY_MEDIA: flag('0'),
+    /** False: submits are acknowledged before they are on disk. */
+    SANDBOX_FSYNC: flag('1'),
+  })
+  .transform((env) => ({
+    host: env.SANDBOX_HOST,
+    port: env.SANDBOX_PORT,
+    dataDir: env.SANDBOX_DATA_DIR,
+    falKey: env.SANDBOX_FAL_KEY,
+    elevenLabsKey: env.SANDBOX_ELEVENLABS_KEY,
+    openAiKey: env.SANDBOX_OPENAI_KEY,
+    chatKey: env.SANDBOX_CHAT_KEY,
+    latencyMs: env.SANDBOX_LATENCY_MS,
+    tinyMedia: env.SANDBOX_TINY_MEDIA,
+    fsync: env.SANDBOX_FSYNC,
+  }));
 
 /** A sandbox process's inside. */
 export interface Sandbox {
@@ -51,7 +68,7 @@ export interface Sandbox {
 const keepAliveTimeoutMs = 75_000;
 
 /** Opens the sandbox's state; it does not listen yet. */
-export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
+export async function createSandbox(options: z.infer<typeof sandboxOptions>): Promise<Sandbox> {
   let url = '';
   const faults = new FaultBook();
   const counters = createCounters();

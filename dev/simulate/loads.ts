@@ -12,33 +12,6 @@ export interface Load {
   chats: number;
 }
 
-/** What is needed for it. */
-export interface Need {
-  /** Little's law: how many are under way at any moment. */
-  jobsInFlight: number;
-  chatsInFlight: number;
-  /** API processes of two cores, each of which hosts a worker, and worker processes of two cores. */
-  apis: number;
-  workers: number;
-  temporalCores: number;
-  /** The next power of two. */
-  shards: number;
-  postgresCores: number;
-  connections: number;
-  /** Bytes a second, through whoever stores results: in and out. */
-  mediaBytesPerSecond: number;
-  /** Bytes that a day leaves. */
-  mediaBytesPerDay: number;
-  postgresBytesPerDay: number;
-  /** What Temporal keeps at most: jobs of the days that histories are kept for. */
-  temporalBytes: number;
-  /** USD a day: machines, databases' disks, a month of media. */
-  machinesUsdPerDay: number;
-  diskUsdPerDay: number;
-  mediaUsdPerDay: number;
-  providersUsdPerDay: number;
-}
-
 const daySeconds = 86_400;
 const daysPerMonth = 30;
 const gigabyte = 1e9;
@@ -132,7 +105,7 @@ export function limits(): Limit[] {
 }
 
 /** Works a load out. */
-export function needOf({ jobs, providerSeconds, chats }: Load): Need {
+export function needOf({ jobs, providerSeconds, chats }: Load) {
   const longer = longerBy(providerSeconds);
   const apiMs = (value(measured.apiCpuMs) + value(measured.decodeCpuMs)) * longer;
   const apis = processesFor(coresFor(jobs * apiMs + chats * value(measured.chatCpuMs)));
@@ -152,6 +125,7 @@ export function needOf({ jobs, providerSeconds, chats }: Load): Need {
   const cores = (apis + workers) * value(assumed.processCores) + temporalCores + postgresCores;
   const diskBytes = postgresBytes * daySeconds * daysPerMonth + temporalBytes;
   return {
+    // Little's law: how many are under way at any moment.
     jobsInFlight: jobs * providerSeconds,
     chatsInFlight: chats * value(assumed.chatSeconds),
     apis,
@@ -160,9 +134,11 @@ export function needOf({ jobs, providerSeconds, chats }: Load): Need {
     shards: shardsFor(jobs),
     postgresCores,
     connections,
+    // Through whoever stores results: in and out.
     mediaBytesPerSecond,
     mediaBytesPerDay: mediaBytesPerSecond * daySeconds,
     postgresBytesPerDay: postgresBytes * daySeconds,
+    // At most: jobs of the days that histories are kept for.
     temporalBytes,
     machinesUsdPerDay: cores * 24 * value(assumed.coreHourUsd),
     diskUsdPerDay: ((diskBytes / gigabyte) * value(assumed.diskMonthUsd)) / daysPerMonth,
@@ -171,3 +147,6 @@ export function needOf({ jobs, providerSeconds, chats }: Load): Need {
       daySeconds * (jobs * value(assumed.jobUsd) + chats * value(assumed.chatUsd)),
   };
 }
+
+/** What is needed for a load. */
+export type Need = ReturnType<typeof needOf>;

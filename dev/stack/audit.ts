@@ -5,9 +5,8 @@
  * Exit codes: 0 all promises hold, 1 one does not, 2 the audit could not look.
  */
 import { knownProviders } from '../../activities/providers/registry.ts';
-import { readFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
 import { Client } from '@temporalio/client';
+import { Command } from 'commander';
 import { z } from 'zod';
 import {
   runAudit,
@@ -21,23 +20,10 @@ import { loadConfig, type Config } from '../../platform/config.ts';
 import { openDatabase } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { connectTemporal } from '../../platform/temporal.ts';
-import { stackFile } from './local-stack.ts';
 import { loadSecrets } from './secrets.ts';
 import { readSettings } from './settings.ts';
+import { readStack } from './stack-file.ts';
 import { planStack } from './stack-plan.ts';
-
-const usage = `npm run audit -- [options]
-  --results        read every paid result and compare it with its recorded hash
-  --submits <url>  the sandbox whose log tells what providers accepted (default: the local stack's)
-  --no-owners      do not ask Temporal who owns open reservations
-  --json           print the report as JSON`;
-
-const described = z.object({
-  databaseUrl: z.string(),
-  temporalAddress: z.string(),
-  temporalNamespace: z.string(),
-  sandboxUrl: z.string(),
-});
 
 interface Target {
   config: Config;
@@ -48,10 +34,11 @@ interface Target {
 function findTarget(env: NodeJS.ProcessEnv): Target {
   if (env['DATABASE_URL']) return { config: loadConfig(knownProviders, env), sandboxUrl: null };
   const settings = readSettings(env);
-  const stack = described.parse(JSON.parse(readFileSync(stackFile(settings.dataDir), 'utf8')));
+  const stack = readStack(settings.dataDir);
+  if (stack === null)
+    throw new Error(`no stack runs in ${settings.dataDir}, and DATABASE_URL is not set`);
   const secrets = loadSecrets(settings.dataDir);
-  const programs = { sandbox: '', migrate: '', api: '', worker: '' };
-  const plan = planStack({ settings, ports: settings.ports, secrets, env, programs });
+  const plan = planStack({ settings, ports: settings.ports, secrets, env });
   const config = loadConfig(knownProviders, {
     ...plan.worker.env,
     DATABASE_URL: stack.databaseUrl,
@@ -85,16 +72,23 @@ function table({ checks, tookMs }: AuditReport): string {
   return [head, ...lines, `${tookMs} ms`].join('\n');
 }
 
-const { values: given } = parseArgs({
-  options: {
-    results: { type: 'boolean', default: false },
-    submits: { type: 'string' },
-    owners: { type: 'boolean', default: true },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  },
-  allowNegative: true,
-});
+interface Options {
+  results?: true;
+  submits?: string;
+  owners: boolean;
+  json?: true;
+}
+const given = new Command('audit')
+  .description('Checks every promise about money and results.')
+  .option('--results', 'read every paid result and compare it with its recorded hash')
+  .option(
+    '--submits <url>',
+    'the sandbox that tells what providers accepted (default: the local one)',
+  )
+  .option('--no-owners', 'do not ask Temporal who owns open reservations')
+  .option('--json', 'print the report as JSON')
+  .parse()
+  .opts<Options>();
 
 /** Connections that are in the way of the process's end. */
 const closing: (() => Promise<void>)[] = [];
@@ -117,16 +111,13 @@ async function openSources({ config, sandboxUrl }: Target): Promise<AuditSources
   return sources;
 }
 
-if (given.help) process.stdout.write(`${usage}\n`);
-else {
-  try {
-    const report = await runAudit(await openSources(findTarget(process.env)));
-    process.stdout.write(`${given.json ? JSON.stringify(report, null, 2) : table(report)}\n`);
-    process.exitCode = report.clean ? 0 : 1;
-  } catch (error) {
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
-    process.exitCode = 2;
-  } finally {
-    await Promise.all(closing.map((close) => close().catch(() => {})));
-  }
+try {
+  const report = await runAudit(await openSources(findTarget(process.env)));
+  process.stdout.write(`${given.json ? JSON.stringify(report, null, 2) : table(report)}\n`);
+  process.exitCode = report.clean ? 0 : 1;
+} catch (error) {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 2;
+} finally {
+  await Promise.all(closing.map((close) => close().catch(() => {})));
 }

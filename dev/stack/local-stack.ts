@@ -1,56 +1,25 @@
 import { mkdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import type { ensureDemoOrganization } from './demo.ts';
 import { lockInstance, type InstanceLock } from './instance-lock.ts';
 import { nodeService, runNode } from './node-service.ts';
 import { startPostgres } from './postgres.ts';
 import { writePrivateFile } from './private-file.ts';
 import { loadSecrets, saveSecrets, type Secrets } from './secrets.ts';
 import { claimPorts, type Settings } from './settings.ts';
+import { stackFile, type StackDescription } from './stack-file.ts';
 import { planStack, processMarks, type Programs, type StackPlan } from './stack-plan.ts';
 import { Supervisor, type Service } from './supervisor.ts';
 import { findTemporalCli } from './temporal-cli.ts';
 import { probeTemporal, startTemporal } from './temporal.ts';
 
-/** What `stack.json` says about a stack that is ready. */
-export interface StackDescription {
-  apiUrl: string;
-  temporalAddress: string;
-  temporalNamespace: string;
-  /** Null when the Temporal server is not ours. */
-  temporalUiUrl: string | null;
-  databaseUrl: string;
-  sandboxUrl: string;
-  apiKey: string;
-  adminKey: string;
-  organizationId: string;
-  /** Process ids by service; kept up to date across restarts. */
-  processes: Record<string, number>;
-}
-
-/** What is asked of whoever makes the demo organization. */
-interface DemoRequest {
-  databaseUrl: string;
-  keyPepper: string;
-  previousKeyPepper?: string | undefined;
-  demoCredits: number;
-  /** The key of an earlier start, to be kept while it works. */
-  apiKey?: string;
-}
-
 export interface LocalStackOptions {
   settings: Settings;
   /** The user's environment, which passes through to the programs. */
   env: NodeJS.ProcessEnv;
-  programs: Programs;
-  ensureDemoOrganization: (
-    request: DemoRequest,
-  ) => Promise<{ organizationId: string; apiKey: string }>;
+  /** Default: ours. */
+  programs?: Programs;
+  ensureDemoOrganization: typeof ensureDemoOrganization;
   report: (line: string) => void;
-}
-
-/** Where a ready stack describes itself. */
-export function stackFile(dataDir: string): string {
-  return join(dataDir, 'stack.json');
 }
 
 /** The stack of one data directory: Postgres, Temporal, the provider sandbox, the API, a worker. */
@@ -98,9 +67,8 @@ export class LocalStack {
       temporalUiUrl,
       databaseUrl: plan.databaseUrl,
       sandboxUrl: plan.sandboxUrl,
-      apiKey: demo.apiKey,
+      ...demo,
       adminKey: secrets.adminKey,
-      organizationId: demo.organizationId,
       processes: {},
     };
     this.#record(this.#supervisor.processes);
@@ -136,14 +104,14 @@ export class LocalStack {
   }
 
   async #demoOrganization({ databaseUrl }: StackPlan, secrets: Secrets) {
-    const { settings, ensureDemoOrganization, env } = this.#options;
+    const { settings, env } = this.#options;
     const { demoApiKey, keyPepper } = secrets;
-    const demo = await ensureDemoOrganization({
+    const demo = await this.#options.ensureDemoOrganization({
       databaseUrl,
       keyPepper,
       previousKeyPepper: env['KEY_PEPPER_PREVIOUS'],
       demoCredits: settings.demoCredits,
-      ...(demoApiKey === undefined ? {} : { apiKey: demoApiKey }),
+      apiKey: demoApiKey,
     });
     if (demo.apiKey !== demoApiKey) {
       saveSecrets(settings.dataDir, { ...secrets, demoApiKey: demo.apiKey });

@@ -2,13 +2,13 @@
  * `npm start`: the whole gateway on one machine, with nothing to install or configure. This folder
  * promises that what it started is running or restarted, and that nothing is left when it stops.
  */
-import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { z } from 'zod';
 import { AlreadyRunningError } from './instance-lock.ts';
-import { LocalStack, stackFile, type StackDescription } from './local-stack.ts';
+import { LocalStack } from './local-stack.ts';
 import { runNode } from './node-service.ts';
 import { readSettings, type Settings } from './settings.ts';
+import { readStack, stackFile, type StackDescription } from './stack-file.ts';
 
 /** The bootstrap script tells when it began, which may have been an installation earlier. */
 const startedAtMs = Number(process.env['BOOTSTRAP_STARTED_AT_MS']) || performance.timeOrigin;
@@ -55,14 +55,8 @@ async function signInLink({ apiUrl, apiKey }: StackDescription): Promise<string>
 }
 
 function alreadyRunningMessage({ supervisor }: AlreadyRunningError, settings: Settings): string {
-  const place = (() => {
-    try {
-      const { apiUrl } = JSON.parse(readFileSync(stackFile(settings.dataDir), 'utf8'));
-      return `at ${String(apiUrl)}`;
-    } catch {
-      return 'and still starting';
-    }
-  })();
+  const stack = readStack(settings.dataDir);
+  const place = stack ? `at ${stack.apiUrl}` : 'and still starting';
   return (
     `Already running ${place} (process ${supervisor}, data in ${settings.dataDir}). ` +
     'Stop it first, or set DATA_DIR and the ports for a second stack.'
@@ -95,12 +89,6 @@ async function main(): Promise<void> {
     env: process.env,
     ensureDemoOrganization: async (request) =>
       await (await demo).ensureDemoOrganization({ ...request, windowAllowanceCredits }),
-    programs: {
-      sandbox: 'dev/sandbox/main.ts',
-      migrate: 'platform/migrate.ts',
-      api: 'api/main.ts',
-      worker: 'worker/main.ts',
-    },
     report: (line) => console.log(line),
   });
   const isStopping = stopOnSignals(stack);

@@ -3,13 +3,12 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { Client, DatabaseError, escapeIdentifier, type QueryResult } from 'pg';
 import { choosePostgresAccount, takeOwnership, type PostgresAccount } from './postgres-account.ts';
 import { endLeftover } from './process-identity.ts';
-import { describeExit, dieWithParent, launch, logTail, type Running } from './running.ts';
+import { dieWithParent, launch, logTail, untilReady, type Running } from './running.ts';
 import { makeTemporaryDirectory } from './temporary-directory.ts';
 
 export interface PostgresOptions {
@@ -91,15 +90,16 @@ async function startServer(options: Prepared): Promise<RunningPostgres> {
     stopSignal: 'SIGINT',
   });
   const url = (name: string) => `postgres://${user}:${password}@127.0.0.1:${port}/${name}`;
-  try {
-    await waitUntilReady(server, dataDir);
-    await ensureDatabase(url('postgres'), database);
-  } catch (error) {
+  const ask = async (): Promise<void> => {
+    if (!isReady(dataDir, server.pid)) throw new Error('the server is not ready');
+  };
+  await untilReady(server, ask, { name: 'Postgres', logPath });
+  await ensureDatabase(url('postgres'), database).catch(async (error: unknown) => {
     await server.stop();
     throw new Error(`Postgres did not start: ${String(error)}\n${logTail(logPath)}`, {
       cause: error,
     });
-  }
+  });
   return { ...server, url: url(database) };
 }
 
@@ -187,20 +187,9 @@ async function clearStaleLock(dataDir: string): Promise<void> {
 }
 
 /**
- * Waits for the server's own word in its lock file, as pg_ctl does: on a port that was taken, a
- * connection would be answered by somebody else's server.
+ * By the server's own word in its lock file, as pg_ctl does: on a port that was taken, a connection would be answered
+ * by somebody else's server.
  */
-async function waitUntilReady(server: Running, dataDir: string): Promise<void> {
-  let ended: string | undefined;
-  void server.exited.then((exit) => (ended = describeExit(exit)));
-  const deadline = Date.now() + 60_000; // Recovery after a crash replays the log first.
-  while (!isReady(dataDir, server.pid)) {
-    if (ended !== undefined) throw new Error(`the server ${ended}`);
-    if (Date.now() > deadline) throw new Error('the server was not ready after 60 s');
-    await sleep(10);
-  }
-}
-
 function isReady(dataDir: string, pid: number): boolean {
   const lines = readLock(dataDir).split('\n');
   return Number(lines[0]) === pid && lines[7]?.trim() === 'ready';

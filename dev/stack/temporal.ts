@@ -1,7 +1,6 @@
 import { join, resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { mkdirSync, rmSync } from 'node:fs';
-import { describeExit, dieWithParent, launch, logTail, type Running } from './running.ts';
+import { dieWithParent, launch, untilReady, type Running } from './running.ts';
 import { makeTemporaryDirectory } from './temporary-directory.ts';
 import { findTemporalCli } from './temporal-cli.ts';
 
@@ -91,12 +90,8 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
     const stopSignal = dataDir === null ? 'SIGKILL' : 'SIGTERM';
     const server = await launch({ command, args, logPath, stopSignal });
     const address = `127.0.0.1:${port}`;
-    await waitUntilReady(server, { address, namespace }).catch(async (error: unknown) => {
-      await server.stop();
-      throw new Error(`Temporal did not start: ${String(error)}\n${logTail(logPath)}`, {
-        cause: error,
-      });
-    });
+    const ask = () => probeTemporal(address, namespace);
+    await untilReady(server, ask, { name: 'Temporal', logPath });
     return {
       ...server,
       stop: () => server.stop().finally(removeTemporary),
@@ -112,26 +107,6 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
 
 function fileFlags(path: string): string[] {
   return ['--db-filename', path, ...fileSettings.flatMap((pragma) => ['--sqlite-pragma', pragma])];
-}
-
-async function waitUntilReady(
-  server: Running,
-  { address, namespace }: { address: string; namespace: string },
-): Promise<void> {
-  let ended: string | undefined;
-  void server.exited.then((exit) => (ended = describeExit(exit)));
-  const deadline = Date.now() + 60_000;
-  for (;;) {
-    const failure = await probeTemporal(address, namespace).then(
-      () => null,
-      (error: unknown) => error,
-    );
-    // First: on a port that was taken, somebody else's server answers.
-    if (ended !== undefined) throw new Error(`the server ${ended}`);
-    if (failure === null) return;
-    if (Date.now() > deadline) throw failure;
-    await sleep(25);
-  }
 }
 
 /**

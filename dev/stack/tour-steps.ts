@@ -25,6 +25,7 @@ export interface TourStep {
   name: string;
   title: string;
   request: (made: Made, call: Call) => TourRequest | Promise<TourRequest>;
+  /** What it made that later stops use. */
   keep?: (made: Made, data: Data) => void;
 }
 
@@ -33,54 +34,49 @@ const post = (path: string, body: object): TourRequest => ({
   init: { method: 'POST', body: JSON.stringify(body) },
 });
 
-const imageSteps: TourStep[] = [
-  {
-    name: 'image',
-    title: 'image/generate',
-    request: () => post('image/generate', { prompt: 'a lighthouse at dawn', aspectRatio: '16:9' }),
-    keep: (made, data) => {
-      [made.imageUrl] = mediaUrls(data);
-    },
-  },
-  {
-    name: 'image-transparent',
-    title: 'image/generate, transparent WebP',
-    request: () =>
-      post('image/generate', {
-        prompt: 'a paper boat',
-        model: 'alpha-image-2',
-        background: 'transparent',
-        outputFormat: 'webp',
-      }),
-  },
-  {
-    name: 'edit',
-    title: 'image/edit',
-    request: (made) =>
-      post('image/edit', { prompt: 'make it night, with a full moon', imageUrls: [made.imageUrl] }),
-  },
-  {
-    name: 'upscale',
-    title: 'image/upscale ×2',
-    request: (made) => post('image/upscale', { imageUrl: made.imageUrl, persistToStorage: true }),
-  },
-  {
-    name: 'cutout',
-    title: 'image/remove-background',
-    request: (made) => post('image/remove-background', { imageUrl: made.imageUrl }),
-  },
-  {
-    name: 'batch',
-    title: 'image/batch: two cut-outs',
-    request: (made) =>
-      post('image/batch', {
-        operation: 'remove-background',
-        imageUrls: [made.imageUrl, made.imageUrl],
-      }),
-  },
+/** A stop that posts JSON; what is special about it stands behind its path in the title. */
+function stop(
+  name: string,
+  path: string,
+  { note, body, keep }: { note?: string; body: (made: Made) => object; keep?: TourStep['keep'] },
+): TourStep {
+  const title = note === undefined ? path : `${path}, ${note}`;
+  return { name, title, request: (made) => post(path, body(made)), ...(keep && { keep }) };
+}
+
+const boat = {
+  prompt: 'a paper boat',
+  model: 'alpha-image-2',
+  background: 'transparent',
+  outputFormat: 'webp',
+};
+const shanty = 'a slow sea shanty';
+const light =
+  'The light turns, and the harbour wakes up. Nobody pays for a boat that never sailed.';
+const pier = [
+  { text: 'Is this the boat to the island?', voiceId: 'aria' },
+  { text: 'It is, and it leaves when the tide does.', voiceId: 'roger' },
 ];
 
-const uploadSteps: TourStep[] = [
+/** All stops. */
+export const tourSteps: readonly TourStep[] = [
+  stop('image', 'image/generate', {
+    body: () => ({ prompt: 'a lighthouse at dawn', aspectRatio: '16:9' }),
+    keep: (made, data) => ([made.imageUrl] = mediaUrls(data)),
+  }),
+  stop('image-transparent', 'image/generate', { note: 'transparent WebP', body: () => boat }),
+  stop('edit', 'image/edit', {
+    body: (made) => ({ prompt: 'make it night, with a full moon', imageUrls: [made.imageUrl] }),
+  }),
+  stop('upscale', 'image/upscale', {
+    note: '×2',
+    body: (made) => ({ imageUrl: made.imageUrl, persistToStorage: true }),
+  }),
+  stop('cutout', 'image/remove-background', { body: (made) => ({ imageUrl: made.imageUrl }) }),
+  stop('batch', 'image/batch', {
+    note: 'two cut-outs',
+    body: ({ imageUrl }) => ({ operation: 'remove-background', imageUrls: [imageUrl, imageUrl] }),
+  }),
   {
     name: 'uploaded',
     title: 'storage/upload-url, then a cut-out',
@@ -95,67 +91,28 @@ const uploadSteps: TourStep[] = [
       return post('image/remove-background', { imageUrl: body['publicUrl'] });
     },
   },
-];
-
-const audioSteps: TourStep[] = [
-  {
-    name: 'voiceover',
-    title: 'voiceover/generate',
-    request: () =>
-      post('voiceover/generate', {
-        title: 'Harbour light',
-        text: 'The light turns, and the harbour wakes up. Nobody pays for a boat that never sailed.',
-      }),
-    keep: (made, data) => {
-      [made.voiceUrl] = mediaUrls(data);
-    },
-  },
-  {
-    name: 'dialogue',
-    title: 'dialogue/generate',
-    request: () =>
-      post('dialogue/generate', {
-        title: 'At the pier',
-        inputs: [
-          { text: 'Is this the boat to the island?', voiceId: 'aria' },
-          { text: 'It is, and it leaves when the tide does.', voiceId: 'roger' },
-        ],
-      }),
-  },
-  {
-    name: 'music-plan',
-    title: 'music/plan',
-    request: () => post('music/plan', { prompt: 'a slow sea shanty', music_length_ms: 12_000 }),
-    keep: (made, data) => {
-      made.plan = data;
-    },
-  },
-  {
-    name: 'music',
-    title: 'music/generate from the plan',
-    request: (made) =>
-      post('music/generate', { prompt: 'a slow sea shanty', composition_plan: made.plan }),
-  },
-  {
-    name: 'music-audio-only',
-    title: 'music/generate, audio only',
-    request: () =>
-      post('music/generate', {
-        prompt: 'rain on a tin roof',
-        durationSeconds: 8,
-        mode: 'audio-only',
-      }),
-  },
-  {
-    name: 'sfx',
-    title: 'sfx/generate',
-    request: () => post('sfx/generate', { prompt: 'a foghorn far away' }),
-  },
-  {
-    name: 'transcript',
-    title: 'audio/transcribe, by URL',
-    request: (made) => post('audio/transcribe', { audioUrl: made.voiceUrl }),
-  },
+  stop('voiceover', 'voiceover/generate', {
+    body: () => ({ title: 'Harbour light', text: light }),
+    keep: (made, data) => ([made.voiceUrl] = mediaUrls(data)),
+  }),
+  stop('dialogue', 'dialogue/generate', { body: () => ({ title: 'At the pier', inputs: pier }) }),
+  stop('music-plan', 'music/plan', {
+    body: () => ({ prompt: shanty, music_length_ms: 12_000 }),
+    keep: (made, data) => (made.plan = data),
+  }),
+  stop('music', 'music/generate', {
+    note: 'from the plan',
+    body: (made) => ({ prompt: shanty, composition_plan: made.plan }),
+  }),
+  stop('music-audio-only', 'music/generate', {
+    note: 'audio only',
+    body: () => ({ prompt: 'rain on a tin roof', durationSeconds: 8, mode: 'audio-only' }),
+  }),
+  stop('sfx', 'sfx/generate', { body: () => ({ prompt: 'a foghorn far away' }) }),
+  stop('transcript', 'audio/transcribe', {
+    note: 'by URL',
+    body: (made) => ({ audioUrl: made.voiceUrl }),
+  }),
   {
     name: 'transcript-upload',
     title: 'audio/transcribe, uploaded',
@@ -166,40 +123,18 @@ const audioSteps: TourStep[] = [
       return { path: '/api/v1/studio/audio/transcribe', init: { method: 'POST', body } };
     },
   },
-];
-
-const videoSteps: TourStep[] = [
-  {
-    name: 'video',
-    title: 'video/generate',
-    request: (made) =>
-      post('video/generate', {
-        prompt: 'waves roll against the pier',
-        model: 'seedance-2.0',
-        imageUrl: made.imageUrl,
-      }),
-    keep: (made, data) => {
-      [made.videoUrl] = mediaUrls(data);
-    },
-  },
-  {
-    name: 'video-upscale',
-    title: 'video/upscale',
-    request: (made) => post('video/upscale', { videoUrl: made.videoUrl }),
-  },
-  {
-    name: 'video-cutout',
-    title: 'video/remove-background',
-    request: (made) => post('video/remove-background', { videoUrl: made.videoUrl }),
-  },
-];
-
-/** All stops. */
-export const tourSteps: readonly TourStep[] = [
-  ...imageSteps,
-  ...uploadSteps,
-  ...audioSteps,
-  ...videoSteps,
+  stop('video', 'video/generate', {
+    body: (made) => ({
+      prompt: 'waves roll against the pier',
+      model: 'seedance-2.0',
+      imageUrl: made.imageUrl,
+    }),
+    keep: (made, data) => ([made.videoUrl] = mediaUrls(data)),
+  }),
+  stop('video-upscale', 'video/upscale', { body: (made) => ({ videoUrl: made.videoUrl }) }),
+  stop('video-cutout', 'video/remove-background', {
+    body: (made) => ({ videoUrl: made.videoUrl }),
+  }),
 ];
 
 /** The URLs of what an answer delivers, each file once; `metadata` may name what was sent in. */

@@ -3,10 +3,11 @@
  * DATA_DIR/demo with a page to look at and listen to them; at the end the credits that the answers
  * named are held against the ledger.
  */
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { z } from 'zod';
+import { readStack } from './stack-file.ts';
 import { mediaUrls, tourSteps, type Made, type TourStep } from './tour-steps.ts';
 
 /** One call and what it made. */
@@ -74,7 +75,6 @@ function escapeHtml(text: string): string {
     .replaceAll('"', '&quot;');
 }
 
-const stackFile = z.object({ apiUrl: z.url(), apiKey: z.string(), adminKey: z.string() });
 const record = z.record(z.string(), z.unknown());
 /** What the answers have in common; each has more. */
 const answerShape = z.looseObject({
@@ -101,13 +101,12 @@ interface Received {
 const dataDir = resolve(process.env['DATA_DIR'] ?? '.data');
 const target = join(dataDir, 'demo');
 
-const stack = await readFile(join(dataDir, 'stack.json'), 'utf8').then(
-  (text) => stackFile.parse(JSON.parse(text)),
-  () => {
-    console.error('No running stack: `npm start` in another terminal first.');
-    return process.exit(1);
-  },
-);
+const stack = readStack(dataDir) ?? refuse();
+
+function refuse(): never {
+  console.error('No running stack: `npm start` in another terminal first.');
+  return process.exit(1);
+}
 
 async function call(path: string, init: RequestInit = {}): Promise<Received> {
   const headers = new Headers(init.headers);

@@ -7,14 +7,14 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { Cell } from '../../dev/bench/measurement.ts';
 
-it('measures jobs beside bare Temporal, its floor and DBOS, and ends all it started', async () => {
+it('measures jobs beside bare Temporal, and ends all it started', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'bench-test-'));
   const json = join(directory, 'out.json');
   const load = ['--provider-seconds', '1', '--rate', '2', '--seconds', '2', '--rounds', '1'];
-  const columns = ['gateway', 'bare', 'floor', 'floor4', 'dbos'];
+  const ways = ['gateway', 'bare'];
   const bench = spawn(
     process.execPath,
-    ['dev/bench/main.ts', ...load, '--columns', columns.join(), '--json', json],
+    ['dev/bench/main.ts', 'studio', ...load, '--ways', ways.join(), '--json', json],
     { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, TMPDIR: directory } },
   );
   let said = '';
@@ -25,21 +25,20 @@ it('measures jobs beside bare Temporal, its floor and DBOS, and ends all it star
   expect({ code, said }).toMatchObject({ code: 0 });
 
   const { cells } = JSON.parse(await readFile(json, 'utf8')) as { cells: Cell[] };
-  // DBOS is installed on demand; a machine that cannot is told so.
-  const measured = columns.filter((name) => name !== 'dbos' || !said.includes('dbos is left out'));
-  expect(cells.map(({ column }) => column)).toEqual(measured);
+  expect(cells.map(({ way }) => way)).toEqual(ways);
   for (const cell of cells) {
-    expect(cell).toMatchObject({ rate: 2, jobs: 4, refused: 0, lost: 0, firstFailure: null });
+    expect(cell).toMatchObject({ load: '2/s', jobs: 4, failures: 0, firstFailure: null });
     expect(cell.cpuMsPerJob).toBeGreaterThan(0);
     // The provider's second is not in it; a job that did not wait for its provider would be below.
-    expect(cell.beyondMs.p50).toBeGreaterThan(0);
-    expect(cell.beyondMs.p95).toBeGreaterThanOrEqual(cell.beyondMs.p50);
-    expect(table).toMatch(
-      new RegExp(`^${cell.column} +2 +4 +${cell.cpuMsPerJob.toFixed(1)} `, 'm'),
-    );
+    const { p50 = 0, p95 = 0 } = cell.timesMs['beyond the provider'] ?? {};
+    expect(p50).toBeGreaterThan(0);
+    expect(p95).toBeGreaterThanOrEqual(p50);
+    expect(cell.timesMs['to creation']?.p50).toBeGreaterThan(0);
+    const shown = `${cell.way} +2/s +4 +[\\d.]+ +${String(cell.cpuMsPerJob).slice(0, 2)}`;
+    expect(table).toMatch(new RegExp(`^${shown}`, 'm'));
   }
-  const { cpuMsPerJobByProcess, peakBytesByProcess } = cells[0] as Cell;
-  for (const figures of [cpuMsPerJobByProcess, peakBytesByProcess]) {
+  const { cpuMsPerJobByProcess, peakBytesByProcess, firstBytesByProcess } = cells[0] as Cell;
+  for (const figures of [cpuMsPerJobByProcess, peakBytesByProcess, firstBytesByProcess]) {
     expect(Object.keys(figures)).toEqual(['temporal', 'api', 'worker', 'postgres']);
     for (const figure of Object.values(figures)) expect(figure).toBeGreaterThan(0);
   }

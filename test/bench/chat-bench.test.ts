@@ -5,7 +5,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import type { ComparedChat } from '../../dev/bench/chat/measurement.ts';
+import type { Cell } from '../../dev/bench/measurement.ts';
 
 it('measures chat, whole and streamed, beside a pass-through and the upstream alone', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'bench-chat-test-'));
@@ -14,7 +14,7 @@ it('measures chat, whole and streamed, beside a pass-through and the upstream al
   const ways = ['direct', 'pass-through', 'gateway'];
   const bench = spawn(
     process.execPath,
-    ['dev/bench/chat/main.ts', ...load, '--only', ways.join(), '--json', json],
+    ['dev/bench/main.ts', 'chat', ...load, '--ways', ways.join(), '--json', json],
     { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, TMPDIR: directory } },
   );
   let said = '';
@@ -22,15 +22,15 @@ it('measures chat, whole and streamed, beside a pass-through and the upstream al
   const [code] = (await once(bench, 'exit')) as [number | null];
   expect({ code, said }).toMatchObject({ code: 0 });
 
-  const { cells } = JSON.parse(await readFile(json, 'utf8')) as { cells: ComparedChat[] };
-  expect(cells.map((cell) => `${cell.scenario} ${cell.kind}`)).toEqual(
-    ways.flatMap((way) => [`${way} whole`, `${way} stream`]),
+  const { cells } = JSON.parse(await readFile(json, 'utf8')) as { cells: Cell[] };
+  expect(cells.map((cell) => `${cell.way} ${cell.load}`)).toEqual(
+    ways.flatMap((way) => [`${way} whole, 4`, `${way} stream, 4`]),
   );
   for (const cell of cells) {
-    expect(cell).toMatchObject({ concurrency: 4, failures: 0 });
+    expect(cell).toMatchObject({ failures: 0, firstFailure: null });
     expect(cell.jobs).toBeGreaterThan(0);
-    expect(cell.p50Ms).toBeGreaterThan(0);
-    if (cell.scenario === 'gateway') expect(cell.cpuMsPerJob).toBeGreaterThan(0);
+    expect(cell.timesMs['answer or first token']?.p50).toBeGreaterThan(0);
+    if (cell.way === 'gateway') expect(cell.cpuMsPerJob).toBeGreaterThan(0);
   }
   // All it made is in its temporary directory, which it removes.
   expect(await readdir(directory)).toEqual(['out.json']);

@@ -1,7 +1,9 @@
 /** The vendor's own client must be satisfied by the sandbox, and its media must be real. */
 import { ElevenLabsClient, ElevenLabsError } from '@elevenlabs/elevenlabs-js';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { walkMp3 } from '../../dev/sandbox/media/mp3.ts';
+import { createFilms } from '../../dev/sandbox/media/film.ts';
+import { readSound } from '../../dev/sandbox/media/probe.ts';
+import { createTones } from '../../dev/sandbox/media/tones.ts';
 import { startSandbox, stopSandbox, type SandboxProcess } from './harness.ts';
 
 const apiKey = 'sandbox-elevenlabs-key';
@@ -15,7 +17,6 @@ interface Song {
   json: { compositionPlan: { sections: unknown[] }; songMetadata: { title: string } };
   audio: Buffer;
   filename: string;
-  songId?: string;
 }
 
 let sandbox: SandboxProcess;
@@ -38,10 +39,11 @@ async function bytesOf(stream: ReadableStream<Uint8Array>): Promise<Buffer> {
 }
 
 /** Walks every frame: the MP3 must be nothing but whole frames of one format. */
-function walk(bytes: Buffer) {
-  const facts = walkMp3(bytes);
-  expect(facts?.offsets.at(-1)).toBe(bytes.length);
-  return { sampleRate: facts?.sampleRate, durationSeconds: facts?.durationSeconds ?? 0 };
+async function walk(bytes: Buffer) {
+  const { packets, decoderConfig } = await readSound(bytes);
+  expect(packets.reduce((sum, { byteLength }) => sum + byteLength, 0)).toBe(bytes.length);
+  const durationSeconds = packets.reduce((sum, { duration }) => sum + duration, 0);
+  return { sampleRate: decoderConfig.sampleRate, durationSeconds };
 }
 
 async function submits(match: string): Promise<unknown[]> {
@@ -65,15 +67,6 @@ async function failureOf(work: PromiseLike<unknown>): Promise<ElevenLabsError> {
 
 const say = (text: string, voice = aria) => client.textToSpeech.convert(voice, { text });
 
-/** A box of an MP4: size, type, body. */
-function box(type: string, ...parts: Buffer[]): Buffer {
-  const body = Buffer.concat(parts);
-  const head = Buffer.alloc(8);
-  head.writeUInt32BE(8 + body.length, 0);
-  head.write(type, 4, 'latin1');
-  return Buffer.concat([head, body]);
-}
-
 /** Two seconds of silence, 16-bit mono at 8 kHz. */
 function wav(): Buffer {
   const data = Buffer.alloc(2 * 16_000);
@@ -93,15 +86,11 @@ function wav(): Buffer {
   return Buffer.concat([header, data]);
 }
 
-/** Just the boxes that tell a duration: an M4A of 7.5 seconds. */
-function m4a(): Buffer {
-  const header = Buffer.alloc(100);
-  header.writeUInt32BE(1000, 12);
-  header.writeUInt32BE(7500, 16);
-  return Buffer.concat([
-    box('ftyp', Buffer.from('M4A \0\0\0\0M4A isom', 'latin1')),
-    box('moov', box('mvhd', header)),
-  ]);
+/** A film of 7.5 seconds with sound. */
+async function film(): Promise<Buffer> {
+  const size = { width: 64, height: 64, prompt: 'x', seed: 0 };
+  const films = createFilms(createTones({ tiny: true }));
+  return (await films.film({ ...size, durationSeconds: 7.5, hasAudio: true })).bytes;
 }
 
 async function transcribe(bytes: Buffer, name: string) {
@@ -118,7 +107,7 @@ describe('speech', () => {
       .convert(aria, { text, modelId: 'eleven_multilingual_v2', outputFormat: 'mp3_44100_128' })
       .withRawResponse();
     const bytes = await bytesOf(data);
-    const { sampleRate, durationSeconds } = walk(bytes);
+    const { sampleRate, durationSeconds } = await walk(bytes);
     expect(sampleRate).toBe(44_100);
     expect(durationSeconds).toBeCloseTo(text.length / 14, 1);
     // 128 kbit/s constant.
@@ -145,7 +134,7 @@ describe('speech', () => {
       outputFormat: 'mp3_22050_32',
       voiceSettings: { speed: 1.2, stability: 0.5, similarityBoost: 0.5 },
     });
-    const { sampleRate, durationSeconds } = walk(await bytesOf(audio));
+    const { sampleRate, durationSeconds } = await walk(await bytesOf(audio));
     expect(sampleRate).toBe(22_050);
     expect(durationSeconds).toBeCloseTo(text.length / 14 / 1.2, 1);
   });
@@ -161,7 +150,7 @@ describe('speech', () => {
       settings: { stability: 0.5, similarity: 0.5 },
     });
     const characters = inputs.reduce((sum, { text }) => sum + text.length, 0);
-    expect(walk(await bytesOf(audio)).durationSeconds).toBeCloseTo(characters / 14, 1);
+    expect((await walk(await bytesOf(audio))).durationSeconds).toBeCloseTo(characters / 14, 1);
   });
 });
 
@@ -177,22 +166,13 @@ describe('music and sound', () => {
     expect(sum).toBe(47_000);
     expect(plan.positiveGlobalStyles).toContain('upbeat synth pop');
     const audio = await client.music.compose({ compositionPlan: plan, modelId: 'music_v1' });
-    const { durationSeconds } = walk(await bytesOf(audio));
+    const { durationSeconds } = await walk(await bytesOf(audio));
     expect(Math.abs(durationSeconds - 47)).toBeLessThanOrEqual(frameSeconds);
-  });
-
-  it('plans in chunks for the newer models', async () => {
-    const plan = await client.music.compositionPlan.create({
-      prompt: 'slow waltz',
-      musicLengthMs: 30_000,
-      modelId: 'music_v2',
-    });
-    expect(plan).toHaveProperty('chunks');
   });
 
   it.each([3000, 30_000, 600_000])('composes %i ms exactly', async (musicLengthMs) => {
     const audio = await client.music.compose({ prompt: 'calm piano', musicLengthMs });
-    const { durationSeconds } = walk(await bytesOf(audio));
+    const { durationSeconds } = await walk(await bytesOf(audio));
     expect(Math.abs(durationSeconds - musicLengthMs / 1000)).toBeLessThanOrEqual(frameSeconds);
   });
 
@@ -201,28 +181,24 @@ describe('music and sound', () => {
     const song: unknown = await client.music.composeDetailed({
       prompt: 'epic orchestral trailer',
       musicLengthMs: 12_000,
-      withTimestamps: true,
-      storeForInpainting: true,
     });
-    const { json, audio, filename, songId } = song as Song;
+    const { json, audio, filename } = song as Song;
     expect(json.songMetadata).toMatchObject({ title: 'Epic orchestral trailer' });
-    expect(json).toHaveProperty('wordsTimestamps');
     expect(json.compositionPlan.sections.length).toBeGreaterThan(0);
     expect(filename).toMatch(/\.mp3$/);
-    expect(songId).toBeTypeOf('string');
-    expect(Math.abs(walk(audio).durationSeconds - 12)).toBeLessThanOrEqual(frameSeconds);
+    expect(Math.abs((await walk(audio)).durationSeconds - 12)).toBeLessThanOrEqual(frameSeconds);
   });
 
   it('makes sounds as long as asked, else as the prompt suggests', async () => {
     const text = 'a heavy door slams';
     const asked = await client.textToSoundEffects.convert({ text, durationSeconds: 2.5 });
-    const seconds = walk(await bytesOf(asked)).durationSeconds;
+    const seconds = (await walk(await bytesOf(asked))).durationSeconds;
     expect(Math.abs(seconds - 2.5)).toBeLessThanOrEqual(frameSeconds);
     const open = async () => bytesOf(await client.textToSoundEffects.convert({ text }));
     const [first, second] = await Promise.all([open(), open()]);
     expect(first.equals(second)).toBe(true);
-    expect(walk(first).durationSeconds).toBeGreaterThan(0.9);
-    expect(walk(first).durationSeconds).toBeLessThan(6.1);
+    expect((await walk(first)).durationSeconds).toBeGreaterThan(0.9);
+    expect((await walk(first)).durationSeconds).toBeLessThan(6.1);
   });
 });
 
@@ -230,7 +206,7 @@ describe('transcription', () => {
   it('spreads words over the duration of an MP3, the same for the same audio', async () => {
     const audio = await client.textToSpeech.convert(aria, { text: 'x'.repeat(140) });
     const bytes = await bytesOf(audio);
-    const { durationSeconds } = walk(bytes);
+    const { durationSeconds } = await walk(bytes);
     const first = await transcribe(bytes, 'speech.mp3');
     const second = await transcribe(bytes, 'again.mp3');
     expect(second.text).toBe(first.text);
@@ -248,13 +224,13 @@ describe('transcription', () => {
     expect(last).toBeGreaterThan(durationSeconds * 0.9);
   });
 
-  it('measures WAV and M4A', async () => {
-    const [fromWav, fromM4a] = await Promise.all([
+  it('measures WAV and MP4', async () => {
+    const [fromWav, fromFilm] = await Promise.all([
       transcribe(wav(), 'speech.wav'),
-      transcribe(m4a(), 'speech.m4a'),
+      transcribe(await film(), 'speech.mp4'),
     ]);
     expect(fromWav.audioDurationSecs).toBe(2);
-    expect(fromM4a.audioDurationSecs).toBe(7.5);
+    expect(fromFilm.audioDurationSecs).toBe(7.5);
   });
 
   it('fetches a source URL', async () => {
@@ -270,27 +246,16 @@ describe('transcription', () => {
   });
 });
 
-describe('voices and refusals', () => {
-  it('lists the voices it speaks with', async () => {
-    const { voices } = await client.voices.getAll();
-    expect(voices).toHaveLength(23);
-    expect(voices.map(({ voiceId }) => voiceId)).toContain(aria);
-  });
-
+describe('refusals', () => {
   it('asks for the key', async () => {
     const stranger = new ElevenLabsClient({
       apiKey: 'wrong',
       baseUrl: `${sandbox.url}/elevenlabs`,
       maxRetries: 0,
     });
-    for (const work of [
-      stranger.voices.getAll(),
-      stranger.textToSpeech.convert(aria, { text: 'Hi' }),
-    ]) {
-      const error = await failureOf(work);
-      expect(error.statusCode).toBe(401);
-      expect(error.body).toMatchObject({ detail: { status: 'invalid_api_key' } });
-    }
+    const error = await failureOf(stranger.textToSpeech.convert(aria, { text: 'Hi' }));
+    expect(error.statusCode).toBe(401);
+    expect(error.body).toMatchObject({ detail: { status: 'invalid_api_key' } });
   });
 
   it('refuses an unknown voice, an empty text, too long a text and a bad field', async () => {
@@ -323,7 +288,7 @@ describe('faults and the witness', () => {
     const text = 'Refuse me twice [[submit:503x2]]';
     expect((await failureOf(say(text))).statusCode).toBe(503);
     expect((await failureOf(say(text))).statusCode).toBe(503);
-    walk(await bytesOf(await say(text)));
+    await walk(await bytesOf(await say(text)));
     expect(await submits('Refuse me twice')).toMatchObject([
       { endpoint: `elevenlabs/v1/text-to-speech/${aria}`, body: { text }, webhookUrl: null },
     ]);
@@ -338,7 +303,7 @@ describe('faults and the witness', () => {
 
   it('counts calls in flight', async () => {
     await inject({ match: 'Crowd', faults: 'concurrency:1' });
-    walk(await bytesOf(await say('Crowd')));
+    await walk(await bytesOf(await say('Crowd')));
     const both = await Promise.allSettled([say('Crowd one [[slow:300ms]]'), say('Crowd two')]);
     const refused = both.filter(({ status }) => status === 'rejected');
     expect(refused).toHaveLength(1);

@@ -4,7 +4,7 @@ import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { startSandbox, stopSandbox, type SandboxProcess } from './harness.ts';
-import { probeMp4 } from '../../dev/sandbox/media/probe.ts';
+import { probeVideo } from '../../dev/sandbox/media/probe.ts';
 
 let sandbox: SandboxProcess;
 /** A tall picture, 80×120. */
@@ -31,7 +31,7 @@ async function inspect(file: { url: string; file_size: number; content_type: str
   expect(bytes.length).toBe(file.file_size);
   // An AVC sample entry: the track really is H.264.
   expect(bytes.includes('avc1')).toBe(true);
-  return probeMp4(bytes);
+  return probeVideo(bytes);
 }
 
 type Row = [endpoint: string, input: object, width: number, height: number, seconds: number];

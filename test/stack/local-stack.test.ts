@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import type { StackDescription } from '../../dev/stack/local-stack.ts';
+import type { StackDescription } from '../../dev/stack/stack-file.ts';
 import { isAlive } from '../../dev/stack/process-identity.ts';
 import { freePort } from '../../dev/stack/free-port.ts';
 import { loadSecrets } from '../../dev/stack/secrets.ts';

@@ -1,7 +1,8 @@
 /** What a call is to a provider that answers at once, with the media in the answer itself. */
 import type { IncomingMessage } from 'node:http';
-import { findFault, type Fault } from '../faults.ts';
-import type { Exchange } from '../http.ts';
+import type { z } from 'zod';
+import type { Fault } from '../faults.ts';
+import { readJson, type Exchange } from '../http.ts';
 
 /** A finished answer. */
 export interface Reply {
@@ -79,12 +80,40 @@ export class CallRefusedError extends Error {
   }
 }
 
-const errorPage = Buffer.from('<!doctype html><title>Error</title><h1>Bad gateway</h1>');
+/** An answer in JSON. */
+export function jsonReply(value: unknown): Reply {
+  return { contentType: 'application/json', bytes: Buffer.from(JSON.stringify(value)) };
+}
 
-/** The bytes, unless a fault spoils them: empty, a web page, or silently half. */
-export function spoil(bytes: Buffer, { faults }: CallContext): Buffer {
-  if (findFault(faults, 'empty-media')) return Buffer.alloc(0);
-  if (findFault(faults, 'wrong-type-media')) return errorPage;
-  const isHalf = findFault(faults, 'truncated-media')?.argument === 'silent';
-  return isHalf ? bytes.subarray(0, Math.floor(bytes.length / 2)) : bytes;
+interface JsonEndpoint<Schema extends z.ZodType> extends Omit<CallEndpoint, 'read'> {
+  schema: Schema;
+  /** Words a body that the schema refuses. */
+  refuse: (error: z.ZodError, body: unknown) => CallRefusedError;
+  /** Where fault markers are looked for. */
+  promptOf: (body: z.output<Schema>) => string;
+  /** See `Asked`. */
+  check: (body: z.output<Schema>, exchange: Exchange) => Work;
+}
+
+/** An endpoint that takes JSON. */
+export function jsonEndpoint<Schema extends z.ZodType>(
+  definition: JsonEndpoint<Schema>,
+): CallEndpoint {
+  const { path, latencyFactor, schema, refuse, promptOf, check } = definition;
+  return {
+    path,
+    latencyFactor,
+    read: async (exchange) => {
+      const body = await readJson(exchange);
+      const parsed = schema.safeParse(body);
+      return {
+        body,
+        prompt: parsed.success ? promptOf(parsed.data) : '',
+        check: () => {
+          if (!parsed.success) throw refuse(parsed.error, body);
+          return check(parsed.data, exchange);
+        },
+      };
+    },
+  };
 }

@@ -2,13 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counters } from '../counters.ts';
 import {
-  answerErrorPage,
+  answerHalfJson,
   durationMs,
   findFault,
+  firstHalf,
   retryAfterOf,
   type Fault,
   type FaultBook,
-  type FaultName,
 } from '../faults.ts';
 import { answerJson, UnreadableRequestError, type Exchange, type Route } from '../http.ts';
 import type { CallLog } from './call-log.ts';
@@ -59,8 +59,7 @@ function sendReply({ request, response }: Exchange, reply: Reply, isCut: boolean
     response.end(bytes);
     return;
   }
-  const half = bytes.subarray(0, Math.floor(bytes.length / 2));
-  response.write(half, () => request.socket.destroy());
+  response.write(firstHalf(bytes), () => request.socket.destroy());
 }
 
 class CallServer {
@@ -71,12 +70,6 @@ class CallServer {
   constructor(options: CallServerOptions, dialect: Dialect) {
     this.#options = options;
     this.#dialect = dialect;
-  }
-
-  /** The fault of this name, if it strikes this call. */
-  #strike(faults: readonly Fault[], name: FaultName): Fault | undefined {
-    const fault = findFault(faults, name);
-    return fault && this.#options.faults.strikes(fault) ? fault : undefined;
   }
 
   #say(
@@ -92,17 +85,14 @@ class CallServer {
   /** True when the call ended before it was accepted. */
   #isTurnedAway(exchange: Exchange, endpoint: string, faults: readonly Fault[]): boolean {
     const { socket } = exchange.request;
-    if (this.#strike(faults, 'reset-before-accept')) {
+    if (this.#options.faults.struck(faults, 'reset-before-accept')) {
       socket.destroy();
       return true;
     }
-    const submit = this.#strike(faults, 'submit');
+    const submit = this.#options.faults.struck(faults, 'submit');
     const crowded = findFault(faults, 'concurrency');
-    const isCrowded =
-      crowded &&
-      this.#inFlight > Number(crowded.argument || 0) &&
-      this.#options.faults.strikes(crowded);
-    const fault = submit ?? (isCrowded ? crowded : undefined);
+    const isCrowded = crowded && this.#inFlight > Number(crowded.argument || 0);
+    const fault = submit ?? (isCrowded && this.#options.faults.struck(faults, 'concurrency'));
     if (!fault) return false;
     const failure = submit
       ? ({ cause: 'refused', status: Number(fault.argument || 503) } as const)
@@ -114,8 +104,11 @@ class CallServer {
 
   /** How an accepted call fails, if it does. */
   #failureOf(endpoint: string, faults: readonly Fault[]): CallRefusedError | undefined {
-    const policy = this.#strike(faults, 'policy');
-    const failed = policy ?? this.#strike(faults, 'fail') ?? this.#strike(faults, 'fail-result');
+    const policy = this.#options.faults.struck(faults, 'policy');
+    const failed =
+      policy ??
+      this.#options.faults.struck(faults, 'fail') ??
+      this.#options.faults.struck(faults, 'fail-result');
     if (!failed) return undefined;
     return this.#dialect.failure({
       cause: policy ? 'policy' : 'failed',
@@ -152,13 +145,7 @@ class CallServer {
     }
     const work = await asked.check();
     const requestId = await this.#record(exchange, endpoint, asked.body);
-    if (this.#strike(faults, 'reset-after-accept')) exchange.request.socket.destroy();
-    if (exchange.request.socket.destroyed || this.#strike(faults, 'hang-submit')) return undefined;
-    const page = this.#strike(faults, 'proxy-error');
-    if (page) {
-      answerErrorPage(exchange, page);
-      return undefined;
-    }
+    if (exchange.request.socket.destroyed || book.breakAnswer(exchange, faults)) return undefined;
     const slow = findFault(faults, 'slow')?.argument ?? '';
     const workMs = durationMs(slow, latencyMs * definition.latencyFactor);
     return { endpoint, faults, requestId, workMs, work };
@@ -170,14 +157,13 @@ class CallServer {
     await sleep(workMs);
     const failure = this.#failureOf(endpoint, faults);
     if (failure) throw failure;
-    if (this.#strike(faults, 'malformed-submit')) {
-      response.writeHead(200, { 'Content-Type': 'application/json' });
-      response.end('{"created":');
+    if (this.#options.faults.struck(faults, 'malformed-submit')) {
+      answerHalfJson(exchange, '{"created":');
       return;
     }
     const reply = await work({ requestId, faults });
     const headers = { ...this.#dialect.headers(requestId), ...reply.headers };
-    const truncated = this.#strike(faults, 'truncated-media');
+    const truncated = this.#options.faults.struck(faults, 'truncated-media');
     const isCut = truncated !== undefined && truncated.argument !== 'silent';
     if (!response.destroyed) sendReply(exchange, { ...reply, headers }, isCut);
   }
@@ -224,9 +210,7 @@ export function callRoutes(
   dialect: Dialect,
 ): Route[] {
   const server = new CallServer(options, dialect);
-  return endpoints.map((definition) => ({
-    method: 'POST',
-    pattern: definition.path,
-    handle: async (exchange) => server.serve(exchange, definition),
-  }));
+  return endpoints.map((definition): Route => {
+    return ['POST', definition.path, (exchange) => server.serve(exchange, definition)];
+  });
 }

@@ -1,8 +1,7 @@
 /** Anthropic Messages, spoken by the sandbox. Source: the types of `@anthropic-ai/sdk`. */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import type { Conversation, Script } from './script.ts';
-import type { Wording } from './stream.ts';
+import type { Conversation, Script, Told, Wording } from './script.ts';
 
 const source = z.discriminatedUnion('type', [
   z.strictObject({
@@ -77,24 +76,27 @@ function toolChoiceOf({ tool_choice: choice }: MessagesRequest): Conversation['t
 }
 
 /** Reads a request; a string says what is wrong with it. */
-export function readAnthropic(body: unknown): { talk: Conversation; stream: boolean } | string {
+export function readAnthropic(body: unknown): Told | string {
   const parsed = messagesRequest.safeParse(body);
   if (!parsed.success) return z.prettifyError(parsed.error);
   const request = parsed.data;
   const blocks = request.messages.flatMap(({ content }) => content);
   const last = request.messages.at(-1)?.content ?? [];
+  const talk: Conversation = {
+    model: request.model,
+    text: last.map(textOf).join(' '),
+    allText: [request.system ?? '', ...blocks.map(textOf)].join(' '),
+    images: blocks.filter(({ type }) => type === 'image').length,
+    tools: request.tools ?? [],
+    toolChoice: toolChoiceOf(request),
+    afterTool: last.some(({ type }) => type === 'tool_result'),
+    maxTokens: request.max_tokens,
+  };
   return {
+    talk,
     stream: request.stream ?? false,
-    talk: {
-      model: request.model,
-      text: last.map(textOf).join(' '),
-      allText: [request.system ?? '', ...blocks.map(textOf)].join(' '),
-      images: blocks.filter(({ type }) => type === 'image').length,
-      tools: request.tools ?? [],
-      toolChoice: toolChoiceOf(request),
-      afterTool: last.some(({ type }) => type === 'tool_result'),
-      maxTokens: request.max_tokens,
-    },
+    answer: (script) => answerOf(talk, script),
+    wording: (script) => wordingOf(talk, script),
   };
 }
 
@@ -104,8 +106,7 @@ function toolUseOf({ toolCall }: Script) {
   return toolCall && { type: 'tool_use', id: 'toolu_sandbox_1', ...toolCall };
 }
 
-/** A whole message. */
-export function anthropicAnswer(talk: Conversation, script: Script) {
+function answerOf(talk: Conversation, script: Script) {
   const toolUse = toolUseOf(script);
   return {
     id: `msg_${randomUUID()}`,
@@ -125,8 +126,7 @@ function event(data: { type: string; [field: string]: unknown }): string {
   return `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
-/** The events of a message. */
-export function anthropicWording(talk: Conversation, script: Script): Wording {
+function wordingOf(talk: Conversation, script: Script): Wording {
   const { usage } = script;
   const toolUse = toolUseOf(script);
   const message = {

@@ -1,17 +1,12 @@
 /** Chat providers of the sandbox: OpenAI under `/chat-openai/v1`, Anthropic under `/chat-anthropic`. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counters } from '../counters.ts';
-import { findFault, type Fault, type FaultBook } from '../faults.ts';
+import { retryAfterOf, type Fault, type FaultBook } from '../faults.ts';
 import { answerJson, readJson, type Exchange, type Route } from '../http.ts';
-import {
-  anthropicAnswer,
-  anthropicError,
-  anthropicWording,
-  readAnthropic,
-} from './anthropic-chat.ts';
-import { openaiAnswer, openaiError, openaiWording, readOpenai } from './openai-chat.ts';
-import { writeScript, type Conversation, type Script } from './script.ts';
-import { streamScript, type Wording } from './stream.ts';
+import { anthropicError, readAnthropic } from './anthropic-chat.ts';
+import { openaiError, readOpenai } from './openai-chat.ts';
+import { writeScript, type Told } from './script.ts';
+import { streamScript } from './stream.ts';
 
 interface ChatOptions {
   apiKey: string;
@@ -19,17 +14,10 @@ interface ChatOptions {
   counters: Counters;
 }
 
-/** A request that a protocol has read. */
-interface Told {
-  talk: Conversation;
-  stream: boolean;
-  answer: (script: Script) => unknown;
-  wording: (script: Script) => Wording;
-}
-
 interface Protocol {
   name: string;
   authorized: (exchange: Exchange, apiKey: string) => boolean;
+  /** Reads a request; a string says what is wrong with it. */
   read: (body: unknown) => Told | string;
   error: (status: number, message: string) => unknown;
 }
@@ -37,15 +25,7 @@ interface Protocol {
 const openai: Protocol = {
   name: 'chat-openai',
   authorized: ({ request }, apiKey) => request.headers.authorization === `Bearer ${apiKey}`,
-  read(body) {
-    const told = readOpenai(body);
-    if (typeof told === 'string') return told;
-    return {
-      ...told,
-      answer: (script) => openaiAnswer(told, script),
-      wording: (script) => openaiWording(told, script),
-    };
-  },
+  read: readOpenai,
   error: openaiError,
 };
 
@@ -54,45 +34,31 @@ const anthropic: Protocol = {
   authorized: ({ request }, apiKey) =>
     request.headers['x-api-key'] === apiKey &&
     request.headers['anthropic-version'] === '2023-06-01',
-  read(body) {
-    const told = readAnthropic(body);
-    if (typeof told === 'string') return told;
-    return {
-      ...told,
-      answer: (script) => anthropicAnswer(told.talk, script),
-      wording: (script) => anthropicWording(told.talk, script),
-    };
-  },
+  read: readAnthropic,
   error: anthropicError,
 };
 
-/** The fault of this name, if it strikes now. */
-type Struck = (name: Fault['name']) => Fault | undefined;
-
 /** @returns true when the request was answered, or cut off, by a fault. */
-function interrupt(exchange: Exchange, protocol: Protocol, struck: Struck): boolean {
-  const failed = struck('fail') ?? struck('submit');
+function interrupt(
+  exchange: Exchange,
+  protocol: Protocol,
+  { book, faults }: { book: FaultBook; faults: readonly Fault[] },
+): boolean {
+  const failed = book.struck(faults, 'fail') ?? book.struck(faults, 'submit');
   if (failed) {
     const status = Number(failed.argument || 500);
-    const after = failed.options['retry-after'];
     answerJson(exchange, {
       status,
       body: protocol.error(status, failed.options['message'] ?? `Sandbox says ${status}`),
-      ...(after !== undefined && { headers: { 'Retry-After': after } }),
+      headers: retryAfterOf(failed),
     });
     return true;
   }
-  if (struck('reset-before-accept') || struck('reset-after-accept')) {
-    exchange.request.socket.destroy();
-    return true;
+  if (!book.struck(faults, 'reset-before-accept')) {
+    return book.breakAnswer(exchange, faults, '{"id":"chatcmpl-1","choi');
   }
-  if (struck('hang-submit')) return true;
-  if (struck('malformed-submit')) {
-    exchange.response.writeHead(200, { 'Content-Type': 'application/json' });
-    exchange.response.end('{"id":"chatcmpl-1","choi');
-    return true;
-  }
-  return false;
+  exchange.request.socket.destroy();
+  return true;
 }
 
 /** The newest requests, as they came: the witness of what the gateway sends. */
@@ -132,29 +98,21 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
       return;
     }
     const faults = book.forSubmit(`${protocol.name}/${told.talk.model}`, body, told.talk.text);
-    const struck: Struck = (name) => {
-      const fault = findFault(faults, name);
-      return fault && book.strikes(fault) ? fault : undefined;
-    };
-    if (interrupt(exchange, protocol, struck)) counters.chatCallsRefused += 1;
+    if (interrupt(exchange, protocol, { book, faults })) counters.chatCallsRefused += 1;
     else await answer(exchange, told, faults);
   };
 
   return [
-    {
-      method: 'POST',
-      pattern: /^\/chat-openai\/v1\/chat\/completions$/,
-      handle: handle(openai),
-    },
-    { method: 'POST', pattern: /^\/chat-anthropic\/v1\/messages$/, handle: handle(anthropic) },
-    {
-      method: 'GET',
-      pattern: /^\/_sandbox\/chat-requests$/,
-      handle: (exchange) => {
+    ['POST', /^\/chat-openai\/v1\/chat\/completions$/, handle(openai)],
+    ['POST', /^\/chat-anthropic\/v1\/messages$/, handle(anthropic)],
+    [
+      'GET',
+      /^\/_sandbox\/chat-requests$/,
+      (exchange) => {
         const match = exchange.url.searchParams.get('match') ?? '';
         const found = witnessed.filter(({ body }) => JSON.stringify(body)?.includes(match));
         answerJson(exchange, { status: 200, body: found });
       },
-    },
+    ],
   ];
 }

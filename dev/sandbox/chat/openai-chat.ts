@@ -1,8 +1,7 @@
 /** OpenAI chat-completions, spoken by the sandbox. Source: the types of the `openai` client. */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import type { Conversation, Script } from './script.ts';
-import type { Wording } from './stream.ts';
+import type { Conversation, Script, Told, Wording } from './script.ts';
 
 const part = z.looseObject({ type: z.string(), text: z.string().optional() });
 const message = z.looseObject({
@@ -31,9 +30,8 @@ type CompletionRequest = z.infer<typeof completionRequest>;
 type Message = z.infer<typeof message>;
 
 /** A request that can be answered. */
-export interface OpenaiTalk {
+interface OpenaiTalk {
   talk: Conversation;
-  stream: boolean;
   /** Where a stream says it: in a chunk of its own when asked, or, as Mistral does, in the last one. */
   usage: 'own chunk' | 'last chunk' | 'none';
   choices: number;
@@ -53,7 +51,7 @@ function toolChoiceOf({ tool_choice: choice }: CompletionRequest): Conversation[
 }
 
 /** Reads a request; a string says what is wrong with it. */
-export function readOpenai(body: unknown): OpenaiTalk | string {
+export function readOpenai(body: unknown): Told | string {
   const parsed = completionRequest.safeParse(body);
   if (!parsed.success) return z.prettifyError(parsed.error);
   const request = parsed.data;
@@ -61,8 +59,7 @@ export function readOpenai(body: unknown): OpenaiTalk | string {
   const mistral = /^(mistral|ministral|codestral)/.test(request.model);
   if (mistral && request.stream_options) return 'stream_options: Extra inputs are not permitted';
   const last = request.messages.at(-1);
-  return {
-    stream: request.stream ?? false,
+  const told: OpenaiTalk = {
     usage: mistral ? 'last chunk' : request.stream_options?.include_usage ? 'own chunk' : 'none',
     choices: request.n ?? 1,
     talk: {
@@ -75,6 +72,12 @@ export function readOpenai(body: unknown): OpenaiTalk | string {
       afterTool: last?.role === 'tool',
       maxTokens: request.max_completion_tokens ?? request.max_tokens ?? null,
     },
+  };
+  return {
+    talk: told.talk,
+    stream: request.stream ?? false,
+    answer: (script) => answerOf(told, script),
+    wording: (script) => wordingOf(told, script),
   };
 }
 
@@ -101,8 +104,7 @@ function head(model: string, object: string) {
   return { id: `chatcmpl-${randomUUID()}`, object, created, model };
 }
 
-/** A whole answer. */
-export function openaiAnswer({ talk, choices }: OpenaiTalk, script: Script) {
+function answerOf({ talk, choices }: OpenaiTalk, script: Script) {
   const toolCalls = toolCallsOf(script);
   const usage = usageOf(script, choices);
   return {
@@ -126,11 +128,7 @@ function event(data: unknown): string {
   return `data: ${JSON.stringify(data)}\n\n`;
 }
 
-/** A stream. */
-export function openaiWording(
-  { talk, usage: where, choices }: OpenaiTalk,
-  script: Script,
-): Wording {
+function wordingOf({ talk, usage: where, choices }: OpenaiTalk, script: Script): Wording {
   const names = head(talk.model, 'chat.completion.chunk');
   const nothingYet = where === 'own chunk' ? { usage: null } : {};
   const all = Array.from({ length: choices }, (_, index) => index);

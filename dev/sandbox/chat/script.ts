@@ -39,6 +39,24 @@ export interface Script {
   latencyMs: number;
 }
 
+/** A protocol's events for a script, as the text of the stream. */
+export interface Wording {
+  start: string;
+  chunks: readonly string[];
+  end: string;
+  /** An error event. */
+  error: string;
+}
+
+/** A request that a protocol has read. */
+export interface Told {
+  talk: Conversation;
+  stream: boolean;
+  /** The whole answer. */
+  answer: (script: Script) => unknown;
+  wording: (script: Script) => Wording;
+}
+
 /** What a picture counts, in tokens. */
 const imageTokens = 100;
 /** How much more than the truth a liar says. */

@@ -2,16 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { once } from 'node:events';
 import type { Exchange } from '../http.ts';
-import type { Script } from './script.ts';
-
-/** A protocol's events for a script, as the text of the stream. */
-export interface Wording {
-  start: string;
-  chunks: readonly string[];
-  end: string;
-  /** An error event. */
-  error: string;
-}
+import type { Script, Wording } from './script.ts';
 
 /** Sends everything, as fast as the reader takes it. */
 export async function streamScript(

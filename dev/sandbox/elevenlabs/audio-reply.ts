@@ -1,5 +1,6 @@
 /** Audio answers and the formats that can be asked for. */
-import { CallRefusedError, type CallContext, type Reply, spoil } from '../calls/call.ts';
+import { CallRefusedError, type CallContext, type Reply } from '../calls/call.ts';
+import { spoil } from '../faults.ts';
 import type { Exchange } from '../http.ts';
 import type { Mp3Format } from '../media/tones.ts';
 
@@ -40,5 +41,5 @@ export function mp3Reply(
   context: CallContext,
   headers: Record<string, string> = {},
 ): Reply {
-  return { contentType: 'audio/mpeg', bytes: spoil(bytes, context), headers };
+  return { contentType: 'audio/mpeg', bytes: spoil(bytes, context.faults), headers };
 }

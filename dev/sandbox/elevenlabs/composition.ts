@@ -1,21 +1,19 @@
-/** Composition plans in both of ElevenLabs' shapes: sections (music_v1) and chunks (music_v2). */
+/** Composition plans in the shape of music_v1: sections. The newer models' chunks are not spoken here. */
 import { z } from 'zod';
 import { seedOf } from '../media/media.ts';
 
 /** Song lengths that can be asked for, in milliseconds. */
 export const musicLengthMs = z.int().min(3000).max(600_000);
 
-/** Models that make music. */
-export const musicModel = z.enum(['music_v1', 'music_v2', 'music_v2_5']).default('music_v1');
-
-/** The name of a music model. */
-export type MusicModel = z.output<typeof musicModel>;
+/** The model that makes music. */
+export const musicModel = z.enum(['music_v1']).default('music_v1');
 
 const partMs = z.int().min(3000).max(120_000);
 const styles = z.array(z.string()).max(50);
 const line = z.string().max(200);
 
-const sectionPlan = z.object({
+/** A plan. */
+export const planSchema = z.object({
   positive_global_styles: styles,
   negative_global_styles: styles,
   sections: z
@@ -31,55 +29,16 @@ const sectionPlan = z.object({
     .min(1),
 });
 
-const chunkPlan = z.object({
-  chunks: z
-    .array(
-      z.object({
-        text: z.string(),
-        duration_ms: partMs,
-        positive_styles: styles,
-        negative_styles: styles.optional(),
-        context_adherence: z.enum(['low', 'medium', 'high']).optional(),
-      }),
-    )
-    .min(1),
-});
-
-/** The schema of a model's plans. */
-export function planSchema(model: MusicModel): z.ZodType<Plan> {
-  return model === 'music_v1' ? sectionPlan : chunkPlan;
-}
-
-/** A plan in either shape. */
-export type Plan = z.output<typeof sectionPlan> | z.output<typeof chunkPlan>;
-
-/** A stretch of a song. */
-export interface Part {
-  durationMs: number;
-  lines: string[];
-}
-
-/** The stretches of a plan, in order. */
-export function partsOf(plan: Plan): Part[] {
-  if ('sections' in plan) {
-    return plan.sections.map(({ duration_ms, lines }) => ({ durationMs: duration_ms, lines }));
-  }
-  return plan.chunks.map(({ duration_ms, text }) => ({
-    durationMs: duration_ms,
-    lines: text.split('\n').filter((one) => one !== '' && !one.startsWith('[')),
-  }));
-}
+/** A plan. */
+export type Plan = z.output<typeof planSchema>;
 
 /** How long the song of a plan is, in milliseconds. */
 export function lengthMsOf(plan: Plan): number {
-  return partsOf(plan).reduce((sum, { durationMs }) => sum + durationMs, 0);
+  return plan.sections.reduce((sum, { duration_ms: durationMs }) => sum + durationMs, 0);
 }
 
 /** Everything a plan says in words: where fault markers may stand. */
 export function wordsOf(plan: Plan): string {
-  if ('chunks' in plan) {
-    return plan.chunks.flatMap(({ text, positive_styles: own }) => [text, ...own]).join('\n');
-  }
   const parts = plan.sections.flatMap((section) => [
     ...section.positive_local_styles,
     ...section.lines,
@@ -120,40 +79,28 @@ function linesOf(name: string, prompt: string, isInstrumental: boolean): string[
 interface Composition {
   prompt: string;
   lengthMs: number;
-  model: MusicModel;
   isInstrumental: boolean;
   source?: Plan | undefined;
 }
 
 /** A plan for a prompt, of exactly the length asked for; a source plan lends its styles. */
-export function compose({ prompt, lengthMs, model, isInstrumental, source }: Composition): Plan {
+export function compose({ prompt, lengthMs, isInstrumental, source }: Composition): Plan {
   const asked = prompt.split(/[,.;\n]+/).map((part) => part.trim());
-  const inherited = source && 'sections' in source ? source.positive_global_styles : [];
+  const inherited = source?.positive_global_styles ?? [];
   const positive = [...asked.filter((part) => part !== ''), ...inherited].slice(0, 12);
   const withoutVoice = isInstrumental || /\binstrumental\b/i.test(prompt);
-  const parts = cut(lengthMs).map((durationMs, index) => {
-    const name = names[index % names.length] ?? 'Verse';
-    return { name, durationMs, lines: linesOf(name, prompt, withoutVoice) };
-  });
-  if (model !== 'music_v1') {
-    const chunks = parts.map(({ name, durationMs, lines }) => ({
-      text: [`[${name}]`, ...lines].join('\n'),
-      duration_ms: durationMs,
-      positive_styles: positive,
-      negative_styles: [],
-      context_adherence: 'medium' as const,
-    }));
-    return { chunks };
-  }
   return {
     positive_global_styles: positive,
     negative_global_styles: withoutVoice ? ['vocals'] : [],
-    sections: parts.map(({ name, durationMs, lines }) => ({
-      section_name: name,
-      positive_local_styles: [`${name.toLowerCase()} energy`],
-      negative_local_styles: [],
-      duration_ms: durationMs,
-      lines,
-    })),
+    sections: cut(lengthMs).map((durationMs, index) => {
+      const name = names[index % names.length] ?? 'Verse';
+      return {
+        section_name: name,
+        positive_local_styles: [`${name.toLowerCase()} energy`],
+        negative_local_styles: [],
+        duration_ms: durationMs,
+        lines: linesOf(name, prompt, withoutVoice),
+      };
+    }),
   };
 }

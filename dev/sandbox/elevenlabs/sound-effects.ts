@@ -1,7 +1,6 @@
 /** Sound effects: a sweep per prompt, as long as asked. */
 import { z } from 'zod';
-import { readJson } from '../http.ts';
-import type { CallEndpoint } from '../calls/call.ts';
+import { jsonEndpoint, type CallEndpoint } from '../calls/call.ts';
 import { seedOf } from '../media/media.ts';
 import type { Tones } from '../media/tones.ts';
 import { formatOf, mp3Reply } from './audio-reply.ts';
@@ -22,28 +21,21 @@ function costOf(durationSeconds: number | null | undefined): string {
 
 /** `POST /v1/sound-generation`. Without a duration the prompt decides on 1 to 6 seconds. */
 export function soundEndpoint(tones: Tones): CallEndpoint {
-  return {
+  return jsonEndpoint({
     path: /^\/elevenlabs\/v1\/sound-generation$/,
     latencyFactor: 1,
-    read: async (exchange) => {
-      const body = await readJson(exchange);
-      const parsed = soundBody.safeParse(body);
-      return {
-        body,
-        prompt: parsed.data?.text ?? '',
-        check: () => {
-          if (!parsed.success) throw invalidBody(parsed.error, body);
-          const { text, duration_seconds: askedSeconds } = parsed.data;
-          if (text.trim() === '') throw invalidField('text', 'Text must not be empty');
-          const format = formatOf(exchange);
-          const durationSeconds = askedSeconds ?? 1 + (seedOf(text) % 51) / 10;
-          return async (context) => {
-            const tone = { timbre: 'effect', name: text, durationSeconds, format } as const;
-            const headers = { 'character-cost': costOf(askedSeconds) };
-            return mp3Reply(await tones.make(tone), context, headers);
-          };
-        },
+    schema: soundBody,
+    refuse: invalidBody,
+    promptOf: ({ text }) => text,
+    check: ({ text, duration_seconds: askedSeconds }, exchange) => {
+      if (text.trim() === '') throw invalidField('text', 'Text must not be empty');
+      const format = formatOf(exchange);
+      const durationSeconds = askedSeconds ?? 1 + (seedOf(text) % 51) / 10;
+      return async (context) => {
+        const tone = { timbre: 'effect', name: text, durationSeconds, format } as const;
+        const headers = { 'character-cost': costOf(askedSeconds) };
+        return mp3Reply(await tones.make(tone), context, headers);
       };
     },
-  };
+  });
 }

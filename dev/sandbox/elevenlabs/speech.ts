@@ -1,12 +1,37 @@
 /** Text to speech and text to dialogue: a tone per voice, as long as the text takes to say. */
 import { z } from 'zod';
-import { CallRefusedError, type CallEndpoint, type Work } from '../calls/call.ts';
-import { readJson } from '../http.ts';
+import { CallRefusedError, jsonEndpoint, type CallEndpoint, type Work } from '../calls/call.ts';
 import type { Mp3Format, Tones } from '../media/tones.ts';
 import { withoutMarkers } from '../faults.ts';
 import { formatOf, mp3Reply } from './audio-reply.ts';
 import { invalidBody } from './failures.ts';
-import { isVoice } from './voices.ts';
+
+/** ElevenLabs' premade voices that the sandbox's account has: the ids that public code agrees on. */
+const voices: Readonly<Record<string, string>> = {
+  aria: '9BWtsMINqrJLrRacOk9x',
+  roger: 'CwhRBWXzGAHq8TQ4Fs17',
+  sarah: 'EXAVITQu4vr4xnSDxMaL',
+  laura: 'FGY2WhTYpPnrIDTdsKH5',
+  charlie: 'IKne3meq5aSn9XLyUdCD',
+  george: 'JBFqnCBsd6RMkjVDRZzb',
+  callum: 'N2lVS1w4EtoT3dr4eOWO',
+  river: 'SAz9YHcvj6GT2YYXdXww',
+  liam: 'TX3LPaxmHKxFdv7VOQHJ',
+  charlotte: 'XB0fDUnXU5powFXDhCwa',
+  alice: 'Xb7hH8MSUJpSbSDYk0k2',
+  matilda: 'XrExE9yKIg1WjnnlVkGX',
+  will: 'bIHbv24MWmeRgasZH58o',
+  jessica: 'cgSgspJ2msm6clMCkdW9',
+  eric: 'cjVigY5qzO86Huf0OWal',
+  chris: 'iP95p4xoKVk53GoZ742B',
+  brian: 'nPczCjzI2devNBz1zQrb',
+  daniel: 'onwK4e9ZLuTAKqWW03F9',
+  lily: 'pFZP5JQG7iQjIQuC4Bku',
+  bill: 'pqHfZKP75CvOlQylNhV4',
+  rachel: '21m00Tcm4TlvDq8ikWAM',
+  adam: 'pNInz6obpgDQGcFmaJgB',
+  antoni: 'ErXwobaYiN019PkySvjV',
+};
 
 const charactersPerSecond = 14;
 
@@ -27,8 +52,6 @@ const seed = z.int().min(0).max(4_294_967_295);
 const nearby = {
   seed: seed.nullish(),
   language_code: z.string().nullish(),
-  previous_request_ids: z.array(z.string()).max(3).nullish(),
-  next_request_ids: z.array(z.string()).max(3).nullish(),
 };
 
 const speechBody = z.object({
@@ -39,12 +62,9 @@ const speechBody = z.object({
       stability: share.nullish(),
       similarity_boost: share.nullish(),
       style: share.nullish(),
-      use_speaker_boost: z.boolean().nullish(),
       speed: z.number().min(0.7).max(1.2).nullish(),
     })
     .nullish(),
-  previous_text: z.string().nullish(),
-  next_text: z.string().nullish(),
   ...nearby,
 });
 
@@ -73,7 +93,7 @@ function checkModel(modelId: string): number {
 
 function checkLines(lines: readonly Line[]): void {
   for (const { voiceId, text } of lines) {
-    if (!isVoice(voiceId)) {
+    if (!Object.values(voices).includes(voiceId)) {
       const message = `A voice with voice_id '${voiceId}' was not found.`;
       throw new CallRefusedError(404, { code: 'voice_not_found', message });
     }
@@ -117,59 +137,41 @@ function say(lines: readonly Line[], format: Mp3Format, tones: Tones): Work {
 
 /** `POST /v1/text-to-speech/{voice_id}`. */
 export function speechEndpoint(tones: Tones): CallEndpoint {
-  return {
+  return jsonEndpoint({
     path: /^\/elevenlabs\/v1\/text-to-speech\/(?<voiceId>[^/]+)$/,
     latencyFactor: 1,
-    read: async (exchange) => {
-      const body = await readJson(exchange);
-      const parsed = speechBody.safeParse(body);
-      return {
-        body,
-        prompt: parsed.data?.text ?? '',
-        check: () => {
-          if (!parsed.success) throw invalidBody(parsed.error, body);
-          const { text, model_id: modelId, voice_settings: settings } = parsed.data;
-          const voiceId = exchange.params['voiceId'] ?? '';
-          const lines = [{ text, voiceId, speed: settings?.speed ?? 1 }];
-          checkLines(lines);
-          checkLength(text.length, checkModel(modelId));
-          return say(lines, formatOf(exchange), tones);
-        },
-      };
+    schema: speechBody,
+    refuse: invalidBody,
+    promptOf: ({ text }) => text,
+    check: ({ text, model_id: modelId, voice_settings: settings }, exchange) => {
+      const voiceId = exchange.params['voiceId'] ?? '';
+      const lines = [{ text, voiceId, speed: settings?.speed ?? 1 }];
+      checkLines(lines);
+      checkLength(text.length, checkModel(modelId));
+      return say(lines, formatOf(exchange), tones);
     },
-  };
+  });
 }
 
 /** `POST /v1/text-to-dialogue`. */
 export function dialogueEndpoint(tones: Tones): CallEndpoint {
-  return {
+  return jsonEndpoint({
     path: /^\/elevenlabs\/v1\/text-to-dialogue$/,
     latencyFactor: 2,
-    read: async (exchange) => {
-      const body = await readJson(exchange);
-      const parsed = dialogueBody.safeParse(body);
-      const inputs = parsed.data?.inputs ?? [];
-      return {
-        body,
-        prompt: inputs.map(({ text }) => text).join('\n'),
-        check: () => {
-          if (!parsed.success) throw invalidBody(parsed.error, body);
-          checkModel(parsed.data.model_id);
-          const lines = inputs.map((input) => ({
-            text: input.text,
-            voiceId: input.voice_id,
-            speed: 1,
-          }));
-          checkLines(lines);
-          if (new Set(lines.map(({ voiceId }) => voiceId)).size > dialogueVoicesMax) {
-            const message = `A dialogue has at most ${dialogueVoicesMax} voices.`;
-            throw new CallRefusedError(400, { code: 'too_many_voices', message, param: 'inputs' });
-          }
-          const characters = lines.reduce((sum, { text }) => sum + text.length, 0);
-          checkLength(characters, dialogueCharactersMax);
-          return say(lines, formatOf(exchange), tones);
-        },
-      };
+    schema: dialogueBody,
+    refuse: invalidBody,
+    promptOf: ({ inputs }) => inputs.map(({ text }) => text).join('\n'),
+    check: ({ inputs, model_id: modelId }, exchange) => {
+      checkModel(modelId);
+      const lines = inputs.map(({ text, voice_id: voiceId }) => ({ text, voiceId, speed: 1 }));
+      checkLines(lines);
+      if (new Set(lines.map(({ voiceId }) => voiceId)).size > dialogueVoicesMax) {
+        const message = `A dialogue has at most ${dialogueVoicesMax} voices.`;
+        throw new CallRefusedError(400, { code: 'too_many_voices', message, param: 'inputs' });
+      }
+      const characters = lines.reduce((sum, { text }) => sum + text.length, 0);
+      checkLength(characters, dialogueCharactersMax);
+      return say(lines, formatOf(exchange), tones);
     },
-  };
+  });
 }

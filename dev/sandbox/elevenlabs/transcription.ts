@@ -1,7 +1,7 @@
 /** Speech to text: made-up words, the same for the same audio, spread over its real duration. */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { CallRefusedError, type CallEndpoint } from '../calls/call.ts';
+import { CallRefusedError, jsonReply, type CallEndpoint } from '../calls/call.ts';
 import { fetchInput, MediaInputError } from '../media/media.ts';
 import { probeDurationSeconds } from '../media/probe.ts';
 import { describeForm, readForm, type Form } from '../multipart.ts';
@@ -17,7 +17,7 @@ const transcriptionForm = z.object({
   language_code: z.string().optional(),
   diarize: flag.default(false),
   tag_audio_events: flag.default(true),
-  timestamps_granularity: z.enum(['none', 'word', 'character']).default('word'),
+  timestamps_granularity: z.enum(['none', 'word']).default('word'),
   webhook: flag.default(false),
 });
 type TranscriptionForm = z.output<typeof transcriptionForm>;
@@ -40,8 +40,8 @@ async function fetchSource(url: string): Promise<Buffer> {
   }
 }
 
-function durationOf(bytes: Buffer): number {
-  const durationSeconds = probeDurationSeconds(bytes);
+async function durationOf(bytes: Buffer): Promise<number> {
+  const durationSeconds = await probeDurationSeconds(bytes);
   if (durationSeconds === undefined) {
     const message = 'The file is not a valid audio or video file.';
     throw new CallRefusedError(400, { code: 'invalid_content', message, param: 'file' });
@@ -56,15 +56,6 @@ function durationOf(bytes: Buffer): number {
 /** Rounded down to milliseconds, so that no word ends after the audio. */
 function toMilliseconds(seconds: number): number {
   return Math.floor(seconds * 1000) / 1000;
-}
-
-function charactersOf(text: string, start: number, end: number) {
-  const each = (end - start) / text.length;
-  return Array.from(text, (character, index) => ({
-    text: character,
-    start: toMilliseconds(start + index * each),
-    end: toMilliseconds(start + (index + 1) * each),
-  }));
 }
 
 interface Spoken {
@@ -92,8 +83,8 @@ function speak(bytes: Buffer, durationSeconds: number): Spoken[] {
   }).flat();
 }
 
-function transcribe(bytes: Buffer, form: TranscriptionForm, requestId: string) {
-  const durationSeconds = durationOf(bytes);
+async function transcribe(bytes: Buffer, form: TranscriptionForm, requestId: string) {
+  const durationSeconds = await durationOf(bytes);
   const spoken = speak(bytes, durationSeconds);
   const granularity = form.timestamps_granularity;
   return {
@@ -106,7 +97,6 @@ function transcribe(bytes: Buffer, form: TranscriptionForm, requestId: string) {
       type,
       ...(form.diarize && { speaker_id: 'speaker_0' }),
       logprob: -0.05,
-      ...(granularity === 'character' && { characters: charactersOf(text, start, end) }),
     })),
     transcription_id: requestId,
     audio_duration_secs: durationSeconds,
@@ -144,8 +134,7 @@ export function transcriptionEndpoint(): CallEndpoint {
           }
           const load = sourceOf(parsed.data, form);
           return async ({ requestId }) => {
-            const answer = transcribe(await load(), parsed.data, requestId);
-            return { contentType: 'application/json', bytes: Buffer.from(JSON.stringify(answer)) };
+            return jsonReply(await transcribe(await load(), parsed.data, requestId));
           };
         },
       };

@@ -4,7 +4,8 @@ import type { Pictures } from '../media/pictures.ts';
 import type { Films } from '../media/film.ts';
 import type { Fault } from '../faults.ts';
 import type { Media } from '../media/media.ts';
-import { validationError } from './outcome.ts';
+import { validationDetail } from '../pydantic.ts';
+import { ModelError } from './outcome.ts';
 
 /** fal's File object. */
 export interface FalFile {
@@ -61,7 +62,7 @@ export function defineEndpoint<Schema extends z.ZodType>(
     latencyFactor,
     generate: async (body, context) => {
       const parsed = input.safeParse(body);
-      if (!parsed.success) throw validationError(parsed.error, body);
+      if (!parsed.success) throw new ModelError(422, validationDetail(parsed.error, body));
       return run(parsed.data, context);
     },
   };

@@ -7,11 +7,11 @@ import { createFilms, createTinyFilms } from '../media/film.ts';
 import { createTinyPictures, fullPictures } from '../media/pictures.ts';
 import { createTones } from '../media/tones.ts';
 import { createFileCdn } from './files.ts';
-import { createGenerate, createGenerator, type Generator } from './generation.ts';
+import { createGenerate, createGenerator } from './generation.ts';
 import { queueRoutes } from './queue.ts';
 import { RequestStore } from './requests.ts';
 import { loadSigningKey } from './signing-key.ts';
-import { createWebhookSender, type WebhookSender } from './webhooks.ts';
+import { createWebhookSender } from './webhooks.ts';
 
 interface FalOptions {
   dataDir: string;
@@ -25,17 +25,8 @@ interface FalOptions {
   baseUrl: () => string;
 }
 
-/** fal, running. */
-export interface Fal {
-  routes: Route[];
-  store: RequestStore;
-  webhooks: WebhookSender;
-  generator: Generator;
-  close: () => Promise<void>;
-}
-
 /** Opens fal's state and makes its routes. Call `generator.resume()` once the URL is known. */
-export async function createFal(options: FalOptions): Promise<Fal> {
+export async function createFal(options: FalOptions) {
   const { dataDir, fsync, counters, baseUrl } = options;
   const store = await RequestStore.open({ dataDir, fsync });
   const key = loadSigningKey(join(dataDir, 'fal-webhook-key.pem'));
@@ -51,19 +42,19 @@ export async function createFal(options: FalOptions): Promise<Fal> {
   const queueUrl = () => `${baseUrl()}/fal/queue`;
   const routes: Route[] = [
     ...queueRoutes('/fal/queue', { ...options, store, generator, queueUrl }),
-    {
-      method: 'GET',
-      pattern: /^\/fal\/files\/(?<requestId>[0-9a-f-]{36})-(?<index>\d+)\/(?<name>[^/]+)$/,
-      handle: async (exchange) => {
+    [
+      'GET',
+      /^\/fal\/files\/(?<requestId>[0-9a-f-]{36})-(?<index>\d+)\/(?<name>[^/]+)$/,
+      async (exchange) => {
         counters.fileFetches += 1;
         await cdn.serve(exchange);
       },
-    },
-    {
-      method: 'GET',
-      pattern: /^\/fal\/\.well-known\/jwks\.json$/,
-      handle: (exchange) => answerJson(exchange, { status: 200, body: key.jwks }),
-    },
+    ],
+    [
+      'GET',
+      /^\/fal\/\.well-known\/jwks\.json$/,
+      (exchange) => answerJson(exchange, { status: 200, body: key.jwks }),
+    ],
   ];
   const close = async () => {
     generator.close();
@@ -72,3 +63,6 @@ export async function createFal(options: FalOptions): Promise<Fal> {
   };
   return { routes, store, webhooks, generator, close };
 }
+
+/** fal, running. */
+export type Fal = Awaited<ReturnType<typeof createFal>>;

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { answerJson, type Exchange } from '../http.ts';
-import { findFault, type Fault } from '../faults.ts';
+import { findFault, firstHalf, spoil, type Fault } from '../faults.ts';
 import type { Media } from '../media/media.ts';
 import type { FalFile, Generated } from './endpoint.ts';
 import type { FalRequest, RequestStore } from './requests.ts';
@@ -18,13 +18,6 @@ interface FileCdnOptions {
   filesUrl: () => string;
   /** Makes the media of a request, the same every time. */
   generate: (request: FalRequest) => Promise<Generated>;
-}
-
-/** Publishes media under URLs and serves them. */
-export interface FileCdn {
-  /** fal's File objects of a request's media. */
-  publish: (request: FalRequest, media: Media[]) => FalFile[];
-  serve: (exchange: Exchange) => Promise<void>;
 }
 
 /** Newest media of whole requests, bounded in bytes. */
@@ -90,7 +83,7 @@ function describe(media: Media, url: string, name: string): FalFile {
 /** `[[truncated-media]]`: the promised length, half the bytes, then a dead socket. */
 function sendHalf({ request, response }: Exchange, { bytes, contentType }: Media): void {
   response.writeHead(200, { 'Content-Type': contentType, 'Content-Length': bytes.length });
-  response.write(bytes.subarray(0, Math.floor(bytes.length / 2)), () => request.socket.destroy());
+  response.write(firstHalf(bytes), () => request.socket.destroy());
 }
 
 function send(exchange: Exchange, bytes: Buffer, contentType: string): void {
@@ -125,32 +118,24 @@ function sendMedia(exchange: Exchange, media: Media, faults: readonly Fault[]): 
     return;
   }
   const truncated = findFault(faults, 'truncated-media');
-  if (findFault(faults, 'empty-media')) {
-    send(exchange, Buffer.alloc(0), media.contentType);
-  } else if (findFault(faults, 'wrong-type-media')) {
-    const page = Buffer.from('<!doctype html><title>Error</title><h1>Bad gateway</h1>');
-    send(exchange, page, media.contentType);
-  } else if (truncated && exchange.request.method !== 'HEAD') {
-    const half = media.bytes.subarray(0, Math.floor(media.bytes.length / 2));
-    if (truncated.argument === 'silent') send(exchange, half, media.contentType);
-    else sendHalf(exchange, media);
-  } else {
-    send(exchange, media.bytes, media.contentType);
-  }
+  const isBroken = truncated && truncated.argument !== 'silent';
+  if (isBroken && exchange.request.method !== 'HEAD') sendHalf(exchange, media);
+  else send(exchange, spoil(media.bytes, faults), media.contentType);
 }
 
-/** Makes the CDN of a sandbox. */
-export function createFileCdn({ store, filesUrl, generate }: FileCdnOptions): FileCdn {
+/** Makes what publishes media under URLs and serves them. */
+export function createFileCdn({ store, filesUrl, generate }: FileCdnOptions) {
   const cache = new MediaCache();
   return {
-    publish: (request, media) => {
+    /** fal's File objects of a request's media. */
+    publish: (request: FalRequest, media: Media[]): FalFile[] => {
       cache.set(request.requestId, media);
       return media.map((one, index) => {
         const url = urlOf(request, one, { index, filesUrl: filesUrl() });
         return describe(one, url, fileName(request.requestId, index, one.extension));
       });
     },
-    serve: async (exchange) => {
+    serve: async (exchange: Exchange): Promise<void> => {
       const { requestId = '', index = '', name } = exchange.params;
       const request = store.get(requestId);
       const notFound = { status: 404, body: { detail: 'File not found' } };
@@ -169,3 +154,6 @@ export function createFileCdn({ store, filesUrl, generate }: FileCdnOptions): Fi
     },
   };
 }
+
+/** See `createFileCdn`. */
+export type FileCdn = ReturnType<typeof createFileCdn>;

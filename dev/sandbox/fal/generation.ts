@@ -99,20 +99,8 @@ interface GeneratorOptions {
   generate: (request: FalRequest) => Promise<Generated>;
 }
 
-/** Runs requests to their end. */
-export interface Generator {
-  /** Generates in the request's time, ends it and sends its webhook. Never rejects. */
-  run: (request: FalRequest) => Promise<void>;
-  /** Sends the webhook of a request that ended otherwise, e.g. by a cancel. */
-  notify: (request: FalRequest) => void;
-  /** Picks up what the log says is unfinished. */
-  resume: () => void;
-  /** Forgets everything in flight; the log brings it back at the next start. */
-  close: () => void;
-}
-
-/** Makes the generator of a sandbox. */
-export function createGenerator({ store, cdn, webhooks, generate }: GeneratorOptions): Generator {
+/** Makes what runs requests to their end. */
+export function createGenerator({ store, cdn, webhooks, generate }: GeneratorOptions) {
   const closing = new AbortController();
   const limit = createLimit();
 
@@ -156,14 +144,21 @@ export function createGenerator({ store, cdn, webhooks, generate }: GeneratorOpt
   };
 
   return {
+    /** Generates in the request's time, ends it and sends its webhook. Never rejects. */
     run,
+    /** Sends the webhook of a request that ended otherwise, e.g. by a cancel. */
     notify,
-    resume: () => {
+    /** Picks up what the log says is unfinished. */
+    resume: (): void => {
       for (const request of store.all()) {
         if (!request.outcome) void run(request);
         else if (!request.notified) notify(request);
       }
     },
-    close: () => closing.abort(),
+    /** Forgets everything in flight; the log brings it back at the next start. */
+    close: (): void => closing.abort(),
   };
 }
+
+/** See `createGenerator`. */
+export type Generator = ReturnType<typeof createGenerator>;

@@ -1,6 +1,6 @@
 /** How a fal request ends, and the error bodies fal documents (docs: model errors, request errors). */
 import { z } from 'zod';
-import { validationDetail, type ValidationDetail } from '../pydantic.ts';
+import type { ValidationDetail } from '../pydantic.ts';
 import { retryAfterOf, type Fault } from '../faults.ts';
 import type { JsonAnswer } from '../http.ts';
 
@@ -81,11 +81,6 @@ export function policyFailure(): Outcome {
       },
     ]),
   );
-}
-
-/** The 422 of a body that the endpoint's schema refuses. */
-export function validationError(error: z.ZodError, body: unknown): ModelError {
-  return new ModelError(422, validationDetail(error, body));
 }
 
 /** The words of fal by status. */

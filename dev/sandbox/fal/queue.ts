@@ -1,16 +1,21 @@
-/** fal's queue protocol: submit, status, status stream, result, cancel. */
+/** fal's queue protocol: submit, status, result, cancel. */
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counters } from '../counters.ts';
-import { answerErrorPage, durationMs, findFault, type Fault, type FaultBook } from '../faults.ts';
+import {
+  answerErrorPage,
+  answerHalfJson,
+  durationMs,
+  findFault,
+  type FaultBook,
+} from '../faults.ts';
 import { answerJson, readJson, type Exchange, type Route } from '../http.ts';
 import { rootAppId } from './endpoint.ts';
 import { endpoints } from './endpoints/registry.ts';
 import { queueMs, type Generator } from './generation.ts';
 import { platformFailure, refusal, refusals } from './outcome.ts';
 import type { FalRequest, RequestStore } from './requests.ts';
-import { createRequestId } from './signing-key.ts';
 
-const streamIntervalMs = 100;
 /** How long `[[early-webhook]]` holds the answer of a submit for its webhook. */
 const earlyWebhookWaitMs = 2000;
 
@@ -87,10 +92,7 @@ class Queue {
       return;
     }
     const faults = book.forSubmit(endpointId, body, promptOf(body));
-    const refused = faults.find(
-      (fault) =>
-        (fault.name === 'submit' || fault.name === 'reset-before-accept') && book.strikes(fault),
-    );
+    const refused = book.struck(faults, 'submit') ?? book.struck(faults, 'reset-before-accept');
     if (refused) {
       counters.submitsRefused += 1;
       if (refused.name === 'submit') answerJson(exchange, refusal(refused));
@@ -106,7 +108,7 @@ class Queue {
     { endpointId, body, faults }: Pick<FalRequest, 'endpointId' | 'body' | 'faults'>,
   ): Promise<FalRequest> {
     const { store, counters, latencyMs } = this.#options;
-    const requestId = createRequestId();
+    const requestId = randomUUID();
     const slow = findFault(faults, 'slow');
     const ownMs = latencyMs * (endpoints.get(endpointId)?.latencyFactor ?? 1);
     const early = findFault(faults, 'early-webhook') !== undefined;
@@ -126,28 +128,12 @@ class Queue {
 
   async #acknowledge(exchange: Exchange, request: FalRequest): Promise<void> {
     const { generator, faults } = this.#options;
-    const struck = (name: Fault['name']) => {
-      const fault = findFault(request.faults, name);
-      return fault !== undefined && faults.strikes(fault);
-    };
     const running = generator.run(request);
     // A receiver that refuses the webhook must not hold the submit through all the retries.
-    if (struck('early-webhook')) await Promise.race([running, sleep(earlyWebhookWaitMs)]);
-    if (struck('hang-submit')) return;
-    if (struck('reset-after-accept')) {
-      exchange.request.socket.destroy();
-      return;
-    }
-    const page = findFault(request.faults, 'proxy-error');
-    if (page && faults.strikes(page)) {
-      answerErrorPage(exchange, page);
-      return;
-    }
-    if (struck('malformed-submit')) {
-      exchange.response.writeHead(200, { 'Content-Type': 'application/json' });
-      exchange.response.end('{"status":"IN_QUEUE","request_id":"');
-      return;
-    }
+    const isEarly = faults.struck(request.faults, 'early-webhook') !== undefined;
+    if (isEarly) await Promise.race([running, sleep(earlyWebhookWaitMs)]);
+    const half = '{"status":"IN_QUEUE","request_id":"';
+    if (faults.breakAnswer(exchange, request.faults, half)) return;
     answerJson(exchange, {
       status: 200,
       body: {
@@ -160,21 +146,13 @@ class Queue {
     });
   }
 
-  #statusOf(request: FalRequest, withLogs: boolean) {
+  #statusOf(request: FalRequest) {
     const { outcome, acceptedAtMs, startedAtMs, finishedAtMs } = request;
     const urls = this.#urls(request);
     const begun = startedAtMs !== undefined || Date.now() >= acceptedAtMs + queueMs(request);
     if (!outcome && !begun) return { status: 'IN_QUEUE', ...urls, queue_position: 0 };
-    const logs = withLogs
-      ? [
-          {
-            message: 'Generating',
-            level: 'INFO',
-            source: 'USER',
-            timestamp: new Date(startedAtMs ?? acceptedAtMs).toISOString(),
-          },
-        ]
-      : [];
+    // Real models tell more; nobody here asks.
+    const logs: string[] = [];
     if (!outcome) return { status: 'IN_PROGRESS', ...urls, logs };
     const inferenceMs = (finishedAtMs ?? 0) - (startedAtMs ?? 0);
     return {
@@ -191,32 +169,14 @@ class Queue {
     this.#options.counters.statusPolls += 1;
     const request = this.#find(exchange);
     if (!request) return;
-    const fault = findFault(request.faults, 'status');
-    if (fault && this.#options.faults.strikes(fault, request.requestId)) {
+    const fault = this.#options.faults.struck(request.faults, 'status', request.requestId);
+    if (fault) {
       answerErrorPage(exchange, fault);
       return;
     }
-    const body = this.#statusOf(request, exchange.url.searchParams.get('logs') === '1');
+    const body = this.#statusOf(request);
     const status = body.status === 'COMPLETED' ? 200 : 202;
     answerJson(exchange, { status, body, headers: { 'x-fal-request-id': request.requestId } });
-  };
-
-  readonly stream = async (exchange: Exchange): Promise<void> => {
-    const request = this.#find(exchange);
-    if (!request) return;
-    const withLogs = exchange.url.searchParams.get('logs') === '1';
-    const { response } = exchange;
-    response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache' });
-    let last = '';
-    while (!response.destroyed) {
-      const status = this.#statusOf(request, withLogs);
-      const text = JSON.stringify(status);
-      if (text !== last) response.write(`data: ${text}\n\n`);
-      last = text;
-      if (status.status === 'COMPLETED') break;
-      await sleep(streamIntervalMs);
-    }
-    response.end();
   };
 
   readonly result = (exchange: Exchange): void => {
@@ -230,15 +190,15 @@ class Queue {
       answerJson(exchange, { status: 400, body, headers });
       return;
     }
-    const fault = findFault(request.faults, 'result');
-    if (fault && this.#options.faults.strikes(fault, requestId)) {
+    const book = this.#options.faults;
+    const fault = book.struck(request.faults, 'result', requestId);
+    if (fault) {
       answerErrorPage(exchange, fault);
       return;
     }
-    const malformed = findFault(request.faults, 'malformed-result');
-    if (malformed && this.#options.faults.strikes(malformed, requestId)) {
-      exchange.response.writeHead(200, { ...headers, 'Content-Type': 'application/json' });
-      exchange.response.end('{"images":[{"url":');
+    if (book.struck(request.faults, 'malformed-result', requestId)) {
+      exchange.response.setHeader('x-fal-request-id', requestId);
+      answerHalfJson(exchange, '{"images":[{"url":');
       return;
     }
     const { status, body } = outcome;
@@ -266,26 +226,9 @@ export function queueRoutes(prefix: string, options: QueueOptions): Route[] {
   const queue = new Queue(options);
   const request = `^${prefix}/(?<owner>[^/]+)/(?<alias>[^/]+)/requests/(?<requestId>[^/]+)`;
   return [
-    {
-      method: 'GET',
-      pattern: new RegExp(`${request}/status$`),
-      handle: queue.authorized(queue.status),
-    },
-    {
-      method: 'GET',
-      pattern: new RegExp(`${request}/status/stream$`),
-      handle: queue.authorized(queue.stream),
-    },
-    { method: 'GET', pattern: new RegExp(`${request}$`), handle: queue.authorized(queue.result) },
-    {
-      method: 'PUT',
-      pattern: new RegExp(`${request}/cancel$`),
-      handle: queue.authorized(queue.cancel),
-    },
-    {
-      method: 'POST',
-      pattern: new RegExp(`^${prefix}/(?<endpointId>.+)$`),
-      handle: queue.authorized(queue.submit),
-    },
+    ['GET', new RegExp(`${request}/status$`), queue.authorized(queue.status)],
+    ['GET', new RegExp(`${request}$`), queue.authorized(queue.result)],
+    ['PUT', new RegExp(`${request}/cancel$`), queue.authorized(queue.cancel)],
+    ['POST', new RegExp(`^${prefix}/(?<endpointId>.+)$`), queue.authorized(queue.submit)],
   ];
 }

@@ -4,7 +4,6 @@ import {
   createPrivateKey,
   createPublicKey,
   generateKeyPairSync,
-  randomUUID,
   sign,
   type KeyObject,
 } from 'node:crypto';
@@ -76,9 +75,4 @@ export function loadSigningKey(path: string): SigningKey {
 /** A key nobody has published, for forged deliveries. */
 export function createStrangerKey(): SigningKey {
   return fromPrivateKey(generateKeyPairSync('ed25519').privateKey);
-}
-
-/** A request id as fal gives them. */
-export function createRequestId(): string {
-  return randomUUID();
 }

@@ -33,16 +33,6 @@ interface WebhookSenderOptions {
   counters: Counters;
 }
 
-/** Sends the webhooks of finished requests. */
-export interface WebhookSender {
-  /** One delivery, without retry. */
-  send: (request: FalRequest, options?: DeliveryOptions) => Promise<DeliveryResult>;
-  /** All deliveries that are owed for a finished request, with their retries. */
-  notify: (request: FalRequest) => Promise<void>;
-  /** Drops what is owed; the log brings it back at the next start. */
-  close: () => Promise<void>;
-}
-
 function payloadOf(request: FalRequest): string {
   const { requestId, gatewayRequestId, outcome } = request;
   const ids = { request_id: requestId, gateway_request_id: gatewayRequestId };
@@ -90,8 +80,8 @@ async function post(
   }
 }
 
-/** Makes the sender of a sandbox. */
-export function createWebhookSender({ store, key, counters }: WebhookSenderOptions): WebhookSender {
+/** Makes what sends the webhooks of finished requests. */
+export function createWebhookSender({ store, key, counters }: WebhookSenderOptions) {
   const strangerKey = createStrangerKey();
   const closing = new AbortController();
   const dispatcher = new Agent({
@@ -148,11 +138,17 @@ export function createWebhookSender({ store, key, counters }: WebhookSenderOptio
   };
 
   return {
+    /** One delivery, without retry. */
     send,
+    /** All deliveries that are owed for a finished request, with their retries. */
     notify,
-    close: async () => {
+    /** Drops what is owed; the log brings it back at the next start. */
+    close: async (): Promise<void> => {
       closing.abort();
       await dispatcher.destroy();
     },
   };
 }
+
+/** See `createWebhookSender`. */
+export type WebhookSender = ReturnType<typeof createWebhookSender>;

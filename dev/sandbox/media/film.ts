@@ -6,7 +6,7 @@ import { svgOf } from './draw.ts';
 import type { PictureLoop } from './film-worker.ts';
 import { fetchInput, MediaInputError, type Media, type MediaInput } from './media.ts';
 import { muxFilm } from './mux-film.ts';
-import { probeMp4, type VideoFacts } from './probe.ts';
+import { probeVideo, type VideoFacts } from './probe.ts';
 import type { Size } from './size.ts';
 import type { Tones } from './tones.ts';
 
@@ -108,7 +108,7 @@ async function makeFilm(film: Film, { tones, encode }: FilmMakers): Promise<Medi
 }
 
 async function probe(input: MediaInput): Promise<VideoFacts> {
-  const facts = probeMp4(await fetchInput(input));
+  const facts = await probeVideo(await fetchInput(input));
   if (!facts) throw new MediaInputError('decode', input);
   return facts;
 }

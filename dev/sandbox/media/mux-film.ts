@@ -1,18 +1,14 @@
 /** Puts a film together: encoded pictures, repeated for as long as it takes, and perhaps an MP3's frames. */
 import {
-  BufferSource,
   BufferTarget,
   EncodedAudioPacketSource,
   EncodedPacket,
-  EncodedPacketSink,
   EncodedVideoPacketSource,
-  Input,
-  MP4,
   Mp4OutputFormat,
   Output,
 } from 'mediabunny';
 import { assert } from '../../../domain/errors.ts';
-import { walkMp3 } from './mp3.ts';
+import { readPictures, readSound } from './probe.ts';
 
 /** What a film is put together from. */
 interface FilmParts {
@@ -22,7 +18,7 @@ interface FilmParts {
   fps: number;
   /** Pictures in all. */
   frames: number;
-  /** Its sound, of one channel; null for none. */
+  /** Its sound; null for none. */
   mp3: Buffer | null;
 }
 
@@ -47,31 +43,18 @@ async function addPictures(
   pictures: EncodedVideoPacketSource,
   { loop, fps, frames }: Omit<FilmParts, 'mp3'>,
 ): Promise<void> {
-  using input = new Input({ source: new BufferSource(loop), formats: [MP4] });
-  const track = await input.getPrimaryVideoTrack();
-  const decoderConfig = await track?.getDecoderConfig();
-  assert(track && decoderConfig, 'the encoder writes a video track');
-  const encoded: EncodedPacket[] = [];
-  for await (const packet of new EncodedPacketSink(track).packets()) encoded.push(packet);
+  const { packets, decoderConfig } = await readPictures(loop);
   for (let index = 0; index < frames; index += 1) {
-    const picture = encoded[index % encoded.length];
-    assert(picture, 'the encoder writes a picture');
-    const packet = new EncodedPacket(picture.data, 'key', index / fps, 1 / fps);
+    const { data } = packets[index % packets.length] ?? packets[0];
+    const packet = new EncodedPacket(data, 'key', index / fps, 1 / fps);
+    // One after the other: they are told in their order.
     await pictures.add(packet, { decoderConfig });
   }
   pictures.close();
 }
 
 async function addSound(sound: EncodedAudioPacketSource, mp3: Buffer): Promise<void> {
-  const facts = walkMp3(mp3);
-  assert(facts, 'the sound is an MP3');
-  const { offsets, sampleRate, samplesPerFrame } = facts;
-  const seconds = samplesPerFrame / sampleRate;
-  const decoderConfig = { codec: 'mp3', numberOfChannels: 1, sampleRate };
-  for (const [index, end] of offsets.slice(1).entries()) {
-    const frame = mp3.subarray(offsets[index], end);
-    // One frame after the other: they are told in their order.
-    await sound.add(new EncodedPacket(frame, 'key', index * seconds, seconds), { decoderConfig });
-  }
+  const { packets, decoderConfig } = await readSound(mp3);
+  for (const packet of packets) await sound.add(packet, { decoderConfig });
   sound.close();
 }

@@ -1,39 +1,18 @@
 /** What endpoints make pictures with; the tiny kind serves benchmarks. */
-import { draw, type Drawing, type PictureFormat } from './draw.ts';
-import type { Media, MediaInput } from './media.ts';
-import type { Size } from './size.ts';
-import {
-  cutOut,
-  editPicture,
-  measure,
-  upscalePicture,
-  type CutOut,
-  type Edit,
-} from './transform.ts';
-
-/** Maker of pictures. */
-export interface Pictures {
-  draw: (drawing: Drawing) => Promise<Media>;
-  measure: (input: MediaInput) => Promise<Size>;
-  edit: (edit: Edit) => Promise<Media>;
-  upscale: (
-    input: MediaInput,
-    options: { factor: number; format: PictureFormat },
-  ) => Promise<Media>;
-  cutOut: (
-    input: MediaInput,
-    options: { operatingEdge: number; format: PictureFormat },
-  ) => Promise<CutOut>;
-}
+import { draw } from './draw.ts';
+import type { Media } from './media.ts';
+import { cutOut, editPicture, measure, upscalePicture } from './transform.ts';
 
 /** Real pictures of the size asked for. */
-export const fullPictures: Pictures = {
+export const fullPictures = {
   draw,
   measure,
   edit: editPicture,
   upscale: upscalePicture,
   cutOut,
 };
+/** Maker of pictures. */
+export type Pictures = typeof fullPictures;
 
 /** One 64×64 PNG, made once, whatever is asked: a benchmark measures the gateway, not sharp. */
 export function createTinyPictures(): Pictures {

@@ -1,8 +1,7 @@
 /** Real MP3s of any length: a short loop is synthesized and encoded once, its frames are repeated. */
 import { createMp3Encoder } from 'wasm-media-encoders';
-import { assert } from '../../../domain/errors.ts';
-import { loopMp3, walkMp3, type Mp3Facts } from './mp3.ts';
 import { seedOf } from './media.ts';
+import { readSound } from './probe.ts';
 
 /** An MP3 encoding of constant bit rate. */
 export interface Mp3Format {
@@ -55,14 +54,19 @@ const samples: Record<Timbre, Sample> = {
   },
 };
 
+/** Encoded frames that are repeated. */
 interface Loop {
-  bytes: Buffer;
-  facts: Mp3Facts;
+  frames: Uint8Array[];
+  frameSeconds: number;
 }
 
 type Encoder = Awaited<ReturnType<typeof createMp3Encoder>>;
 
-function encodeLoop(encoder: Encoder, { timbre, format }: Tone, pitch: number): Loop {
+async function encodeLoop(
+  encoder: Encoder,
+  { timbre, format }: Tone,
+  pitch: number,
+): Promise<Loop> {
   const { sampleRate, bitrateKbps } = format;
   const baseHz = 110 * 2 ** (pitch / 24);
   const sampleAt = samples[timbre];
@@ -72,20 +76,12 @@ function encodeLoop(encoder: Encoder, { timbre, format }: Tone, pitch: number): 
   const channels = timbre === 'music' ? 2 : 1;
   encoder.configure({ sampleRate, channels, bitrate: bitrateKbps });
   const body = Buffer.from(encoder.encode(channels === 2 ? [pcm, pcm] : [pcm]));
-  const bytes = Buffer.concat([body, encoder.finalize()]);
-  const facts = walkMp3(bytes);
-  assert(facts, 'the encoder writes MP3 frames');
-  return { bytes, facts };
-}
-
-/** Maker of tones. */
-export interface Tones {
-  /** An MP3 of this tone, to the frame nearest to its duration and at least one frame. */
-  make: (tone: Tone) => Promise<Buffer>;
+  const { packets } = await readSound(Buffer.concat([body, encoder.finalize()]));
+  return { frames: packets.map(({ data }) => data), frameSeconds: packets[0].duration };
 }
 
 /** Makes tones; the tiny kind, for benchmarks, gives every name the same one. */
-export function createTones({ tiny }: { tiny: boolean }): Tones {
+export function createTones({ tiny }: { tiny: boolean }) {
   const loops = new Map<string, Loop>();
   let encoder: Promise<Encoder> | undefined;
 
@@ -93,7 +89,7 @@ export function createTones({ tiny }: { tiny: boolean }): Tones {
     const pitch = tiny ? 0 : seedOf(tone.name) % pitches;
     const key = [tone.timbre, pitch, tone.format.sampleRate, tone.format.bitrateKbps].join('/');
     const ready = await (encoder ??= createMp3Encoder());
-    const loop = loops.get(key) ?? encodeLoop(ready, tone, pitch);
+    const loop = loops.get(key) ?? (await encodeLoop(ready, tone, pitch));
     loops.delete(key);
     loops.set(key, loop);
     const oldest = loops.keys().next().value;
@@ -102,10 +98,15 @@ export function createTones({ tiny }: { tiny: boolean }): Tones {
   };
 
   return {
-    make: async (tone) => {
-      const { bytes, facts } = await loopOf(tone);
-      const frames = (tone.durationSeconds * facts.sampleRate) / facts.samplesPerFrame;
-      return loopMp3(bytes, facts, Math.max(1, Math.round(frames)));
+    /** An MP3 of this tone, to the frame nearest to its duration and at least one frame. */
+    make: async (tone: Tone): Promise<Buffer> => {
+      const { frames, frameSeconds } = await loopOf(tone);
+      const length = Math.max(1, Math.round(tone.durationSeconds / frameSeconds));
+      const all = Array.from({ length }, (_, index) => frames[index % frames.length] ?? frames[0]);
+      return Buffer.concat(all.filter((frame) => frame !== undefined));
     },
   };
 }
+
+/** Maker of tones. */
+export type Tones = ReturnType<typeof createTones>;

@@ -113,25 +113,9 @@ export async function upscalePicture(
   return blameInput(input, mediaOf(enlarged, format));
 }
 
-/** Mean colour of the picture's outermost pixels: what a background most likely is. */
-function borderColor(pixels: Buffer, { width, height }: Size): [number, number, number] {
-  const sum: [number, number, number] = [0, 0, 0];
-  let count = 0;
-  for (let y = 0; y < height; y += 1) {
-    const step = y === 0 || y === height - 1 ? 1 : Math.max(1, width - 1);
-    for (let x = 0; x < width; x += step) {
-      const at = (y * width + x) * 3;
-      sum[0] += pixels[at] ?? 0;
-      sum[1] += pixels[at + 1] ?? 0;
-      sum[2] += pixels[at + 2] ?? 0;
-      count += 1;
-    }
-  }
-  return [sum[0] / count, sum[1] / count, sum[2] / count];
-}
-
+/** What differs from the first pixel, which most likely is background. */
 function maskByColor(pixels: Buffer, size: Size): Buffer {
-  const [red, green, blue] = borderColor(pixels, size);
+  const [red = 0, green = 0, blue = 0] = pixels;
   const mask = Buffer.alloc(size.width * size.height);
   for (let pixel = 0; pixel < mask.length; pixel += 1) {
     const at = pixel * 3;

@@ -1,15 +1,16 @@
 /** `POST /v1/images/generations` and `POST /v1/images/edits`. */
 import sharp from 'sharp';
+import { z } from 'zod';
 import {
+  jsonEndpoint,
+  jsonReply,
   type CallContext,
   type CallEndpoint,
   type CallRefusedError,
   type Reply,
-  spoil,
 } from '../calls/call.ts';
 import { describeForm, readForm, type Form, type FormFile } from '../multipart.ts';
-import { findFault, withoutMarkers } from '../faults.ts';
-import { readJson } from '../http.ts';
+import { findFault, spoil, withoutMarkers } from '../faults.ts';
 import { type Media, type MediaInput, MediaInputError, seedOf } from '../media/media.ts';
 import type { Drawing } from '../media/draw.ts';
 import type { Pictures } from '../media/pictures.ts';
@@ -73,16 +74,15 @@ async function answer({ order, inputs, make }: Job, context: CallContext): Promi
   const media = await Promise.all(
     Array.from({ length: count }, async (_, index) => make({ ...drawing, index })),
   );
-  const body = {
+  return jsonReply({
     created: Math.floor(Date.now() / 1000),
     background: isTransparent ? 'transparent' : 'opaque',
-    data: media.map(({ bytes }) => ({ b64_json: spoil(bytes, context).toString('base64') })),
+    data: media.map(({ bytes }) => ({ b64_json: spoil(bytes, context.faults).toString('base64') })),
     output_format: format,
     quality,
     size: `${width}x${height}`,
     usage: usageOf(order, inputs, count),
-  };
-  return { contentType: 'application/json', bytes: Buffer.from(JSON.stringify(body)) };
+  });
 }
 
 /** Without a picture to edit, `size: auto` is a square. */
@@ -90,23 +90,17 @@ const square: Size = { width: 1024, height: 1024 };
 
 /** `POST /v1/images/generations`. */
 export function generationEndpoint(pictures: Pictures): CallEndpoint {
-  return {
+  return jsonEndpoint({
     path: /^\/openai\/v1\/images\/generations$/,
     latencyFactor: 1,
-    read: async (exchange) => {
-      const body = await readJson(exchange);
-      const parsed = generationBody.safeParse(body ?? {});
-      return {
-        body,
-        prompt: parsed.data?.prompt ?? '',
-        check: () => {
-          if (!parsed.success) throw invalidBody(parsed.error, body);
-          const order = readOrder(parsed.data, square);
-          return async (context) => answer({ order, inputs: [], make: pictures.draw }, context);
-        },
-      };
+    schema: z.preprocess((body) => body ?? {}, generationBody),
+    refuse: invalidBody,
+    promptOf: ({ prompt }) => prompt,
+    check: (body) => {
+      const order = readOrder(body, square);
+      return async (context) => answer({ order, inputs: [], make: pictures.draw }, context);
     },
-  };
+  });
 }
 
 const numbers = new Set(['n', 'output_compression', 'partial_images']);

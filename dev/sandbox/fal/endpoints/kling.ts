@@ -23,7 +23,6 @@ const shared = {
   duration: secondsFrom(3, 15).default('5'),
   generate_audio: z.boolean().default(true),
   negative_prompt: z.string().default('blur, distort, and low quality'),
-  cfg_scale: z.number().min(0).max(1).default(0.5),
 };
 
 interface Prompts {
@@ -54,7 +53,6 @@ export const klingEndpoints: Endpoint[] = [
       .object({
         ...shared,
         aspect_ratio: z.enum(['16:9', '9:16', '1:1']).default('16:9'),
-        shot_type: z.enum(['customize', 'intelligent']).default('customize'),
       })
       .refine(...onePrompt),
     run: async (input, context) => {
@@ -69,9 +67,6 @@ export const klingEndpoints: Endpoint[] = [
       .object({
         ...shared,
         start_image_url: imageUrl,
-        end_image_url: imageUrl.nullish(),
-        shot_type: z.string().default('customize'),
-        elements: z.array(z.record(z.string(), z.unknown())).nullish(),
       })
       .refine(...onePrompt),
     run: async (input, context) => {

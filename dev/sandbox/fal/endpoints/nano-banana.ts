@@ -30,7 +30,6 @@ const shared = {
   output_format: outputFormat,
   safety_tolerance: safetyTolerance,
   seed,
-  limit_generations: z.boolean().optional(),
   sync_mode: syncMode,
 };
 const pro = { enable_web_search: z.boolean().optional() };
@@ -38,7 +37,6 @@ const resolution = z.enum(['1K', '2K', '4K']).default('1K');
 const flash = {
   ...pro,
   resolution: z.enum(['0.5K', '1K', '2K', '4K']).default('1K'),
-  thinking_level: z.enum(['minimal', 'high']).nullish(),
 };
 const auto = z.enum(['auto', ...aspectRatios]);
 const wide = z.enum(['auto', ...aspectRatios, '4:1', '1:4', '8:1', '1:8']);

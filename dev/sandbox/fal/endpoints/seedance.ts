@@ -10,19 +10,12 @@ const autoSeconds = 5;
 interface Version {
   root: string;
   secondsMax: number;
-  references: { images: number; videos: number; audios: number };
+  /** Pictures to refer to. */
+  imagesMax: number;
 }
 const versions: Version[] = [
-  {
-    root: 'bytedance/seedance-2.0',
-    secondsMax: 15,
-    references: { images: 9, videos: 3, audios: 3 },
-  },
-  {
-    root: 'bytedance/seedance-2.5',
-    secondsMax: 30,
-    references: { images: 30, videos: 10, audios: 10 },
-  },
+  { root: 'bytedance/seedance-2.0', secondsMax: 15, imagesMax: 9 },
+  { root: 'bytedance/seedance-2.5', secondsMax: 30, imagesMax: 30 },
 ];
 
 /** `"auto"` or whole seconds as a string: the number 8 is refused. */
@@ -56,9 +49,7 @@ async function run(input: SeedanceInput, context: GenerationContext) {
   return filmOf(film, context, { withSeed: true });
 }
 
-const urls = (max: number) => z.array(imageUrl).max(max).default([]);
-
-function endpointsOf({ root, secondsMax, references }: Version): Endpoint[] {
+function endpointsOf({ root, secondsMax, imagesMax }: Version): Endpoint[] {
   const shared = {
     prompt: prompt(),
     duration: durations(secondsMax),
@@ -77,7 +68,7 @@ function endpointsOf({ root, secondsMax, references }: Version): Endpoint[] {
     defineEndpoint({
       id: `${root}/image-to-video`,
       latencyFactor,
-      input: z.object({ ...shared, image_url: imageUrl, end_image_url: imageUrl.nullish() }),
+      input: z.object({ ...shared, image_url: imageUrl }),
       run,
     }),
     defineEndpoint({
@@ -85,9 +76,7 @@ function endpointsOf({ root, secondsMax, references }: Version): Endpoint[] {
       latencyFactor,
       input: z.object({
         ...shared,
-        image_urls: urls(references.images),
-        video_urls: urls(references.videos),
-        audio_urls: urls(references.audios),
+        image_urls: z.array(imageUrl).max(imagesMax).default([]),
       }),
       run,
     }),

@@ -42,11 +42,8 @@ const shared = {
   prompt: prompt(),
   image_size: imageSize,
   num_images: numImages(6),
-  max_images: z.int().min(1).max(6).default(1),
   seed,
   sync_mode: syncMode,
-  enable_safety_checker: z.boolean().default(true),
-  enhance_prompt_mode: z.enum(['standard', 'fast']).default('standard'),
 };
 
 function sizeOf(asked: z.output<typeof imageSize>): Size {

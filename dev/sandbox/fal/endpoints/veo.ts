@@ -12,7 +12,6 @@ const shared = {
   generate_audio: z.boolean().default(true),
   negative_prompt: z.string().nullish(),
   seed,
-  auto_fix: z.boolean().optional(),
   safety_tolerance: safetyTolerance,
 };
 

@@ -61,13 +61,9 @@ export const videoToolEndpoints: Endpoint[] = [
       video_url: videoUrl,
       upscale_factor: z.number().min(1).max(4).default(2),
       model: z.enum(topazModels).default('Proteus'),
-      target_fps: z.int().min(16).max(60).nullish(),
       H264_output: z.boolean().default(false),
       compression: level,
-      grain: level,
-      halo: level,
       noise: level,
-      recover_detail: level,
     }),
     run: async (input, context) => {
       const source = { field: 'video_url', url: input.video_url };
@@ -88,8 +84,6 @@ export const videoToolEndpoints: Endpoint[] = [
         sync_mode: syncMode,
         // The other containers fal offers need encoders that the sandbox does not have.
         video_output_type: z.literal('X264 (.mp4)').default('X264 (.mp4)'),
-        video_quality: z.enum(['low', 'medium', 'high', 'maximum']).default('high'),
-        video_write_mode: z.enum(['fast', 'balanced', 'small']).default('balanced'),
       })
       .refine(...resolutionFitsModel),
     run: async (input, context) => {

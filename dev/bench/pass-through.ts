@@ -1,7 +1,7 @@
 /** The least a gateway in Node can do: take a request, ask the upstream, hand its bytes back. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { Pool } from 'undici';
-import { announceReady, drainOnExit } from '../../../platform/process-life.ts';
+import { announceReady, drainOnExit } from '../../platform/process-life.ts';
 
 const pool = new Pool(process.env['UPSTREAM_URL'] ?? '', { connections: 512 });
 

@@ -3,7 +3,7 @@
  * stream, after PROVIDER_SECONDS. It parses no more of a request than whether a stream is asked for.
  */
 import { createServer, type ServerResponse } from 'node:http';
-import { announceReady, drainOnExit } from '../../../platform/process-life.ts';
+import { announceReady, drainOnExit } from '../../platform/process-life.ts';
 
 const words = Array.from({ length: 20 }, (_, index) => `word${index} `);
 const head = { id: 'chatcmpl-bench', created: 1_790_000_000, model: 'bench' };

@@ -1,0 +1,68 @@
+/**
+ * The bare worker: a process with a worker and a client on one connection, which begins jobs over HTTP as our API
+ * does, and knows when they ended. The steps do nothing: what they cost is the engine's.
+ */
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import { fileURLToPath } from 'node:url';
+import { Client } from '@temporalio/client';
+import { NativeConnection, Worker } from '@temporalio/worker';
+import { createLogger } from '../../platform/logger.ts';
+import { announceReady, drainOnExit } from '../../platform/process-life.ts';
+import { installRuntime } from '../../platform/temporal.ts';
+
+const taskQueue = 'bench-bare';
+const createdAtMs = new Map<string, number>();
+const ended: Record<string, { createdAtMs: number; endedAtMs: number }> = {};
+
+/** The steps of a job. */
+const steps = {
+  async reserve(jobId: string): Promise<void> {
+    createdAtMs.set(jobId, Date.now());
+  },
+  /** The provider has the job from here on, and notifies when its time is over. */
+  async submit(jobId: string, providerMs: number): Promise<void> {
+    const signal = () => workflow.getHandle(jobId).signal('providerNotification');
+    setTimeout(() => void signal().catch((error: unknown) => console.error(error)), providerMs);
+  },
+  async store(): Promise<void> {},
+  async charge(jobId: string): Promise<void> {
+    ended[jobId] = { createdAtMs: createdAtMs.get(jobId) ?? 0, endedAtMs: Date.now() };
+  },
+};
+/** See `steps`. */
+export type Steps = typeof steps;
+
+installRuntime(createLogger('bare', 'warn'));
+const address = process.env['TEMPORAL_ADDRESS'] ?? '';
+const connection = await NativeConnection.connect({ address });
+const { workflow } = new Client({ connection });
+const worker = await Worker.create({
+  connection,
+  taskQueue,
+  workflowsPath: fileURLToPath(new URL('bare-workflow.ts', import.meta.url)),
+  activities: steps,
+  maxCachedWorkflows: 2000,
+  maxConcurrentWorkflowTaskExecutions: 100,
+});
+const running = worker.run();
+
+const server = createServer((asked, response) => {
+  if (asked.method === 'GET') {
+    response.end(JSON.stringify(ended));
+    return;
+  }
+  const providerMs = Number(new URL(asked.url ?? '', 'http://bare').searchParams.get('providerMs'));
+  const workflowId = `bench-${randomUUID()}`;
+  workflow.start('bare', { workflowId, taskQueue, args: [workflowId, providerMs] }).then(
+    () => response.end(workflowId),
+    (error: unknown) => response.writeHead(500).end(String(error)),
+  );
+});
+server.listen(Number(process.env['PORT']), '127.0.0.1', () => announceReady());
+drainOnExit(async () => {
+  server.closeAllConnections();
+  server.close();
+  worker.shutdown();
+  await running;
+}, 10_000);

@@ -1,0 +1,253 @@
+/** Chat through our API, a bare pass-through and Portkey's gateway, beside the upstream alone, in a closed loop. */
+import { execFileSync } from 'node:child_process';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { Pool, type Dispatcher } from 'undici';
+import { freePort } from '../stack/free-port.ts';
+import { nodeService } from '../stack/node-service.ts';
+import { launch, untilReady, type Running } from '../stack/running.ts';
+import { installNpm } from '../stack/tools.ts';
+import { findGateway, startGateway, type Gateway } from './gateway.ts';
+import { runClosedLoop, type ClosedLoad } from './load.ts';
+import type { Benchmark, OpenWay } from './measurement.ts';
+import { logPathOf, startServers, type Servers } from './servers.ts';
+import type { Stops } from './stops.ts';
+
+/** The ways; another checkout's gateway is `gateway@FOLDER`. */
+export const chatWays = ['direct', 'pass-through', 'gateway', 'portkey'];
+
+/** What to run. */
+export interface ChatOptions {
+  concurrency: number[];
+  seconds: number;
+  providerSeconds: number;
+  ways: string[];
+  mode: string[];
+  /** Whether gateways have the first core for themselves, and all else the others. */
+  pin: boolean;
+  env: Record<string, string>;
+}
+
+interface ChatLoad extends ClosedLoad {
+  name: string;
+  isStream: boolean;
+}
+
+/** Where a chat is asked for, and as whom. */
+interface Target {
+  url: string;
+  path: string;
+  headers: Record<string, string>;
+}
+
+/** Something that serves chat; our API has Postgres beside it. */
+interface ChatServer {
+  target: Target;
+  process: Running | null;
+  pids: Record<string, number>;
+  stop: () => Promise<void>;
+}
+
+/** A model whose upstream the benchmark sets. */
+const model = 'gpt-5-nano';
+const upstreamKey = 'bench-upstream-key';
+const upstreamPath = '/v1/chat/completions';
+
+/** Starts servers and upstream, and says what is to be measured. */
+export async function planChat(
+  options: ChatOptions,
+  { directory, started }: { directory: string; started: Stops },
+): Promise<Benchmark<ChatLoad>> {
+  const { concurrency, mode, seconds, providerSeconds, env } = options;
+  const isPinned = options.pin && process.platform === 'linux' && availableParallelism() > 1;
+  // What is started from here on begins on the same cores.
+  if (isPinned) pin(process.pid, `1-${availableParallelism() - 1}`);
+  const servers = await startServers(directory, started);
+  const upstream = await startRelay(servers, 'upstream', {
+    PROVIDER_SECONDS: String(providerSeconds),
+  });
+  started.push(upstream.stop);
+  const { url: upstreamUrl } = upstream;
+  const gateways = new Map<string, Gateway>();
+  for (const name of options.ways) {
+    if (name.startsWith('gateway')) gateways.set(name, await findGateway(name, servers));
+  }
+  const start = async (name: string): Promise<ChatServer> => {
+    const gateway = gateways.get(name);
+    if (gateway) return startOurs(servers, gateway, { upstreamUrl, env });
+    if (name === 'portkey') return startPortkey(servers, upstreamUrl);
+    if (name === 'pass-through') return startPassThrough(servers, upstreamUrl);
+    const target = targetOf(upstreamUrl);
+    return { target, process: null, pids: {}, stop: () => Promise.resolve() };
+  };
+  const open = async (name: string): Promise<OpenWay<ChatLoad>> => {
+    const server = await start(name);
+    if (isPinned && server.process) pin(server.process.pid, '0');
+    return openChat(server);
+  };
+  // Who waits for a slow provider asks at any time.
+  const load = { seconds, spreadSeconds: providerSeconds };
+  return {
+    ways: options.ways.map((name) => ({ name, open: () => open(name) })),
+    loads: mode.flatMap((kind) =>
+      concurrency.map((callers) => {
+        const name = `${kind}, ${callers}`;
+        return { ...load, name, callers, isStream: kind === 'stream' };
+      }),
+    ),
+    warmUp: { ...load, name: 'warm-up', callers: 8, isStream: false },
+    baseline: 'direct',
+  };
+}
+
+/** Pins a process, all its threads included. */
+function pin(pid: number, cores: string): void {
+  execFileSync('taskset', ['-a', '-c', '-p', cores, String(pid)], { stdio: 'ignore' });
+}
+
+function targetOf(url: string, headers: Record<string, string> = {}, path = upstreamPath): Target {
+  return { url, path, headers: { authorization: `Bearer ${upstreamKey}`, ...headers } };
+}
+
+/** One of the small servers beside this file. */
+async function startRelay(
+  servers: Servers,
+  name: 'upstream' | 'pass-through',
+  env: Record<string, string>,
+): Promise<Running & { url: string }> {
+  const port = await freePort();
+  const running = await nodeService({
+    name,
+    script: `dev/bench/${name}.ts`,
+    logPath: logPathOf(servers, name),
+    env: { ...process.env, ...env, PORT: String(port) },
+  }).start();
+  return { ...running, url: `http://127.0.0.1:${port}` };
+}
+
+async function startPassThrough(servers: Servers, upstreamUrl: string): Promise<ChatServer> {
+  const relay = await startRelay(servers, 'pass-through', { UPSTREAM_URL: upstreamUrl });
+  const { pid, stop } = relay;
+  return { target: targetOf(relay.url), process: relay, pids: { relay: pid }, stop };
+}
+
+async function startOurs(
+  servers: Servers,
+  gateway: Gateway,
+  given: { upstreamUrl: string; env: Record<string, string> },
+): Promise<ChatServer> {
+  const { url, api, pids, stop } = await startGateway(servers, gateway, {
+    hasWorker: false,
+    env: {
+      API_WORKER: 'false',
+      OPENAI_API_KEY: upstreamKey,
+      OPENAI_BASE_URL: `${given.upstreamUrl}/v1`,
+      ...given.env,
+    },
+  });
+  const headers = { authorization: `Bearer ${servers.apiKey}` };
+  return {
+    target: targetOf(url, headers, '/api/v1/chat/completions'),
+    process: api,
+    pids: { ...pids, postgres: servers.pids.postgres },
+    stop,
+  };
+}
+
+const portkey = {
+  dependencies: { '@portkey-ai/gateway': '1.15.2' },
+  overrides: { '@hono/node-server': '1.13.8' },
+};
+
+async function startPortkey(servers: Servers, upstreamUrl: string): Promise<ChatServer> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const modules = await installNpm('portkey', portkey);
+  const script = join(modules, '@portkey-ai/gateway/build/start-server.js');
+  const logPath = logPathOf(servers, 'portkey');
+  const running = await launch({
+    command: process.execPath,
+    args: [script, `--port=${port}`, '--headless'],
+    env: { ...process.env, NODE_ENV: 'production' },
+    logPath,
+    cwd: servers.directory,
+  });
+  await untilReady(running, () => fetch(url), { name: 'Portkey', logPath });
+  const to = { 'x-portkey-provider': 'openai', 'x-portkey-custom-host': `${upstreamUrl}/v1` };
+  const { pid, stop } = running;
+  return { target: targetOf(url, to), process: running, pids: { portkey: pid }, stop };
+}
+
+/** What a first token looks like in a stream; keepalives and roles are none. */
+const token = '"content":"word0';
+const ends = { whole: '"finish_reason":"stop"', stream: 'data: [DONE]' };
+
+/** Callers, cheap enough not to be what is measured. */
+function openChat({ target, pids, stop }: ChatServer): OpenWay<ChatLoad> {
+  const timeoutMs = 60_000;
+  const timeouts = { headersTimeout: timeoutMs, bodyTimeout: timeoutMs };
+  const pool = new Pool(target.url, { connections: 512, keepAliveTimeout: 60_000, ...timeouts });
+  const request = (isStream: boolean): Dispatcher.DispatchOptions => ({
+    method: 'POST',
+    path: target.path,
+    headers: { ...target.headers, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model,
+      messages: [
+        { role: 'system', content: 'You are brief.' },
+        {
+          role: 'user',
+          content: 'Tell me about lighthouses, and why they stand where they stand.',
+        },
+      ],
+      max_tokens: 100,
+      ...(isStream && { stream: true }),
+    }),
+  });
+  return {
+    pids,
+    async run(load) {
+      const asked = request(load.isStream);
+      const { latenciesMs, ...failed } = await runClosedLoop(() => ask(pool, asked, load), load);
+      return { timesMs: { 'answer or first token': latenciesMs }, ...failed };
+    },
+    async stop() {
+      await pool.destroy();
+      await stop();
+    },
+  };
+}
+
+/** One exchange; resolves to the time until the answer, of streams until the first token, and rejects unless it is whole. */
+function ask(
+  pool: Pool,
+  options: Dispatcher.DispatchOptions,
+  { isStream }: ChatLoad,
+): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const startedAt = performance.now();
+    let firstMs: number | null = null;
+    let status = 0;
+    let text = '';
+    pool.dispatch(options, {
+      // Without it undici takes this for a handler of its former kind, and calls nothing here.
+      onRequestStart() {},
+      onResponseStart(_controller, statusCode) {
+        status = statusCode;
+      },
+      onResponseData(_controller, bytes) {
+        text += bytes.toString('latin1');
+        if (firstMs === null && text.includes(token)) firstMs = performance.now() - startedAt;
+      },
+      onResponseEnd() {
+        const isWhole = text.includes(isStream ? ends.stream : ends.whole);
+        if (status !== 200 || firstMs === null || !isWhole) {
+          reject(new Error(`${status} ${text.slice(0, 200)}`));
+        } else resolve(isStream ? firstMs : performance.now() - startedAt);
+      },
+      onResponseError(_controller, error) {
+        reject(error);
+      },
+    });
+  });
+}

