@@ -20,7 +20,7 @@ interface Asked {
 }
 
 /** A job that has not ended so long after its provider is lost. */
-const patienceMs = 120_000;
+const lostAfterMs = 120_000;
 const lookIntervalMs = 1000;
 
 /** Asks at the load's rate; `ask` resolves to the id of an accepted job. Returns when all were answered. */
@@ -51,7 +51,7 @@ export async function runOpenLoop(
 
 /** Looks once a second until no job is open, or the last of them is lost. */
 export async function untilEnded(load: OpenLoad, countOpen: () => Promise<number>): Promise<void> {
-  const lostAt = Date.now() + load.providerSeconds * 1000 + patienceMs;
+  const lostAt = Date.now() + load.providerSeconds * 1000 + lostAfterMs;
   // Rarely: whoever measures looks at the same database as what is measured.
   while ((await countOpen()) > 0 && Date.now() < lostAt) await sleep(lookIntervalMs);
 }
