@@ -12,7 +12,6 @@ import {
   linkSync,
   mkdirSync,
   readFileSync,
-  readdirSync,
   readlinkSync,
   realpathSync,
   rmSync,
@@ -38,6 +37,11 @@ function readPackages(file) {
   return Object.entries(packages).filter(([path]) => path.startsWith('node_modules/'));
 }
 
+/** Whether a package is for us: other platforms’ binaries are optional and absent. */
+function isWanted({ dev, devOptional, optional }) {
+  return optional !== true && !(withoutDev && (dev ?? devOptional) === true);
+}
+
 /**
  * Whether node_modules is what package-lock.json says. npm writes a lockfile of its own into
  * node_modules at the end of an install, so an interrupted one has none.
@@ -48,11 +52,10 @@ function isInstalled() {
     const wanted = readPackages('package-lock.json');
     return (
       existsSync(pinnedNode) &&
-      // Other platforms' binaries are optional and absent.
-      wanted.every(([path, { version, integrity, optional, dev, devOptional }]) => {
+      wanted.every(([path, entry]) => {
         const found = installed.get(path);
-        if (!found) return optional === true || (withoutDev && (dev ?? devOptional) === true);
-        return found.version === version && found.integrity === integrity;
+        if (!found) return !isWanted(entry);
+        return found.version === entry.version && found.integrity === entry.integrity;
       })
     );
   } catch {
@@ -100,13 +103,11 @@ function readOwner() {
   }
 }
 
-/** How many top-level packages are there already, for the progress line. */
-function countModules() {
-  try {
-    return readdirSync(modules).length;
-  } catch {
-    return 0;
-  }
+/** How far the installation is: npm makes all folders first, then fills them. */
+function tellProgress() {
+  const wanted = readPackages('package-lock.json').filter(([, entry]) => isWanted(entry));
+  const begun = wanted.filter(([path]) => existsSync(join(project, path, 'package.json')));
+  return `${begun.length} of ${wanted.length} packages`;
 }
 
 /** Runs npm and resolves with its exit code. */
@@ -125,7 +126,7 @@ async function runNpm(...args) {
   const startedAt = Date.now();
   const progress = setInterval(() => {
     const seconds = Math.round((Date.now() - startedAt) / 1000);
-    console.log(`  ${seconds} s, ${countModules()} folders in node_modules`);
+    console.log(`  ${seconds} s, ${tellProgress()}`);
   }, 5_000);
   const interrupt = (signal) => {
     child.kill(signal);
