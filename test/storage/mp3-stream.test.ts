@@ -1,6 +1,7 @@
 import { createMp3Encoder } from 'wasm-media-encoders';
+import { BufferSource } from 'mediabunny';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { framesOf, NotMp3Error, readFrameHeader } from '../../activities/calls/assembly.ts';
+import { framesOf, NotMp3Error } from '../../activities/calls/assembly.ts';
 import { hearBytes } from '../harness/recordings.ts';
 
 let file: Buffer;
@@ -16,13 +17,12 @@ async function mp3(seconds: number, sampleRate: 44_100 | 22_050 = 44_100): Promi
   return Buffer.concat([head, Buffer.from(encoder.finalize())]);
 }
 
-async function* pieces(bytes: Buffer, size: number): AsyncGenerator<Buffer> {
-  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
-}
-
-async function stripped(bytes: Buffer, size = 1000): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of framesOf(pieces(bytes, size), () => {})) chunks.push(chunk);
+async function stripped(
+  bytes: Buffer,
+  onFormat: (format: string) => void = () => {},
+): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of framesOf(new BufferSource(bytes), onFormat)) chunks.push(chunk);
   return Buffer.concat(chunks);
 }
 
@@ -38,8 +38,8 @@ function id3v2(sizeBytes: number): Buffer {
 
 /** A frame of silence that says how many frames follow, as encoders put it first. */
 function infoFrame(): Buffer {
-  const length = readFrameHeader(file, 0)?.lengthBytes ?? 0;
-  const frame = Buffer.alloc(length);
+  // 128 kbit/s at 44.1 kHz, without padding.
+  const frame = Buffer.alloc(417);
   file.copy(frame, 0, 0, 4);
   frame.write('Info', 36, 'latin1');
   frame.writeUInt32BE(1, 40);
@@ -48,14 +48,14 @@ function infoFrame(): Buffer {
 }
 
 describe('the frames of an MP3', () => {
-  it.each([1, 7, 64, 1000, 100_000])('are the same in pieces of %d bytes', async (size) => {
+  it('are kept, and nothing else of the file', async () => {
     const tagged = Buffer.concat([
       id3v2(3000),
       infoFrame(),
       file,
       Buffer.from('TAG'.padEnd(128, ' '), 'latin1'),
     ]);
-    expect((await stripped(tagged, size)).equals(file)).toBe(true);
+    expect((await stripped(tagged)).equals(file)).toBe(true);
   });
 
   it('are all kept where there is nothing to drop', async () => {
@@ -76,9 +76,7 @@ describe('the frames of an MP3', () => {
   it('tell their format, so that others are not joined to them', async () => {
     const formats: string[] = [];
     for (const bytes of [file, await mp3(1, 22_050)]) {
-      for await (const _ of framesOf(pieces(bytes, 500), ({ signature }) =>
-        formats.push(signature),
-      ));
+      await stripped(bytes, (format) => formats.push(format));
     }
     expect(formats).toHaveLength(2);
     expect(formats[0]).not.toBe(formats[1]);
