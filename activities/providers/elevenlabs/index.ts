@@ -3,10 +3,14 @@
  * result; nothing is queued, so a broken connection leaves the outcome unknown for good. Written on
  * undici and not on the vendor's client, which buffers and retries (docs/providers.md).
  */
+import { openAsBlob } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
+import { FormData } from 'undici';
 import { z } from 'zod';
 import type { JsonObject } from '../../../domain/json.ts';
-import type { StoredObject } from '../../storage/storage.ts';
+import { writeSpoolFile } from '../../storage/spool.ts';
+import type { Storage } from '../../storage/storage.ts';
 import {
   againstPolicy,
   failureOfStatus,
@@ -24,7 +28,7 @@ import {
   type Provider,
   type ProviderResult,
 } from '../provider.ts';
-import { readDetailedSong, encodeForm, type FormFile } from './multipart.ts';
+import { readDetailedSong } from './detailed-song.ts';
 import { count } from '../../../platform/config-variables.ts';
 import type { Transcript } from '../../../studio/audio-transcribe.ts';
 
@@ -32,8 +36,8 @@ interface ElevenlabsOptions {
   apiKey: string;
   /** e.g. https://api.elevenlabs.io */
   baseUrl: string;
-  /** Opens a stored file that is to be sent along. */
-  openFile: (storageKey: string) => Promise<StoredObject | null>;
+  /** Holds the files that are to be sent along. */
+  storage: Storage;
 }
 
 /** All audio is asked for in one format, so that parts of a dialogue can be joined. */
@@ -75,19 +79,22 @@ function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
     async submit({ operation, input, idempotencyKey, signal }) {
       const endpoint = endpoints[operation];
       if (!endpoint) throw new ProviderFailure('not_accepted', `no operation ${operation}`);
-      const form = endpoint.form ? await formOf(input, options.openFile) : null;
+      const form = endpoint.form ? await createForm(input, options.storage) : null;
       // The voice is part of the path; all else is the body.
       const { voice_id: _, ...json } = input;
-      const sent = form ? encodeForm(form.fields, form.file) : { json, headers: {} };
-      const asked = exchange({
-        ...sent,
-        url: base + endpoint.path(input),
-        // It tells this call from others in the provider's support; it does not dedupe by it.
-        headers: { 'idempotency-key': idempotencyKey, ...sent.headers },
-        signal,
-      });
-      // Answered or not, nothing more of the file is wanted; it may not even have been begun.
-      const answer = await sendCall(asked).finally(() => form?.file?.stream.destroy());
+      let answer: ProviderAnswer;
+      try {
+        const asked = exchange({
+          ...(form ? { body: form.form } : { json }),
+          url: base + endpoint.path(input),
+          // It tells this call from others in the provider's support; it does not dedupe by it.
+          headers: { 'idempotency-key': idempotencyKey },
+          signal,
+        });
+        answer = await sendCall(asked);
+      } finally {
+        await form?.discard();
+      }
       if (answer.status !== 200) throw await failureOfAnswer(answer);
       return { kind: 'result', result: await endpoint.read(answer) };
     },
@@ -131,22 +138,32 @@ async function failureOfAnswer(answer: ProviderAnswer): Promise<ProviderFailure>
 const formTexts = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()]));
 const fileShape = z.object({ storageKey: z.string(), name: z.string() });
 
-/** Texts become fields; `file` names a stored file, which is streamed. */
-async function formOf(
+/**
+ * Texts become fields; `file` names a stored file, which is copied first, so that one that cannot be read never leaves
+ * half a call at the provider. The form reads until it is discarded.
+ */
+async function createForm(
   input: JsonObject,
-  openFile: ElevenlabsOptions['openFile'],
-): Promise<{ fields: Record<string, string>; file: FormFile | null }> {
+  storage: Storage,
+): Promise<{ form: FormData; discard: () => Promise<void> }> {
   const { file: wanted, ...texts } = input;
-  const fields = Object.fromEntries(
-    Object.entries(formTexts.parse(texts)).map(([name, value]) => [name, String(value)]),
-  );
-  if (wanted === undefined) return { fields, file: null };
+  const form = new FormData();
+  for (const [name, value] of Object.entries(formTexts.parse(texts))) form.set(name, String(value));
+  const path = await storage.spoolPath();
+  const discard = (): Promise<void> => rm(path, { force: true });
+  if (wanted === undefined) return { form, discard };
   const { storageKey, name } = fileShape.parse(wanted);
-  const object = await openFile(storageKey).catch((cause: unknown) => {
+  try {
+    const object = await storage.open(storageKey);
+    if (!object) throw new ProviderFailure('rejected', 'the file is gone');
+    await writeSpoolFile(path, object.stream);
+    form.set('file', await openAsBlob(path, { type: object.contentType }), name);
+    return { form, discard };
+  } catch (cause) {
+    await discard();
+    if (cause instanceof ProviderFailure) throw cause;
     throw new ProviderFailure('not_accepted', 'the file cannot be read now', { cause });
-  });
-  if (!object) throw new ProviderFailure('rejected', 'the file is gone');
-  return { fields, file: { ...object, name } };
+  }
 }
 
 function readAudio(answer: ProviderAnswer): Promise<ProviderResult> {
@@ -216,7 +233,7 @@ export default defineProvider({
     createElevenlabsProvider({
       apiKey: settings.ELEVENLABS_API_KEY,
       baseUrl: settings.ELEVENLABS_BASE_URL,
-      openFile: (storageKey) => storage.open(storageKey),
+      storage,
     }),
   sandbox: (url) => ({ ELEVENLABS_BASE_URL: `${url}/elevenlabs` }),
 });

@@ -1,59 +1,10 @@
-/**
- * ElevenLabs' multipart bodies. A form with at most one file in it, which is streamed: no library's form does that
- * with its length known. The answer of /v1/music/detailed: JSON first, then the audio, which is passed on as it comes.
- */
-import { PassThrough, Readable } from 'node:stream';
+/** The answer of /v1/music/detailed: JSON first, then the audio, which is passed on as it comes. */
+import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Dicer } from '@fastify/busboy';
 import { z } from 'zod';
 import { ProviderFailure } from '../provider.ts';
 import { readJson, type ProviderAnswer } from '../provider-http.ts';
-
-/** A file of a form. */
-export interface FormFile {
-  name: string;
-  contentType: string;
-  sizeBytes: number;
-  stream: Readable;
-}
-
-const formBoundary = 'studio-gateway-7c1f0b9a5e2d4386';
-
-/** The body of a form, and its headers. */
-export function encodeForm(
-  fields: Record<string, string>,
-  file: FormFile | null,
-): { headers: Record<string, string>; body: Readable } {
-  const texts = Object.entries(fields).map(
-    ([name, value]) =>
-      `--${formBoundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`,
-  );
-  const head = file
-    ? `--${formBoundary}\r\nContent-Disposition: form-data; name="file"; filename="${quotable(file.name)}"\r\n` +
-      `Content-Type: ${file.contentType}\r\n\r\n`
-    : '';
-  const before = Buffer.from(texts.join('') + head);
-  const after = Buffer.from(`${file ? '\r\n' : ''}--${formBoundary}--\r\n`);
-  const length = before.length + (file?.sizeBytes ?? 0) + after.length;
-  return {
-    headers: {
-      'content-type': `multipart/form-data; boundary=${formBoundary}`,
-      'content-length': String(length),
-    },
-    body: Readable.from(form(before, file?.stream ?? null, after), { objectMode: false }),
-  };
-}
-
-async function* form(before: Buffer, file: Readable | null, after: Buffer): AsyncGenerator<Buffer> {
-  yield before;
-  if (file) yield* file as AsyncIterable<Buffer>;
-  yield after;
-}
-
-/** A file name that fits between quotes of a header. */
-function quotable(name: string): string {
-  return name.replaceAll(/[^\x20\x21\x23-\x5b\x5d-\x7e]/g, '_');
-}
 
 /** A song whose audio is still coming. */
 interface DetailedSong {
