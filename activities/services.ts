@@ -11,7 +11,6 @@ import {
   registerSearchAttributes,
 } from '../platform/temporal.ts';
 import { searchAttributes } from '../jobs/contract.ts';
-import { createProviderLimiter } from './calls/attempt.ts';
 import { openChatCatalog } from './chat/chat-models.ts';
 import { createChat } from './chat/chat.ts';
 import { createChatLedger } from './chat/chat-ledger.ts';
@@ -82,7 +81,7 @@ async function openServices(config: Config, logger: Logger) {
     inbox: observeInbox(createInbox(pool), metrics),
     statusChecks,
     outcomes: createLateOutcomes({ pool, statusChecks, logger }),
-    slots: createProviderLimiter(providerConcurrency(config)),
+    places: providerConcurrency(config),
     providers,
     chatCatalog: await openChatCatalog(config),
     storage,

@@ -80,30 +80,3 @@ export function toApplicationFailure(error: unknown, lastRefusal: boolean): unkn
     ...(row.benign && { category: ApplicationFailureCategory.BENIGN }),
   });
 }
-
-/**
- * Places for calls, per provider and process: as many at the same time as the task queue of the provider allows. A
- * worker's task queue counts for itself; a call that is sent from a workflow task must find a place first, or it
- * goes to the queue, where waiting is fair.
- */
-export function createProviderLimiter(concurrency: ReadonlyMap<string, number>) {
-  const taken = new Map<string, number>();
-  const count = (provider: string): number => taken.get(provider) ?? 0;
-  function enter(provider: string): () => void {
-    taken.set(provider, count(provider) + 1);
-    let left = false;
-    return () => {
-      if (!left) taken.set(provider, count(provider) - 1);
-      left = true;
-    };
-  }
-  return {
-    /** Takes a place that the task queue has granted; call what it returns to leave. */
-    enter,
-    /** Takes a place if one is free, else null. */
-    tryEnter: (provider: string): (() => void) | null =>
-      count(provider) < (concurrency.get(provider) ?? 0) ? enter(provider) : null,
-  };
-}
-/** See `createProviderLimiter`. */
-export type ProviderLimiter = ReturnType<typeof createProviderLimiter>;

@@ -10,7 +10,7 @@ import { assert } from '../../domain/errors.ts';
 import type { Json } from '../../domain/json.ts';
 import { isDatabaseAway } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
-import { attempt, jobSettledBefore, type ProviderLimiter } from './attempt.ts';
+import { attempt, jobSettledBefore } from './attempt.ts';
 import type { CallTask } from '../../jobs/job-plan.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
 import { storeResult } from './call-results.ts';
@@ -55,7 +55,8 @@ export interface StoreTask extends AcceptedCall {
 export interface ProviderCallsDeps {
   providers: Map<string, Provider>;
   records: CallRecords;
-  slots: ProviderLimiter;
+  /** Provider → calls that this process may send it beside those on their way. */
+  places: Map<string, number>;
   artifacts: ArtifactStore;
   inputs: Inputs;
   urls: NotificationUrls;
@@ -88,25 +89,28 @@ export function createProviderCalls(deps: ProviderCallsDeps) {
 /** See `createProviderCalls`. */
 export type ProviderCalls = ReturnType<typeof createProviderCalls>;
 
-/** Runs an attempt in a place of its provider, which the task queue has granted or a local one must find. */
+/**
+ * Runs an attempt in a place of its provider. The provider's task queue counts for itself, so what it hands over has
+ * one; a call from a workflow task must find a place free, or it goes to the queue, where waiting is fair.
+ */
 async function inRoom<Outcome>(
-  { slots }: ProviderCallsDeps,
-  { route, refusalsMax }: CallTask,
+  { places }: ProviderCallsDeps,
+  { route: { provider }, refusalsMax }: CallTask,
   run: () => Promise<Outcome>,
 ): Promise<Outcome> {
-  const { isLocal } = Context.current().info;
-  const leave = isLocal ? slots.tryEnter(route.provider) : slots.enter(route.provider);
-  if (!leave) {
+  const free = (): number => places.get(provider) ?? 0;
+  if (Context.current().info.isLocal && free() <= 0) {
     throw ApplicationFailure.create({
       message: 'no room: the provider’s queue takes it',
       type: 'PROVIDER_BUSY',
       category: ApplicationFailureCategory.BENIGN,
     });
   }
+  places.set(provider, free() - 1);
   try {
     return await attempt(run, refusalsMax);
   } finally {
-    leave();
+    places.set(provider, free() + 1);
   }
 }
 
