@@ -19,7 +19,6 @@ import { createInputs } from './inputs/inputs.ts';
 import {
   createNotificationRelay,
   createInbox,
-  observeInbox,
   createNotificationUrls,
 } from './calls/notifications.ts';
 import { createJobReads } from './jobs/job-reads.ts';
@@ -78,7 +77,7 @@ async function openServices(config: Config, logger: Logger) {
     chat: createChat({ config, ledger: chatLedger, logger, telemetry }),
     records: createCallRecords(pool),
     reads: createJobReads(pool, storage),
-    inbox: observeInbox(createInbox(pool), metrics),
+    inbox: createInbox(pool),
     statusChecks,
     outcomes: createLateOutcomes({ pool, statusChecks, logger }),
     places: providerConcurrency(config),
@@ -139,8 +138,9 @@ export async function openProcess(config: Config, logger: Logger) {
 /** What tells workflows of what came in, once a process has a connection to Temporal. */
 export function createRelays(services: Services, client: Client, config: Config) {
   const { inbox, outcomes, webhooks, logger } = services;
+  const { metrics } = services.telemetry;
   return {
-    notificationRelay: createNotificationRelay({ client, inbox, logger, outcomes }),
+    notificationRelay: createNotificationRelay({ client, inbox, metrics, logger, outcomes }),
     webhookRelay: createWebhookRelay({
       client,
       webhooks,

@@ -38,7 +38,7 @@ export function createNotificationUrls(options: { publicBaseUrl: string; secret:
 /** See `createNotificationUrls`. */
 export type NotificationUrls = ReturnType<typeof createNotificationUrls>;
 
-const deliveriesRow = z.object({ deliveries: z.number(), state: z.string() });
+const deliveriesRow = z.object({ deliveries: z.number() });
 const lockRow = z.object({ taken: z.boolean() });
 const none = z.object({});
 
@@ -67,56 +67,46 @@ const columns = sql.fragment`provider, job_id AS "jobId", call_index AS "callInd
   operation_id AS "operationId", state, deliveries, received_at AS "receivedAtMs"`;
 
 /** The inbox. */
-interface Inbox {
-  /** Keeps it; tells whether its workflow has already been told of the same. */
-  keep: (notification: InboxNotification) => Promise<'new' | 'waiting' | 'told'>;
-  /** The workflow has it, or is gone. */
-  mark: (notification: InboxNotification, state: 'delivered' | 'late') => Promise<void>;
-  /** All of a job, oldest first. */
-  ofJob: (jobId: string) => Promise<readonly KeptNotification[]>;
-  /** The newest in this state, or in any. */
-  list: (page: {
-    state: string | undefined;
-    limit: number;
-  }) => Promise<readonly KeptNotification[]>;
-  /** Those that wait for longer than this. */
-  waiting: (olderThanMs: number) => Promise<readonly InboxNotification[]>;
-  /** Runs it unless another process does at this moment; then null. */
-  alone: <Answer>(run: () => Promise<Answer>) => Promise<Answer | null>;
-}
-
-/** See `Inbox`. */
-export function createInbox(pool: DatabasePool): Inbox {
+export function createInbox(pool: DatabasePool) {
   return {
-    async keep(notification) {
+    /** Keeps it; false when the provider has sent it before. */
+    async keep(notification: InboxNotification): Promise<boolean> {
       const { provider, jobId, callIndex, operationId } = notification;
-      const row = await pool.one(sql.type(deliveriesRow)`
+      const deliveries = await pool.oneFirst(sql.type(deliveriesRow)`
         INSERT INTO notification AS n (provider, job_id, call_index, operation_id, state)
           VALUES (${provider}, ${jobId}, ${callIndex}, ${operationId}, 'received')
         ON CONFLICT (job_id, call_index, operation_id) DO UPDATE SET deliveries = n.deliveries + 1
-        RETURNING deliveries, state`);
-      if (row.state !== 'received') return 'told';
-      return row.deliveries === 1 ? 'new' : 'waiting';
+        RETURNING deliveries`);
+      return deliveries === 1;
     },
-    async mark(notification, state) {
+    /** The workflow has it, or is gone. */
+    async mark(notification: InboxNotification, state: 'delivered' | 'late'): Promise<void> {
       await pool.query(sql.type(none)`UPDATE notification SET state = ${state}
         WHERE job_id = ${notification.jobId} AND call_index = ${notification.callIndex}
           AND operation_id = ${notification.operationId}`);
     },
-    ofJob: (jobId) =>
+    /** All of a job, oldest first. */
+    ofJob: (jobId: string): Promise<readonly KeptNotification[]> =>
       pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
         WHERE job_id = ${jobId} ORDER BY received_at`),
-    list({ state, limit }) {
-      const of = state ?? null;
+    /** The newest in this state, or in any. */
+    list: (page: {
+      state: string | undefined;
+      limit: number;
+    }): Promise<readonly KeptNotification[]> => {
+      const of = page.state ?? null;
       return pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
-        WHERE ${of}::text IS NULL OR state = ${of}::text ORDER BY received_at DESC LIMIT ${limit}`);
+        WHERE ${of}::text IS NULL OR state = ${of}::text
+        ORDER BY received_at DESC LIMIT ${page.limit}`);
     },
-    waiting: (olderThanMs) =>
+    /** Those that wait for longer than this. */
+    waiting: (olderThanMs: number): Promise<readonly InboxNotification[]> =>
       pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
         WHERE state = 'received'
           AND received_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
         ORDER BY received_at LIMIT 100`),
-    alone(run) {
+    /** Runs it unless another process does at this moment; then null. */
+    alone<Answer>(run: () => Promise<Answer>): Promise<Answer | null> {
       // Only the lock is the transaction's: what runs under it has connections of its own.
       const outside = AsyncLocalStorage.bind(run);
       return pool.transaction(async (connection) => {
@@ -128,36 +118,10 @@ export function createInbox(pool: DatabasePool): Inbox {
   };
 }
 
-/** Counts what comes in, and times the way to the workflow. */
-export function observeInbox(inbox: Inbox, metrics: Metrics): Inbox {
-  const { notifications, notificationSeconds } = metrics;
-  // One that is told again later is another object: its age is a gauge of the worker.
-  const keptAtMs = new WeakMap<InboxNotification, number>();
-  return {
-    ...inbox,
-    async keep(notification) {
-      const startedAtMs = performance.now();
-      const known = await inbox.keep(notification);
-      const { provider } = notification;
-      notifications.inc({ provider, outcome: known === 'new' ? 'new' : 'repeated' });
-      if (known === 'new') keptAtMs.set(notification, startedAtMs);
-      return known;
-    },
-    async mark(notification, state) {
-      await inbox.mark(notification, state);
-      const { provider } = notification;
-      const startedAtMs = keptAtMs.get(notification);
-      if (state === 'late') notifications.inc({ provider, outcome: 'late' });
-      else if (startedAtMs !== undefined) {
-        notificationSeconds.observe({ provider }, (performance.now() - startedAtMs) / 1000);
-      }
-    },
-  };
-}
-
 interface RelayDeps {
   client: Client;
-  inbox: Inbox;
+  inbox: ReturnType<typeof createInbox>;
+  metrics: Metrics;
   logger: Logger;
   /** Looks at what a notification means that came when its workflow had ended. */
   outcomes: LateOutcomes;
@@ -169,34 +133,50 @@ const redeliverAfterMs = 6000;
 
 /** Passes notifications on. */
 export function createNotificationRelay(deps: RelayDeps) {
-  function deliver(notification: InboxNotification): Promise<void> {
+  const { notifications, notificationSeconds } = deps.metrics;
+
+  function deliver(notification: InboxNotification): Promise<boolean> {
     const { jobId } = notification;
     const workflowId = workflowIdOf(jobId);
     return withCorrelation({ ...correlation(), jobId, workflowId }, () => tell(notification));
   }
 
-  async function tell(notification: InboxNotification): Promise<void> {
-    const { jobId, callIndex, operationId } = notification;
+  async function tell(notification: InboxNotification): Promise<boolean> {
+    const { provider, jobId, callIndex, operationId } = notification;
     const handle = deps.client.workflow.getHandle(workflowIdOf(jobId));
     try {
       await deps.client.withDeadline(Date.now() + signalTimeoutMs, () =>
         handle.signal(providerNotification, { callIndex, operationId }),
       );
       await deps.inbox.mark(notification, 'delivered');
+      return true;
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) {
         deps.logger.warn({ jobId, callIndex }, 'notification.late');
         await deps.inbox.mark(notification, 'late');
+        notifications.inc({ provider, outcome: 'late' });
         // Nobody waits for this: the provider that notifies us must not, and a look missed here is made
         // by the follow-up.
         deps.outcomes.examine(jobId, 'notification').catch((failure: unknown) => {
           deps.logger.warn({ error: failure, jobId }, 'notification.late_not_examined');
         });
       } else deps.logger.warn({ error, jobId, callIndex }, 'notification.not_delivered');
+      return false;
     }
   }
   return {
-    /** Never throws: what was not heard now is told later. */
+    /** Keeps a verified notification, and passes it on unless it came before. */
+    async receive(notification: InboxNotification): Promise<void> {
+      const { provider } = notification;
+      const startedAtMs = performance.now();
+      const isNew = await deps.inbox.keep(notification);
+      notifications.inc({ provider, outcome: isNew ? 'new' : 'repeated' });
+      // Of one that is told again later, the age is a gauge of the worker.
+      if (isNew && (await deliver(notification))) {
+        notificationSeconds.observe({ provider }, (performance.now() - startedAtMs) / 1000);
+      }
+    },
+    /** Whether the workflow has it now. Never throws: what was not heard now is told later. */
     deliver,
     /** Tells again what has waited for a while; returns how many. One process does at a time. */
     async redeliver(): Promise<number> {

@@ -26,7 +26,7 @@ export const hooks = defineOperation({
     }),
   },
   answer: ownAnswer,
-  async handle({ ctx, params }, { providers, urls, inbox, notificationRelay, logger }) {
+  async handle({ ctx, params }, { providers, urls, notificationRelay, logger }) {
     const { provider: name, jobId, callIndex, mac } = params;
     const queue = providers.get(name)?.queue;
     const address = { provider: name, jobId, callIndex: Number(callIndex) };
@@ -46,10 +46,8 @@ export const hooks = defineOperation({
       logger.warn({ jobId, provider: name, reason: error.message }, 'notification.refused');
       throw new GatewayError('Unauthorized');
     }
-    const notification = { ...address, operationId };
-    const known = await inbox.keep(notification);
+    await notificationRelay.receive({ ...address, operationId });
     ctx.status = 200;
     ctx.body = { received: true };
-    if (known === 'new') await notificationRelay.deliver(notification);
   },
 });
