@@ -14,7 +14,7 @@ import type { Logger } from '../../platform/logger.ts';
 import { forEachAlone, type Isolated } from '../../platform/isolation.ts';
 import { fileBytesMax, headBytes, inspectHead } from './media.ts';
 import { contentTypeOf, type Storage } from './storage.ts';
-import { createReceipts, type WhileReceiving } from './upload-receipts.ts';
+import { createReceipts } from './upload-receipts.ts';
 
 const uploadBytesRow = z.object({ upload_bytes: z.number() });
 const storageKeyRow = z.object({ storage_key: z.string() });
@@ -78,44 +78,6 @@ export interface UploadQuota {
   used: number;
 }
 
-/** The uploads of all organizations. */
-export interface Uploads {
-  /** @throws GatewayError STORAGE_QUOTA_EXCEEDED */
-  create: (upload: NewUpload) => Promise<void>;
-  /**
-   * Stores a file that came with a request, as an upload that is complete.
-   * @returns its storage key, for the plan or for `discard`.
-   * @throws GatewayError STORAGE_QUOTA_EXCEEDED
-   */
-  keep: (file: BroughtFile) => Promise<string>;
-  /** Removes what was kept for a request that was refused; what is gone already is no error. */
-  discard: (storageKey: string) => Promise<void>;
-  /**
-   * Deletes an upload for its owner; it counts no more. Safe to repeat.
-   * @returns when it was deleted (Unix ms); null when the organization has none under this id
-   */
-  delete: (id: string, organizationId: string) => Promise<number | null>;
-  /** What the organization keeps. */
-  quotaOf: (organizationId: string) => Promise<UploadQuota>;
-  whileReceiving: WhileReceiving;
-  /** Null when there is none under this id. */
-  find: (id: string) => Promise<Upload | null>;
-  /** Records that the object is there. */
-  complete: (id: string, file: ReceivedFile) => Promise<void>;
-  /**
-   * Makes sure that the object is there and is what was agreed; one that is not is removed. A file that
-   * is confirmed counts as used now.
-   * @returns its content type, or null when it has not come yet.
-   * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE, INVALID_REQUEST
-   */
-  confirm: (upload: Upload) => Promise<string | null>;
-  /**
-   * Confirms or forgets uploads whose URL ended an hour ago without a word, and removes files that no
-   * request named for long.
-   */
-  sweep: () => Promise<Isolated>;
-}
-
 interface UploadsDeps {
   pool: DatabasePool;
   storage: Storage;
@@ -135,165 +97,165 @@ const none = z.object({});
 const columns = sql.fragment`id, organization_id, storage_key, content_type, size_bytes,
   completed_at IS NOT NULL AS completed, deleted_at IS NOT NULL AS deleted`;
 
-/** See `Uploads`. */
-export function createUploads(deps: UploadsDeps): Uploads {
-  const { pool, storage } = deps;
-  const look = createLook(deps);
-  const create = createCreate(deps);
-  const remove = createRemove(deps);
-
+/** The uploads of all organizations. */
+export function createUploads(deps: UploadsDeps) {
+  const { pool } = deps;
   return {
-    create,
-    complete: look.complete,
-    async keep({ extension, path, ...file }) {
+    /** @throws GatewayError STORAGE_QUOTA_EXCEEDED */
+    create: (upload: NewUpload): Promise<void> => create(deps, upload),
+    /** Records that the object is there. */
+    complete: (id: string, file: ReceivedFile): Promise<void> => complete(pool, id, file),
+    /**
+     * Stores a file that came with a request, as an upload that is complete.
+     * @returns its storage key, for the plan or for `discard`.
+     * @throws GatewayError STORAGE_QUOTA_EXCEEDED
+     */
+    async keep({ extension, path, ...file }: BroughtFile): Promise<string> {
       const id = newId('upload');
       const storageKey = `${file.organizationId}/${id}.${extension}`;
       const contentType = contentTypeOf(storageKey);
-      await create({
-        ...file,
-        id,
-        storageKey,
-        contentType,
-        bytesMax: file.sizeBytes,
-        filename: null,
-        purpose: null,
-        expiresAtMs: Date.now(),
-      });
-      await storage.put(storageKey, path);
-      await look.complete(id, { ...file, contentType });
+      const bytesMax = file.sizeBytes;
+      const unnamed = { filename: null, purpose: null, expiresAtMs: Date.now() };
+      await create(deps, { ...file, id, storageKey, contentType, bytesMax, ...unnamed });
+      await deps.storage.put(storageKey, path);
+      await complete(pool, id, { ...file, contentType });
       return storageKey;
     },
-    discard: (storageKey) => remove(sql.fragment`storage_key = ${storageKey}`),
-    delete: createDelete(deps),
+    /** Removes what was kept for a request that was refused; what is gone already is no error. */
+    discard: (storageKey: string) => remove(deps, sql.fragment`storage_key = ${storageKey}`),
+    /**
+     * Deletes an upload for its owner; it counts no more. Safe to repeat.
+     * @returns when it was deleted (Unix ms); null when the organization has none under this id
+     */
+    delete: (id: string, organizationId: string) => markDeleted(deps, { id, organizationId }),
     whileReceiving: createReceipts(pool),
-    async quotaOf(organizationId) {
+    /** What the organization keeps. */
+    async quotaOf(organizationId: string): Promise<UploadQuota> {
       const used = await pool.oneFirst(sql.type(uploadBytesRow)`
         SELECT upload_bytes FROM organization WHERE id = ${organizationId}`);
       return { limit: deps.bytesMax, used };
     },
-    async confirm(upload) {
-      const contentType = await look.confirm(upload);
+    /**
+     * Makes sure that the object is there and is what was agreed; one that is not is removed. A file that
+     * is confirmed counts as used now.
+     * @returns its content type, or null when it has not come yet.
+     * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE, INVALID_REQUEST
+     */
+    async confirm(upload: Upload): Promise<string | null> {
+      const contentType = await look(deps, upload);
       if (contentType === null) return null;
       const { rowCount } = await pool.query(sql.type(none)`
         UPDATE upload SET used_at = clock_timestamp() WHERE id = ${upload.id}`);
       return rowCount === 0 ? null : contentType;
     },
-    find: (id) =>
+    /** Null when there is none under this id. */
+    find: (id: string): Promise<Upload | null> =>
       pool.maybeOne(sql.type(uploadRow)`SELECT ${columns} FROM upload
         WHERE id = ${id} AND deleted_at IS NULL`),
-    sweep: createSweep(deps, { look, remove }),
+    /**
+     * Confirms or forgets uploads whose URL ended an hour ago without a word, and removes files that no
+     * request named for long.
+     */
+    sweep: (): Promise<Isolated> => sweep(deps),
   };
 }
+/** See `createUploads`. */
+export type Uploads = ReturnType<typeof createUploads>;
 
 /** One statement, which waits for others of the organization: of two that fit alone, one is refused. */
-function createCreate({ pool, bytesMax: quota }: UploadsDeps): Uploads['create'] {
-  return async (upload) => {
-    const { rowCount } = await pool.query(sql.type(none)`
-      WITH room AS (
-        UPDATE organization SET upload_bytes = upload_bytes + ${upload.bytesMax}
-        WHERE id = ${upload.organizationId} AND upload_bytes + ${upload.bytesMax} <= ${quota}
-        RETURNING id)
-      INSERT INTO upload (id, organization_id, key_id, storage_key, content_type, size_bytes,
-          bytes_max, filename, purpose, expires_at)
-        SELECT ${upload.id}, room.id, ${upload.keyId}, ${upload.storageKey}, ${upload.contentType},
-          ${upload.sizeBytes}, ${upload.bytesMax}, ${upload.filename}, ${upload.purpose},
-          to_timestamp(${upload.expiresAtMs / 1000}) FROM room`);
-    if (rowCount === 0) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
-  };
+async function create({ pool, bytesMax: quota }: UploadsDeps, upload: NewUpload): Promise<void> {
+  const { rowCount } = await pool.query(sql.type(none)`
+    WITH room AS (
+      UPDATE organization SET upload_bytes = upload_bytes + ${upload.bytesMax}
+      WHERE id = ${upload.organizationId} AND upload_bytes + ${upload.bytesMax} <= ${quota}
+      RETURNING id)
+    INSERT INTO upload (id, organization_id, key_id, storage_key, content_type, size_bytes,
+        bytes_max, filename, purpose, expires_at)
+      SELECT ${upload.id}, room.id, ${upload.keyId}, ${upload.storageKey}, ${upload.contentType},
+        ${upload.sizeBytes}, ${upload.bytesMax}, ${upload.filename}, ${upload.purpose},
+        to_timestamp(${upload.expiresAtMs / 1000}) FROM room`);
+  if (rowCount === 0) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
 }
 
-type Remove = (condition: FragmentSqlToken) => Promise<void>;
+async function complete(pool: DatabasePool, id: string, file: ReceivedFile): Promise<void> {
+  await pool.query(sql.type(none)`UPDATE upload SET content_type = ${file.contentType},
+    size_bytes = ${file.sizeBytes}, sha256 = ${file.sha256}, completed_at = clock_timestamp()
+    WHERE id = ${id} AND completed_at IS NULL AND deleted_at IS NULL`);
+}
 
 /** The row's lock is held while the object goes: whoever names the file meanwhile finds neither. */
-function createRemove({ pool, storage }: UploadsDeps): Remove {
-  return (condition) =>
-    pool.transaction(async (connection) => {
-      const key = await connection.maybeOneFirst(sql.type(storageKeyRow)`
-        DELETE FROM upload WHERE ${condition} RETURNING storage_key`);
-      if (key !== null) await storage.remove(key);
-    });
+function remove({ pool, storage }: UploadsDeps, condition: FragmentSqlToken): Promise<void> {
+  return pool.transaction(async (connection) => {
+    const key = await connection.maybeOneFirst(sql.type(storageKeyRow)`
+      DELETE FROM upload WHERE ${condition} RETURNING storage_key`);
+    if (key !== null) await storage.remove(key);
+  });
 }
 
-/** As `createRemove`; the row stays until nothing can come any more under a URL that was signed. */
-function createDelete({ pool, storage }: UploadsDeps): Uploads['delete'] {
-  return (id, organizationId) =>
-    pool.transaction(async (connection) => {
-      const deleted = await connection.maybeOne(sql.type(deletedRow)`
-        UPDATE upload SET deleted_at = coalesce(deleted_at, clock_timestamp()), completed_at = NULL,
-          size_bytes = NULL, bytes_max = NULL, expires_at = greatest(expires_at, clock_timestamp())
-        WHERE id = ${id} AND organization_id = ${organizationId}
-        RETURNING storage_key, deleted_at`);
-      if (deleted) await storage.remove(deleted.storage_key);
-      return deleted?.deleted_at ?? null;
-    });
+/** As `remove`; the row stays until nothing can come any more under a URL that was signed. */
+function markDeleted(
+  { pool, storage }: UploadsDeps,
+  { id, organizationId }: { id: string; organizationId: string },
+): Promise<number | null> {
+  return pool.transaction(async (connection) => {
+    const deleted = await connection.maybeOne(sql.type(deletedRow)`
+      UPDATE upload SET deleted_at = coalesce(deleted_at, clock_timestamp()), completed_at = NULL,
+        size_bytes = NULL, bytes_max = NULL, expires_at = greatest(expires_at, clock_timestamp())
+      WHERE id = ${id} AND organization_id = ${organizationId}
+      RETURNING storage_key, deleted_at`);
+    if (deleted) await storage.remove(deleted.storage_key);
+    return deleted?.deleted_at ?? null;
+  });
 }
 
-function createSweep(
-  { pool, logger, keptMs }: UploadsDeps,
-  { look, remove }: { look: Pick<Uploads, 'confirm'>; remove: Remove },
-): Uploads['sweep'] {
+async function sweep(deps: UploadsDeps): Promise<Isolated> {
+  const { pool, logger, keptMs } = deps;
   const unused = sql.fragment`completed_at IS NOT NULL
     AND coalesce(used_at, completed_at) < clock_timestamp() - ${keptMs} * interval '1 millisecond'`;
-
-  async function confirmOrForget(upload: Upload): Promise<void> {
-    if (upload.deleted) return remove(sql.fragment`id = ${upload.id}`);
-    const there = await look.confirm(upload).catch((error: unknown) => {
-      if (error instanceof GatewayError) return null;
-      throw error;
-    });
-    if (there === null) await remove(sql.fragment`id = ${upload.id} AND completed_at IS NULL`);
-  }
-
-  return async () => {
-    const expired = await pool.any(sql.type(uploadRow)`SELECT ${columns} FROM upload
-      WHERE completed_at IS NULL
-        AND expires_at < clock_timestamp() - ${sweepAfterMs} * interval '1 millisecond'
-      ORDER BY expires_at LIMIT ${sweepCountMax}`);
-    const old = await pool.any(sql.type(uploadRow)`SELECT ${columns} FROM upload
-      WHERE ${unused} ORDER BY coalesce(used_at, completed_at) LIMIT ${sweepCountMax}`);
-    const onEach = { subject: 'upload', logger };
-    const forgotten = await forEachAlone(expired, confirmOrForget, onEach);
-    const removed = await forEachAlone(
-      old,
-      ({ id }) => remove(sql.fragment`id = ${id} AND ${unused}`),
-      onEach,
-    );
-    return { done: forgotten.done + removed.done, skipped: forgotten.skipped + removed.skipped };
-  };
+  const expired = await pool.any(sql.type(uploadRow)`SELECT ${columns} FROM upload
+    WHERE completed_at IS NULL
+      AND expires_at < clock_timestamp() - ${sweepAfterMs} * interval '1 millisecond'
+    ORDER BY expires_at LIMIT ${sweepCountMax}`);
+  const old = await pool.any(sql.type(uploadRow)`SELECT ${columns} FROM upload
+    WHERE ${unused} ORDER BY coalesce(used_at, completed_at) LIMIT ${sweepCountMax}`);
+  const onEach = { subject: 'upload', logger };
+  const forgotten = await forEachAlone(expired, (upload) => confirmOrForget(deps, upload), onEach);
+  const removed = await forEachAlone(
+    old,
+    ({ id }) => remove(deps, sql.fragment`id = ${id} AND ${unused}`),
+    onEach,
+  );
+  return { done: forgotten.done + removed.done, skipped: forgotten.skipped + removed.skipped };
 }
 
-/** The look at an object: whether it is what was agreed. */
-function createLook({ pool, storage }: UploadsDeps): Pick<Uploads, 'complete' | 'confirm'> {
-  async function complete(id: string, file: ReceivedFile): Promise<void> {
-    await pool.query(sql.type(none)`UPDATE upload SET content_type = ${file.contentType},
-      size_bytes = ${file.sizeBytes}, sha256 = ${file.sha256}, completed_at = clock_timestamp()
-      WHERE id = ${id} AND completed_at IS NULL AND deleted_at IS NULL`);
-  }
+async function confirmOrForget(deps: UploadsDeps, upload: Upload): Promise<void> {
+  const { id, deleted } = upload;
+  if (deleted) return remove(deps, sql.fragment`id = ${id}`);
+  const there = await look(deps, upload).catch((error: unknown) => {
+    if (error instanceof GatewayError) return null;
+    throw error;
+  });
+  if (there === null) await remove(deps, sql.fragment`id = ${id} AND completed_at IS NULL`);
+}
 
-  async function headOf(key: string): Promise<Buffer> {
+/** The content type of an object that is what was agreed; null when it has not come yet. See `confirm`. */
+async function look({ pool, storage }: UploadsDeps, upload: Upload): Promise<string | null> {
+  if (upload.completed) return upload.content_type;
+  const { storage_key: key, size_bytes: agreedBytes } = upload;
+  const sizeBytes = await storage.size(key);
+  if (sizeBytes === null) return null;
+  try {
     const object = await storage.open(key, { first: 0, last: headBytes - 1 });
-    return object ? buffer(object.stream) : Buffer.alloc(0);
-  }
-
-  async function confirm(upload: Upload): Promise<string | null> {
-    if (upload.completed) return upload.content_type;
-    const sizeBytes = await storage.size(upload.storage_key);
-    if (sizeBytes === null) return null;
-    try {
-      const type = await inspectHead(await headOf(upload.storage_key), upload.content_type);
-      if (sizeBytes > fileBytesMax[type.medium]) throw new GatewayError('FILE_TOO_LARGE');
-      if (upload.size_bytes !== null && upload.size_bytes !== sizeBytes) {
-        throw new GatewayError(
-          'INVALID_REQUEST',
-          'The file does not have the size that was named.',
-        );
-      }
-      await complete(upload.id, { contentType: type.contentType, sizeBytes, sha256: null });
-      return type.contentType;
-    } catch (error) {
-      if (error instanceof GatewayError) await storage.remove(upload.storage_key);
-      throw error;
+    const head = object ? await buffer(object.stream) : Buffer.alloc(0);
+    const { medium, contentType } = await inspectHead(head, upload.content_type);
+    if (sizeBytes > fileBytesMax[medium]) throw new GatewayError('FILE_TOO_LARGE');
+    if (agreedBytes !== null && agreedBytes !== sizeBytes) {
+      throw new GatewayError('INVALID_REQUEST', 'The file does not have the size that was named.');
     }
+    await complete(pool, upload.id, { contentType, sizeBytes, sha256: null });
+    return contentType;
+  } catch (error) {
+    if (error instanceof GatewayError) await storage.remove(key);
+    throw error;
   }
-  return { complete, confirm };
 }
