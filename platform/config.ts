@@ -40,8 +40,8 @@ const environment = z.object(gatewayVariables).superRefine((config, context) => 
 export type Config = Omit<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION'> & {
   /** Whether new payloads are sealed. */
   PAYLOAD_ENCRYPTION: boolean;
-  /** The variables of Studio's providers, as they came (activities/providers/provider.ts). */
-  PROVIDER_VARIABLES: Readonly<Record<string, string>>;
+  /** The variables of Studio's providers (activities/providers/provider.ts). */
+  PROVIDER_VARIABLES: Readonly<Record<string, unknown>>;
   /** Chat providers that have a key, by name. */
   CHAT_UPSTREAMS: Readonly<Record<string, ChatUpstream>>;
 };
@@ -71,7 +71,7 @@ export function loadConfig(
     return {
       ...parsed.data,
       PAYLOAD_ENCRYPTION: seals(parsed.data),
-      PROVIDER_VARIABLES: pick(present, Object.keys(known.variables)),
+      PROVIDER_VARIABLES: providers.data,
       CHAT_UPSTREAMS: readChatUpstreams(present, known.chat),
     };
   }
@@ -84,15 +84,6 @@ export function loadConfig(
   }
   const told = [...faults].map(([name, fault]) => `${name} ${fault}`);
   throw new ConfigError(`configuration: ${told.join('; ')}`);
-}
-
-function pick(
-  env: Record<string, string | undefined>,
-  names: readonly string[],
-): Record<string, string> {
-  return Object.fromEntries(
-    names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])),
-  );
 }
 
 /** Where the Temporal server is, and how it is reached. */
