@@ -7,12 +7,13 @@ import type { Readable } from 'node:stream';
 import type { Source } from 'mediabunny';
 import { fieldError } from '../../domain/errors.ts';
 import { writeSpoolFile, type Digest } from '../storage/spool.ts';
-import type { Storage } from '../storage/storage.ts';
+import { untypedExtension, type Storage } from '../storage/storage.ts';
 import {
   fileSource,
   headBytes,
   headOf,
   inspectHead,
+  mediaTypeOf,
   readContainer,
   storedSource,
 } from '../storage/media.ts';
@@ -85,19 +86,6 @@ interface KeptRecording {
   recording: Extract<Recording, { kind: 'file' }>;
 }
 
-/** Containers that are kept, by their MIME type; another one that can be read is kept as `bin`. */
-const extensions: Readonly<Record<string, string>> = {
-  'audio/mpeg': 'mp3',
-  'audio/wav': 'wav',
-  'audio/flac': 'flac',
-  'audio/ogg': 'ogg',
-  'audio/mp4': 'm4a',
-  'audio/aac': 'aac',
-  'video/mp4': 'mp4',
-  'video/quicktime': 'mov',
-  'video/webm': 'webm',
-};
-
 /** Recordings as inputs. */
 export function createRecordings({ storage, uploads, inputs }: RecordingsDeps) {
   return {
@@ -144,5 +132,6 @@ async function measure(
     throw fieldError('INVALID_REQUEST', field, 'is no recording that can be read');
   }
   const { mimeType, durationSeconds } = found;
-  return { extension: extensions[mimeType] ?? 'bin', durationSeconds };
+  const extension = mediaTypeOf(mimeType)?.extension ?? untypedExtension;
+  return { extension, durationSeconds };
 }
