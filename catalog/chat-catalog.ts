@@ -12,7 +12,7 @@ export type { ChatModel };
 
 /** The models of a gateway as they are on a day. */
 export interface ChatCatalog {
-  /** Every model in service, newest first; the same array until one of them retires. */
+  /** Every model in service, newest first. */
   current: () => readonly ChatModel[];
   /** By its id, or by its provider's or maker's name and its id (`openai/gpt-5`); null: none in service. */
   get: (id: string) => ChatModel | null;
@@ -92,19 +92,7 @@ export function createChatCatalog(
     ...ordered.flatMap((model) => longIdsOf(model).map((id) => [id, model] as const)),
     ...ordered.map((model) => [model.id, model] as const),
   ]);
-  let serving: readonly ChatModel[] = [];
-  let nearest = createNearest([]);
-  let day = -1;
-
-  /** Models retire at midnight (UTC), so once a day is often enough. */
-  function current(): readonly ChatModel[] {
-    const today = Math.floor(now() / 86_400_000);
-    if (today === day) return serving;
-    day = today;
-    serving = ordered.filter((model) => !isRetired(model, now()));
-    nearest = createNearest(serving.map((model) => model.id));
-    return serving;
-  }
+  const current = (): readonly ChatModel[] => ordered.filter((model) => !isRetired(model, now()));
 
   function get(id: string): ChatModel | null {
     const model = byId.get(id);
@@ -117,8 +105,8 @@ export function createChatCatalog(
     find(id, field = 'model') {
       const model = get(id);
       if (model) return model;
-      current();
-      throw unknownModel(id, { field, retired: byId.get(id), near: nearest(id) });
+      const near = createNearest(current().map((each) => each.id))(id);
+      throw unknownModel(id, { field, retired: byId.get(id), near });
     },
   };
 }
