@@ -66,13 +66,13 @@ async function openServices(config: Config, logger: Logger) {
     bytesMax: config.UPLOAD_BYTES_MAX,
     keptMs: config.UPLOAD_KEPT_MS,
   });
-  const chatLedger = observeChatLedger(createChatLedger(pool), observers);
+  const chatLedger = observeChatLedger(createChatLedger(pool, metrics), observers);
   const inputs = createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl });
   const providers = observeProviders(createProviders(config, { outbound, storage }), observers);
   const statusChecks = createStatusChecks({ pool, providers });
   return {
     pool,
-    ledger: observeLedger(createLedger(pool), observers),
+    ledger: observeLedger(createLedger(pool, metrics), observers),
     chatLedger,
     chat: createChat({ config, ledger: chatLedger, logger, telemetry }),
     records: createCallRecords(pool),
@@ -129,7 +129,7 @@ export async function openProcess(config: Config, logger: Logger) {
     prepareServer,
     async close() {
       await services.pool.end();
-      await services.telemetry.close();
+      await services.telemetry.tracing.close();
       await connection.close();
     },
   };

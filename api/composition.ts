@@ -69,6 +69,7 @@ export function compose(deps: AppDeps, documents: Documents) {
       pepper: config.KEY_PEPPER,
       previousPepper: config.KEY_PEPPER_PREVIOUS,
       limits: rateLimitsOf(config),
+      metrics: services.telemetry.metrics,
     }),
     sessions: createSessions({
       cookie: 'studio_session',

@@ -5,11 +5,13 @@
 
 import { assert } from '../domain/errors.ts';
 import { isDatabaseAway } from './database.ts';
-import { batchSent } from './observations.ts';
+import type { Metrics } from './metrics.ts';
 
 interface BatcherOptions<Item, Answer> {
-  /** Names it to those who count (platform/observations.ts). */
+  /** Names it in the metrics. */
   name: string;
+  /** Absent in tools, which nobody scrapes. */
+  metrics?: Metrics | undefined;
   /** Runs a batch; answers in the order of the items. */
   run: (items: Item[]) => Promise<Answer[]>;
   sizeMax: number;
@@ -50,7 +52,7 @@ export function createBatcher<Item, Answer>(
   async function send(): Promise<void> {
     underWay += 1;
     const batch = waiting.splice(0, options.sizeMax);
-    batchSent.publish({ batch: options.name, size: batch.length });
+    options.metrics?.batchSize.observe({ batch: options.name }, batch.length);
     await settle(batch);
     underWay -= 1;
     pump();

@@ -5,7 +5,6 @@
  */
 import type { Config } from './config.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
-import { batchSent, firstTokenSent } from './observations.ts';
 
 /** What a span says when it begins. Attributes are ids and words, never contents. */
 export interface SpanStart {
@@ -47,32 +46,11 @@ const noTracing: Tracing = {
 export interface Telemetry {
   metrics: Metrics;
   tracing: Tracing;
-  /** Exports what is left. */
-  close: () => Promise<void>;
 }
 
 /** Opens both. */
 export async function openTelemetry(config: Config): Promise<Telemetry> {
-  const metrics = createMetrics();
-  const tracing = await openTracing(config);
-  const stops = subscribe(metrics);
-  return {
-    metrics,
-    tracing,
-    async close() {
-      for (const stop of stops) stop();
-      await tracing.close();
-    },
-  };
-}
-
-function subscribe({ batchSize, firstTokenSeconds }: Metrics): (() => void)[] {
-  return [
-    batchSent.subscribe(({ batch, size }) => batchSize.observe({ batch }, size)),
-    firstTokenSent.subscribe(({ provider, seconds }) =>
-      firstTokenSeconds.observe({ provider }, seconds),
-    ),
-  ];
+  return { metrics: createMetrics(), tracing: await openTracing(config) };
 }
 
 /** Opens the exporter, if one is configured. */

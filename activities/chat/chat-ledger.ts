@@ -6,6 +6,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../../domain/errors.ts';
 import type { DatabasePool } from '../../platform/database.ts';
+import type { Metrics } from '../../platform/metrics.ts';
 import {
   balance,
   insufficientCredits,
@@ -130,8 +131,8 @@ const none = z.object({});
 const sweepCountMax = 100;
 
 /** The chat ledger over a pool. */
-export function createChatLedger(pool: DatabasePool): ChatLedger {
-  const move = createLedgerMoves(pool, 'chat');
+export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLedger {
+  const move = createLedgerMoves(pool, { name: 'chat', metrics });
   return {
     reserve: ({ amountMinMicro, amountMaxMicro, claim, ...rest }) =>
       move(

@@ -8,6 +8,7 @@ import { sql } from 'slonik';
 import { type ErrorCode, assert } from '../../domain/errors.ts';
 import { jsonOf, type JsonObject } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
+import type { Metrics } from '../../platform/metrics.ts';
 import type { CallOutputs, JobPlan, StoredArtifact } from '../../jobs/job-plan.ts';
 import {
   balance,
@@ -79,9 +80,9 @@ type GrantVerdict = z.infer<typeof grantVerdict>;
 
 const refusalRow = z.object({ refusal: refusal.nullable() });
 
-/** The ledger over a pool. */
-export function createLedger(pool: DatabasePool) {
-  const move = createLedgerMoves(pool, 'ledger');
+/** The ledger over a pool; `metrics` are absent in tools. */
+export function createLedger(pool: DatabasePool, metrics?: Metrics) {
+  const move = createLedgerMoves(pool, { name: 'ledger', metrics });
   return {
     /** The refusal that a job's reservation would meet now; null: none. Nothing is reserved. */
     refusalOf: ({
@@ -144,9 +145,12 @@ const answer = z.looseObject({ verdict: z.string() });
 const row = z.object({ answers: z.array(answer) });
 
 /** Moves over a pool; `name` is that of their batches in the metrics. */
-export function createLedgerMoves(pool: DatabasePool, name: string): LedgerMove {
+export function createLedgerMoves(
+  pool: DatabasePool,
+  observed: { name: string; metrics: Metrics | undefined },
+): LedgerMove {
   const apply = createBatcher<JsonObject, z.infer<typeof answer>>({
-    name,
+    ...observed,
     sizeMax: 200,
     // One batch at a time: moves of one organization would only wait for each other's lock.
     parallelMax: 1,

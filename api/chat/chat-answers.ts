@@ -5,7 +5,6 @@ import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, GatewayError, assert } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { got } from '../../domain/request-words.ts';
-import { firstTokenSent } from '../../platform/observations.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Composition } from '../composition.ts';
 import type { Presentation, Shown } from './chat-presentation.ts';
@@ -27,13 +26,16 @@ interface ChatCall {
   body: ChatRequest;
 }
 
-type Services = Pick<Composition, 'chat' | 'chatCatalog' | 'outbound' | 'claims' | 'config'>;
+type Services = Pick<
+  Composition,
+  'chat' | 'chatCatalog' | 'outbound' | 'claims' | 'config' | 'telemetry'
+>;
 
 /** A chat under way, and the key that its answer is kept under. */
 interface Handled extends Shown {
   hold: Hold;
-  /** When its request came, by `performance.now()`. */
-  startedAtMs: number;
+  /** Observes the time from its request to the first words of its stream. */
+  firstToken: (labels: { provider: string }) => unknown;
 }
 
 const jsonType = 'application/json; charset=utf-8';
@@ -61,7 +63,7 @@ async function open(
   request: ChatRequest,
   services: Services,
 ): Promise<Handled | null> {
-  const startedAtMs = performance.now();
+  const firstToken = services.telemetry.metrics.firstTokenSeconds.startTimer();
   const { requestId } = ctx.state;
   const models = checkedModels(ctx, request, services);
   const wanted = { path: ctx.path, body: request, subjectId: newId('chat') };
@@ -83,7 +85,7 @@ async function open(
   // From now on its reservation stands for the key.
   hold.leave();
   watch(ctx, chat);
-  return { chat, request, requestId, hold, startedAtMs };
+  return { chat, request, requestId, hold, firstToken };
 }
 
 /** What a chat would reserve. @throws GatewayError what refuses the chat before it reserves */
@@ -210,8 +212,7 @@ async function relay(
     const wait = out.write(text);
     if (silent && steps.some(({ written }) => written !== '')) {
       silent = false;
-      const seconds = (performance.now() - shown.startedAtMs) / 1000;
-      firstTokenSent.publish({ provider: shown.chat.served.provider, seconds });
+      shown.firstToken({ provider: shown.chat.served.provider });
     }
     return wait;
   });

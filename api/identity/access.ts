@@ -8,6 +8,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import { createBatcher } from '../../platform/batch.ts';
 import type { Config } from '../../platform/config.ts';
 import type { DatabasePool } from '../../platform/database.ts';
+import type { Metrics } from '../../platform/metrics.ts';
 import { isApiKey, macOfKey } from './key-format.ts';
 
 const none = z.object({});
@@ -63,6 +64,8 @@ interface AccessOptions {
   previousPepper?: string | undefined;
   /** Requests per minute. */
   limits: Record<RateBucket, number>;
+  /** Of its batches. */
+  metrics?: Metrics;
 }
 
 const answers = z.object({ answers: z.array(callerShape.nullable()) });
@@ -82,6 +85,7 @@ export function createAccess(pool: DatabasePool, options: AccessOptions) {
   const { pepper, previousPepper, limits } = options;
   const ask = createBatcher<JsonObject, Caller | null>({
     name: 'access',
+    metrics: options.metrics,
     sizeMax: 200,
     parallelMax: 2,
     run: (requests) =>
