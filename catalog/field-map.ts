@@ -5,7 +5,7 @@ type Words = readonly string[];
 
 /** Maps over request fields; each entry is by our field's name. */
 export interface FieldMap {
-  /** Our field → the provider's field; a field not named here keeps its name. */
+  /** Our field → the provider's field; one that is not named here is called the same, in snake_case. */
   rename?: Readonly<Record<string, string>>;
   /** Our value → the provider's value. */
   values?: Readonly<Record<string, Readonly<Record<string, string>>>>;
@@ -40,9 +40,13 @@ export function providerInput(
   for (const [field, value] of Object.entries(fields)) {
     if (value === undefined || ownFields.has(field) || map.drop?.includes(field)) continue;
     if (typeof value === 'string' && map.omit?.[field]?.includes(value)) continue;
-    input[map.rename?.[field] ?? field] = providerValue(map, field, value);
+    input[map.rename?.[field] ?? inSnakeCase(field)] = providerValue(map, field, value);
   }
   return input;
+}
+
+function inSnakeCase(field: string): string {
+  return field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
 function providerValue(map: FieldMap, field: string, value: Json): Json {

@@ -62,13 +62,6 @@ function falRoute(operations: { generate: string; edit: string }, perCall: numbe
     drop: ['seed'],
     imagesPerCallMax: perCall,
     nativeFormats: anyFormat,
-    rename: {
-      numImages: 'num_images',
-      imageSize: 'image_size',
-      outputFormat: 'output_format',
-      imageUrls: 'image_urls',
-      maskUrl: 'mask_url',
-    },
   };
 }
 
@@ -81,13 +74,7 @@ function openaiRoute(model: string): ImageRoute {
     drop: ['seed'],
     imagesPerCallMax: 10,
     nativeFormats: anyFormat,
-    rename: {
-      numImages: 'n',
-      imageSize: 'size',
-      outputFormat: 'output_format',
-      imageUrls: 'image_urls',
-      maskUrl: 'mask_url',
-    },
+    rename: { numImages: 'n', imageSize: 'size' },
     values: { imageSize: openaiSizes },
     sizeAsText: true,
     fixed: { model },

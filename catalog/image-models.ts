@@ -24,14 +24,6 @@ const plainEdit: ParameterRules = {
   seed: seedRule,
 };
 
-/** Field names that the Gemini models on fal spell otherwise. */
-const geminiNames = {
-  numImages: 'num_images',
-  aspectRatio: 'aspect_ratio',
-  outputFormat: 'output_format',
-  imageUrls: 'image_urls',
-} as const;
-
 /** Ids in the order of the spec; the first is the default. */
 export const imageModels: readonly ImageModel[] = [
   {
@@ -54,7 +46,6 @@ export const imageModels: readonly ImageModel[] = [
         edit: 'fal-ai/nano-banana/edit',
         imagesPerCallMax: 4,
         nativeFormats: anyFormat,
-        rename: geminiNames,
       },
     ],
     price: { usd: 0.039 },
@@ -79,7 +70,6 @@ export const imageModels: readonly ImageModel[] = [
         edit: 'fal-ai/nano-banana-pro/edit',
         imagesPerCallMax: 4,
         nativeFormats: anyFormat,
-        rename: geminiNames,
       },
     ],
     // Between the pixels of 2K and those of 4K, whatever the aspect ratio.
@@ -110,7 +100,7 @@ export const imageModels: readonly ImageModel[] = [
         edit: 'fal-ai/bytedance/seedream/v4/edit',
         imagesPerCallMax: 6,
         nativeFormats: [],
-        rename: { numImages: 'num_images', size: 'image_size', imageUrls: 'image_urls' },
+        rename: { size: 'image_size' },
       },
     ],
     price: { usd: 0.03 },
@@ -135,11 +125,7 @@ export const imageModels: readonly ImageModel[] = [
         drop: ['seed'],
         imagesPerCallMax: 4,
         nativeFormats: anyFormat,
-        rename: {
-          numImages: 'num_images',
-          aspectRatio: 'image_size',
-          outputFormat: 'output_format',
-        },
+        rename: { aspectRatio: 'image_size' },
         values: { aspectRatio: gptImageSizes },
         // This upstream has no `auto` quality: leaving the field out means the same.
         omit: { quality: ['auto'] },
@@ -166,11 +152,7 @@ export const imageModels: readonly ImageModel[] = [
         drop: ['seed'],
         imagesPerCallMax: 4,
         nativeFormats: anyFormat,
-        rename: {
-          numImages: 'num_images',
-          aspectRatio: 'image_size',
-          outputFormat: 'output_format',
-        },
+        rename: { aspectRatio: 'image_size' },
         values: { aspectRatio: gptImageSizes },
         fixed: { quality: 'medium' },
       },
@@ -195,7 +177,6 @@ export const imageModels: readonly ImageModel[] = [
         generate: 'fal-ai/gemini-3.1-flash-image-preview',
         imagesPerCallMax: 4,
         nativeFormats: anyFormat,
-        rename: geminiNames,
       },
     ],
     price: { usd: 0.045 },
@@ -218,7 +199,6 @@ export const imageModels: readonly ImageModel[] = [
         generate: 'fal-ai/nano-banana-pro',
         imagesPerCallMax: 4,
         nativeFormats: anyFormat,
-        rename: geminiNames,
         // The replacement takes no such field but follows the sentence.
         negativePrompt: 'sentence',
       },
@@ -243,7 +223,6 @@ export const imageModels: readonly ImageModel[] = [
         drop: ['seed'],
         imagesPerCallMax: 4,
         nativeFormats: anyFormat,
-        rename: geminiNames,
       },
     ],
     price: { usd: 0.04 },

@@ -48,11 +48,7 @@ export const upscalers: readonly Upscaler[] = [
       {
         provider: 'fal',
         operation: 'fal-ai/topaz/upscale/image',
-        rename: {
-          imageUrl: 'image_url',
-          scaleFactor: 'upscale_factor',
-          faceEnhancement: 'face_enhancement',
-        },
+        rename: { scaleFactor: 'upscale_factor' },
         fixed: { output_format: 'png' },
       },
     ],
@@ -70,7 +66,7 @@ export const upscalers: readonly Upscaler[] = [
       {
         provider: 'fal',
         operation: 'fal-ai/seedvr/upscale/image',
-        rename: { imageUrl: 'image_url', scaleFactor: 'upscale_factor' },
+        rename: { scaleFactor: 'upscale_factor' },
         fixed: { upscale_mode: 'factor', output_format: 'png' },
       },
     ],
@@ -107,11 +103,6 @@ export const backgroundRemovers: readonly BackgroundRemover[] = [
     {
       provider: 'fal',
       operation: 'fal-ai/birefnet/v2',
-      rename: {
-        imageUrl: 'image_url',
-        operatingResolution: 'operating_resolution',
-        refineForeground: 'refine_foreground',
-      },
       fixed: { output_format: 'png' },
     },
   ],

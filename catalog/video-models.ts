@@ -33,14 +33,7 @@ export interface FilmPrice {
   pixelsBelow?: number;
 }
 
-const names = {
-  durationSeconds: 'duration',
-  aspectRatio: 'aspect_ratio',
-  generateAudio: 'generate_audio',
-  negativePrompt: 'negative_prompt',
-  imageUrl: 'image_url',
-  referenceUrls: 'image_urls',
-} as const;
+const names = { durationSeconds: 'duration', referenceUrls: 'image_urls' } as const;
 const generateAudio = { oneOf: [true, false], default: true } as const;
 const negativePrompt = { charactersMax: 2000 } as const;
 const seedanceRatios = ['21:9', '16:9', '4:3', '1:1', '3:4', '9:16'] as const;
@@ -183,7 +176,6 @@ export const videoUpscaler: VideoTool = {
   route: {
     provider: 'fal',
     operation: 'fal-ai/topaz/upscale/video',
-    rename: { videoUrl: 'video_url' },
     fixed: { upscale_factor: 2, H264_output: true },
   },
   scale: 2,
@@ -205,7 +197,6 @@ export const videoBackgroundRemover: VideoTool = {
   route: {
     provider: 'fal',
     operation: 'fal-ai/birefnet/v2/video',
-    rename: { videoUrl: 'video_url' },
     fixed: { video_output_type: 'X264 (.mp4)' },
   },
   scale: 1,

@@ -48,9 +48,8 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
         provider: route.provider,
         operation: route.operation,
         input: {
-          ...providerInput(route, { model: undefined, ...fields, scaleFactor: factor }),
+          ...providerInput(route, { ...fields, scaleFactor: factor, imageUrl: source.url }),
           ...modelOf(fields),
-          [fieldOf(route, 'imageUrl')]: source.url,
         },
       })),
       ...(index > 0 && {
@@ -58,10 +57,6 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
       }),
     };
   });
-}
-
-function fieldOf(route: { rename?: Readonly<Record<string, string>> }, field: string): string {
-  return route.rename?.[field] ?? field;
 }
 
 /** `model` of these tools is the upstream's own name. */
@@ -129,9 +124,8 @@ export function planRemoval(
       provider: route.provider,
       operation: route.operation,
       input: {
-        ...providerInput(route, filled),
+        ...providerInput(route, { ...filled, imageUrl: source.url }),
         model: largest ? largestResolution.model : model.id,
-        [fieldOf(route, 'imageUrl')]: source.url,
       },
     })),
   };
