@@ -40,10 +40,14 @@ function readyMessage(stack: StackDescription, settings: Settings, consoleUrl: s
   ].join('\n');
 }
 
-/** Beside the servers' start, in a process that gives its memory back. */
-function buildConsole({ dataDir }: Settings): Promise<void> {
-  const logPath = join(dataDir, 'logs', 'console.log');
-  return runNode({ name: 'console', script: 'console/build.ts', env: process.env, logPath });
+/** What is made once of the sources, beside the servers' start, in processes that give their memory back. */
+async function build({ dataDir }: Settings): Promise<void> {
+  const parts = { console: 'console/build.ts', workflows: 'worker/build.ts' };
+  await Promise.all(
+    Object.entries(parts).map(([name, script]) =>
+      runNode({ name, script, env: process.env, logPath: join(dataDir, 'logs', `${name}.log`) }),
+    ),
+  );
 }
 
 /** Opens the console once, without the key being typed. */
@@ -95,7 +99,7 @@ async function main(): Promise<void> {
   // A closed terminal must not break off the orderly stop that its SIGHUP began.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   try {
-    const [description] = await Promise.all([stack.start(), buildConsole(settings)]);
+    const [description] = await Promise.all([stack.start(), build(settings)]);
     console.log(readyMessage(description, settings, await signInLink(description)));
   } catch (error) {
     if (isStopping()) return;

@@ -76,7 +76,10 @@ export function stopActivities(services: Services): void {
     before: (_, { place }) => reach('result-known', place.jobId),
   });
   storage.put = stopping(storage.put, {
-    before: (key) => reach('mid-store', jobIn(key)),
+    // Inputs are stored before there is a job.
+    before: async (key) => {
+      if (key.includes('/job_')) await reach('mid-store', jobIn(key));
+    },
   });
   ledger.settle = stopping(ledger.settle, {
     before: async ({ id, to }) => {
