@@ -14,7 +14,7 @@ import { searchAttributes } from '../jobs/contract.ts';
 import { openChatCatalog } from './chat/chat-models.ts';
 import { createChat } from './chat/chat.ts';
 import { createChatLedger } from './chat/chat-ledger.ts';
-import { createInputCopies, createInputMeter } from './inputs/measured-inputs.ts';
+import { createInputCopies } from './inputs/measured-inputs.ts';
 import { createInputs } from './inputs/inputs.ts';
 import {
   createNotificationRelay,
@@ -92,7 +92,6 @@ async function openServices(config: Config, logger: Logger) {
     copies: createInputCopies({ pool, storage, outbound }),
     outbound,
     artifacts: observeArtifacts(createArtifactStore({ storage, outbound }), tracing),
-    meter: createInputMeter({ storage }),
     recordings: createRecordings({ storage, uploads, inputs }),
     pictures: createPictures({ storage, uploads }),
     urls: createNotificationUrls({

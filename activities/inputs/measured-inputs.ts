@@ -188,21 +188,18 @@ export class InputUnreadable extends Error {
 /** Pictures name their size within this many bytes, metadata before it included. */
 const headBytesMax = 2 * 1024 * 1024;
 
-/** The meter over the storage. */
-export function createInputMeter({ storage }: { storage: Storage }) {
-  return {
-    /** @throws InputUnreadable */
-    async measure(storageKey: string, medium: 'image' | 'video'): Promise<InputFacts> {
-      const sizeBytes = (await storage.size(storageKey)) ?? 0;
-      if (sizeBytes === 0) throw new InputUnreadable('it is empty or gone');
-      return medium === 'image'
-        ? measurePicture(storage, storageKey, sizeBytes)
-        : measureVideo(storage, storageKey);
-    },
-  };
+/** Measures an object of our storage. @throws InputUnreadable */
+export async function measureInput(
+  storage: Storage,
+  storageKey: string,
+  medium: 'image' | 'video',
+): Promise<InputFacts> {
+  const sizeBytes = (await storage.size(storageKey)) ?? 0;
+  if (sizeBytes === 0) throw new InputUnreadable('it is empty or gone');
+  return medium === 'image'
+    ? measurePicture(storage, storageKey, sizeBytes)
+    : measureVideo(storage, storageKey);
 }
-/** See `createInputMeter`. */
-export type InputMeter = ReturnType<typeof createInputMeter>;
 
 async function measurePicture(
   storage: Storage,

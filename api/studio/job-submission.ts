@@ -29,7 +29,7 @@ type Services = Pick<
   | 'claims'
   | 'inputs'
   | 'copies'
-  | 'meter'
+  | 'storage'
   | 'recordings'
   | 'pictures'
   | 'uploads'
@@ -116,11 +116,11 @@ async function admit(
   { hold, webhookUrl: url, ...wanted }: Candidate,
 ): Promise<JobSubscription> {
   const { organizationId } = wanted.caller;
-  const { config, admission, webhooks, meter } = services;
+  const { config, admission, webhooks, storage } = services;
   const jobId = hold.subjectId;
   const copies = services.copies.of({ organizationId, jobId });
   try {
-    const draft = await measurePrices({ meter, copies }, wanted.draft);
+    const draft = await measurePrices({ storage, copies }, wanted.draft);
     const plan = completePlan(config, { ...wanted, jobId, draft, tells: url !== null });
     // Before the job is: no accepted job may lack its webhook.
     if (url !== null) await webhooks.add({ jobId, organizationId, url });
@@ -177,14 +177,14 @@ export async function estimateRequest(
   services: Omit<Services, 'admission' | 'claims' | 'webhooks'>,
 ): Promise<Estimate> {
   const { organizationId } = ctx.state.caller;
-  const { config, uploads, meter } = services;
+  const { config, uploads, storage } = services;
   const kept: KeptFile[] = [];
   // Copies belong to a job, here to one that never is.
   const copies = services.copies.of({ organizationId, jobId: newId('job') });
   try {
     const reading = { ...services, read: readRequest, onKeeping: keeperOf(kept) };
     const { draft } = await draftRequest(ctx, capability, reading);
-    const { model, calls } = await measurePrices({ meter, copies }, draft);
+    const { model, calls } = await measurePrices({ storage, copies }, draft);
     const priced = priceCalls(config, calls);
     return {
       type: capability.type,

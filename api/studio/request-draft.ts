@@ -5,11 +5,12 @@
  */
 import {
   InputUnreadable,
+  measureInput,
   type RequestCopies,
-  type InputMeter,
 } from '../../activities/inputs/measured-inputs.ts';
 import { type Inputs, referencedKey, substituteInputs } from '../../activities/inputs/inputs.ts';
 import type { Pictures, Recordings } from '../../activities/inputs/carried-files.ts';
+import type { Storage } from '../../activities/storage/storage.ts';
 import {
   fieldsError,
   GatewayError,
@@ -210,7 +211,7 @@ function withoutItems(draft: DraftPlan, error: unknown): DraftPlan {
 }
 
 interface MeasuringDeps {
-  meter: InputMeter;
+  storage: Storage;
   copies: RequestCopies;
 }
 
@@ -220,7 +221,7 @@ interface MeasuringDeps {
  * @throws GatewayError INVALID_INPUT_URL naming the field, or what the price's own limits refuse
  */
 export async function measurePrices(
-  { meter, copies }: MeasuringDeps,
+  { storage, copies }: MeasuringDeps,
   draft: DraftPlan,
 ): Promise<DraftPlan> {
   const measures = new Map<string, Promise<InputFacts>>();
@@ -231,7 +232,7 @@ export async function measurePrices(
     const reference = referencedKey(url) === null ? await copies.keep(url, medium) : url;
     const storageKey = referencedKey(reference);
     assert(storageKey !== null, 'what was copied is in the storage');
-    const facts = await meter.measure(storageKey, medium);
+    const facts = await measureInput(storage, storageKey, medium);
     references.set(url, reference);
     return facts;
   }

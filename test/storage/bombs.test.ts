@@ -10,7 +10,7 @@ import { crc32, deflateSync, gzipSync } from 'node:zlib';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { createInputMeter } from '../../activities/inputs/measured-inputs.ts';
+import { measureInput } from '../../activities/inputs/measured-inputs.ts';
 import { openLocalDisk } from '../../activities/storage/local-disk.ts';
 import { probeMedia } from '../../activities/storage/media.ts';
 
@@ -156,7 +156,7 @@ async function stored(bytes: Buffer) {
   const path = await storage.spoolPath();
   await writeFile(path, bytes);
   await storage.put(key, path);
-  return { meter: createInputMeter({ storage }), key };
+  return { storage, key };
 }
 
 describe('a bomb', () => {
@@ -170,10 +170,10 @@ describe('a bomb', () => {
   });
 
   it.each(bombs)('as the input of a caller costs nothing: %s', async (_what, make) => {
-    const { meter, key } = await stored(make());
+    const { storage, key } = await stored(make());
     const cost = await costOf(async () => {
       // A picture over the limit may be measured: its price says what it costs. Nothing else passes.
-      const facts = await meter.measure(key, 'image').catch((error: Error) => error);
+      const facts = await measureInput(storage, key, 'image').catch((error: Error) => error);
       if (facts instanceof Error) expect(facts.name).toBe('InputUnreadable');
       else expect(facts.width).toBeGreaterThan(0);
     });
@@ -183,8 +183,8 @@ describe('a bomb', () => {
   it.each(bombs.filter(([what]) => /SVG|TIFF|PDF|gzip/.test(what)))(
     'of a format that is not taken is no picture: %s',
     async (_what, make) => {
-      const { meter, key } = await stored(make());
-      await expect(meter.measure(key, 'image')).rejects.toMatchObject({
+      const { storage, key } = await stored(make());
+      await expect(measureInput(storage, key, 'image')).rejects.toMatchObject({
         name: 'InputUnreadable',
         message: 'it is no PNG, JPEG, WebP or GIF',
       });
@@ -200,7 +200,7 @@ describe('a bomb', () => {
     const path = join(directory, 'result');
     await writeFile(path, picture);
     expect(await probeMedia(path, 'image')).toMatchObject({ width: 64, height: 32 });
-    const { meter, key } = await stored(picture);
-    expect(await meter.measure(key, 'image')).toMatchObject({ width: 64 });
+    const { storage, key } = await stored(picture);
+    expect(await measureInput(storage, key, 'image')).toMatchObject({ width: 64 });
   });
 });
