@@ -6,7 +6,12 @@ import {
   type WorkflowClientInterceptor,
   type WorkflowStartInput,
 } from '@temporalio/client';
-import { NativeConnection, Runtime, type NativeConnectionOptions } from '@temporalio/worker';
+import {
+  DefaultLogger,
+  NativeConnection,
+  Runtime,
+  type NativeConnectionOptions,
+} from '@temporalio/worker';
 import { defaultPayloadConverter, type Headers } from '@temporalio/common';
 import { assert } from '../domain/errors.ts';
 import type { Config, TemporalConfig } from './config.ts';
@@ -24,14 +29,9 @@ export function installRuntime(logger: Logger, metricsAddress?: string): void {
   Runtime.install({
     // The process that hosts the worker decides when to drain.
     shutdownSignals: [],
-    logger: {
-      log: (level, message, meta) => logger[pinoLevel[level]](meta ?? {}, message),
-      trace: (message, meta) => logger.trace(meta ?? {}, message),
-      debug: (message, meta) => logger.debug(meta ?? {}, message),
-      info: (message, meta) => logger.debug(meta ?? {}, message),
-      warn: (message, meta) => logger.warn(meta ?? {}, message),
-      error: (message, meta) => logger.error(meta ?? {}, message),
-    },
+    logger: new DefaultLogger('TRACE', ({ level, message, meta }) =>
+      logger[pinoLevel[level]](meta ?? {}, message),
+    ),
     telemetryOptions: {
       logging: { filter: { core: 'WARN', other: 'ERROR' }, forward: {} },
       ...(metricsAddress !== undefined && {

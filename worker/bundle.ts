@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { glob, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { bundleWorkflowCode } from '@temporalio/worker';
+import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 import { failureConverterPath } from '../platform/payload-codec.ts';
 
 const root = new URL('../', import.meta.url);
@@ -74,14 +74,7 @@ export async function bundleWorkflows(
     // Evaluated once per process instead of once per workflow: no module of ours keeps anything.
     preloadModules: [workflows, ...interceptors],
     ...(options.encodeFailures && { failureConverterPath }),
-    logger: {
-      log: () => {},
-      trace: () => {},
-      debug: () => {},
-      info: () => {},
-      warn: console.warn,
-      error: console.error,
-    },
+    logger: new DefaultLogger('WARN'),
   });
   return { code };
 }
