@@ -14,173 +14,93 @@ interface ErrorRow {
   message: string;
 }
 
+/** The same request fails again. */
+const lasting = (status: number, message: string): ErrorRow => ({
+  status,
+  retryable: false,
+  message,
+});
+/** The same request may succeed later. */
+const passing = (status: number, message: string): ErrorRow => ({
+  status,
+  retryable: true,
+  message,
+});
+
 export const errorTable = {
-  Unauthorized: { status: 401, retryable: false, message: 'Missing or invalid API key.' },
-  FORBIDDEN: { status: 403, retryable: false, message: 'This key may not use this resource.' },
-  ORGANIZATION_SUSPENDED: {
-    status: 403,
-    retryable: false,
-    message: 'The organization is suspended.',
-  },
-  STORAGE_QUOTA_EXCEEDED: {
-    status: 403,
-    retryable: false,
-    message: 'The organization has used up its storage quota (`storage` of /usage).',
-  },
-  INVALID_REQUEST: { status: 400, retryable: false, message: 'The request is not valid.' },
-  UNKNOWN_MODEL: { status: 400, retryable: false, message: 'The model does not exist.' },
-  UNSUPPORTED_PARAMETER: {
-    status: 400,
-    retryable: false,
-    message: 'The model does not take this parameter.',
-  },
-  CONFLICTING_FIELDS: {
-    status: 400,
-    retryable: false,
-    message: 'Two fields of the request contradict each other.',
-  },
-  INVALID_INPUT_URL: {
-    status: 400,
-    retryable: false,
-    message: 'An input URL cannot be used.',
-  },
-  KEY_QUOTA_REACHED: {
-    status: 400,
-    retryable: false,
-    message: 'The user already has the most API keys allowed. Revoke one first.',
-  },
-  NOT_FOUND: { status: 404, retryable: false, message: 'No such resource.' },
-  JOB_NOT_FOUND: { status: 404, retryable: false, message: 'No such job.' },
-  METHOD_NOT_ALLOWED: { status: 405, retryable: false, message: 'Method not allowed.' },
-  MEDIA_DELETED: {
-    status: 410,
-    retryable: false,
-    message: 'The media of this job were deleted by their owner.',
-  },
-  REQUEST_TIMEOUT: {
-    status: 408,
-    retryable: true,
-    message: 'The request took too long to arrive.',
-  },
-  JOB_ALREADY_DONE: { status: 409, retryable: false, message: 'The job has already ended.' },
-  JOB_NOT_DONE: { status: 409, retryable: true, message: 'The job has not ended yet.' },
-  KEY_ALREADY_CREATED: {
-    status: 409,
-    retryable: false,
-    message: 'This Idempotency-Key has made an API key, whose secret was shown once.',
-  },
-  ANSWER_NOT_KEPT: {
-    status: 409,
-    retryable: false,
-    message: 'The chat of this Idempotency-Key was charged, but its answer was not kept.',
-  },
-  JOB_RUNNING: {
-    status: 409,
-    retryable: false,
-    message: 'The workflow of the job is running and settles the job itself.',
-  },
-  OUTCOME_UNDECIDED: {
-    status: 409,
-    retryable: true,
-    message: 'The provider may still deliver, and the job cannot be continued.',
-  },
-  KEY_ALREADY_REPLACED: {
-    status: 409,
-    retryable: false,
-    message: 'This API key has already been replaced by a rotation.',
-  },
-  REQUEST_IN_PROGRESS: {
-    status: 409,
-    retryable: true,
-    message: 'A request with this Idempotency-Key is still being admitted. Try again.',
-  },
-  UPLOAD_IN_PROGRESS: {
-    status: 409,
-    retryable: true,
-    message: 'The file of this URL is being sent by another request.',
-  },
-  ALREADY_UPLOADED: { status: 409, retryable: false, message: 'This object already exists.' },
-  PAYLOAD_TOO_LARGE: { status: 413, retryable: false, message: 'The request body is too large.' },
-  FILE_TOO_LARGE: { status: 413, retryable: false, message: 'The file is too large.' },
-  UNSUPPORTED_MEDIA_TYPE: {
-    status: 415,
-    retryable: false,
-    message: 'The Content-Type of the request is not accepted here.',
-  },
-  IDEMPOTENCY_KEY_REUSED: {
-    status: 422,
-    retryable: false,
-    message: 'This Idempotency-Key was used with another request.',
-  },
-  INSUFFICIENT_CREDITS: {
-    status: 402,
-    retryable: false,
-    message: 'The organization does not have enough credits.',
-  },
-  KEY_LIMIT_EXCEEDED: {
-    status: 402,
-    retryable: false,
-    message: 'The limit of this key leaves too little for this request.',
-  },
-  WINDOW_LIMIT_EXCEEDED: {
-    status: 402,
-    retryable: false,
-    message: 'The request costs more than the organization may use in a whole six-hour window.',
-  },
-  'Rate limit exceeded. Please slow down.': {
-    status: 429,
-    retryable: true,
-    message: 'Too many requests for this key in the last 60 seconds.',
-  },
-  TOO_MANY_ABANDONED_CHATS: {
-    status: 429,
-    retryable: true,
-    message: 'Too many chats of this key were left before the provider reported their cost.',
-  },
-  WINDOW_EXHAUSTED: {
-    status: 429,
-    retryable: true,
-    message: 'The six-hour usage window is exhausted.',
-  },
-  PROVIDER_REJECTED_INPUT: {
-    status: 400,
-    retryable: false,
-    message: 'The provider did not accept the input.',
-  },
-  CONTENT_POLICY: {
-    status: 400,
-    retryable: false,
-    message: 'The provider refused the input under its content policy.',
-  },
-  PROVIDER_ERROR: { status: 500, retryable: true, message: 'The provider failed.' },
-  STORAGE_ERROR: { status: 500, retryable: true, message: 'The result could not be stored.' },
-  DEADLINE_EXCEEDED: {
-    status: 500,
-    retryable: true,
-    message: 'The provider did not finish before the deadline.',
-  },
-  OUTCOME_UNKNOWN: {
-    status: 500,
-    retryable: true,
-    message: 'The provider never reported the outcome. Nothing was charged.',
-  },
-  CANCELED: { status: 409, retryable: false, message: 'The job was canceled.' },
-  JOB_LOST: {
-    status: 500,
-    retryable: true,
-    message: 'The job ended abnormally. Nothing was charged.',
-  },
-  SERVICE_UNAVAILABLE: {
-    status: 503,
-    retryable: true,
-    message: 'The service cannot take this request right now. Try again.',
-  },
-  'Internal server error': {
-    status: 500,
-    retryable: true,
-    message: 'Something went wrong on our side.',
-  },
-} as const satisfies Record<string, ErrorRow>;
+  Unauthorized: lasting(401, 'Missing or invalid API key.'),
+  FORBIDDEN: lasting(403, 'This key may not use this resource.'),
+  ORGANIZATION_SUSPENDED: lasting(403, 'The organization is suspended.'),
+  STORAGE_QUOTA_EXCEEDED: lasting(
+    403,
+    'The organization has used up its storage quota (`storage` of /usage).',
+  ),
+  INVALID_REQUEST: lasting(400, 'The request is not valid.'),
+  UNKNOWN_MODEL: lasting(400, 'The model does not exist.'),
+  UNSUPPORTED_PARAMETER: lasting(400, 'The model does not take this parameter.'),
+  CONFLICTING_FIELDS: lasting(400, 'Two fields of the request contradict each other.'),
+  INVALID_INPUT_URL: lasting(400, 'An input URL cannot be used.'),
+  KEY_QUOTA_REACHED: lasting(
+    400,
+    'The user already has the most API keys allowed. Revoke one first.',
+  ),
+  NOT_FOUND: lasting(404, 'No such resource.'),
+  JOB_NOT_FOUND: lasting(404, 'No such job.'),
+  METHOD_NOT_ALLOWED: lasting(405, 'Method not allowed.'),
+  MEDIA_DELETED: lasting(410, 'The media of this job were deleted by their owner.'),
+  REQUEST_TIMEOUT: passing(408, 'The request took too long to arrive.'),
+  JOB_ALREADY_DONE: lasting(409, 'The job has already ended.'),
+  JOB_NOT_DONE: passing(409, 'The job has not ended yet.'),
+  KEY_ALREADY_CREATED: lasting(
+    409,
+    'This Idempotency-Key has made an API key, whose secret was shown once.',
+  ),
+  ANSWER_NOT_KEPT: lasting(
+    409,
+    'The chat of this Idempotency-Key was charged, but its answer was not kept.',
+  ),
+  JOB_RUNNING: lasting(409, 'The workflow of the job is running and settles the job itself.'),
+  OUTCOME_UNDECIDED: passing(
+    409,
+    'The provider may still deliver, and the job cannot be continued.',
+  ),
+  KEY_ALREADY_REPLACED: lasting(409, 'This API key has already been replaced by a rotation.'),
+  REQUEST_IN_PROGRESS: passing(
+    409,
+    'A request with this Idempotency-Key is still being admitted. Try again.',
+  ),
+  UPLOAD_IN_PROGRESS: passing(409, 'The file of this URL is being sent by another request.'),
+  ALREADY_UPLOADED: lasting(409, 'This object already exists.'),
+  PAYLOAD_TOO_LARGE: lasting(413, 'The request body is too large.'),
+  FILE_TOO_LARGE: lasting(413, 'The file is too large.'),
+  UNSUPPORTED_MEDIA_TYPE: lasting(415, 'The Content-Type of the request is not accepted here.'),
+  IDEMPOTENCY_KEY_REUSED: lasting(422, 'This Idempotency-Key was used with another request.'),
+  INSUFFICIENT_CREDITS: lasting(402, 'The organization does not have enough credits.'),
+  KEY_LIMIT_EXCEEDED: lasting(402, 'The limit of this key leaves too little for this request.'),
+  WINDOW_LIMIT_EXCEEDED: lasting(
+    402,
+    'The request costs more than the organization may use in a whole six-hour window.',
+  ),
+  'Rate limit exceeded. Please slow down.': passing(
+    429,
+    'Too many requests for this key in the last 60 seconds.',
+  ),
+  TOO_MANY_ABANDONED_CHATS: passing(
+    429,
+    'Too many chats of this key were left before the provider reported their cost.',
+  ),
+  WINDOW_EXHAUSTED: passing(429, 'The six-hour usage window is exhausted.'),
+  PROVIDER_REJECTED_INPUT: lasting(400, 'The provider did not accept the input.'),
+  CONTENT_POLICY: lasting(400, 'The provider refused the input under its content policy.'),
+  PROVIDER_ERROR: passing(500, 'The provider failed.'),
+  STORAGE_ERROR: passing(500, 'The result could not be stored.'),
+  DEADLINE_EXCEEDED: passing(500, 'The provider did not finish before the deadline.'),
+  OUTCOME_UNKNOWN: passing(500, 'The provider never reported the outcome. Nothing was charged.'),
+  CANCELED: lasting(409, 'The job was canceled.'),
+  JOB_LOST: passing(500, 'The job ended abnormally. Nothing was charged.'),
+  SERVICE_UNAVAILABLE: passing(503, 'The service cannot take this request right now. Try again.'),
+  'Internal server error': passing(500, 'Something went wrong on our side.'),
+};
 
 /** A machine-readable error code of the table. */
 export type ErrorCode = keyof typeof errorTable;
