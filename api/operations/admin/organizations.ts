@@ -15,7 +15,6 @@ import {
 } from '../../identity/organizations.ts';
 import { recordAction } from '../../identity/operators.ts';
 import { plainText } from '../../identity/key-fields.ts';
-import { bodySchema } from '../../middleware/body-schema.ts';
 import {
   authority,
   bareWrite,
@@ -89,9 +88,7 @@ const users = {
     summary: 'Create a user',
     request: {
       params,
-      body: bodySchema(
-        z.strictObject({ ...authority, name: plainText(200), role: role.default('member') }),
-      ),
+      body: z.strictObject({ ...authority, name: plainText(200), role: role.default('member') }),
       example: { ...exampleAuthority, name: 'Ann', role: 'viewer' },
     },
     answer: oneOf(user),
@@ -132,13 +129,11 @@ export const organizations = section('Organizations', {
     route: `POST ${path}`,
     summary: 'Create an organization with an owner',
     request: {
-      body: bodySchema(
-        z.strictObject({
-          ...authority,
-          name: plainText(200),
-          windowAllowanceCredits: allowance.default(null),
-        }),
-      ),
+      body: z.strictObject({
+        ...authority,
+        name: plainText(200),
+        windowAllowanceCredits: allowance.default(null),
+      }),
       example: { ...exampleAuthority, name: 'Acme', windowAllowanceCredits: 500 },
     },
     answer: oneOf(organization.extend({ ownerId: z.string() })),
@@ -201,7 +196,7 @@ export const organizations = section('Organizations', {
     summary: 'Set the credits per six hours; null removes the limit',
     request: {
       params,
-      body: bodySchema(z.strictObject({ ...authority, credits: allowance })),
+      body: z.strictObject({ ...authority, credits: allowance }),
       example: { ...exampleAuthority, credits: 500 },
     },
     answer: oneOf(organization),
