@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { microFromCredits } from '../../../domain/credits.ts';
 import { isoTimes } from '../../../domain/json.ts';
+import { organizationStatus as status, role } from '../../identity/access.ts';
 import {
   createMember,
   createOrganization,
@@ -34,8 +35,6 @@ import { accountSchema, accountView } from '../usage.ts';
 
 const path = '/api/admin/v1/organizations';
 const params = z.object({ organizationId: pathId('organization') });
-const status = z.enum(['active', 'suspended']);
-const role = z.enum(['owner', 'admin', 'member', 'viewer']);
 
 /** Credits per six hours; null = no limit. */
 const allowance = z.number().min(0).max(1_000_000_000).nullable();
