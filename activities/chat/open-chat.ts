@@ -54,9 +54,6 @@ export interface ChatBill {
 const drainMs = 10_000;
 const drainsMax = 50;
 
-/** Takes steps; waits where there is a promise. */
-type Deliver = (steps: StreamStep[]) => Promise<void> | null;
-
 /** See the file's head. Exactly one of `answer` and `stream` is called, once. */
 export class OpenChat implements RunningChat {
   readonly id: string;
@@ -140,12 +137,12 @@ export class OpenChat implements RunningChat {
   }
 
   /**
-   * The answer as it comes: gives the steps of each packet to `deliver`, and waits where that says so.
+   * The answer as it comes: gives the steps of each packet to `deliver`, one after the other.
    * Ends when the upstream is through.
    * @throws GatewayError when the upstream fails or breaks off, and what `deliver` throws; what was
    * delivered is charged
    */
-  async stream(deliver: Deliver): Promise<void> {
+  async stream(deliver: (steps: StreamStep[]) => Promise<void>): Promise<void> {
     let delivering = false;
     try {
       const packets = await this.#ask(({ upstream, request }) =>
