@@ -17,7 +17,7 @@ import type { Readiness } from '../platform/readiness.ts';
 import { isSecret } from '../platform/secret-comparison.ts';
 import { createJobView } from '../studio/job-view.ts';
 import { createClaims } from './idempotency/claims.ts';
-import { createAccess, rateLimitsOf } from './identity/access.ts';
+import { createAccess } from './identity/access.ts';
 import { createKeys } from './identity/keys.ts';
 import { createFindOperator } from './identity/operators.ts';
 import { createSessions } from './identity/sessions.ts';
@@ -68,7 +68,10 @@ export function compose(deps: AppDeps, documents: Documents) {
     access: createAccess(pool, {
       pepper: config.KEY_PEPPER,
       previousPepper: config.KEY_PEPPER_PREVIOUS,
-      limits: rateLimitsOf(config),
+      limits: {
+        requests: config.RATE_LIMIT_PER_MINUTE,
+        polls: config.POLL_RATE_LIMIT_PER_MINUTE,
+      },
     }),
     sessions: createSessions({
       cookie: 'studio_session',

@@ -14,8 +14,6 @@ export interface RequestState {
   holdBytes: (bytes: number) => void;
   /** Set where an operation tells errors in another shape than the service's own. */
   errorShape?: ErrorShape;
-  /** Whether the key may come as `x-api-key` too. */
-  takesXApiKey?: boolean;
 }
 
 /** A request on its way, and its answer. */

@@ -6,7 +6,7 @@
  */
 import { z } from 'zod';
 import type { ChatBody } from '../../activities/chat/chat-body.ts';
-import { anyJson, anyJsonObject, bodySchema, recordOf } from '../middleware/body-schema.ts';
+import { anyJson, anyJsonObject, recordOf } from '../middleware/body-schema.ts';
 import { metadata, pairsOf } from '../middleware/metadata.ts';
 import {
   toMessage,
@@ -255,24 +255,22 @@ const messages = <Message extends z.ZodType>(message: Message) =>
   z.array(message).min(1, 'must hold at least one message').max(messagesMax);
 
 /** POST /api/v1/chat (spec §2.3, and OpenAI's sampling fields). */
-export const chatRequest = bodySchema(
-  z.strictObject({ messages: messages(serviceMessage), ...common }).transform(toRequest),
-);
+export const chatRequest = z
+  .strictObject({ messages: messages(serviceMessage), ...common })
+  .transform(toRequest);
 
 /**
  * POST /api/v1/chat/completions: the same, and the rest of OpenAI's fields. Clients know more fields than
  * anybody lists: one that is unknown here is dropped, and never reaches a provider.
  */
-export const completionsRequest = bodySchema(
-  z
-    .object({ messages: messages(anyMessage), ...common, ...openaiOnly, ...notDropped })
-    .refine((wire) => wire.stream_options == null || wire.stream === true, {
-      path: ['stream_options'],
-      message: 'may only stand with stream: true',
-    })
-    .refine((wire) => wire.top_logprobs == null || wire.logprobs === true, {
-      path: ['top_logprobs'],
-      message: 'may only stand with logprobs: true',
-    })
-    .transform(toRequest),
-);
+export const completionsRequest = z
+  .object({ messages: messages(anyMessage), ...common, ...openaiOnly, ...notDropped })
+  .refine((wire) => wire.stream_options == null || wire.stream === true, {
+    path: ['stream_options'],
+    message: 'may only stand with stream: true',
+  })
+  .refine((wire) => wire.top_logprobs == null || wire.logprobs === true, {
+    path: ['top_logprobs'],
+    message: 'may only stand with logprobs: true',
+  })
+  .transform(toRequest);

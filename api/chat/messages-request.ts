@@ -6,7 +6,7 @@
  */
 import { z } from 'zod';
 import type { ChatBody, ChatMessage, ContentPart } from '../../activities/chat/chat-body.ts';
-import { anyJsonObject, bodySchema } from '../middleware/body-schema.ts';
+import { anyJsonObject } from '../middleware/body-schema.ts';
 import type { ChatRequest } from './chat-schema.ts';
 import { textMax } from './chat-messages.ts';
 
@@ -120,7 +120,7 @@ const wireRequest = z.object({
 type Wire = z.infer<typeof wireRequest>;
 
 /** POST /api/v1/messages. */
-export const messagesRequest = bodySchema(wireRequest.transform(toRequest));
+export const messagesRequest = wireRequest.transform(toRequest);
 
 function toRequest(wire: Wire): ChatRequest {
   const system = typeof wire.system === 'string' ? wire.system : joined(wire.system ?? []);

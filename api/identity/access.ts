@@ -6,7 +6,6 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import type { JsonObject } from '../../domain/json.ts';
 import { createBatcher } from '../../platform/batch.ts';
-import type { Config } from '../../platform/config.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import { isApiKey, macOfKey } from './key-format.ts';
 
@@ -61,18 +60,11 @@ interface AccessOptions {
   pepper: string;
   /** Also accepted: a key that is known under it is known under `pepper` from then on. */
   previousPepper?: string | undefined;
-  /** Requests per minute. */
+  /** Requests per minute and key. */
   limits: Record<RateBucket, number>;
 }
 
 const answers = z.object({ answers: z.array(callerShape.nullable()) });
-
-/** Requests per minute and key. */
-export function rateLimitsOf(
-  config: Pick<Config, 'RATE_LIMIT_PER_MINUTE' | 'POLL_RATE_LIMIT_PER_MINUTE'>,
-): Record<RateBucket, number> {
-  return { requests: config.RATE_LIMIT_PER_MINUTE, polls: config.POLL_RATE_LIMIT_PER_MINUTE };
-}
 
 /** See `createAccess`. */
 export type Access = ReturnType<typeof createAccess>;
@@ -90,6 +82,7 @@ export function createAccess(pool: DatabasePool, options: AccessOptions) {
   const admitMac = (mac: string, bucket: RateBucket): Promise<Caller | null> =>
     ask({ mac, bucket, limit: limits[bucket] });
   return {
+    limits,
     /** Null when the key is malformed, unknown, expired or revoked; that counts as no request. */
     async admit(key: string, bucket: RateBucket): Promise<Caller | null> {
       if (!isApiKey(key)) return null;

@@ -1,21 +1,22 @@
-/** The bearer key (spec §5) or the console's session, and the rate limit (spec §8), in one round trip or, for busy keys, none. */
+/** The bearer key (spec §5) or the console's session, and the rate limit (spec §8), in one round trip. */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Context, Middleware } from '../context.ts';
-import { rateLimitsOf, type Caller, type RateBucket, type Scope } from '../identity/access.ts';
+import type { Caller, Scope } from '../identity/access.ts';
+import type { Operation } from '../operations/operation.ts';
 
 /** The scheme in any case (RFC 9110 §11.1). */
 const bearer = /^Bearer ([^\s]+)$/i;
 
 /** Finds the caller; every answer behind it carries the rate headers. */
 export function authenticate(
-  { access, sessions, config }: Pick<Composition, 'access' | 'sessions' | 'config'>,
-  bucket: RateBucket,
+  { access, sessions }: Pick<Composition, 'access' | 'sessions'>,
+  { bucket = 'requests', takesXApiKey }: Pick<Operation, 'bucket' | 'takesXApiKey'>,
 ): Middleware {
-  const limit = rateLimitsOf(config)[bucket];
+  const limit = access.limits[bucket];
   async function callerOf(ctx: Context): Promise<Caller | null> {
-    const key = bearerKey(ctx.req) ?? (ctx.state.takesXApiKey ? headerKey(ctx.req) : undefined);
+    const key = bearerKey(ctx.req) ?? (takesXApiKey ? headerKey(ctx.req) : undefined);
     if (key !== undefined) return access.admit(key, bucket);
     // Who brings a key, be it a wrong one, does not mean the session.
     const session = ctx.headers.authorization === undefined ? sessions.admit(ctx) : undefined;

@@ -1,29 +1,10 @@
 /**
- * Schemas of request bodies. Each text, list and record in one has a bound, or the process does not
- * start: what is unbounded in a schema is bounded by memory only.
+ * Schemas of what request bodies hold in any form and number: JSON that nothing describes further, and records. Each
+ * has bounds, as every text, list and record of a body must have (test/api/body-schema.test.ts): what is unbounded in
+ * a schema is bounded by memory only.
  */
 import { z } from 'zod';
-import { assert } from '../../domain/errors.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
-
-declare const bounded: unique symbol;
-
-/** A schema that `bodySchema` has looked at; bodies are parsed by no other. */
-export type BodySchema<Body> = z.ZodType<Body> & { readonly [bounded]: true };
-
-/**
- * Declares the schema of a body.
- * @throws AssertionError naming what has no bound
- */
-export function bodySchema<Schema extends z.ZodType>(
-  schema: Schema,
-): Schema & BodySchema<z.output<Schema>> {
-  const described = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
-  const unbounded = [...unboundedIn(described, '(body)')];
-  assert(unbounded.length === 0, `a body has bounds: ${unbounded.join(', ')}`);
-  // oxlint-disable-next-line no-unsafe-type-assertion -- the mark exists for the compiler only
-  return schema as Schema & BodySchema<z.output<Schema>>;
-}
 
 /** Entries of a list or record in JSON that no schema describes further. */
 const entriesMax = 4096;
@@ -100,46 +81,4 @@ export function recordOf<Value extends string | number>(
       },
     })
     .pipe(z.record(z.string().max(nameMax), value));
-}
-
-type Described = z.core.JSONSchema._JSONSchema;
-
-/** Paths of what has no bound. */
-function* unboundedIn(described: Described, path: string): Generator<string> {
-  if (typeof described === 'boolean') {
-    if (described) yield path;
-    return;
-  }
-  const { $defs = {}, type } = described;
-  for (const [name, each] of Object.entries($defs)) yield* unboundedIn(each, name);
-  if (described.$ref !== undefined || described.enum || 'const' in described) return;
-  const parts = described.anyOf ?? described.oneOf ?? described.allOf;
-  if (parts) {
-    for (const part of parts) yield* unboundedIn(part, path);
-    return;
-  }
-  // One type, or several of which one may be `null`; what has none may be anything.
-  const types: unknown[] = type === undefined ? ['string', 'array', 'object'] : [type].flat();
-  if (types.includes('string') && !described.maxLength) yield path;
-  if (types.includes('array')) yield* unboundedList(described, `${path}[]`);
-  if (types.includes('object')) yield* unboundedObject(described, path);
-}
-
-type DescribedPart = Exclude<Described, boolean>;
-
-function* unboundedList(list: DescribedPart, path: string): Generator<string> {
-  if (list.maxItems === undefined) yield path;
-  for (const item of [list.items ?? [], list.prefixItems ?? []].flat()) {
-    yield* unboundedIn(item, path);
-  }
-}
-
-function* unboundedObject(object: DescribedPart, path: string): Generator<string> {
-  const { properties, additionalProperties } = object;
-  // What is not declared is refused or dropped, unless it is asked for.
-  if ((additionalProperties || !properties) && !object.maxProperties) yield `${path}{}`;
-  else if (additionalProperties) yield* unboundedIn(additionalProperties, `${path}{}`);
-  for (const [name, each] of Object.entries(properties ?? {})) {
-    yield* unboundedIn(each, `${path}.${name}`);
-  }
 }

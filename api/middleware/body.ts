@@ -4,9 +4,9 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as othersTurn } from 'node:timers/promises';
+import type { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Context, Middleware } from '../context.ts';
-import type { BodySchema } from './body-schema.ts';
 import { JsonMeter, notABody } from './json-meter.ts';
 import { parseWith } from './parsing.ts';
 
@@ -170,7 +170,7 @@ export async function readJson(
  */
 export async function parseBody<Body>(
   ctx: Context,
-  schema: BodySchema<Body>,
+  schema: z.ZodType<Body>,
   bytesMax = jsonBytesMax,
 ): Promise<Body> {
   return parseWith(schema, await readJson(ctx, bytesMax));

@@ -135,17 +135,11 @@ export function errorAnswers(logger: Logger): Middleware {
 
 /** No route took the request: its path is unknown, or known for other methods only. */
 function unanswered(ctx: Context): GatewayError {
-  const layers: unknown[] = ctx.matched ?? [];
-  const methods = new Set(layers.flatMap(methodsOf));
+  // Layers of middleware have no methods.
+  const methods = new Set(ctx.matched?.flatMap((layer) => layer.methods));
   if (methods.size === 0) return new GatewayError('NOT_FOUND');
   ctx.set('Allow', [...methods].join(', '));
   return new GatewayError('METHOD_NOT_ALLOWED');
-}
-
-/** Of a layer that matched the path; middleware has none. */
-function methodsOf(layer: unknown): string[] {
-  if (typeof layer !== 'object' || layer === null || !('methods' in layer)) return [];
-  return Array.isArray(layer.methods) ? layer.methods.map(String) : [];
 }
 
 function translate(error: unknown): GatewayError {

@@ -3,7 +3,7 @@
  * was. They are shown with the job, its webhook and its usage record, and lists are filtered by them.
  */
 import { z } from 'zod';
-import { bodySchema, recordOf } from './body-schema.ts';
+import { recordOf } from './body-schema.ts';
 import { parseWith } from './parsing.ts';
 
 /** Pairs of one request. */
@@ -22,7 +22,7 @@ const value = z
 /** The field, as it is sent. */
 export const metadata = recordOf(value, { nameMax: 64, countMax: pairsMax, nameForm, nameRule });
 
-const field = bodySchema(z.object({ metadata: metadata.nullish() }));
+const field = z.object({ metadata: metadata.nullish() });
 
 /** The field as it is described in every Studio request. */
 export const metadataFields = {

@@ -26,9 +26,8 @@ interface ReceivedFile<Kept> {
 
 /** A form that was read. */
 export interface ReceivedForm<Kept> {
+  /** But for parts that are called `name[]`, which may repeat: nothing takes such texts. */
   texts: Record<string, string>;
-  /** Texts of parts that are called `name[]`, by `name`. */
-  lists: Record<string, string[]>;
   /** In the order of the form. */
   files: ReceivedFile<Kept>[];
 }
@@ -86,25 +85,19 @@ function openParser(
 
 type Limits = Pick<FormRules<unknown>, 'bytesMax' | 'filesMax' | 'textBytesMax'>;
 
-/** Texts as they come; refuses those that were cut, or come twice without being a list. */
+/** Texts as they come; refuses those that were cut, or come twice and are not called `name[]`. */
 function collectTexts(textBytesMax: number, reject: (refusal: GatewayError) => void) {
   const texts = new Map<string, string>();
-  const lists = new Map<string, string[]>();
   return {
     texts,
-    lists,
     take: (name: string, value: string): void => {
       // The parser cuts at these sizes: what has them may have had more.
       const cut = name.length >= limits.fieldNameSize || Buffer.byteLength(value) >= textBytesMax;
-      const isList = name.endsWith('[]');
       if (cut) reject(refuse(name, 'is too long'));
       else if (texts.has(name)) reject(refuse(name, 'is there twice'));
       else if (value.includes('\0') || !value.isWellFormed()) {
         reject(refuse(name, 'must not hold NUL characters or lone surrogates'));
-      } else if (isList) {
-        const list = name.slice(0, -2);
-        lists.set(list, [...(lists.get(list) ?? []), value]);
-      } else texts.set(name, value);
+      } else if (!name.endsWith('[]')) texts.set(name, value);
     },
   };
 }
@@ -112,7 +105,7 @@ function collectTexts(textBytesMax: number, reject: (refusal: GatewayError) => v
 async function read<Kept>(ctx: Context, rules: FormRules<Kept>): Promise<ReceivedForm<Kept>> {
   const parser = openParser(ctx, rules);
   const { promise: parsed, resolve, reject } = Promise.withResolvers<void>();
-  const { texts, lists, take } = collectTexts(rules.textBytesMax ?? textBytesMaxUsual, reject);
+  const { texts, take } = collectTexts(rules.textBytesMax ?? textBytesMaxUsual, reject);
   const keeping: Promise<ReceivedFile<Kept>>[] = [];
   const fields = rules.fields.join(', ');
   const filesMax = rules.filesMax ?? 1;
@@ -147,7 +140,7 @@ async function read<Kept>(ctx: Context, rules: FormRules<Kept>): Promise<Receive
   try {
     await parsed;
     const files = await Promise.all(keeping);
-    return { texts: Object.fromEntries(texts), lists: Object.fromEntries(lists), files };
+    return { texts: Object.fromEntries(texts), files };
   } finally {
     ctx.req.unpipe(parser);
   }

@@ -42,12 +42,10 @@ export function parseWith<Value>(
   value: unknown,
   place: Place = 'body',
 ): Value {
-  const parsed = schema.safeParse(value, untilFirst);
-  if (parsed.success) return parsed.data;
   const isWide = holdsMoreParts(value, thoroughPartsMax);
-  const { error } = isWide ? parsed : schema.safeParse(value, toTheEnd);
-  const { issues } = error ?? parsed.error;
-  throw refusedFields('INVALID_REQUEST', wordIssues(issues, { schema, value, place }));
+  const { success, data, error } = schema.safeParse(value, isWide ? untilFirst : toTheEnd);
+  if (success) return data;
+  throw refusedFields('INVALID_REQUEST', wordIssues(error.issues, { schema, value, place }));
 }
 
 function holdsMoreParts(value: unknown, countMax: number): boolean {

@@ -25,7 +25,6 @@ import {
   budgetView,
 } from '../identity/key-fields.ts';
 import { createKeys, pastExpiry, type NewKey } from '../identity/keys.ts';
-import { bodySchema } from '../middleware/body-schema.ts';
 import { pathId } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
 
@@ -105,7 +104,7 @@ export const apiKeys = section('API keys', {
       'creates no second key and names the id of the first.',
     request: {
       headers: idempotencyHeader,
-      body: bodySchema(z.strictObject(wantedKey)),
+      body: z.strictObject(wantedKey),
       example: { name: 'my laptop' },
     },
     answer: newKey,
@@ -144,7 +143,7 @@ export const apiKeys = section('API keys', {
       'Creates a key with the same name and rights. The old one works until the end of the overlap (default: a day).',
     request: {
       params,
-      body: bodySchema(rotation),
+      body: rotation,
       bodyIsOptional: true,
       example: { overlapSeconds: 3600 },
     },
@@ -176,7 +175,7 @@ export const apiKeys = section('API keys', {
       'may not change any limit.',
     request: {
       params,
-      body: bodySchema(z.strictObject({ limit: keyLimit.nullable() })),
+      body: z.strictObject({ limit: keyLimit.nullable() }),
       example: { limit: { credits: 500, per: 'month' } },
     },
     answer: keyMeta,

@@ -8,7 +8,6 @@ import {
   servicePresentation,
   type Presentation,
 } from '../chat/chat-presentation.ts';
-import type { BodySchema } from '../middleware/body-schema.ts';
 import { idempotencyHeader } from '../idempotency/claims.ts';
 import { found, oneOf } from './fields.ts';
 import { defineOperation, ownAnswer, section, type AnswerParts } from './operation.ts';
@@ -88,7 +87,7 @@ const chatOperation = (told: {
   path: `/${string}`;
   summary: string;
   description: string;
-  body: BodySchema<ChatRequest>;
+  body: z.ZodType<ChatRequest>;
   answer: z.ZodType;
   presentation: Presentation;
   errorShape?: 'openai';
@@ -123,7 +122,7 @@ const chatEstimate = z
   })
   .meta({ id: 'ChatEstimate' });
 
-const estimateOperation = (told: { path: `/${string}`; body: BodySchema<ChatRequest> }) =>
+const estimateOperation = (told: { path: `/${string}`; body: z.ZodType<ChatRequest> }) =>
   defineOperation({
     route: `POST ${told.path}/estimate`,
     scope: 'chat',

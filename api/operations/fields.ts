@@ -3,7 +3,6 @@ import { z } from 'zod';
 import type { RecordFilter } from '../../activities/jobs/record-lists.ts';
 import { idForm, type IdKind } from '../../domain/ids.ts';
 import { plainText } from '../identity/key-fields.ts';
-import { bodySchema } from '../middleware/body-schema.ts';
 import { metadataFilter } from '../middleware/metadata.ts';
 
 const nouns: Partial<Record<IdKind, string>> = { key: 'API key', member: 'user' };
@@ -35,7 +34,7 @@ export const authority = {
 export const exampleAuthority = { actor: 'olga', reason: 'ticket 7' };
 
 /** A write that says nothing else. */
-export const bareWrite = bodySchema(z.strictObject(authority));
+export const bareWrite = z.strictObject(authority);
 
 /** Page size of the operators' lists. */
 export const pageLimit = z.coerce.number().int().min(1).max(200).default(50);

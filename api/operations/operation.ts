@@ -10,7 +10,6 @@ import type { Composition } from '../composition.ts';
 import type { RequestState } from '../context.ts';
 import type { Caller, RateBucket, Scope } from '../identity/access.ts';
 import type { Operator } from '../identity/operators.ts';
-import type { BodySchema } from '../middleware/body-schema.ts';
 import type { ErrorShape } from '../middleware/errors.ts';
 
 /** The parts of a request, each by the schema that parses and describes it. */
@@ -21,7 +20,7 @@ export interface RequestParts {
   /** Described only. */
   headers?: z.ZodObject;
   /** A JSON body. */
-  body?: BodySchema<unknown>;
+  body?: z.ZodType;
   /** Without a body `{}` is parsed. */
   bodyIsOptional?: true;
   /** A mebibyte where absent. */

@@ -42,18 +42,17 @@ export function createRouter(
   return router;
 }
 
-/** Before the gate, which reads and refuses in the words of the operation's clients. */
-function speakAs({ errorShape = 'service', takesXApiKey }: Operation): Middleware {
+/** Before the gate, which refuses in the words of the operation's clients. */
+function speakAs({ errorShape = 'service' }: Operation): Middleware {
   return (ctx, next) => {
     ctx.state.errorShape = errorShape;
-    ctx.state.takesXApiKey = takesXApiKey === true;
     return next();
   };
 }
 
 /** In the order of refusals (design §5): 401, 429, 403. */
 function gateOf(operation: Operation, services: Composition): Middleware[] {
-  const { scope, bucket = 'requests', refusesViewers } = operation;
+  const { scope, refusesViewers } = operation;
   if (scope === 'open') return [];
   if (scope === 'admin') {
     return [
@@ -70,7 +69,7 @@ function gateOf(operation: Operation, services: Composition): Middleware[] {
     if (refusesViewers !== undefined) refuseViewer(ctx.state.caller, refusesViewers);
     return next();
   };
-  return [authenticate(services, bucket), mayUse];
+  return [authenticate(services, operation), mayUse];
 }
 
 /** Who brings a key, be it a wrong one, does not mean the session. */

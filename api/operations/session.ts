@@ -7,7 +7,6 @@ import { GatewayError } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
 import { macOfKey } from '../identity/key-format.ts';
 import { bearerKey } from '../middleware/authenticate.ts';
-import { bodySchema } from '../middleware/body-schema.ts';
 import { time } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
 
@@ -100,7 +99,7 @@ export const sessions = section('Console', {
     scope: 'open',
     summary: 'Sign in to the console with a link',
     request: {
-      body: bodySchema(z.strictObject({ token: z.string().max(64) })),
+      body: z.strictObject({ token: z.string().max(64) }),
       example: { token: 'kXl8Qd0vJ4r1cZt6mWq3bE9yUo5gHs2nFa7iPxTLRVk' },
     },
     answer: session,

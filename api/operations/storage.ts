@@ -17,7 +17,6 @@ import { newId } from '../../domain/ids.ts';
 import { isoTime } from '../../domain/json.ts';
 import { got } from '../../domain/request-words.ts';
 import { creditsSchema, jobSchema } from '../../studio/job-view.ts';
-import { bodySchema } from '../middleware/body-schema.ts';
 import { found, oneOf, pageOf, pathId, time } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
 
@@ -58,18 +57,16 @@ const query = z.strictObject({
     .meta({ description: '`nextCursor` of the page before.' }),
 });
 
-const wish = bodySchema(
-  z.strictObject({
-    filename: z.string().min(1).max(255).optional(),
-    contentType: z.string().min(1).max(127).optional(),
-    size: z.int().min(1).optional(),
-    purpose: z
-      .string()
-      .max(64)
-      .regex(/^[a-z0-9_-]{1,64}$/, 'must be 1–64 of a–z, 0–9, _ and -')
-      .optional(),
-  }),
-);
+const wish = z.strictObject({
+  filename: z.string().min(1).max(255).optional(),
+  contentType: z.string().min(1).max(127).optional(),
+  size: z.int().min(1).optional(),
+  purpose: z
+    .string()
+    .max(64)
+    .regex(/^[a-z0-9_-]{1,64}$/, 'must be 1–64 of a–z, 0–9, _ and -')
+    .optional(),
+});
 
 const uploadUrl = z
   .object({

@@ -7,7 +7,6 @@ import { GatewayError, type ErrorCode, assert } from '../../domain/errors.ts';
 import { scopeOf, type Capability } from '../../studio/capability.ts';
 import { creditsSchema, ticketSchema, type JobView } from '../../studio/job-view.ts';
 import { capabilities } from '../../studio/registry.ts';
-import { bodySchema } from '../middleware/body-schema.ts';
 import { idempotencyHeader } from '../idempotency/claims.ts';
 import { metadataFields } from '../middleware/metadata.ts';
 import { estimateRequest, submitJob } from '../studio/job-submission.ts';
@@ -75,7 +74,6 @@ const ticketAnswer = oneOf(ticketSchema).extend({ credits: creditsSchema });
 
 /** One operation per capability. */
 export const studio: readonly Operation[] = capabilities.flatMap((capability) => {
-  bodySchema(capability.request);
   const done = doneAnswer(capability);
   const operation = defineOperation({
     route: `POST /api/v1${capability.path}`,

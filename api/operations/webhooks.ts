@@ -20,7 +20,6 @@ import {
   idempotencyHeader,
   idempotencyKeyOf,
 } from '../idempotency/claims.ts';
-import { bodySchema } from '../middleware/body-schema.ts';
 import { parseWebhookUrl, webhookUrlLengthMax } from '../studio/webhook-url.ts';
 import { time, foundPage, idField, pageOf } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
@@ -223,7 +222,7 @@ export const webhooks = section('Webhooks', {
       'During the overlap (default: a day) webhooks carry the signatures of both secrets. 0 ends the old one at once.',
     request: {
       headers: idempotencyHeader,
-      body: bodySchema(z.strictObject({ overlapSeconds })),
+      body: z.strictObject({ overlapSeconds }),
       bodyIsOptional: true,
       example: { overlapSeconds: 3600 },
     },
@@ -267,18 +266,16 @@ export const webhooks = section('Webhooks', {
       'A notice is sent when the balance has come down to `lowBalanceCredits` (again only after it was above), and, ' +
       'once per period, when 80 % of the limit of a key is used and when it is reached.',
     request: {
-      body: bodySchema(
-        z.strictObject({
-          url: z
-            .string()
-            .max(webhookUrlLengthMax)
-            .nullable()
-            .meta({ format: 'uri', description: 'https URL; null: no notices are sent.' }),
-          lowBalanceCredits: lowBalanceCredits
-            .default(null)
-            .meta({ description: 'Null: no notices of low balances.' }),
-        }),
-      ),
+      body: z.strictObject({
+        url: z
+          .string()
+          .max(webhookUrlLengthMax)
+          .nullable()
+          .meta({ format: 'uri', description: 'https URL; null: no notices are sent.' }),
+        lowBalanceCredits: lowBalanceCredits
+          .default(null)
+          .meta({ description: 'Null: no notices of low balances.' }),
+      }),
       example: { url: 'https://shop.example/hooks/credits', lowBalanceCredits: 100 },
     },
     async handle({ caller: { organizationId }, body }, { notices, outbound }) {

@@ -9,7 +9,6 @@ import { jobSchema } from '../../../studio/job-view.ts';
 import type { Composition } from '../../composition.ts';
 import { recordAction } from '../../identity/operators.ts';
 import { resettle } from '../../studio/resettlement.ts';
-import { bodySchema } from '../../middleware/body-schema.ts';
 import {
   authority,
   found,
@@ -183,15 +182,13 @@ const actions = {
     summary: 'Settle a job whose workflow is gone, by what the provider says',
     request: {
       params: writeToJob.params,
-      body: bodySchema(
-        z.strictObject({
-          ...authority,
-          release: z.boolean().default(false).meta({
-            description:
-              'Also release what the provider may still deliver, if it cannot be continued.',
-          }),
+      body: z.strictObject({
+        ...authority,
+        release: z.boolean().default(false).meta({
+          description:
+            'Also release what the provider may still deliver, if it cannot be continued.',
         }),
-      ),
+      }),
     },
     answer: oneOf(
       stateSchema.extend({ decision: z.enum(['taken_up', 'released', 'already_settled']) }),

@@ -5,7 +5,6 @@ import { recordAction } from '../../identity/operators.ts';
 import { keyLimit, keyMeta, listedKey } from '../../identity/key-fields.ts';
 import { createKeys } from '../../identity/keys.ts';
 import { readMember } from '../../identity/organizations.ts';
-import { bodySchema } from '../../middleware/body-schema.ts';
 import { newKey, shownOnce, wantedKey } from '../api-keys.ts';
 import { authority, bareWrite, exampleAuthority, found, listOf, oneOf, pathId } from '../fields.ts';
 import { defineOperation, section } from '../operation.ts';
@@ -31,7 +30,7 @@ export const keys = section('API keys', {
     summary: 'Create a key for a user, with any rights',
     request: {
       params,
-      body: bodySchema(z.strictObject({ ...authority, ...wantedKey })),
+      body: z.strictObject({ ...authority, ...wantedKey }),
       example: { ...exampleAuthority, name: 'reads', scopes: ['usage:read'] },
     },
     answer: oneOf(newKey),
@@ -69,7 +68,7 @@ export const keys = section('API keys', {
     summary: 'Limit what a key may spend; null removes the limit',
     request: {
       params: z.object({ keyId: pathId('key') }),
-      body: bodySchema(z.strictObject({ ...authority, limit: keyLimit.nullable() })),
+      body: z.strictObject({ ...authority, limit: keyLimit.nullable() }),
       example: { ...exampleAuthority, limit: { credits: 500, per: 'month' } },
     },
     answer: oneOf(keyMeta),

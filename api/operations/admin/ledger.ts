@@ -6,7 +6,6 @@ import { GatewayError } from '../../../domain/errors.ts';
 import { isoTimes } from '../../../domain/json.ts';
 import { recordAction } from '../../identity/operators.ts';
 import { readOrganization } from '../../identity/organizations.ts';
-import { bodySchema } from '../../middleware/body-schema.ts';
 import { throwRefusal } from '../../../activities/ledger/refusals.ts';
 import {
   authority,
@@ -25,17 +24,15 @@ import { defineOperation, section } from '../operation.ts';
 const path = '/api/admin/v1/organizations/:organizationId';
 const params = z.object({ organizationId: pathId('organization') });
 
-const creditsRequest = bodySchema(
-  z.strictObject({
-    ...authority,
-    id: z
-      .string()
-      .max(100)
-      .regex(/^[\x21-\x7e]{1,100}$/, 'must be 1–100 printable characters')
-      .meta({ description: 'The same id never moves credits twice.' }),
-    credits: z.number().positive().max(1_000_000_000),
-  }),
-);
+const creditsRequest = z.strictObject({
+  ...authority,
+  id: z
+    .string()
+    .max(100)
+    .regex(/^[\x21-\x7e]{1,100}$/, 'must be 1–100 printable characters')
+    .meta({ description: 'The same id never moves credits twice.' }),
+  credits: z.number().positive().max(1_000_000_000),
+});
 /** What an operator can do to a balance. Both ways share their ids: one id is one move. */
 const move = (way: { name: string; summary: string; action: string; sign: 1 | -1 }) =>
   defineOperation({

@@ -16,7 +16,6 @@ import {
 } from '../../identity/operators.ts';
 import { macOfKey } from '../../identity/key-format.ts';
 import { bearerKey } from '../../middleware/authenticate.ts';
-import { bodySchema } from '../../middleware/body-schema.ts';
 import {
   authority,
   bareWrite,
@@ -97,7 +96,7 @@ const named = section('Operators', {
     route: `POST ${path}`,
     summary: 'Create an operator with a key; only with the admin key',
     request: {
-      body: bodySchema(z.strictObject({ ...authority, name: operatorName })),
+      body: z.strictObject({ ...authority, name: operatorName }),
       example: { ...exampleAuthority, name: 'paul' },
     },
     answer: oneOf(operatorSchema.extend({ key: z.string() })),
@@ -143,7 +142,7 @@ const named = section('Operators', {
       'Sets a cookie that stands for the key: signed, HttpOnly, SameSite=Strict, for twelve hours. It may do what the key ' +
       'may, from the console’s own pages, and ends when the key is revoked or replaced. What is done in it has this name.',
     request: {
-      body: bodySchema(z.strictObject({ actor: authority.actor })),
+      body: z.strictObject({ actor: authority.actor }),
       example: { actor: exampleAuthority.actor },
     },
     answer: oneOf(z.object({ expiresAt: time })),

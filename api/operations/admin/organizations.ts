@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { microFromCredits } from '../../../domain/credits.ts';
 import { isoTimes } from '../../../domain/json.ts';
+import { organizationStatus as status, role } from '../../identity/access.ts';
 import {
   createMember,
   createOrganization,
@@ -15,7 +16,6 @@ import {
 } from '../../identity/organizations.ts';
 import { recordAction } from '../../identity/operators.ts';
 import { plainText } from '../../identity/key-fields.ts';
-import { bodySchema } from '../../middleware/body-schema.ts';
 import {
   authority,
   bareWrite,
@@ -35,8 +35,6 @@ import { accountSchema, accountView } from '../usage.ts';
 
 const path = '/api/admin/v1/organizations';
 const params = z.object({ organizationId: pathId('organization') });
-const status = z.enum(['active', 'suspended']);
-const role = z.enum(['owner', 'admin', 'member', 'viewer']);
 
 /** Credits per six hours; null = no limit. */
 const allowance = z.number().min(0).max(1_000_000_000).nullable();
@@ -89,9 +87,7 @@ const users = {
     summary: 'Create a user',
     request: {
       params,
-      body: bodySchema(
-        z.strictObject({ ...authority, name: plainText(200), role: role.default('member') }),
-      ),
+      body: z.strictObject({ ...authority, name: plainText(200), role: role.default('member') }),
       example: { ...exampleAuthority, name: 'Ann', role: 'viewer' },
     },
     answer: oneOf(user),
@@ -132,13 +128,11 @@ export const organizations = section('Organizations', {
     route: `POST ${path}`,
     summary: 'Create an organization with an owner',
     request: {
-      body: bodySchema(
-        z.strictObject({
-          ...authority,
-          name: plainText(200),
-          windowAllowanceCredits: allowance.default(null),
-        }),
-      ),
+      body: z.strictObject({
+        ...authority,
+        name: plainText(200),
+        windowAllowanceCredits: allowance.default(null),
+      }),
       example: { ...exampleAuthority, name: 'Acme', windowAllowanceCredits: 500 },
     },
     answer: oneOf(organization.extend({ ownerId: z.string() })),
@@ -201,7 +195,7 @@ export const organizations = section('Organizations', {
     summary: 'Set the credits per six hours; null removes the limit',
     request: {
       params,
-      body: bodySchema(z.strictObject({ ...authority, credits: allowance })),
+      body: z.strictObject({ ...authority, credits: allowance }),
       example: { ...exampleAuthority, credits: 500 },
     },
     answer: oneOf(organization),

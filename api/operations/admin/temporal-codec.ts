@@ -12,7 +12,7 @@ import { PayloadUnreadableError } from '../../../platform/payload-codec.ts';
 import type { Config } from '../../../platform/config.ts';
 import { bearerKey } from '../../middleware/authenticate.ts';
 import { parseBody } from '../../middleware/body.ts';
-import { bodySchema, recordOf } from '../../middleware/body-schema.ts';
+import { recordOf } from '../../middleware/body-schema.ts';
 import { defineOperation, ownAnswer, type Call } from '../operation.ts';
 
 const prefix = '/api/admin/v1/temporal/codec';
@@ -24,18 +24,18 @@ const base64 = z
   .string()
   .max(bytesMax)
   .regex(/^[A-Za-z0-9+/_-]*={0,2}$/, 'must be base64');
-const exchange = bodySchema(
-  z.object({
-    payloads: z
-      .array(
-        z.object({
-          metadata: recordOf(base64, { nameMax: 200, countMax: 100 }).nullish(),
-          data: base64.nullish(),
-        }),
-      )
-      .max(10_000),
-  }),
-);
+const exchange = z.object({
+  payloads: z
+    .array(
+      z.object({
+        metadata: recordOf(base64, { nameMax: 200, countMax: 100 }).nullish(),
+        data: base64.nullish(),
+      }),
+    )
+    .max(10_000),
+});
+/** Read behind the word, which is checked after a browser was told what it may read. */
+const content = { 'application/json': { schema: exchange } };
 type ProtoJson = z.infer<typeof exchange>['payloads'][number];
 
 type Direction = (codec: PayloadCodec, payload: Payload) => Promise<Payload>;
@@ -65,7 +65,7 @@ export const temporalCodec = [
   defineOperation({
     route: `POST ${prefix}/:direction`,
     scope: 'open',
-    request: { params: z.object({ direction: z.string() }) },
+    request: { params: z.object({ direction: z.string() }), content },
     answer: exchange,
     async handle({ ctx, params: { direction } }, { config, payloadCodec, findOperator }) {
       allowOrigin(ctx, config);
@@ -79,7 +79,7 @@ export const temporalCodec = [
   defineOperation({
     route: `POST ${prefix}/read/:word/decode`,
     scope: 'open',
-    request: { params: z.object({ word: z.string() }) },
+    request: { params: z.object({ word: z.string() }), content },
     answer: exchange,
     handle({ ctx, params: { word } }, { config, payloadCodec, isCodecWord }) {
       allowOrigin(ctx, config);

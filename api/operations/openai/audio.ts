@@ -9,7 +9,6 @@ import { fieldError } from '../../../domain/errors.ts';
 import { keysOf } from '../../../domain/json.ts';
 import { audioTranscribe } from '../../../studio/audio-transcribe.ts';
 import { voiceoverGenerate } from '../../../studio/voiceover-generate.ts';
-import { bodySchema } from '../../middleware/body-schema.ts';
 import { receiveForm } from '../../middleware/multipart.ts';
 import { parseWith } from '../../middleware/parsing.ts';
 import type { ReadRequestOf } from '../../studio/request-draft.ts';
@@ -134,19 +133,17 @@ function timeOf(seconds: number, mark: ',' | '.'): string {
 const voiceover = audioModels.voiceover;
 const titleMax = 120;
 
-const speech = bodySchema(
-  z.object({
-    model: z.string().max(256).meta({ example: voiceover.id }),
-    input: z.string().max(voiceover.limits.text.max),
-    voice: z
-      .union([z.string().max(64), z.object({ id: z.string().max(64) }).transform(({ id }) => id)])
-      .meta({ description: 'One of the voices of GET /api/v1/studio/voices.' }),
-    response_format: z.literal('mp3', 'must be mp3: voices are MP3 here').nullish(),
-    stream_format: z.literal('audio', 'must be audio: speech comes whole').nullish(),
-    speed: z.literal(1, 'must be 1: voices have one speed here').nullish(),
-    instructions: z.literal('', 'is not taken here: say it in the text').nullish(),
-  }),
-);
+const speech = z.object({
+  model: z.string().max(256).meta({ example: voiceover.id }),
+  input: z.string().max(voiceover.limits.text.max),
+  voice: z
+    .union([z.string().max(64), z.object({ id: z.string().max(64) }).transform(({ id }) => id)])
+    .meta({ description: 'One of the voices of GET /api/v1/studio/voices.' }),
+  response_format: z.literal('mp3', 'must be mp3: voices are MP3 here').nullish(),
+  stream_format: z.literal('audio', 'must be audio: speech comes whole').nullish(),
+  speed: z.literal(1, 'must be 1: voices have one speed here').nullish(),
+  instructions: z.literal('', 'is not taken here: say it in the text').nullish(),
+});
 
 /** What a voiceover is called that its client gave no name: how it begins. */
 function titleOf(text: string): string {
@@ -202,7 +199,7 @@ const fields = {
   response_format: z.enum(keysOf(transcriptFormats)).default('json'),
   stream: z.literal('false', 'is not taken here: a transcript comes whole').nullish(),
 };
-const form = bodySchema(z.object(fields));
+const form = z.object(fields);
 type Format = keyof typeof transcriptFormats;
 
 function readRecording(asked: (format: Format) => void): ReadRequestOf {

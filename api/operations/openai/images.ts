@@ -16,7 +16,6 @@ import { imageEdit } from '../../../studio/image-edit.ts';
 import { imageGenerate } from '../../../studio/image-generate.ts';
 import type { Composition } from '../../composition.ts';
 import type { Context } from '../../context.ts';
-import { bodySchema } from '../../middleware/body-schema.ts';
 import { receiveForm } from '../../middleware/multipart.ts';
 import { parseWith } from '../../middleware/parsing.ts';
 import type { ReadRequestOf } from '../../studio/request-draft.ts';
@@ -161,7 +160,7 @@ export const imagesGenerations = defineOperation({
     'The same job as POST /api/v1/studio/image/generate. Fields not named here are dropped.',
   request: {
     headers: studioHeaders,
-    body: bodySchema(z.object(imageFields)),
+    body: z.object(imageFields),
     example: { prompt: 'a lighthouse at dawn', model: 'gpt-image-2', size: '1024x1024' },
   },
   answer: ownAnswer,
@@ -183,7 +182,7 @@ export const imagesGenerations = defineOperation({
 const filesMax = 11;
 const textBytesMax = 32 * 1024;
 const file = z.string().meta({ format: 'binary' });
-const form = bodySchema(z.object(imageFields));
+const form = z.object(imageFields);
 
 /** Keeps the pictures; a repeat is the same request when they are the same bytes. */
 function readEdit(asked: (fields: ImageAsked) => void): ReadRequestOf {

@@ -14,7 +14,6 @@ import type { Composition } from '../../composition.ts';
 import type { Context } from '../../context.ts';
 import { readJson } from '../../middleware/body.ts';
 import { parseWith } from '../../middleware/parsing.ts';
-import { bodySchema } from '../../middleware/body-schema.ts';
 import { receiveForm } from '../../middleware/multipart.ts';
 import { submitJob } from '../../studio/job-submission.ts';
 import type { ReadingDeps, ReadRequestOf } from '../../studio/request-draft.ts';
@@ -37,7 +36,7 @@ const fields = {
     .regex(/^\d{3,4}x\d{3,4}$/, 'must be WIDTHxHEIGHT in pixels')
     .nullish(),
 };
-const film = bodySchema(z.object({ ...fields, input_reference: reference.nullish() }));
+const film = z.object({ ...fields, input_reference: reference.nullish() });
 type FilmAsked = z.infer<typeof film>;
 const textBytesMax = 32 * 1024;
 
