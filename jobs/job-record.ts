@@ -34,9 +34,12 @@ export const callOutputs = z.object({
 /** A job with its billing and the balance of its organization; times are Unix ms, amounts micro-credits. */
 export const jobRow = z.object({
   id: z.string(),
+  organization_id: z.string(),
   key_id: z.string(),
   type: z.string(),
   model: z.string().nullable(),
+  /** That of the first call. */
+  provider: z.string(),
   status: z.enum(['queued', 'completed', 'failed', 'canceled']),
   verifying: z.boolean(),
   request: z.record(z.string(), z.json()),

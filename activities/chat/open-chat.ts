@@ -21,7 +21,7 @@ import {
 } from './chat-candidates.ts';
 import type { ChatAnswer, StreamReader, StreamStep } from './protocols/protocol.ts';
 import type { RunningChat, RunningChats } from './running-chats.ts';
-import { createStepReader, Cancellation } from './upstream-exchange.ts';
+import { readSteps } from './stream-steps.ts';
 import { UnpaidFailure, upstreamBroke } from './upstream-failures.ts';
 
 interface Parts {
@@ -54,9 +54,6 @@ export interface ChatBill {
 const drainMs = 10_000;
 const drainsMax = 50;
 
-/** Takes steps; waits where there is a promise. */
-type Deliver = (steps: StreamStep[]) => Promise<void> | null;
-
 /** See the file's head. Exactly one of `answer` and `stream` is called, once. */
 export class OpenChat implements RunningChat {
   readonly id: string;
@@ -66,7 +63,7 @@ export class OpenChat implements RunningChat {
   readonly #parts: Parts;
   /** The model that answers, or is asked. */
   #asked: ChatCandidate;
-  readonly #cancellation = new Cancellation();
+  readonly #cancellation = new AbortController();
   readonly #meter = new TextMeter();
   #reader: StreamReader | null = null;
   #said: ChatAccount['said'] = { final: false };
@@ -119,7 +116,7 @@ export class OpenChat implements RunningChat {
   async answer(): Promise<ChatAnswer> {
     try {
       const text = await this.#ask(({ upstream, request }) =>
-        upstream.whole(request(), this.#cancellation),
+        upstream.whole(request(), this.#cancellation.signal),
       );
       const answer = this.#asked.upstream.protocol.decode(parseJson(text));
       if (!answer) throw upstreamBroke(null);
@@ -128,7 +125,7 @@ export class OpenChat implements RunningChat {
       await this.#end('complete');
       return answer;
     } catch (error) {
-      this.#cancellation.cancel();
+      this.#cancellation.abort();
       await this.#end(this.#left ? 'left' : 'refused');
       throw this.#left ? callerLeft(error) : error;
     } finally {
@@ -140,31 +137,28 @@ export class OpenChat implements RunningChat {
   }
 
   /**
-   * The answer as it comes: gives the steps of each packet to `deliver`, and waits where that says so.
+   * The answer as it comes: gives the steps of each packet to `deliver`, one after the other.
    * Ends when the upstream is through.
    * @throws GatewayError when the upstream fails or breaks off, and what `deliver` throws; what was
    * delivered is charged
    */
-  async stream(deliver: Deliver): Promise<void> {
+  async stream(deliver: (steps: StreamStep[]) => Promise<void>): Promise<void> {
     let delivering = false;
     try {
       const packets = await this.#ask(({ upstream, request }) =>
-        upstream.stream(request(), this.#cancellation),
+        upstream.stream(request(), this.#cancellation.signal),
       );
       this.#reader = this.#asked.upstream.protocol.createReader();
-      const reader = createStepReader(packets, this.#reader);
-      // One packet after the other.
-      for (let steps = await reader.next(); steps; steps = await reader.next()) {
+      for await (const steps of readSteps(packets, this.#reader)) {
         this.#note(steps);
         delivering = true;
-        const wait = deliver(steps);
-        if (wait) await wait;
+        await deliver(steps);
         delivering = false;
       }
       if (!this.#reader.complete) throw upstreamBroke(null);
       await this.#end('complete');
     } catch (error) {
-      this.#cancellation.cancel();
+      this.#cancellation.abort();
       await this.#end(delivering || this.#left ? 'left' : 'broken');
       throw this.#left && !delivering ? callerLeft(error) : error;
     }
@@ -176,12 +170,12 @@ export class OpenChat implements RunningChat {
     this.#left = true;
     const { stream, drains } = this.#parts;
     if (stream || drains.underWay >= drainsMax) {
-      this.#cancellation.cancel();
+      this.#cancellation.abort();
       return;
     }
     // The provider bills a whole answer whether it is taken or not.
     drains.underWay += 1;
-    this.#drainTimer = setTimeout(() => this.#cancellation.cancel(), drainMs);
+    this.#drainTimer = setTimeout(() => this.#cancellation.abort(), drainMs);
   }
 
   /** Asks one model after the other, until one begins to answer or may have been paid for. */

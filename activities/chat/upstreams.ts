@@ -2,7 +2,8 @@
  * Upstreams of chat: which address and key a model's provider has, and the HTTP exchange with it. A
  * provider without a key is the sandbox's; nothing is ever sent twice.
  */
-import { Pool } from 'undici';
+import type { Readable } from 'node:stream';
+import { Pool, type Dispatcher } from 'undici';
 import { chatProviders, type ChatProtocol as ProtocolName } from '../../catalog/chat-providers.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { GatewayError } from '../../domain/errors.ts';
@@ -11,7 +12,6 @@ import { anthropicProtocol } from './protocols/anthropic-protocol.ts';
 import { openaiProtocol } from './protocols/openai-protocol.ts';
 import type { ChatProtocol } from './protocols/protocol.ts';
 import { answeredFailure, upstreamUnreached } from './upstream-failures.ts';
-import { exchange, type Cancellation, type Packets } from './upstream-exchange.ts';
 
 /** A provider's chat, ready to be asked. */
 export interface Upstream {
@@ -20,19 +20,21 @@ export interface Upstream {
    * One exchange with a streamed answer, up to its head.
    * @throws GatewayError when there is no answer or it is an error
    */
-  stream: (body: string, cancellation: Cancellation) => Promise<Packets>;
+  stream: (body: string, signal: AbortSignal) => Promise<Readable>;
   /**
    * One exchange with its whole answer, as text.
    * @throws GatewayError as `stream`, and when the answer breaks off
    */
-  whole: (body: string, cancellation: Cancellation) => Promise<string>;
+  whole: (body: string, signal: AbortSignal) => Promise<string>;
 }
+
+type Answer = Dispatcher.ResponseData['body'];
 
 interface Exchanged {
   body: string;
   /** Milliseconds of silence within the answer. */
   bodyTimeout: number;
-  cancellation: Cancellation;
+  signal: AbortSignal;
 }
 
 interface Address {
@@ -78,21 +80,26 @@ export function createUpstreams(config: Config) {
       headers,
       headersTimeout: config.CHAT_ANSWER_TIMEOUT_MS,
     } as const;
-    async function ask(request: Exchanged): Promise<Packets> {
-      const { body, bodyTimeout, cancellation } = request;
-      const sent = { ...options, body, bodyTimeout };
-      const { status, retryAfter, packets } = await exchange({ pool, options: sent, cancellation });
-      if (status < 300) return packets;
-      const page = parseError(await readError(packets));
-      throw answeredFailure(status, protocol.failureOf({ status, body: page, retryAfter }));
+    async function ask(request: Exchanged): Promise<Answer> {
+      const answer = await pool.request({ ...options, ...request }).catch((error: unknown) => {
+        throw upstreamUnreached(error);
+      });
+      const { statusCode: status, headers: head } = answer;
+      if (status < 300) return answer.body;
+      const page = parseError(await readError(answer.body));
+      const refusal = { status, body: page, retryAfter: head['retry-after'] };
+      throw answeredFailure(status, protocol.failureOf(refusal));
     }
 
     return {
       protocol,
-      stream: (body, cancellation) =>
-        ask({ body, cancellation, bodyTimeout: config.CHAT_SILENCE_TIMEOUT_MS }),
-      whole: async (body, cancellation) =>
-        readWhole(await ask({ body, cancellation, bodyTimeout: config.CHAT_ANSWER_TIMEOUT_MS })),
+      stream: (body, signal) => ask({ body, signal, bodyTimeout: config.CHAT_SILENCE_TIMEOUT_MS }),
+      async whole(body, signal) {
+        const answer = await ask({ body, signal, bodyTimeout: config.CHAT_ANSWER_TIMEOUT_MS });
+        return answer.text().catch((error: unknown) => {
+          throw upstreamUnreached(error);
+        });
+      },
     };
   }
 
@@ -131,25 +138,13 @@ function addressOf(model: ChatModel, config: Config): Address {
   throw new GatewayError('SERVICE_UNAVAILABLE', `This gateway has no key for ${model.provider}.`);
 }
 
-async function readWhole(packets: Packets): Promise<string> {
-  const chunks: Buffer[] = [];
-  try {
-    // One packet after the other.
-    for (let next = await packets.read(); next; next = await packets.read()) chunks.push(next);
-  } catch (error) {
-    throw upstreamUnreached(error);
-  }
-  return Buffer.concat(chunks).toString('utf8');
-}
-
-async function readError(packets: Packets): Promise<string> {
+async function readError(page: Answer): Promise<string> {
+  const decoder = new TextDecoder();
   let text = '';
   try {
-    while (text.length <= errorBytesMax) {
-      // One packet after the other.
-      const packet = await packets.read();
-      if (!packet) break;
-      text += packet.toString('utf8');
+    for await (const packet of page) {
+      text += decoder.decode(packet, { stream: true });
+      if (text.length > errorBytesMax) break;
     }
     return text;
   } catch {

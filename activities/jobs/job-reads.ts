@@ -25,8 +25,8 @@ interface JobListing extends RecordFilter {
 }
 
 const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
-  SELECT x.id, x.key_id, x.type, x.model, x.status, x.verifying, x.request, x.metadata, x.outputs,
-    x.error, x.request_id, x.created_at, x.deadline_at, x.completed_at, x.media_deleted_at,
+  SELECT x.id, x.organization_id, x.key_id, x.type, x.model, x.provider, x.status, x.verifying,
+    x.request, x.metadata, x.outputs, x.error, x.request_id, x.created_at, x.deadline_at, x.completed_at, x.media_deleted_at,
     c.started_at, c.call_states, c.progress,
     r.state AS billing_state, r.amount AS reserved, r.charged, a.posted - a.reserved AS available
   FROM job x
@@ -155,27 +155,6 @@ export function createReadCalls(pool: DatabasePool) {
       WHERE c.job_id = ${jobId} ORDER BY c.call_index`);
 }
 
-/** A line of the operators' list; amounts in micro-credits, times Unix ms. */
-const overseenJob = z.object({
-  id: z.string(),
-  organizationId: z.string(),
-  keyId: z.string(),
-  type: z.string(),
-  model: z.string().nullable(),
-  provider: z.string(),
-  status: z.enum(['queued', 'completed', 'failed', 'canceled']),
-  verifying: z.boolean(),
-  errorCode: z.string().nullable(),
-  billingState: z.enum(['reserved', 'charged', 'released']),
-  reserved: z.number(),
-  charged: z.number().nullable(),
-  createdAtMs: z.number(),
-  deadlineAtMs: z.number(),
-  completedAtMs: z.number().nullable(),
-});
-/** See `overseenJob`. */
-export type OverseenJob = z.infer<typeof overseenJob>;
-
 /** Who asked for a job. */
 const jobCaller = z.object({
   organizationName: z.string(),
@@ -192,42 +171,35 @@ export type JobCaller = z.infer<typeof jobCaller>;
 /** Which jobs to list; newest first. */
 interface OversightListing {
   organizationId?: string | undefined;
-  status?: OverseenJob['status'] | undefined;
+  status?: JobRecord['status'] | undefined;
   type?: string | undefined;
   /** Only jobs before this id. */
   beforeId?: string | undefined;
   limit: number;
 }
 
-const columns = sql.fragment`j.id, j.organization_id AS "organizationId", j.key_id AS "keyId", j.type,
-  j.model, j.provider, j.status, j.verifying, j.error->>'code' AS "errorCode",
-  r.state AS "billingState", r.amount AS reserved, r.charged, j.created_at AS "createdAtMs",
-  j.deadline_at AS "deadlineAtMs", j.completed_at AS "completedAtMs"`;
-
-/** Reads over a pool. */
+/** Operators' reads of jobs, whosever they are; without documents. */
 export function createJobOverview(pool: DatabasePool) {
   return {
-    list(listing: OversightListing): Promise<readonly OverseenJob[]> {
-      const where = [
-        sql.fragment`true`,
-        ...(listing.organizationId === undefined
-          ? []
-          : [sql.fragment`j.organization_id = ${listing.organizationId}`]),
-        ...(listing.status === undefined ? [] : [sql.fragment`j.status = ${listing.status}`]),
-        ...(listing.type === undefined ? [] : [sql.fragment`j.type = ${listing.type}`]),
-        // Ids of jobs are ordered by time.
-        ...(listing.beforeId === undefined ? [] : [sql.fragment`j.id < ${listing.beforeId}`]),
-      ];
-      return pool.any(sql.type(overseenJob)`
-        SELECT ${columns} FROM job j JOIN reservation r ON r.id = j.id
-        WHERE ${sql.join(where, sql.fragment` AND `)}
-        ORDER BY j.id DESC LIMIT ${listing.limit}`);
+    list(listing: OversightListing): Promise<readonly JobRecord[]> {
+      const { organizationId, status, type, beforeId, limit } = listing;
+      const where = [sql.fragment`true`];
+      if (organizationId !== undefined) {
+        where.push(sql.fragment`x.organization_id = ${organizationId}`);
+      }
+      if (status !== undefined) where.push(sql.fragment`x.status = ${status}`);
+      if (type !== undefined) where.push(sql.fragment`x.type = ${type}`);
+      // Ids of jobs are ordered by time.
+      if (beforeId !== undefined) where.push(sql.fragment`x.id < ${beforeId}`);
+      return pool.any(
+        sql.type(jobRow)`${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
+        ORDER BY x.id DESC LIMIT ${limit}`,
+      );
     },
     /** Null when there is no such job. */
-    find: (jobId: string): Promise<OverseenJob | null> =>
-      pool.maybeOne(sql.type(overseenJob)`
-        SELECT ${columns} FROM job j JOIN reservation r ON r.id = j.id WHERE j.id = ${jobId}`),
-    caller: ({ keyId }: Pick<OverseenJob, 'keyId'>): Promise<JobCaller> =>
+    find: (jobId: string): Promise<JobRecord | null> =>
+      pool.maybeOne(sql.type(jobRow)`${select(sql.fragment`x.id = ${jobId}`)}`),
+    caller: ({ key_id: keyId }: Pick<JobRecord, 'key_id'>): Promise<JobCaller> =>
       pool.one(sql.type(jobCaller)`
         SELECT o.name AS "organizationName", o.status AS "organizationStatus", k.name AS "keyName",
           k.prefix AS "keyPrefix", k.revoked_at AS "keyRevokedAtMs", m.id AS "userId",

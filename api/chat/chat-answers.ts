@@ -203,18 +203,18 @@ async function relay(
   let told: string[] | null = shown.hold.name ? [] : null;
   let length = 0;
   let silent = true;
-  await shown.chat.stream((steps) => {
+  await shown.chat.stream(async (steps) => {
     const text = presentation.steps(shown, steps);
-    if (text === '') return null;
+    if (text === '') return;
     length += text.length;
     if (length > keptBytesMax) told = null;
     told?.push(text);
-    const wait = out.write(text);
-    if (silent && steps.some(({ written }) => written !== '')) {
+    const written = out.write(text);
+    if (silent && steps.some((step) => step.written !== '')) {
       silent = false;
       shown.firstToken({ provider: shown.chat.served.provider });
     }
-    return wait;
+    await written;
   });
   return told?.join('') ?? null;
 }

@@ -216,17 +216,8 @@ const notDropped = {
   function_call: notTaken('say it with tool_choice'),
 };
 
-interface Wire {
-  model: string;
-  models?: string[] | null | undefined;
-  messages: WireMessage[];
-  stream?: boolean | null | undefined;
-  max_tokens?: number | null | undefined;
-  max_completion_tokens?: number | null | undefined;
-  stream_options?: { include_usage?: boolean | null | undefined } | null | undefined;
-  store?: boolean | null | undefined;
-  metadata?: Record<string, string> | null | undefined;
-}
+type Wire = { messages: WireMessage[] } & z.infer<z.ZodObject<typeof common>> &
+  Partial<z.infer<z.ZodObject<typeof openaiOnly>>>;
 
 /** What the gateway decides itself, or what changes nothing. */
 const decidedHere: ReadonlySet<string> = new Set([

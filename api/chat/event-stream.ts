@@ -62,11 +62,11 @@ export function createEventStream(response: ServerResponse, options: Options) {
     get opened(): boolean {
       return opened;
     },
-    /** Null when more can be written at once; otherwise wait. @throws ReaderGone (also from the wait) */
-    write(text: string): Promise<void> | null {
+    /** Ends when more can be written. @throws ReaderGone */
+    async write(text: string): Promise<void> {
       if (response.destroyed) throw new ReaderGone('the reader is gone');
       keepalive.refresh();
-      return send(text) ? null : drained();
+      if (!send(text)) await drained();
     },
     end(text: string): void {
       clearTimeout(keepalive);

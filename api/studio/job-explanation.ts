@@ -1,11 +1,6 @@
 /** A job in one sentence for whoever operates, and what can be done about it now. */
 import type { JobWorkflow } from '../../activities/jobs/job-owner.ts';
-import type {
-  JobCall,
-  JobCaller,
-  OverseenJob,
-  JobRecord,
-} from '../../activities/jobs/job-reads.ts';
+import type { JobCall, JobCaller, JobRecord } from '../../activities/jobs/job-reads.ts';
 import type { WebhookAttempt, WebhookRecord } from '../../activities/webhooks/webhooks.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { errorTable } from '../../domain/errors.ts';
@@ -15,7 +10,6 @@ import type { RecordedAction } from '../identity/operators.ts';
 /** What is known of a job. */
 export interface JobFacts {
   job: JobRecord;
-  line: OverseenJob;
   caller: JobCaller;
   calls: readonly JobCall[];
   /** Why it is open; empty when it is not. */
@@ -94,9 +88,9 @@ function spanOf(ms: number): string {
   return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }
 
-function sendersOf({ calls, line }: JobFacts): string {
+function sendersOf({ calls, job }: JobFacts): string {
   const names = calls.map(({ provider }) => provider);
-  return [...new Set(names.length === 0 ? [line.provider] : names)].join(' and ');
+  return [...new Set(names.length === 0 ? [job.provider] : names)].join(' and ');
 }
 
 function problemOf(facts: JobFacts): string {

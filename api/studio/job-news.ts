@@ -112,7 +112,7 @@ async function listen(
     next.on('notification', ({ payload }) => hear(payload ?? ''));
     try {
       await next.connect();
-      await next.query('LISTEN studio_job; LISTEN studio_refusal');
+      await next.query('LISTEN studio_job');
     } catch (error) {
       logger.warn({ error }, 'job_listener.not_connected');
       // A client that never connected does not always end by itself.

@@ -6,7 +6,7 @@
 import type { Client } from '@temporalio/client';
 import { decodeArrayFromPayloads } from '@temporalio/common/lib/internal-non-workflow/index.js';
 import { z } from 'zod';
-import type { OverseenJob } from '../../activities/jobs/job-reads.ts';
+import type { JobRecord } from '../../activities/jobs/job-reads.ts';
 import type { Ledger } from '../../activities/ledger/ledger.ts';
 import type { CallFinding } from '../../activities/jobs/call-outcomes.ts';
 import { ownerOf } from '../../activities/jobs/job-owner.ts';
@@ -25,10 +25,7 @@ interface Resettlement {
   findings: CallFinding[];
 }
 
-type Services = Pick<
-  Composition,
-  'config' | 'client' | 'ledger' | 'statusChecks' | 'reads' | 'inputs'
->;
+type Services = Pick<Composition, 'config' | 'client' | 'ledger' | 'statusChecks' | 'inputs'>;
 
 const planHead = z.looseObject({ jobId: z.string(), planVersion: z.literal(planVersion) });
 
@@ -40,7 +37,7 @@ const final = new Set(['not_sent', 'failed', 'canceled']);
  * @throws GatewayError JOB_ALREADY_DONE, JOB_RUNNING, OUTCOME_UNDECIDED
  */
 export async function resettle(
-  job: OverseenJob,
+  job: JobRecord,
   release: boolean,
   services: Services,
 ): Promise<Resettlement> {
@@ -63,9 +60,10 @@ export async function resettle(
 
 async function releaseLost(
   ledger: Ledger,
-  job: OverseenJob,
+  job: JobRecord,
 ): Promise<'released' | 'already_settled'> {
-  const settled = await releaseLostJob(ledger, job);
+  const { id, organization_id: organizationId } = job;
+  const settled = await releaseLostJob(ledger, { id, organizationId });
   return settled.verdict === 'settled' ? 'released' : 'already_settled';
 }
 
@@ -90,21 +88,21 @@ function isPlanOf(jobId: string, plan: unknown): plan is JobPlan {
 }
 
 /** The plan made again from the request; null when it does not come to the price that was reserved. */
-async function planAnew(deps: Services, job: OverseenJob): Promise<JobPlan | null> {
+async function planAnew(deps: Services, job: JobRecord): Promise<JobPlan | null> {
   const capability = findCapability(job.type);
-  const record = await deps.reads.read(job.organizationId, job.id);
-  if (!capability || !record) return null;
+  if (!capability) return null;
+  const { request, organization_id: organizationId } = job;
   try {
-    const draft = await deps.inputs.prepare(capability.plan(record.request), job.organizationId);
+    const draft = await deps.inputs.prepare(capability.plan(request), organizationId);
     if (draft.calls.some((call) => typeof call.unitPriceUsd !== 'number')) return null;
     const plan = completePlan(deps.config, {
       jobId: job.id,
-      requestId: record.request_id,
-      caller: { organizationId: job.organizationId, keyId: job.keyId },
+      requestId: job.request_id,
+      caller: { organizationId, keyId: job.key_id },
       capability,
-      request: record.request,
+      request,
       draft,
-      metadata: record.metadata,
+      metadata: job.metadata,
       // A webhook that is owed is started by the sweeper, whoever settled.
       tells: false,
     });

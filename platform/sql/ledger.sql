@@ -266,16 +266,13 @@ BEGIN
           storage_key text, content_type text, size_bytes bigint, sha256 text)
       WHERE answer->>'verdict' = 'settled';
   END IF;
-  PERFORM pg_notify('studio_job', jsonb_build_object('id', m->>'id',
-      'organizationId', m->>'organizationId', 'event',
-      CASE answer->>'verdict' WHEN 'reserved' THEN 'reserved' ELSE 'done' END)::text)
+  PERFORM pg_notify('studio_job', (CASE
+        WHEN answer->>'verdict' = 'settled' THEN '{"event": "done"}'
+        WHEN answer->>'repeated' = 'false' THEN '{"event": "reserved"}'
+        ELSE jsonb_build_object('event', 'refused', 'refusal', answer)
+      END || jsonb_build_object('id', m->>'id', 'organizationId', m->>'organizationId'))::text)
     FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
-    WHERE m ? 'job' AND (answer->>'verdict' = 'settled'
-      OR answer->>'verdict' = 'reserved' AND answer->>'repeated' = 'false');
-  PERFORM pg_notify('studio_refusal', jsonb_build_object('id', m->>'id',
-      'event', 'refused', 'refusal', answer)::text)
-    FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
-    -- As every refusal does; other answers are no verdict (jobs/ledger-verdicts.ts).
-    WHERE m ? 'job' AND m->>'verb' = 'reserve' AND answer->>'verdict' <> 'reserved'
-      AND answer->>'required' IS NOT NULL;
+    -- What was repeated is told already; without `required` an answer is no verdict (jobs/ledger-verdicts.ts).
+    WHERE m ? 'job' AND (answer->>'verdict' = 'settled' OR answer->>'repeated' = 'false'
+      OR answer->>'required' IS NOT NULL);
 END $$;

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { JobWorkflow } from '../../../activities/jobs/job-owner.ts';
 import { workflowOf } from '../../../activities/jobs/job-owner.ts';
-import type { OverseenJob, JobRecord } from '../../../activities/jobs/job-reads.ts';
+import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
 import { isoTime, isoTimes } from '../../../domain/json.ts';
 import { workflowIdOf } from '../../../jobs/contract.ts';
 import type { Config } from '../../../platform/config.ts';
@@ -16,7 +16,7 @@ import { showWebhook, webhookSchema } from '../webhooks.ts';
 import { actionSchema } from './operators.ts';
 import { entrySchema, entryView } from './ledger.ts';
 import { late, notificationSchema } from './outcomes.ts';
-import { ownedJob, overseenRecord, writeToJob } from './jobs.ts';
+import { ownedJob, overseenJob, writeToJob } from './jobs.ts';
 
 const actionsShownMax = 100;
 
@@ -84,12 +84,12 @@ const story = ownedJob
 type Story = z.infer<typeof story>;
 
 /** What is read of a job, beside itself. */
-async function readParts(line: OverseenJob, services: Composition) {
+async function readParts(job: JobRecord, services: Composition) {
   const { oversight, readCalls, stuckJobs, client, inbox, ledgerReads, webhooks, pool } = services;
-  const { id: jobId, organizationId } = line;
+  const { id: jobId, organization_id: organizationId } = job;
   const [caller, calls, open, entries, notifications, webhook, attempts, actions] =
     await Promise.all([
-      oversight.caller(line),
+      oversight.caller(job),
       readCalls(jobId),
       stuckJobs.find(jobId),
       ledgerReads.entriesOf(jobId),
@@ -116,12 +116,16 @@ function workflowView(
   return { workflowId, ...(owner ?? { state: 'unreachable', status: null }), url };
 }
 
-function callerView({ organizationId, keyId }: OverseenJob, { caller }: Pick<JobFacts, 'caller'>) {
+function callerView({ job, caller }: JobFacts) {
   const { organizationName, organizationStatus, userId, userName } = caller;
   return {
-    organization: { organizationId, name: organizationName, status: organizationStatus },
+    organization: {
+      organizationId: job.organization_id,
+      name: organizationName,
+      status: organizationStatus,
+    },
     key: {
-      keyId,
+      keyId: job.key_id,
       keyPrefix: caller.keyPrefix,
       name: caller.keyName,
       revokedAt: isoTime(caller.keyRevokedAtMs),
@@ -131,20 +135,17 @@ function callerView({ organizationId, keyId }: OverseenJob, { caller }: Pick<Job
   };
 }
 
-async function tell(
-  { line, job }: { line: OverseenJob; job: JobRecord },
-  services: Composition,
-): Promise<Story> {
-  const { facts: parts, entries, notifications } = await readParts(line, services);
-  const facts: JobFacts = { job, line, ...parts };
+async function tell(job: JobRecord, services: Composition): Promise<Story> {
+  const { facts: parts, entries, notifications } = await readParts(job, services);
+  const facts: JobFacts = { job, ...parts };
   const { webhook, calls, owner, actions } = facts;
   return {
     ...(await services.view.resource(job)),
-    organizationId: line.organizationId,
-    provider: line.provider,
+    organizationId: job.organization_id,
+    provider: job.provider,
     why: whyOf(facts),
     next: nextStepsOf(facts),
-    ...callerView(line, facts),
+    ...callerView(facts),
     request: job.request,
     steps: stepsOf(job, calls, webhook),
     calls: calls.map((each) =>
@@ -166,7 +167,11 @@ export const jobStory = section('Jobs', {
     request: { params: writeToJob.params },
     answer: oneOf(story),
     errors: ['JOB_NOT_FOUND'],
-    handle: async (named, services) =>
-      found(await tell(await overseenRecord(named, services), services)),
+    async handle(named, services) {
+      const job = await overseenJob(named, services);
+      const { id, organization_id: organizationId } = job;
+      // As its owner sees it, with its documents.
+      return found(await tell((await services.reads.read(organizationId, id)) ?? job, services));
+    },
   }),
 });

@@ -1,10 +1,10 @@
 /** Operators: jobs across organizations: found, listed, canceled, and brought to an end where they hang. */
 import { z } from 'zod';
-import type { OverseenJob, JobRecord } from '../../../activities/jobs/job-reads.ts';
+import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
 import { askToCheck, workflowOf } from '../../../activities/jobs/job-owner.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import { isoTimes } from '../../../domain/json.ts';
+import { isoTime, isoTimes } from '../../../domain/json.ts';
 import { jobSchema } from '../../../studio/job-view.ts';
 import type { Composition } from '../../composition.ts';
 import { recordAction } from '../../identity/operators.ts';
@@ -48,37 +48,46 @@ const jobLine = z
   })
   .meta({ id: 'JobLine' });
 
-function lineView(line: OverseenJob): z.infer<typeof jobLine> {
-  const { id, billingState: state, reserved, charged, ...rest } = isoTimes(line);
-  const billing = {
-    state,
-    reserved: creditsFromMicro(reserved),
-    charged: creditsFromMicro(charged ?? 0),
+function lineView(job: JobRecord): z.infer<typeof jobLine> {
+  return {
+    jobId: job.id,
+    organizationId: job.organization_id,
+    keyId: job.key_id,
+    type: job.type,
+    model: job.model,
+    provider: job.provider,
+    status: job.status,
+    verifying: job.verifying,
+    errorCode: job.error?.code ?? null,
+    billing: {
+      state: job.billing_state,
+      reserved: creditsFromMicro(job.reserved),
+      charged: creditsFromMicro(job.charged ?? 0),
+    },
+    createdAt: isoTime(job.created_at),
+    deadlineAt: isoTime(job.deadline_at),
+    completedAt: isoTime(job.completed_at),
   };
-  return { jobId: id, ...rest, billing };
 }
 
-const stateSchema = z.object({
-  jobId: z.string(),
-  organizationId: z.string(),
-  status,
-  verifying: z.boolean(),
-  errorCode: z.string().nullable(),
-  billing: billingState,
-  findings: z.array(
-    z.object({
-      callIndex: z.int(),
-      provider: z.string(),
-      verdict: z.string(),
-      operation: z.unknown(),
-      words: z.string(),
-    }),
-  ),
-});
+const stateSchema = jobLine
+  .pick({ jobId: true, organizationId: true, status: true, verifying: true, errorCode: true })
+  .extend({
+    billing: billingState,
+    findings: z.array(
+      z.object({
+        callIndex: z.int(),
+        provider: z.string(),
+        verdict: z.string(),
+        operation: z.unknown(),
+        words: z.string(),
+      }),
+    ),
+  });
 
-function stateOf(job: OverseenJob): Omit<z.infer<typeof stateSchema>, 'findings'> {
-  const { id, organizationId, status: now, verifying, errorCode, billingState: billing } = job;
-  return { jobId: id, organizationId, status: now, verifying, errorCode, billing };
+function stateOf(job: JobRecord): Omit<z.infer<typeof stateSchema>, 'findings'> {
+  const { jobId, organizationId, status: now, verifying, errorCode, billing } = lineView(job);
+  return { jobId, organizationId, status: now, verifying, errorCode, billing: billing.state };
 }
 
 /** The request of a write to a job. */
@@ -91,7 +100,7 @@ export const writeToJob = { params: z.object({ jobId: pathId('job') }), body: ba
 export async function overseenJob(
   { params: { jobId } }: { params: { jobId: string } },
   { oversight }: Pick<Composition, 'oversight'>,
-): Promise<OverseenJob> {
+): Promise<JobRecord> {
   const job = await oversight.find(jobId);
   if (!job) throw new GatewayError('JOB_NOT_FOUND');
   return job;
@@ -100,24 +109,10 @@ export async function overseenJob(
 /** A job as its owner sees it, and whose it is. */
 export const ownedJob = jobSchema.extend({ organizationId: z.string() }).meta({ id: 'OwnedJob' });
 
-/**
- * Finds the job of `:jobId` as its owner sees it, too.
- * @throws GatewayError JOB_NOT_FOUND
- */
-export async function overseenRecord(
-  named: { params: { jobId: string } },
-  { oversight, reads }: Pick<Composition, 'oversight' | 'reads'>,
-): Promise<{ line: OverseenJob; job: JobRecord }> {
-  const line = await overseenJob(named, { oversight });
-  const job = await reads.read(line.organizationId, line.id);
-  if (!job) throw new GatewayError('JOB_NOT_FOUND');
-  return { line, job };
-}
-
 /** What a record says something was done to. It comes first: other systems are asked, and nothing may be unrecorded. */
-export const recordedOf = ({ id, organizationId }: OverseenJob) => ({
+export const recordedOf = ({ id, organization_id }: JobRecord) => ({
   subject: id,
-  organizationId,
+  organizationId: organization_id,
 });
 
 const listing = {
@@ -149,11 +144,11 @@ const actions = {
     answer: oneOf(ownedJob),
     answers: { 200: 'It has ended.', 202: 'The provider has not decided yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
-    async handle({ ctx, ...write }, { pool, oversight, reads, admission, view }) {
-      const { line, job } = await overseenRecord(write, { oversight, reads });
+    async handle({ ctx, ...write }, { pool, oversight, admission, view }) {
+      const job = await overseenJob(write, { oversight });
       if (job.status !== 'queued') throw new GatewayError('JOB_ALREADY_DONE');
-      await recordAction(pool, write, { ...recordedOf(line), action: 'job.cancel_asked' });
-      const { organizationId } = line;
+      await recordAction(pool, write, { ...recordedOf(job), action: 'job.cancel_asked' });
+      const { organization_id: organizationId } = job;
       const now = await admission.cancel(organizationId, job);
       ctx.status = now.status === 'queued' ? 202 : 200;
       return found({ ...(await view.resource(now)), organizationId });

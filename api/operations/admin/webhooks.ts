@@ -55,7 +55,9 @@ export const webhooks = section('Webhooks', {
     answer: oneOf(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
     async handle(named, { oversight, webhooks: known }) {
-      const { id: jobId, organizationId } = await overseenJob(named, { oversight });
+      const { id: jobId, organization_id: organizationId } = await overseenJob(named, {
+        oversight,
+      });
       const webhook = await webhookOf(known, { jobId, organizationId });
       return found(await showWebhook(known, webhook));
     },
@@ -70,7 +72,7 @@ export const webhooks = section('Webhooks', {
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(write, services) {
       const job = await overseenJob(write, services);
-      const { id: jobId, organizationId } = job;
+      const { id: jobId, organization_id: organizationId } = job;
       const webhook = await webhookOf(services.webhooks, { jobId, organizationId });
       if (job.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
       await recordAction(services.pool, write, {
