@@ -47,27 +47,42 @@ function refusalOf({ scopes, role }: Schemas['GetKeyAnswer'], scope: Scope): str
   return scope === 'keys:write' ? 'A viewer may not create keys.' : null;
 }
 
-/** Why nobody is signed in, in words, where the person did not end it himself. */
+/** Why nobody is signed in, in words; null: the person knows. Absent while somebody is. */
 const endedKey = [...sessionQuery.queryKey, 'ended'];
 
-/**
- * Shows who is signed in from now on, and forgets what was shown to whoever was before.
- * @param why - of a session that has ended
- * @throws ApiError
- */
-export async function changeSession(client: QueryClient, why: string | null = null): Promise<void> {
+/** Shows who is signed in from now on, and forgets what was shown to whoever was before. @throws ApiError */
+export async function changeSession(client: QueryClient): Promise<void> {
   const now = await askForSession();
   client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] });
-  client.setQueryData(endedKey, why);
+  if (now.session || now.operator) client.removeQueries({ queryKey: endedKey });
   client.setQueryData(sessionQuery.queryKey, now);
+}
+
+/**
+ * Ends the session by `end`. What else is asked or followed may be refused before that is answered: whoever
+ * shows the page to sign in first says `why`.
+ * @throws what `end` throws, ApiError
+ */
+export async function endSession(
+  client: QueryClient,
+  why: string | null,
+  end: () => Promise<unknown>,
+): Promise<void> {
+  client.setQueryData(endedKey, why);
+  try {
+    await end();
+  } catch (error) {
+    client.removeQueries({ queryKey: endedKey });
+    throw error;
+  }
+  await changeSession(client);
 }
 
 /** Looks whether there still is a session: somebody was refused as unknown. */
 export function checkSession(client: QueryClient): void {
-  client.setQueryData(
-    endedKey,
-    'Your session has ended: after twelve hours, or because its key was revoked or has expired.',
-  );
+  const unforeseen =
+    'Your session has ended: after twelve hours, or because its key was revoked or has expired.';
+  client.setQueryData<string | null>(endedKey, (why) => (why === undefined ? unforeseen : why));
   void client.invalidateQueries({ queryKey: sessionQuery.queryKey, exact: true });
 }
 
@@ -80,11 +95,11 @@ export function useWhyEnded(): string | null {
 export function useSignOut() {
   const client = useQueryClient();
   return useMutation({
-    async mutationFn() {
-      const before = client.getQueryData(sessionQuery.queryKey);
-      if (before?.operator) await ask('/api/admin/v1/session', { method: 'DELETE' });
-      await answered(api.DELETE('/api/v1/session'));
-      await changeSession(client);
-    },
+    mutationFn: () =>
+      endSession(client, null, async () => {
+        const before = client.getQueryData(sessionQuery.queryKey);
+        if (before?.operator) await ask('/api/admin/v1/session', { method: 'DELETE' });
+        await answered(api.DELETE('/api/v1/session'));
+      }),
   });
 }

@@ -121,9 +121,17 @@ describeInBrowser('the account in the console', () => {
     const { page } = await openPage(browser, gateway.url);
     await signIn(page, key);
     await visit(page, 'API keys');
+    // The stream of jobs ends, and the session is asked for, before the console knows that it was its own doing.
+    const held = Promise.withResolvers<void>();
+    await page.route('**/api-keys/*', async (route) => {
+      const response = await route.fetch();
+      await held.promise;
+      await route.fulfill({ response });
+    });
     await page.getByRole('button', { name: 'Revoke' }).click();
     await page.getByRole('button', { name: 'Revoke it and sign out' }).click();
     await page.getByText('You revoked the key you were signed in with.').waitFor();
+    held.resolve();
     await page.getByLabel('API key').waitFor();
   });
 

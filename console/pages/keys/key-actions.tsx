@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { answered, api } from '../../gateway/client.ts';
-import { changeSession, useWho } from '../../gateway/session.ts';
+import { endSession, useWho } from '../../gateway/session.ts';
 import { Ask } from '../../parts/dialog.tsx';
 import { keysQuery, type Key } from './key-query.ts';
 import { LimitFields, limitOf, type LimitWish } from './limit-fields.tsx';
@@ -135,10 +135,12 @@ function Revoke({ of: { keyId, name, keyPrefix }, onClose }: KeyActionProps) {
   const client = useQueryClient();
   const listAnew = useListAnew();
   const isOwn = useWho().keyId === keyId;
+  const end = () =>
+    answered(api.DELETE('/api/v1/api-keys/{keyId}', { params: { path: { keyId } } }));
   const revoke = async (): Promise<void> => {
-    await answered(api.DELETE('/api/v1/api-keys/{keyId}', { params: { path: { keyId } } }));
-    if (isOwn) await changeSession(client, 'You revoked the key you were signed in with.');
-    else await listAnew();
+    if (isOwn) return endSession(client, 'You revoked the key you were signed in with.', end);
+    await end();
+    await listAnew();
   };
   return (
     <Ask
