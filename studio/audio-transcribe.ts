@@ -3,9 +3,14 @@ import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { fieldError, fieldsError } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
-import { asyncFlag } from './audio.ts';
-import { defineCapability, urlsEnd, type FinishedJob, type Recording } from './capability.ts';
-import { publishAudioModel } from './published-models.ts';
+import {
+  defineCapability,
+  type FinishedJob,
+  type Recording,
+  publishAudioModel,
+} from './capability.ts';
+import { urlsEnd } from './presentation.ts';
+import { asyncFlag } from './request-fields.ts';
 
 const model = audioModels.transcription;
 const { limits } = model;

@@ -2,7 +2,10 @@
  * A Studio capability: path, request, plan and presentation of one kind of work, in one file. The API,
  * the workflow, the ledger and the storage know capabilities only through this interface.
  */
-import { z } from 'zod';
+import type { z } from 'zod';
+import type { AudioModel } from '../catalog/audio-models.ts';
+import type { CatalogRow, ParameterRules } from '../catalog/model-parameters.ts';
+import { audioPriceRules, type PriceRule } from '../catalog/price-rules.ts';
 import type { Json, JsonObject } from '../domain/json.ts';
 import type {
   CallOutputs,
@@ -13,7 +16,6 @@ import type {
   OutputVariant,
   StoredArtifact,
 } from '../jobs/job-plan.ts';
-import type { PublishedModel } from './published-models.ts';
 
 /** A route before the API adds the task queue of its provider. */
 export interface DraftRoute {
@@ -100,11 +102,6 @@ export interface DraftPlan {
   assembly?: JobPlan['assembly'];
 }
 
-/** Stands beside the URLs of every result. */
-export const urlsEnd = z.iso
-  .datetime()
-  .meta({ description: 'When the URLs beside it expire; each answer signs them again.' });
-
 /** What a finished job is shown from. */
 export interface FinishedJob {
   request: JsonObject;
@@ -132,6 +129,15 @@ export type Recording =
   | { kind: 'file'; storageKey: string; durationSeconds: number }
   /** Read by the provider; its length is known when it is done. */
   | { kind: 'url'; url: string };
+
+/** A model, or service, that a request may name, as GET /studio/models tells it: by the very rules that requests are checked and priced by. */
+export interface PublishedModel extends Omit<CatalogRow, 'typicalSeconds'> {
+  /** The fields of a request that ask for it; none where there is no other. */
+  selectedBy: Readonly<Record<string, string>>;
+  parameters: ParameterRules;
+  /** USD; the sum of them. */
+  price: readonly PriceRule[];
+}
 
 /** One Studio endpoint; `Request` is the parsed body. */
 interface Definition<Request> {
@@ -184,4 +190,42 @@ export function answersLater({ medium }: Pick<Capability, 'medium'>, request: Js
 export function defineCapability<Request>(definition: Definition<Request>): Capability {
   // oxlint-disable-next-line no-unsafe-type-assertion -- `plan` is only ever given what `request` parsed
   return definition as unknown as Capability;
+}
+
+interface Publishing<Row> {
+  /** The fields that name a row; `model` where absent. */
+  selectedBy?: (row: Row) => PublishedModel['selectedBy'];
+  /** None where absent. */
+  parameters?: (row: Row) => ParameterRules;
+  price: (row: Row) => readonly PriceRule[];
+}
+
+/** The rows of a table, each with the parameters and the price of one kind of request. */
+export function publishModels<Row extends Pick<PublishedModel, 'id' | 'displayName' | 'servedBy'>>(
+  rows: readonly Row[],
+  { selectedBy = ({ id }) => ({ model: id }), parameters = () => ({}), price }: Publishing<Row>,
+): PublishedModel[] {
+  return rows.map((row) => ({
+    id: row.id,
+    displayName: row.displayName,
+    servedBy: row.servedBy,
+    selectedBy: selectedBy(row),
+    parameters: parameters(row),
+    price: price(row),
+  }));
+}
+
+/** The one model of a kind of sound; `quantity` is what of a request is counted. */
+export function publishAudioModel(
+  model: AudioModel,
+  quantity?: PriceRule['quantity'],
+): PublishedModel {
+  return {
+    id: model.id,
+    displayName: model.displayName,
+    servedBy: model.displayName,
+    selectedBy: {},
+    parameters: {},
+    price: audioPriceRules(model, quantity),
+  };
 }

@@ -4,18 +4,9 @@ import { audioModels } from '../catalog/audio-models.ts';
 import { findVoice } from '../catalog/voices.ts';
 import { assert } from '../domain/errors.ts';
 import { charactersOf } from '../domain/request-words.ts';
-import {
-  asyncFlag,
-  fitsIntoPlan,
-  presetNumberOf,
-  textOf,
-  voiceName,
-  presentRecording,
-  recordingData,
-  recordingOf,
-} from './audio.ts';
-import { defineCapability, type DraftCall } from './capability.ts';
-import { publishAudioModel } from './published-models.ts';
+import { defineCapability, type DraftCall, publishAudioModel } from './capability.ts';
+import { presentFile, storedFileData, recordingOf } from './presentation.ts';
+import { asyncFlag, fitsIntoPlan, presetNumberOf, textOf, voiceName } from './request-fields.ts';
 
 const model = audioModels.dialogue;
 const { limits } = model;
@@ -55,7 +46,7 @@ export const dialogueGenerate = defineCapability({
     ],
   },
   data: z.object({
-    ...recordingData,
+    ...storedFileData,
     title: z.string(),
     model: z.string(),
     dialogueLines: z.array(z.object({ line: z.int(), voice: z.string(), text: z.string() })),
@@ -81,7 +72,7 @@ export const dialogueGenerate = defineCapability({
     const body = request.parse(job.request);
     const { stability, similarityBoost } = body;
     return {
-      ...presentRecording(job, recordingOf(job)),
+      ...presentFile(job, recordingOf(job)),
       title: body.title,
       model: job.model,
       dialogueLines: body.inputs.map(({ text, voiceId }, index) => ({

@@ -6,17 +6,17 @@ import { removalPriceRules, upscalePriceRules } from '../catalog/price-rules.ts'
 import { fieldError, fieldsError, refusedFields, assert } from '../domain/errors.ts';
 import {
   defineCapability,
-  urlsEnd,
   type DraftPlan,
   type FinishedJob,
   type RefusedItems,
+  publishModels,
 } from './capability.ts';
+import { urlsEnd } from './presentation.ts';
+import { asyncFlag, mediaUrl, mediaUrls, scaleChoice } from './request-fields.ts';
 import { pictureInputs } from './image-calls.ts';
-import { mediaUrl, mediaUrls, scaleChoice } from './image-fields.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
 import { refuseUnsupported } from '../catalog/model-parameters.ts';
 import { planRemoval, planUpscale } from './picture-tools.ts';
-import { publishModels } from './published-models.ts';
 
 const everyUrl = { of: 'imageUrls', default: null };
 const upscaleOnly = ['scaleFactor', 'service'] as const;
@@ -28,7 +28,7 @@ const fields = z.strictObject({
   prompts: z.array(z.string().max(4096)).min(1).max(10).optional(),
   scaleFactor: scaleChoice.optional(),
   service: z.string().max(64).optional(),
-  async: z.boolean().optional(),
+  async: asyncFlag,
 });
 
 type BatchRequest = z.infer<typeof fields>;
@@ -69,16 +69,14 @@ export const imageBatch = defineCapability({
   data: batchData,
   models: [
     ...publishModels(upscalers, {
+      selectedBy: ({ id }) => ({ operation: 'upscale', service: id }),
       parameters: ({ parameters: { scaleFactor = {} } }) => ({ scaleFactor }),
       price: (service) => upscalePriceRules(service, everyUrl),
-    }).map((model) => ({
-      ...model,
-      selectedBy: { operation: 'upscale', service: model.id },
-    })),
+    }),
     ...publishModels(backgroundRemovers.slice(0, 1), {
-      parameters: () => ({}),
+      selectedBy: () => ({ operation: 'remove-background' }),
       price: (model) => removalPriceRules(model, everyUrl),
-    }).map((model) => ({ ...model, selectedBy: { operation: 'remove-background' } })),
+    }),
   ],
   plan: (body) => (body.operation === 'upscale' ? planUpscales(body) : planRemovals(body)),
   present: presentBatch,

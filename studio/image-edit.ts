@@ -3,9 +3,10 @@ import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
 import { editModels } from '../catalog/image-models.ts';
 import { imagePriceRules } from '../catalog/price-rules.ts';
-import { defineCapability } from './capability.ts';
-import { pictureInputs, planImageCalls, refuseTransparentJpeg } from './image-calls.ts';
+import { defineCapability, publishModels } from './capability.ts';
+import { imagesData, presentImages } from './presentation.ts';
 import {
+  asyncFlag,
   imageCount,
   imageFormats,
   mediaUrl,
@@ -13,10 +14,9 @@ import {
   modelId,
   promptText,
   seedNumber,
-} from './image-fields.ts';
-import { imagesData, presentImages } from './image-presentation.ts';
+} from './request-fields.ts';
+import { pictureInputs, planImageCalls, refuseTransparentJpeg } from './image-calls.ts';
 import { refuseUnsupported } from '../catalog/model-parameters.ts';
-import { publishModels } from './published-models.ts';
 
 const request = z.strictObject({
   prompt: promptText,
@@ -28,7 +28,7 @@ const request = z.strictObject({
   quality: z.enum(['low', 'medium', 'high']).optional(),
   background: z.enum(['auto', 'transparent', 'opaque']).optional(),
   maskUrl: mediaUrl.optional(),
-  async: z.boolean().optional(),
+  async: asyncFlag,
 });
 
 /** Redraws pictures by a prompt, within a mask if there is one. */

@@ -5,9 +5,10 @@ import { imageModels } from '../catalog/image-models.ts';
 import { imageSizes } from '../catalog/image-sizes.ts';
 import { imagePriceRules } from '../catalog/price-rules.ts';
 import { keysOf } from '../domain/json.ts';
-import { defineCapability } from './capability.ts';
-import { pictureInputs, planImageCalls, refuseTransparentJpeg } from './image-calls.ts';
+import { defineCapability, publishModels } from './capability.ts';
+import { imagesData, presentImages } from './presentation.ts';
 import {
+  asyncFlag,
   imageCount,
   imageFormats,
   mediaUrl,
@@ -15,10 +16,9 @@ import {
   modelId,
   promptText,
   seedNumber,
-} from './image-fields.ts';
-import { imagesData, presentImages } from './image-presentation.ts';
+} from './request-fields.ts';
+import { pictureInputs, planImageCalls, refuseTransparentJpeg } from './image-calls.ts';
 import { refuseUnsupported } from '../catalog/model-parameters.ts';
-import { publishModels } from './published-models.ts';
 
 const edge = z.int().min(16).max(3840).multipleOf(16);
 const customSize = z.strictObject({ width: edge, height: edge });
@@ -47,7 +47,7 @@ const request = z.strictObject({
       error: 'must be one URL or a list of 1 to 10: http(s) URLs, or ids of uploaded files',
     })
     .optional(),
-  async: z.boolean().optional(),
+  async: asyncFlag,
 });
 
 /** Draws images from a prompt, optionally after reference images. */

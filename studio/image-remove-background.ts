@@ -3,12 +3,11 @@ import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
 import { backgroundRemovers } from '../catalog/image-tools.ts';
 import { removalPriceRules } from '../catalog/price-rules.ts';
-import { defineCapability } from './capability.ts';
-import { mediaUrl, modelId } from './image-fields.ts';
+import { defineCapability, publishModels } from './capability.ts';
+import { isPersisted, showPicture, shownPictureData } from './presentation.ts';
+import { asyncFlag, mediaUrl, modelId } from './request-fields.ts';
 import { refuseUnsupported } from '../catalog/model-parameters.ts';
 import { planRemoval } from './picture-tools.ts';
-import { isPersisted, showPicture, shownPictureData } from './image-presentation.ts';
-import { publishModels } from './published-models.ts';
 
 const request = z.strictObject({
   imageUrl: mediaUrl,
@@ -20,7 +19,7 @@ const request = z.strictObject({
     .meta({ enum: backgroundRemovers[0]?.parameters['operatingResolution']?.oneOf }),
   refineForeground: z.boolean().default(true),
   persistToStorage: z.boolean().default(false),
-  async: z.boolean().optional(),
+  async: asyncFlag,
 });
 
 /** Makes the background of a picture transparent. */

@@ -4,11 +4,10 @@ import { findModel } from '../catalog/image-model.ts';
 import { upscalers } from '../catalog/image-tools.ts';
 import { defaultsFor, refuseUnsupported } from '../catalog/model-parameters.ts';
 import { upscalePriceRules } from '../catalog/price-rules.ts';
-import { defineCapability, type FinishedJob } from './capability.ts';
-import { mediaUrl, modelId, scaleChoice } from './image-fields.ts';
+import { defineCapability, type FinishedJob, publishModels } from './capability.ts';
+import { isPersisted, showPicture, shownPictureData } from './presentation.ts';
+import { asyncFlag, mediaUrl, modelId, scaleChoice } from './request-fields.ts';
 import { planUpscale } from './picture-tools.ts';
-import { isPersisted, showPicture, shownPictureData } from './image-presentation.ts';
-import { publishModels } from './published-models.ts';
 
 const request = z.strictObject({
   imageUrl: mediaUrl,
@@ -17,7 +16,7 @@ const request = z.strictObject({
   model: z.string().max(64).optional().meta({ enum: upscalers[0]?.parameters['model']?.oneOf }),
   faceEnhancement: z.boolean().optional(),
   persistToStorage: z.boolean().default(false),
-  async: z.boolean().optional(),
+  async: asyncFlag,
 });
 
 /** Enlarges a picture. */
@@ -30,7 +29,7 @@ export const imageUpscale = defineCapability({
   example: { imageUrl: 'https://example.com/small.png', scaleFactor: 4 },
   data: shownPictureData.extend({ service: z.string(), scaleFactor: z.int() }),
   models: publishModels(upscalers, {
-    field: 'service',
+    selectedBy: ({ id }) => ({ service: id }),
     parameters: (service) => service.parameters,
     price: (service) => upscalePriceRules(service),
   }),

@@ -6,15 +6,9 @@ import { imageModels } from '../catalog/image-models.ts';
 import { audioPriceRules, coverPriceRules } from '../catalog/price-rules.ts';
 import { fieldError, fieldsError, GatewayError, assert } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
-import {
-  asyncFlag,
-  numberOf,
-  textOf,
-  presentRecording,
-  recordingData,
-  recordingOf,
-} from './audio.ts';
-import { defineCapability, type DraftCall } from './capability.ts';
+import { defineCapability, type DraftCall, publishAudioModel } from './capability.ts';
+import { presentFile, storedFileData, recordingOf } from './presentation.ts';
+import { asyncFlag, numberOf, textOf } from './request-fields.ts';
 import {
   compositionPlan,
   durationMsOf,
@@ -22,7 +16,6 @@ import {
   refuseOtherMusicModel,
   type CompositionPlan,
 } from './music-plan.ts';
-import { publishAudioModel } from './published-models.ts';
 
 const model = audioModels.music;
 const { limits } = model;
@@ -71,7 +64,7 @@ export const musicGenerate = defineCapability({
   request,
   example: { prompt: 'a calm song about the sea', durationSeconds: 20 },
   data: z.object({
-    ...recordingData,
+    ...storedFileData,
     duration: z.int().meta({ description: 'Milliseconds.' }),
     title: z.string().nullable(),
     model: z.string(),
@@ -116,7 +109,7 @@ export const musicGenerate = defineCapability({
     const told = songDetails.parse(song?.data ?? null);
     const [picture] = cover?.artifacts ?? [];
     return {
-      ...presentRecording(job, recording),
+      ...presentFile(job, recording),
       duration: Math.round((recording.durationSeconds ?? 0) * 1000),
       title: told?.title ?? null,
       model: job.model,

@@ -1,9 +1,8 @@
 /** POST /studio/music/plan (spec §4.9), answered without the common envelope; and the fields that it shares with music/generate. */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
-import { asyncFlag, numberOf, textOf, fitsIntoPlan } from './audio.ts';
-import { defineCapability } from './capability.ts';
-import { publishAudioModel } from './published-models.ts';
+import { defineCapability, publishAudioModel } from './capability.ts';
+import { asyncFlag, numberOf, textOf, fitsIntoPlan } from './request-fields.ts';
 import { fieldError } from '../domain/errors.ts';
 import { notOneOf } from '../domain/request-words.ts';
 

@@ -1,17 +1,9 @@
 /** POST /studio/sfx/generate (spec §4.10, design §7). */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
-import {
-  asyncFlag,
-  numberOf,
-  presetNumberOf,
-  textOf,
-  presentRecording,
-  recordingData,
-  recordingOf,
-} from './audio.ts';
-import { defineCapability } from './capability.ts';
-import { publishAudioModel } from './published-models.ts';
+import { defineCapability, publishAudioModel } from './capability.ts';
+import { presentFile, storedFileData, recordingOf } from './presentation.ts';
+import { asyncFlag, numberOf, presetNumberOf, textOf } from './request-fields.ts';
 
 const model = audioModels.soundEffect;
 const { limits } = model;
@@ -35,7 +27,7 @@ export const sfxGenerate = defineCapability({
   request,
   example: { prompt: 'waves against a quay', durationSeconds: 5 },
   data: z.object({
-    ...recordingData,
+    ...storedFileData,
     prompt: z.string(),
     durationSeconds: z.number(),
     model: z.string(),
@@ -82,7 +74,7 @@ export const sfxGenerate = defineCapability({
   present(job) {
     const recording = recordingOf(job);
     return {
-      ...presentRecording(job, recording),
+      ...presentFile(job, recording),
       prompt: job.request['prompt'],
       durationSeconds: recording.durationSeconds,
       model: job.model,

@@ -16,12 +16,12 @@ import {
   type DraftCall,
   type DraftVariant,
   type FinishedJob,
+  publishModels,
 } from './capability.ts';
+import { aspectRatioOf, presentVideo, videoData } from './presentation.ts';
+import { asyncFlag, mediaUrl, modelId, seedNumber } from './request-fields.ts';
 import { pictureInputs } from './image-calls.ts';
-import { mediaUrl, modelId, seedNumber, aspectRatioOf } from './image-fields.ts';
 import { providerInput } from '../catalog/field-map.ts';
-import { presentVideo, videoData } from './video-presentation.ts';
-import { publishModels } from './published-models.ts';
 
 const request = z.strictObject({
   prompt: z.string().min(1).max(5000),
@@ -34,7 +34,7 @@ const request = z.strictObject({
   generateAudio: z.boolean().optional(),
   seed: seedNumber.optional(),
   negativePrompt: z.string().min(1).max(2000).optional(),
-  async: z.boolean().optional(),
+  async: asyncFlag,
 });
 
 type VideoRequest = z.infer<typeof request>;

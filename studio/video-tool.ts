@@ -8,11 +8,11 @@ import {
   type Capability,
   type InputFacts,
   type MeasuredOutput,
+  publishModels,
 } from './capability.ts';
-import { mediaUrl } from './image-fields.ts';
+import { presentVideo, videoData } from './presentation.ts';
+import { asyncFlag, mediaUrl } from './request-fields.ts';
 import { providerInput } from '../catalog/field-map.ts';
-import { publishModels } from './published-models.ts';
-import { presentVideo, videoData } from './video-presentation.ts';
 
 interface VideoToolNames {
   type: string;
@@ -20,7 +20,7 @@ interface VideoToolNames {
   summary: string;
 }
 
-const request = z.strictObject({ videoUrl: mediaUrl, async: z.boolean().optional() });
+const request = z.strictObject({ videoUrl: mediaUrl, async: asyncFlag });
 
 /** Declares a video tool; always answered 202. */
 export function defineVideoTool(
@@ -36,10 +36,7 @@ export function defineVideoTool(
     request,
     example: { videoUrl: 'https://example.com/film.mp4' },
     data: videoData,
-    models: publishModels([tool], {
-      parameters: () => ({}),
-      price: videoToolPriceRules,
-    }).map((model) => ({ ...model, selectedBy: {} })),
+    models: publishModels([tool], { selectedBy: () => ({}), price: videoToolPriceRules }),
     plan(body) {
       const source = { field: 'videoUrl', url: body.videoUrl, medium: 'video' } as const;
       return {

@@ -4,17 +4,9 @@ import { audioModels } from '../catalog/audio-models.ts';
 import { defaultVoiceName, findVoice } from '../catalog/voices.ts';
 import { assert } from '../domain/errors.ts';
 import { charactersOf } from '../domain/request-words.ts';
-import {
-  asyncFlag,
-  presetNumberOf,
-  textOf,
-  voiceName,
-  presentRecording,
-  recordingData,
-  recordingOf,
-} from './audio.ts';
-import { defineCapability } from './capability.ts';
-import { publishAudioModel } from './published-models.ts';
+import { defineCapability, publishAudioModel } from './capability.ts';
+import { presentFile, storedFileData, recordingOf } from './presentation.ts';
+import { asyncFlag, presetNumberOf, textOf, voiceName } from './request-fields.ts';
 
 const model = audioModels.voiceover;
 const { limits } = model;
@@ -37,7 +29,7 @@ export const voiceoverGenerate = defineCapability({
   request,
   example: { text: 'Welcome to the harbour.', title: 'Welcome', voice: 'rachel' },
   data: z.object({
-    ...recordingData,
+    ...storedFileData,
     title: z.string(),
     voice: z.string(),
     model: z.string(),
@@ -79,7 +71,7 @@ export const voiceoverGenerate = defineCapability({
   present(job) {
     const { text, title, voice, stability, similarityBoost } = request.parse(job.request);
     return {
-      ...presentRecording(job, recordingOf(job)),
+      ...presentFile(job, recordingOf(job)),
       title,
       voice,
       model: job.model,

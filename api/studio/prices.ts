@@ -3,8 +3,7 @@ import { z } from 'zod';
 import type { PriceRule } from '../../catalog/price-rules.ts';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
 import type { Config } from '../../platform/config.ts';
-import type { Capability, DraftCall, InputFacts } from '../../studio/capability.ts';
-import type { PublishedModel } from '../../studio/published-models.ts';
+import type { Capability, DraftCall, InputFacts, PublishedModel } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { priceCalls } from './planner.ts';
 

@@ -11,7 +11,7 @@ import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { fieldError } from '../../../domain/errors.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 import type { StoredArtifact } from '../../../jobs/job-plan.ts';
-import { ratioOf } from '../../../studio/image-fields.ts';
+import { ratioOf } from '../../../studio/presentation.ts';
 import { imageEdit } from '../../../studio/image-edit.ts';
 import { imageGenerate } from '../../../studio/image-generate.ts';
 import type { Composition } from '../../composition.ts';

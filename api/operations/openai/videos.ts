@@ -7,7 +7,7 @@ import { defaultsFor } from '../../../catalog/model-parameters.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { videoModels, type VideoModel } from '../../../catalog/video-models.ts';
 import { fieldError, GatewayError } from '../../../domain/errors.ts';
-import { ratioOf } from '../../../studio/image-fields.ts';
+import { ratioOf } from '../../../studio/presentation.ts';
 import type { JobView } from '../../../studio/job-view.ts';
 import { videoGenerate } from '../../../studio/video-generate.ts';
 import type { Composition } from '../../composition.ts';

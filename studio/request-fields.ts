@@ -1,5 +1,7 @@
-/** Request fields that several capabilities share (spec §4.7, §8), and the shape of a picture as callers name it. */
+/** Request fields that several capabilities share (spec §4.7–§4.9, §8). */
 import { z } from 'zod';
+import type { Limit } from '../catalog/audio-models.ts';
+import { voices } from '../catalog/voices.ts';
 
 /** Formats a caller may ask for. */
 export const imageFormats = ['jpeg', 'png', 'webp'] as const;
@@ -48,43 +50,36 @@ export function modelId(models: readonly { id: string }[], standard: string) {
     });
 }
 
-/** What models are asked for; a picture in whole pixels comes close to one of them. */
-const named = [
-  '1:1',
-  '4:3',
-  '3:4',
-  '3:2',
-  '2:3',
-  '16:9',
-  '9:16',
-  '21:9',
-  '9:21',
-  '5:4',
-  '4:5',
-  '8:5',
-  '5:8',
-];
-const differenceMax = 0.02;
-
-/** `16:9` of 1360×768; of a shape without a usual name its edges, as short as they can be: `8:5`. */
-export function aspectRatioOf({
-  width,
-  height,
-}: {
-  width: number | null;
-  height: number | null;
-}): string | null {
-  if (width === null || height === null) return null;
-  const like = named.find((name) => {
-    const [wide = 0, high = 1] = name.split(':').map(Number);
-    return Math.abs((width / height) * (high / wide) - 1) <= differenceMax;
-  });
-  return like ?? ratioOf(width, height);
+/** A text within a limit that holds more than white space. */
+export function textOf({ min, max }: Limit) {
+  return z.string().min(min).max(max).regex(/\S/u, 'must hold more than white space');
 }
 
-/** Width to height in lowest terms. */
-export function ratioOf(width: number, height: number): string {
-  const divisor = (a: number, b: number): number => (b === 0 ? a : divisor(b, a % b));
-  const common = Math.max(1, divisor(width, height));
-  return `${width / common}:${height / common}`;
+/** A number within a limit. */
+export function numberOf({ min, max }: Limit) {
+  return z.number().min(min).max(max);
+}
+
+/** A number within a limit, with its preset. */
+export function presetNumberOf(limit: Limit & { preset: number }) {
+  return numberOf(limit).default(limit.preset);
+}
+
+/** A voice of the list (spec §4.8). */
+export const voiceName = z
+  .enum(voices.map((voice) => voice.name))
+  .meta({ description: 'One of the 23 voices.', example: 'rachel' });
+
+/** Asks for 202 at once. */
+export const asyncFlag = z.boolean().optional();
+
+/**
+ * Bytes of JSON that a part of a request may have, so that a job plan, which holds it twice (as the
+ * request and as a provider's input), stays below the 64 KB that enter a workflow's history.
+ */
+const planBytesMax = 28_000;
+
+/** Whether a value fits into a job plan. */
+export function fitsIntoPlan(value: unknown): boolean {
+  return Buffer.byteLength(JSON.stringify(value)) <= planBytesMax;
 }

@@ -1,0 +1,198 @@
+/** How finished jobs are shown (spec §4.7–§4.10, design §7): pictures, films, recordings. Sizes and lengths are measured, not promised. */
+import { z } from 'zod';
+import { assert } from '../domain/errors.ts';
+import type { JsonObject } from '../domain/json.ts';
+import type { StoredArtifact } from '../jobs/job-plan.ts';
+import type { FinishedJob } from './capability.ts';
+
+/** Stands beside the URLs of every result. */
+export const urlsEnd = z.iso
+  .datetime()
+  .meta({ description: 'When the URLs beside it expire; each answer signs them again.' });
+
+/** A stored film or recording, described. */
+export const storedFileData = {
+  url: z.url(),
+  expiresAt: urlsEnd,
+  storagePath: z.string(),
+  format: z.string().meta({ example: 'mp3' }),
+};
+
+/** A stored film or recording: where it can be read and until when, where it is stored, and its format. */
+export function presentFile(job: FinishedJob, artifact: StoredArtifact) {
+  const { storageKey } = artifact;
+  return {
+    url: job.urlOf(artifact),
+    expiresAt: job.urlsEndAt,
+    storagePath: storageKey,
+    format: storageKey.slice(storageKey.lastIndexOf('.') + 1),
+  };
+}
+
+/** The recording that a finished job is about: of several outputs, the one made last. */
+export function recordingOf(job: FinishedJob, output = job.outputs.at(-1)): StoredArtifact {
+  const [recording] = output?.artifacts ?? [];
+  assert(recording, 'a completed audio job has a recording');
+  return recording;
+}
+
+/** `data` of every video endpoint, described. */
+export const videoData = z.object({
+  ...storedFileData,
+  format: z.string(),
+  contentType: z.string(),
+  durationSeconds: z.number().nullable(),
+  width: z.int().nullable(),
+  height: z.int().nullable(),
+  hasAudio: z.boolean().nullable(),
+  model: z.string(),
+  metadata: z.record(z.string(), z.unknown()),
+});
+
+/** `data` of every video endpoint; `metadata` tells what was asked for. */
+export function presentVideo(
+  job: FinishedJob,
+  metadata: Record<string, unknown>,
+): Record<string, unknown> {
+  const [artifact] = job.outputs.at(-1)?.artifacts ?? [];
+  if (!artifact) return {};
+  return {
+    ...presentFile(job, artifact),
+    contentType: artifact.contentType,
+    durationSeconds: artifact.durationSeconds,
+    width: artifact.width,
+    height: artifact.height,
+    hasAudio: artifact.hasAudio,
+    model: job.model,
+    metadata,
+  };
+}
+
+/** A stored picture as callers see it. */
+const imageData = z
+  .object({
+    url: z.url(),
+    contentType: z.string(),
+    width: z.int().nullable(),
+    height: z.int().nullable(),
+    expiresAt: urlsEnd,
+  })
+  .meta({ id: 'Image' });
+
+/** `data` of image generate and edit, described. */
+export const imagesData = z.object({
+  model: z.string(),
+  images: z.array(imageData),
+  metadata: z.object({
+    outputImages: z.int(),
+    prompt: z.string(),
+    aspectRatio: z
+      .string()
+      .nullable()
+      .meta({ description: 'The one that was requested, else that of the first picture.' }),
+  }),
+});
+
+/** `data` of image generate and edit. */
+export function presentImages(job: FinishedJob): Record<string, unknown> {
+  const images = job.outputs
+    .flatMap((call) => call.artifacts)
+    .map((artifact) => ({
+      url: job.urlOf(artifact),
+      contentType: artifact.contentType,
+      width: artifact.width,
+      height: artifact.height,
+      expiresAt: job.urlsEndAt,
+    }));
+  const [first] = images;
+  return {
+    model: job.model,
+    images,
+    metadata: {
+      outputImages: images.length,
+      prompt: job.request['prompt'],
+      aspectRatio: job.request['aspectRatio'] ?? (first ? aspectRatioOf(first) : null),
+    },
+  };
+}
+
+/** A picture of a tool, described; `service` and `model` say what made it. */
+export const shownPictureData = z.object({
+  url: z.url().nullable().meta({ description: 'null once a result that was not kept has expired' }),
+  imageUrl: z.url().nullable().meta({ description: 'the same as `url`' }),
+  contentType: z.string(),
+  width: z.int().nullable(),
+  height: z.int().nullable(),
+  model: z.string().nullable(),
+  persisted: z.boolean(),
+  storagePath: z.string().nullable(),
+  expiresAt: urlsEnd,
+});
+
+/** Whether a tool's result is to be kept. */
+export function isPersisted(request: JsonObject): boolean {
+  return request['persistToStorage'] === true;
+}
+
+/**
+ * The last picture of a tool, as steps before it are not what was asked for: where it can be read and until when
+ * (a kept one gets a new URL with every answer), and where it is stored if it is kept.
+ */
+export function showPicture(job: FinishedJob) {
+  const [artifact] = job.outputs.at(-1)?.artifacts ?? [];
+  if (!artifact) return {};
+  const persisted = isPersisted(job.request);
+  const url = job.urlsHaveEnded ? null : job.urlOf(artifact);
+  return {
+    url,
+    imageUrl: url,
+    contentType: artifact.contentType,
+    width: artifact.width,
+    height: artifact.height,
+    model: job.model,
+    persisted,
+    storagePath: persisted ? artifact.storageKey : null,
+    expiresAt: job.urlsEndAt,
+  };
+}
+
+/** What models are asked for; a picture in whole pixels comes close to one of them. */
+const named = [
+  '1:1',
+  '4:3',
+  '3:4',
+  '3:2',
+  '2:3',
+  '16:9',
+  '9:16',
+  '21:9',
+  '9:21',
+  '5:4',
+  '4:5',
+  '8:5',
+  '5:8',
+];
+const differenceMax = 0.02;
+
+/** `16:9` of 1360×768; of a shape without a usual name its edges, as short as they can be: `8:5`. */
+export function aspectRatioOf({
+  width,
+  height,
+}: {
+  width: number | null;
+  height: number | null;
+}): string | null {
+  if (width === null || height === null) return null;
+  const like = named.find((name) => {
+    const [wide = 0, high = 1] = name.split(':').map(Number);
+    return Math.abs((width / height) * (high / wide) - 1) <= differenceMax;
+  });
+  return like ?? ratioOf(width, height);
+}
+
+/** Width to height in lowest terms. */
+export function ratioOf(width: number, height: number): string {
+  const divisor = (a: number, b: number): number => (b === 0 ? a : divisor(b, a % b));
+  const common = Math.max(1, divisor(width, height));
+  return `${width / common}:${height / common}`;
+}
