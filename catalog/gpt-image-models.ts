@@ -2,19 +2,23 @@
  * GPT Image 2 and 2.5, each with two real routes: fal, whose words the spec speaks, and OpenAI itself,
  * which is asked only when fal certainly did not take the call.
  */
-import type { ImageModel, ImagePrice, ImageRoute } from './image-model.ts';
+import {
+  anyFormat,
+  background,
+  imageUrls,
+  numImages,
+  outputFormat,
+  plainEdit,
+  type ImageModel,
+  type ImagePrice,
+  type ImageRoute,
+} from './image-model.ts';
 import {
   seedRule,
   type CatalogRow,
   type ParameterRules,
   type SizeRule,
 } from './model-parameters.ts';
-
-const anyFormat = ['png', 'jpeg', 'webp'] as const;
-const numImages = { min: 1, max: 10, default: 1 } as const;
-const outputFormat = { oneOf: anyFormat } as const;
-const background = { oneOf: ['auto', 'transparent', 'opaque'] } as const;
-const imageUrls = { itemsMax: 10 } as const;
 
 /** Bounds of a free size, the same at both providers. */
 const freeSize: SizeRule = {
@@ -36,10 +40,7 @@ const generate: ParameterRules = {
 };
 
 const edit: ParameterRules = {
-  imageUrls,
-  numImages,
-  outputFormat,
-  seed: seedRule,
+  ...plainEdit,
   quality: { oneOf: ['low', 'medium', 'high'], default: 'medium' },
   background,
   maskUrl: {},

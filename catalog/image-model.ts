@@ -1,8 +1,12 @@
-/** The shape of a row of the image model table, and look-ups over it. */
+/** The shape of a row of the image model table, what its rows share, and look-ups over them. */
 import { fieldError } from '../domain/errors.ts';
 import { notOneOf } from '../domain/request-words.ts';
-import type { FieldMap } from './field-map.ts';
-import type { CatalogRow, ParameterRules } from './model-parameters.ts';
+import {
+  seedRule,
+  type CatalogRow,
+  type FieldMap,
+  type ParameterRules,
+} from './model-parameters.ts';
 
 /** How a provider serves the model. */
 export interface ImageRoute extends FieldMap {
@@ -39,6 +43,20 @@ export interface ImageModel extends CatalogRow {
   routes: readonly ImageRoute[];
   price: ImagePrice;
 }
+
+/** Every format that we store. */
+export const anyFormat = ['png', 'jpeg', 'webp'] as const;
+
+/** What most image models take as `numImages`. */
+export const numImages = { min: 1, max: 10, default: 1 } as const;
+/** As `outputFormat`. */
+export const outputFormat = { oneOf: anyFormat } as const;
+/** As `background`. */
+export const background = { oneOf: ['auto', 'transparent', 'opaque'] } as const;
+/** As `imageUrls`. */
+export const imageUrls = { itemsMax: 10 } as const;
+/** What image/edit takes of models without fields of their own. */
+export const plainEdit: ParameterRules = { imageUrls, numImages, outputFormat, seed: seedRule };
 
 /**
  * Finds a row by its public id.
@@ -96,3 +114,16 @@ export function pixelSteps(
     unitPriceUsd: (index + 1) * usdPerStep,
   }));
 }
+
+/** Pixels of the named sizes of `imageSize` (spec §4.7; fal's `image_size`). */
+export const imageSizes = {
+  square_hd: { width: 1024, height: 1024 },
+  square: { width: 512, height: 512 },
+  portrait_4_3: { width: 768, height: 1024 },
+  portrait_16_9: { width: 576, height: 1024 },
+  landscape_4_3: { width: 1024, height: 768 },
+  landscape_16_9: { width: 1024, height: 576 },
+} as const;
+
+/** A name of `imageSize`. */
+export type ImageSizeName = keyof typeof imageSizes;

@@ -6,23 +6,45 @@
  * public id and is routed to the replacement its maker names (`servedBy` says so to callers).
  */
 import { gptImageModels } from './gpt-image-models.ts';
-import { gptImageSizes, imagenRatios, nanoBananaRatios, squareToPhoto } from './image-sizes.ts';
-import type { ImageModel } from './image-model.ts';
-import { seedRule, type ParameterRules } from './model-parameters.ts';
-
-const anyFormat = ['png', 'jpeg', 'webp'] as const;
-const backgrounds = ['auto', 'transparent', 'opaque'] as const;
-const numImages = { min: 1, max: 10, default: 1 } as const;
-const references = { itemsMax: 10 } as const;
-const outputFormat = { oneOf: anyFormat } as const;
-
-/** What image/edit takes of models without fields of their own. */
-const plainEdit: ParameterRules = {
-  imageUrls: references,
+import {
+  anyFormat,
+  background,
+  imageUrls,
   numImages,
   outputFormat,
-  seed: seedRule,
-};
+  plainEdit,
+  type ImageModel,
+} from './image-model.ts';
+import { seedRule } from './model-parameters.ts';
+
+// Aspect ratios, from the providers’ own enums.
+
+/** Gemini image models. */
+const nanoBananaRatios = [
+  '21:9',
+  '16:9',
+  '3:2',
+  '4:3',
+  '5:4',
+  '1:1',
+  '4:5',
+  '3:4',
+  '2:3',
+  '9:16',
+] as const;
+
+/** Imagen's five ratios, kept for its replacements. */
+const imagenRatios = ['1:1', '16:9', '9:16', '4:3', '3:4'] as const;
+
+/** Grok Imagine. */
+const squareToPhoto = ['1:1', '16:9', '4:3', '3:4', '9:16'] as const;
+
+/** GPT Image 1.x draws three sizes only: public ratio → upstream size. */
+const gptImageSizes = {
+  '1:1': '1024x1024',
+  '3:2': '1536x1024',
+  '2:3': '1024x1536',
+} as const;
 
 /** Ids in the order of the spec; the first is the default. */
 export const imageModels: readonly ImageModel[] = [
@@ -36,7 +58,7 @@ export const imageModels: readonly ImageModel[] = [
       aspectRatio: { oneOf: nanoBananaRatios },
       outputFormat,
       seed: seedRule,
-      imageUrls: references,
+      imageUrls,
     },
     edit: plainEdit,
     routes: [
@@ -61,7 +83,7 @@ export const imageModels: readonly ImageModel[] = [
       outputFormat,
       resolution: { oneOf: ['1K', '2K', '4K'], default: '1K' },
       seed: seedRule,
-      imageUrls: references,
+      imageUrls,
     },
     routes: [
       {
@@ -90,7 +112,7 @@ export const imageModels: readonly ImageModel[] = [
       width: { min: 1024, max: 4096 },
       height: { min: 1024, max: 4096 },
       seed: seedRule,
-      imageUrls: references,
+      imageUrls,
     },
     edit: plainEdit,
     routes: [
@@ -116,7 +138,7 @@ export const imageModels: readonly ImageModel[] = [
       outputFormat,
       seed: seedRule,
       quality: { oneOf: ['auto', 'low', 'medium', 'high'], default: 'medium' },
-      background: { oneOf: backgrounds },
+      background,
     },
     routes: [
       {

@@ -2,8 +2,7 @@
  * Tools that work on a finished picture: upscaling and background removal. Prices: none is published
  * for these upstreams by megapixel or call that two sources agree on, so they are ours (docs/providers.md).
  */
-import type { FieldMap } from './field-map.ts';
-import type { CatalogRow, ParameterRules } from './model-parameters.ts';
+import type { FieldMap, CatalogRow, ParameterRules } from './model-parameters.ts';
 
 interface ToolRoute extends FieldMap {
   provider: string;

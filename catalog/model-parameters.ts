@@ -1,9 +1,11 @@
 /**
  * What a model takes: its fields with their limits, as data. Requests are checked by it (before anything is reserved,
- * design §7), providers are spoken to by it, and GET /studio/models publishes it, so the three cannot differ.
+ * design §7), and GET /studio/models publishes it, so the two cannot differ. And how a provider says these fields:
+ * the maps are data too, `providerInput` is their only reader.
  */
 import { charactersOf, got } from '../domain/request-words.ts';
 import { GatewayError, refusedFields, type ErrorDetail } from '../domain/errors.ts';
+import type { Json, JsonObject } from '../domain/json.ts';
 
 /** The values that a model takes for one request field; all bounds are inclusive. */
 interface ParameterRule {
@@ -60,19 +62,10 @@ export function defaultsFor(
   return defaults;
 }
 
+/** Fields that steer the gateway, not the upstream. */
+const gatewayFields = new Set(['model', 'service', 'operation', 'async', 'persistToStorage']);
 /** Fields of every request that no model decides about; a model may still bound them. */
-const common = new Set([
-  'prompt',
-  'model',
-  'service',
-  'operation',
-  'imageUrl',
-  'imageUrls',
-  'videoUrl',
-  'async',
-  'webhookUrl',
-  'persistToStorage',
-]);
+const common = new Set([...gatewayFields, 'prompt', 'imageUrl', 'imageUrls', 'videoUrl']);
 
 interface Checked {
   /** The id that the caller knows the model by. */
@@ -162,4 +155,47 @@ export function refuseTogether(
   throw new GatewayError('CONFLICTING_FIELDS', `${fields.join(' and ')}: ${reason}`, {
     details: fields.map((path) => ({ path, message: reason })),
   });
+}
+
+/** A request's fields, with or without the defaults of a model. */
+export type Fields = Readonly<Record<string, Json | undefined>>;
+
+/** Maps over request fields; each entry is by our field's name. */
+export interface FieldMap {
+  /** Our field → the provider's field; one that is not named here is called the same, in snake_case. */
+  rename?: Readonly<Record<string, string>>;
+  /** Our value → the provider's value. */
+  values?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  /** Values that are said by leaving the field out. */
+  omit?: Readonly<Record<string, readonly string[]>>;
+  /** Fields that the spec allows and this upstream does not know: `seed`. */
+  drop?: readonly string[];
+  /** Numbers that the provider takes as text, with what stands behind the digits: `'8s'`. */
+  asText?: Readonly<Record<string, string>>;
+  /** `{width, height}` is said as `'1536x1024'`. */
+  sizeAsText?: true;
+  /** Sent with every request, in the provider's own words. */
+  fixed?: Readonly<Record<string, string | number | boolean>>;
+}
+
+/** Renames and translates fields; what is undefined is left out. */
+export function providerInput(map: FieldMap, fields: Fields): JsonObject {
+  const input: JsonObject = { ...map.fixed };
+  for (const [field, value] of Object.entries(fields)) {
+    if (value === undefined || gatewayFields.has(field) || map.drop?.includes(field)) continue;
+    if (typeof value === 'string' && map.omit?.[field]?.includes(value)) continue;
+    input[map.rename?.[field] ?? inSnakeCase(field)] = providerValue(map, field, value);
+  }
+  return input;
+}
+
+function inSnakeCase(field: string): string {
+  return field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+function providerValue(map: FieldMap, field: string, value: Json): Json {
+  const suffix = map.asText?.[field];
+  if (suffix !== undefined && typeof value === 'number') return `${value}${suffix}`;
+  if (typeof value === 'string') return map.values?.[field]?.[value] ?? value;
+  return map.sizeAsText && isSize(value) ? `${value.width}x${value.height}` : value;
 }

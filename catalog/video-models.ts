@@ -4,8 +4,12 @@
  * Public ids and lengths: spec §4.10. Upstream endpoints, enums and prices: the providers' own
  * documentation, as gathered in docs/providers.md.
  */
-import type { FieldMap } from './field-map.ts';
-import { seedRule, type CatalogRow, type ParameterRules } from './model-parameters.ts';
+import {
+  type FieldMap,
+  seedRule,
+  type CatalogRow,
+  type ParameterRules,
+} from './model-parameters.ts';
 
 /** How a provider serves the model; what is given besides the prompt decides the operation. */
 export interface VideoRoute extends FieldMap {

@@ -4,15 +4,20 @@ import {
   smallerImagesUsd,
   type ImageModel,
   type ImageRoute,
+  imageSizes,
+  type ImageSizeName,
 } from '../catalog/image-model.ts';
-import { imageSizes, type ImageSizeName } from '../catalog/image-sizes.ts';
-import { defaultsFor, type ParameterRules } from '../catalog/model-parameters.ts';
+import {
+  defaultsFor,
+  type ParameterRules,
+  providerInput,
+  type Fields,
+} from '../catalog/model-parameters.ts';
 import { imagePriceRules } from '../catalog/price-rules.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
 import type { DraftCall, PlanInput } from './capability.ts';
 import type { OutputSpec } from '../jobs/job-plan.ts';
-import { providerInput } from '../catalog/field-map.ts';
 
 /** The fields of a request that decide how its calls are cut. */
 export interface ImageRequest {
@@ -31,8 +36,6 @@ export interface ImageRequest {
 
 /** A picture that a request names. */
 export type PictureInput = PlanInput & { medium: 'image' };
-
-type Fields = Readonly<Record<string, Json | undefined>>;
 
 /** Splits the wanted images into calls that every route takes, with distinct seeds. */
 export function planImageCalls(

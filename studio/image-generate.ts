@@ -1,8 +1,7 @@
 /** POST /studio/image/generate (spec §4.7). */
 import { z } from 'zod';
-import { findModel } from '../catalog/image-model.ts';
+import { findModel, imageSizes } from '../catalog/image-model.ts';
 import { imageModels } from '../catalog/image-models.ts';
-import { imageSizes } from '../catalog/image-sizes.ts';
 import { imagePriceRules } from '../catalog/price-rules.ts';
 import { keysOf } from '../domain/json.ts';
 import { defineCapability, publishModels } from './capability.ts';

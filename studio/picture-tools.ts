@@ -7,14 +7,11 @@ import {
   type Upscaler,
 } from '../catalog/image-tools.ts';
 import { pixelSteps } from '../catalog/image-model.ts';
-import { defaultsFor } from '../catalog/model-parameters.ts';
+import { defaultsFor, providerInput, type Fields } from '../catalog/model-parameters.ts';
 import { fieldError, assert } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
 import type { DraftCall, InputFacts, MeasuredOutput } from './capability.ts';
 import type { PictureInput } from './image-calls.ts';
-import { providerInput } from '../catalog/field-map.ts';
-
-type Fields = Readonly<Record<string, Json | undefined>>;
 
 const picture = { medium: 'image', format: 'png' } as const;
 

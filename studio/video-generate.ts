@@ -1,7 +1,13 @@
 /** POST /studio/video/generate (spec §4.10, design §7). Always answered 202: films take minutes. */
 import { z } from 'zod';
 import { findModel } from '../catalog/image-model.ts';
-import { defaultsFor, refuseTogether, refuseUnsupported } from '../catalog/model-parameters.ts';
+import {
+  defaultsFor,
+  refuseTogether,
+  refuseUnsupported,
+  providerInput,
+  type Fields,
+} from '../catalog/model-parameters.ts';
 import { filmPriceRules } from '../catalog/price-rules.ts';
 import {
   videoModels,
@@ -10,7 +16,6 @@ import {
   type VideoRoute,
 } from '../catalog/video-models.ts';
 import { assert } from '../domain/errors.ts';
-import type { Json } from '../domain/json.ts';
 import {
   defineCapability,
   type DraftCall,
@@ -21,7 +26,6 @@ import {
 import { aspectRatioOf, presentVideo, videoData } from './presentation.ts';
 import { asyncFlag, mediaUrl, modelId, seedNumber } from './request-fields.ts';
 import { pictureInputs } from './image-calls.ts';
-import { providerInput } from '../catalog/field-map.ts';
 
 const request = z.strictObject({
   prompt: z.string().min(1).max(5000),
@@ -38,7 +42,6 @@ const request = z.strictObject({
 });
 
 type VideoRequest = z.infer<typeof request>;
-type Fields = Readonly<Record<string, Json | undefined>>;
 
 /** Makes a film from a prompt, from a picture to begin with, or after reference pictures. */
 export const videoGenerate = defineCapability({

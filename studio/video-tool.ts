@@ -12,7 +12,7 @@ import {
 } from './capability.ts';
 import { presentVideo, videoData } from './presentation.ts';
 import { asyncFlag, mediaUrl } from './request-fields.ts';
-import { providerInput } from '../catalog/field-map.ts';
+import { providerInput } from '../catalog/model-parameters.ts';
 
 interface VideoToolNames {
   type: string;

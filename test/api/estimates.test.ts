@@ -4,7 +4,7 @@
  */
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { imageSizes } from '../../catalog/image-sizes.ts';
+import { imageSizes } from '../../catalog/image-model.ts';
 import type { ParameterRules } from '../../catalog/model-parameters.ts';
 import { createFilms } from '../../dev/sandbox/media/film.ts';
 import { createTones } from '../../dev/sandbox/media/tones.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { imageModels } from '../../catalog/image-models.ts';
-import { imageSizes } from '../../catalog/image-sizes.ts';
+import { imageSizes } from '../../catalog/image-model.ts';
 import { backgroundRemovers, upscalers } from '../../catalog/image-tools.ts';
 import type { ParameterRules } from '../../catalog/model-parameters.ts';
 import { videoModels } from '../../catalog/video-models.ts';
