@@ -8,25 +8,11 @@ import { chatModelSchema, isRetired, type ChatCost, type ChatModel } from './cha
 import delivered from './chat-models.json' with { type: 'json' };
 import { createNearest } from '../domain/request-words.ts';
 
-export type { ChatModel };
-
-/** The models of a gateway as they are on a day. */
-export interface ChatCatalog {
-  /** Every model in service, newest first. */
-  current: () => readonly ChatModel[];
-  /** By its id, or by its provider's or maker's name and its id (`openai/gpt-5`); null: none in service. */
-  get: (id: string) => ChatModel | null;
-  /**
-   * Finds what a caller named in a field, `model` where none is told.
-   * @throws GatewayError UNKNOWN_MODEL listing the nearest ids
-   */
-  find: (id: string, field?: string) => ChatModel;
-}
-
 /** The committed models; some may have retired since they were gathered. */
 export const chatModels: readonly ChatModel[] = z.array(chatModelSchema).parse(delivered.models);
 
-const modelsFile = z.strictObject({
+/** An operator's models file. */
+export const chatModelsFile = z.strictObject({
   /** Added, or put in the place of a committed model with the same id; prices as written. */
   models: z
     .array(chatModelSchema)
@@ -37,18 +23,10 @@ const modelsFile = z.strictObject({
 });
 
 /** What an operator changes. */
-export type ChatOverlay = z.infer<typeof modelsFile> & {
+export type ChatOverlay = z.infer<typeof chatModelsFile> & {
   /** Added to the committed prices: 0.2 is 20 % on top. */
   priceMarkup: number;
 };
-
-/**
- * Checks the content of an operator's models file.
- * @throws z.ZodError naming what is wrong where
- */
-export function parseChatModelsFile(value: unknown): Omit<ChatOverlay, 'priceMarkup'> {
-  return modelsFile.parse(value);
-}
 
 /** The models of a gateway: `base` with the operator's changes. */
 export function configureChatModels(
@@ -82,33 +60,34 @@ function markedUp(cost: ChatCost, markup: number): ChatCost {
   };
 }
 
-/** A catalog over these models. `now` is the clock in milliseconds. */
-export function createChatCatalog(
-  models: readonly ChatModel[],
-  now: () => number = Date.now,
-): ChatCatalog {
+/** The models as they are on a day. `now` is the clock in milliseconds. */
+export function createChatCatalog(models: readonly ChatModel[], now: () => number = Date.now) {
   const ordered = models.toSorted((a, b) => b.created - a.created || (a.id < b.id ? -1 : 1));
   const byId = new Map([
     ...ordered.flatMap((model) => longIdsOf(model).map((id) => [id, model] as const)),
     ...ordered.map((model) => [model.id, model] as const),
   ]);
+  /** Every model in service, newest first. */
   const current = (): readonly ChatModel[] => ordered.filter((model) => !isRetired(model, now()));
 
+  /** By its id, or by its provider's or maker's name and its id (`openai/gpt-5`); null: none in service. */
   function get(id: string): ChatModel | null {
     const model = byId.get(id);
     return model && !isRetired(model, now()) ? model : null;
   }
 
-  return {
-    current,
-    get,
-    find(id, field = 'model') {
-      const model = get(id);
-      if (model) return model;
-      const near = createNearest(current().map((each) => each.id))(id);
-      throw unknownModel(id, { field, retired: byId.get(id), near });
-    },
-  };
+  /**
+   * Finds what a caller named in a field, `model` where none is told.
+   * @throws GatewayError UNKNOWN_MODEL listing the nearest ids
+   */
+  function find(id: string, field = 'model'): ChatModel {
+    const model = get(id);
+    if (model) return model;
+    const near = createNearest(current().map((each) => each.id))(id);
+    throw unknownModel(id, { field, retired: byId.get(id), near });
+  }
+
+  return { current, get, find };
 }
 
 /** How other gateways name a model that its maker or one provider serves. */

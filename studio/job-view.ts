@@ -74,35 +74,27 @@ export const jobSchema = z
   })
   .meta({ id: 'Job' });
 
-type JobTicket = z.infer<typeof ticketSchema>;
 type JobResource = z.infer<typeof jobSchema>;
 
-/** Makes the shapes that callers see. */
-export interface JobView {
-  /** `data` of the 202 answer. */
-  ticket: (job: JobRecord) => JobTicket;
-  /** `data` of the job resource. */
-  resource: (job: JobRecord) => Promise<JobResource>;
-  /** `data` of the synchronous answer; null unless the job is completed. */
-  result: (job: JobRecord) => Promise<Record<string, unknown> | null>;
-  credits: (job: JobRecord) => CreditsBlock;
-}
+/** See `createJobView`. */
+export type JobView = ReturnType<typeof createJobView>;
 
 /** How long the URL of a kept result reads; every answer signs anew. */
 const keptUrlTtlMs = 24 * 3_600_000;
 /** How long after its end a job shows a result that is not kept. */
 const passingUrlTtlMs = 3_600_000;
 
-/** `urlOf` signs a readable URL of an artifact. */
+/** The shapes that callers see of jobs; `urlOf` signs a readable URL of an artifact. */
 export function createJobView(deps: {
   publicBaseUrl: string;
   urlOf: (artifact: StoredArtifact, ttlMs: number) => Promise<string>;
-}): JobView {
+}) {
   const links = (job: JobRecord): { statusUrl: string; cancelUrl: string } => {
     const statusUrl = `${deps.publicBaseUrl}/api/v1/studio/jobs/${job.id}`;
     return { statusUrl, cancelUrl: `${statusUrl}/cancel` };
   };
 
+  /** `data` of the synchronous answer; null unless the job is completed. */
   async function result(job: JobRecord): Promise<Record<string, unknown> | null> {
     const capability = findCapability(job.type);
     if (!capability || job.status !== 'completed' || !job.outputs) return null;
@@ -122,14 +114,16 @@ export function createJobView(deps: {
 
   return {
     result,
-    ticket: (job) => ({
+    /** `data` of the 202 answer. */
+    ticket: (job: JobRecord): z.infer<typeof ticketSchema> => ({
       jobId: job.id,
       status: statusOf(job),
       ...links(job),
       createdAt: isoTime(job.created_at),
       deadlineAt: isoTime(job.deadline_at),
     }),
-    resource: async (job) => ({
+    /** `data` of the job resource. */
+    resource: async (job: JobRecord): Promise<JobResource> => ({
       jobId: job.id,
       keyId: job.key_id,
       type: job.type,
@@ -150,7 +144,7 @@ export function createJobView(deps: {
       requestId: job.request_id,
       ...links(job),
     }),
-    credits: (job) => ({
+    credits: (job: JobRecord): CreditsBlock => ({
       used: creditsFromMicro(job.charged ?? 0),
       cost: creditsFromMicro(costOf(job)),
       remaining: creditsFromMicro(job.available),

@@ -3,10 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import {
   chatModels,
+  chatModelsFile,
   configureChatModels,
   createChatCatalog,
-  parseChatModelsFile,
-  type ChatCatalog,
 } from '../../catalog/chat-catalog.ts';
 import { ConfigError, type Config } from '../../platform/config.ts';
 
@@ -16,16 +15,16 @@ import { ConfigError, type Config } from '../../platform/config.ts';
  */
 export async function openChatCatalog(
   config: Pick<Config, 'CHAT_MODELS_FILE' | 'CHAT_PRICE_MARKUP'>,
-): Promise<ChatCatalog> {
+) {
   const file = config.CHAT_MODELS_FILE;
   const own = file === undefined ? { models: [], disable: [] } : await readModelsFile(file);
   const overlay = { ...own, priceMarkup: config.CHAT_PRICE_MARKUP };
   return createChatCatalog(configureChatModels(chatModels, overlay));
 }
 
-async function readModelsFile(file: string): Promise<ReturnType<typeof parseChatModelsFile>> {
+async function readModelsFile(file: string): Promise<z.infer<typeof chatModelsFile>> {
   try {
-    return parseChatModelsFile(JSON.parse(await readFile(file, 'utf8')));
+    return chatModelsFile.parse(JSON.parse(await readFile(file, 'utf8')));
   } catch (error) {
     throw new ConfigError(`configuration: CHAT_MODELS_FILE is wrong: ${faultOf(error)}`);
   }

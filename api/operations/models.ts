@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import type { ChatModel } from '../../catalog/chat-catalog.ts';
+import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { got } from '../../domain/request-words.ts';
 import { time } from './fields.ts';

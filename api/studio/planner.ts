@@ -32,15 +32,23 @@ export interface Planned {
   tells: boolean;
 }
 
+/** What USD are worth here. */
+export type Currency = Pick<Config, 'USD_PER_CREDIT'>;
+
+/** Micro-credits of a price in USD, rounded up. */
+export function microFromUsd({ USD_PER_CREDIT }: Currency, usd: number): number {
+  return microFromCredits(usd / USD_PER_CREDIT);
+}
+
 /** Calls whose inputs are measured, with the price of a unit of each, and of all: what is reserved. Micro-credits. */
 export function priceCalls(
-  { USD_PER_CREDIT }: Pick<Config, 'USD_PER_CREDIT'>,
+  currency: Currency,
   drafts: readonly DraftCall[],
 ): { priceMicro: number; calls: { call: DraftCall; unitPriceMicro: number }[] } {
-  const calls = drafts.map((call) => ({
-    call,
-    unitPriceMicro: microFromCredits(usdOf(call) / USD_PER_CREDIT),
-  }));
+  const calls = drafts.map((call) => {
+    assert(typeof call.unitPriceUsd === 'number', 'prices are measured before calls are priced');
+    return { call, unitPriceMicro: microFromUsd(currency, call.unitPriceUsd) };
+  });
   const priceMicro = calls.reduce(
     (sum, { call, unitPriceMicro }) => sum + call.quantity * unitPriceMicro,
     0,
@@ -51,14 +59,13 @@ export function priceCalls(
 /** Completes a draft. */
 export function completePlan(config: Config, planned: Planned): JobPlan {
   const deadlineMs = deadlineOf(config, planned.capability.medium);
-  const microOf = (usd: number): number => microFromCredits(usd / config.USD_PER_CREDIT);
   const priced = priceCalls(config, planned.draft.calls);
   const calls = priced.calls.map(({ call, unitPriceMicro }, index): PlannedCall => ({
     index,
     meter: call.meter ?? 'artifact',
     quantity: call.quantity,
     unitPriceMicro,
-    output: outputOf(call, microOf),
+    output: outputOf(config, call, unitPriceMicro),
     required: call.required,
     firstCheckMs: Math.min(firstCheckOf(call, deadlineMs), config.FIRST_CHECK_MAX_MS),
     inputFrom: call.inputFrom ?? null,
@@ -102,11 +109,6 @@ function definitionOf(provider: string): ProviderDefinition {
   return definition;
 }
 
-function usdOf({ unitPriceUsd }: DraftCall): number {
-  assert(typeof unitPriceUsd === 'number', 'prices are measured before a plan is completed');
-  return unitPriceUsd;
-}
-
 /** A provider that is quick as a rule is still given this long to notify. */
 const firstCheckMinMs = 20_000;
 
@@ -117,12 +119,11 @@ function firstCheckOf({ typicalSeconds }: DraftCall, deadlineMs: number): number
 }
 
 /** What is expected of a call's outputs, with the discounts of the cheaper ones. */
-function outputOf(call: DraftCall, microOf: (usd: number) => number): OutputSpec {
-  const priceMicro = microOf(usdOf(call));
+function outputOf(currency: Currency, call: DraftCall, unitPriceMicro: number): OutputSpec {
   const variants = (call.variants ?? [])
     .map(({ unitPriceUsd, ...variant }) => ({
       ...variant,
-      unitDiscountMicro: priceMicro - microOf(unitPriceUsd),
+      unitDiscountMicro: unitPriceMicro - microFromUsd(currency, unitPriceUsd),
     }))
     .filter(({ unitDiscountMicro }) => unitDiscountMicro > 0);
   return variants.length > 0 ? { ...call.output, variants } : call.output;

@@ -1,11 +1,10 @@
 /** Prices as answers tell them, in credits; and the list of them, made from the tables that plans are priced by. */
 import { z } from 'zod';
 import type { PriceRule } from '../../catalog/price-rules.ts';
-import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
-import type { Config } from '../../platform/config.ts';
+import { creditsFromMicro } from '../../domain/credits.ts';
 import type { Capability, DraftCall, InputFacts, PublishedModel } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
-import { priceCalls } from './planner.ts';
+import { microFromUsd, priceCalls, type Currency } from './planner.ts';
 
 const value = z.union([z.string(), z.number(), z.boolean()]);
 
@@ -98,8 +97,6 @@ export interface PricedCapability {
   models: PricedModel[];
 }
 
-type Currency = Pick<Config, 'USD_PER_CREDIT'>;
-
 /** What an input is taken to be that nobody has named. */
 const exampleInput: InputFacts & { durationSeconds: number } = {
   width: 1024,
@@ -119,12 +116,12 @@ export function createPriceList(config: Currency): readonly PricedCapability[] {
   }));
 }
 
-function inCredits({ rows, ...rule }: PriceRule, { USD_PER_CREDIT }: Currency): PriceRuleView {
+function inCredits({ rows, ...rule }: PriceRule, currency: Currency): PriceRuleView {
   return {
     ...rule,
     rows: rows.map(({ usd, ...row }) => ({
       ...row,
-      credits: creditsFromMicro(microFromCredits(usd / USD_PER_CREDIT)),
+      credits: creditsFromMicro(microFromUsd(currency, usd)),
     })),
   };
 }

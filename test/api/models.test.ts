@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import Anthropic, { NotFoundError as AnthropicNotFoundError } from '@anthropic-ai/sdk';
 import OpenAI, { AuthenticationError, NotFoundError } from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ChatModel } from '../../catalog/chat-catalog.ts';
+import type { ChatModel } from '../../catalog/chat-model.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 
 interface Entry {

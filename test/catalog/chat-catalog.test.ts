@@ -4,13 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openChatCatalog } from '../../activities/chat/chat-models.ts';
-import {
-  chatModels,
-  configureChatModels,
-  createChatCatalog,
-  type ChatModel,
-} from '../../catalog/chat-catalog.ts';
-import { chatPriceFor } from '../../catalog/chat-model.ts';
+import { chatModels, configureChatModels, createChatCatalog } from '../../catalog/chat-catalog.ts';
+import { chatPriceFor, type ChatModel } from '../../catalog/chat-model.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { ConfigError } from '../../platform/config.ts';
 
