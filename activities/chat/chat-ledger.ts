@@ -23,12 +23,18 @@ export interface ChatClaim {
   attempt: string;
 }
 
-/** A reservation for a chat: as much of the most as the balance has, at least the least. */
-export interface ChatReserve {
+/** What a chat may reserve: as much of the most as the balance and the key have, at least the least. */
+interface ChatPrice {
   organizationId: string;
-  id: string;
+  keyId: string;
+  /** Micro-credits. */
   amountMinMicro: number;
   amountMaxMicro: number;
+}
+
+/** A reservation for a chat: as much of the most as the balance has, at least the least. */
+export interface ChatReserve extends Omit<ChatPrice, 'keyId'> {
+  id: string;
   /** After this the sweeper settles, unless a checkpoint came. */
   ttlMs: number;
   /** Of a keyed chat: it is refused in the same statement unless the claim still names it. */
@@ -93,7 +99,7 @@ const sweptChat = z.object({ id: z.string(), state: z.string(), charged: z.numbe
 export interface ChatLedger {
   reserve: (reserve: ChatReserve) => Promise<z.infer<typeof chatReserveVerdict>>;
   /** Micro-credits that such a reservation would take, or lack, now; nothing is moved. */
-  price: (reserve: ChatReserve) => Promise<number>;
+  price: (wanted: ChatPrice) => Promise<number>;
   settle: (settle: ChatSettle) => Promise<SettleVerdict>;
   /**
    * Raises the open reservation of a chat to this many micro-credits, or as far as the balance goes.
@@ -146,11 +152,11 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
         },
         chatReserveVerdict,
       ),
-    price: ({ organizationId, amountMinMicro: amountMin, amountMaxMicro: amountMax, chat }) =>
+    price: ({ organizationId, keyId, amountMinMicro: amountMin, amountMaxMicro: amountMax }) =>
       pool.oneFirst(sql.type(priceRow)`
         SELECT coalesce(answer->>'amount', answer->>'required')::bigint AS price
         FROM account a, LATERAL (SELECT (decide_reserve(a, NULL,
-          ${sql.jsonb({ kind: 'chat', amountMin, amountMax })}, key_budget(${chat.keyId}))).answer) AS decided
+          ${sql.jsonb({ kind: 'chat', amountMin, amountMax })}, key_budget(${keyId}))).answer) AS decided
         WHERE organization_id = ${organizationId}`),
     async settle({ amountMicro, ...rest }) {
       assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a charge is whole');

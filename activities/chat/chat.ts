@@ -14,14 +14,12 @@ import { createAbandonedChats, createRunningChats } from './running-chats.ts';
 import type { ChatBody } from './chat-body.ts';
 import { draftCandidates, type CandidatesDraft } from './chat-candidates.ts';
 import type { ChatClaim, ChatLedger, ChatReserve } from './chat-ledger.ts';
-import { chatPriceMicro, countInput, type ChatBounds } from './chat-price.ts';
+import { chatPriceMicro, countInput } from './chat-price.ts';
 import { OpenChat } from './open-chat.ts';
 import { createUpstreams } from './upstreams.ts';
 
 /** What a caller asked for. */
 export interface ChatOrder {
-  /** A new id (domain/ids.ts). */
-  id: string;
   organizationId: string;
   keyId: string;
   requestId: string;
@@ -33,11 +31,17 @@ export interface ChatOrder {
   stream: boolean;
   /** The caller's own pairs; null where there are none. */
   metadata: Record<string, string> | null;
+}
+
+/** What an opened chat stands under. */
+interface ChatIdentity {
+  /** A new id (domain/ids.ts). */
+  id: string;
   /** Its Idempotency-Key: reserved only while the claim names it. */
   claim: ChatClaim | null;
 }
 
-/** What an order would reserve. */
+/** What a chat would reserve. */
 export interface ChatEstimate {
   /** Micro-credits: now; at least; and at most, where the balance has that much. */
   reserveMicro: number;
@@ -81,14 +85,15 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
      * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, TOO_MANY_ABANDONED_CHATS,
      * SERVICE_UNAVAILABLE, and REQUEST_IN_PROGRESS when another request has taken its Idempotency-Key over
      */
-    async open(order: ChatOrder): Promise<OpenChat> {
+    async open(order: ChatOrder, { id, claim }: ChatIdentity): Promise<OpenChat> {
       const { stream, organizationId, keyId } = order;
       abandoned.admit(keyId);
       const { input, draft } = measured(order);
-      const reserve = reserveOf(order, draft, config.CHAT_RESERVATION_TTL_MS);
+      const ttlMs = config.CHAT_RESERVATION_TTL_MS;
+      const reserve = reserveOf(order, { id, claim, ttlMs }, draft);
       const reservedMicro = await reserved(ledger, reserve);
       return new OpenChat({
-        id: reserve.id,
+        id,
         organizationId,
         candidates: draft.grant(reservedMicro),
         reservedMicro,
@@ -96,22 +101,21 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
         usdPerCredit,
         running,
         certain: input.certain,
-        raise: (amountMicro) => ledger.raise({ organizationId, id: reserve.id, amountMicro }),
-        abandon: (lostMicro) => abandoned.note({ id: reserve.id, keyId, lostMicro }),
+        raise: (amountMicro) => ledger.raise({ organizationId, id, amountMicro }),
+        abandon: (lostMicro) => abandoned.note({ id, keyId, lostMicro }),
         drains,
         logger,
       });
     },
-    /** What the order would reserve now. @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE */
+    /** What a chat would reserve now. @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE */
     async estimate(order: ChatOrder): Promise<ChatEstimate> {
-      const { draft } = measured(order);
-      const { model, bounds } = draft.dearest;
-      const reserve = reserveOf(order, draft, config.CHAT_RESERVATION_TTL_MS);
+      const { amountMinMicro, amountMaxMicro, dearest } = measured(order).draft;
+      const { organizationId, keyId } = order;
       return {
-        reserveMicro: await ledger.price(reserve),
-        leastMicro: draft.amountMinMicro,
-        mostMicro: draft.amountMaxMicro,
-        parts: partsOf(model, bounds, usdPerCredit),
+        reserveMicro: await ledger.price({ organizationId, keyId, amountMinMicro, amountMaxMicro }),
+        leastMicro: amountMinMicro,
+        mostMicro: amountMaxMicro,
+        parts: partsOf(dearest, usdPerCredit),
       };
     },
     /** Ends once every chat of this process is settled. */
@@ -131,8 +135,12 @@ async function reserved(ledger: ChatLedger, reserve: ChatReserve): Promise<numbe
   throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
 }
 
-function reserveOf(order: ChatOrder, draft: CandidatesDraft, ttlMs: number): ChatReserve {
-  const { id, organizationId, keyId, models, stream, requestId, metadata, claim } = order;
+function reserveOf(
+  order: ChatOrder,
+  { id, claim, ttlMs }: ChatIdentity & { ttlMs: number },
+  draft: CandidatesDraft,
+): ChatReserve {
+  const { organizationId, keyId, models, stream, requestId, metadata } = order;
   const [model] = models;
   return {
     organizationId,
@@ -153,8 +161,7 @@ function reserveOf(order: ChatOrder, draft: CandidatesDraft, ttlMs: number): Cha
 }
 
 function partsOf(
-  model: ChatModel,
-  bounds: ChatBounds,
+  { model, bounds }: CandidatesDraft['dearest'],
   usdPerCredit: number,
 ): ChatEstimate['parts'] {
   const { inputTokens, amountMaxMicro } = bounds;

@@ -76,12 +76,12 @@ async function open(
     ctx.body = hold.answer.body;
     return null;
   }
-  const order = orderOf(ctx, request, models);
-  const held = { ...order, id: hold.subjectId, claim: hold.name };
-  const chat = await services.chat.open(held).catch(async (error: unknown) => {
-    await hold.giveBack();
-    throw error;
-  });
+  const chat = await services.chat
+    .open(orderOf(ctx, request, models), { id: hold.subjectId, claim: hold.name })
+    .catch(async (error: unknown) => {
+      await hold.giveBack();
+      throw error;
+    });
   // From now on its reservation stands for the key.
   hold.leave();
   watch(ctx, chat);
@@ -124,11 +124,9 @@ function refuseTooManyTokens({ maxTokens }: ChatRequest, { id, limit }: ChatMode
   throw fieldError('INVALID_REQUEST', 'max_tokens', message);
 }
 
-/** What is asked for, without an id that anything stands under. */
 function orderOf(ctx: Context, request: ChatRequest, models: Candidates): ChatOrder {
   const { caller, requestId } = ctx.state;
   return {
-    id: '',
     organizationId: caller.organizationId,
     keyId: caller.keyId,
     requestId,
@@ -137,7 +135,6 @@ function orderOf(ctx: Context, request: ChatRequest, models: Candidates): ChatOr
     maxTokens: request.maxTokens,
     stream: request.stream,
     metadata: request.metadata,
-    claim: null,
   };
 }
 
