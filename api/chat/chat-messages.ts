@@ -5,15 +5,25 @@
 import { z } from 'zod';
 import type { ContentPart, ChatMessage } from '../../activities/chat/chat-body.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
-import { fieldError, type GatewayError, assert } from '../../domain/errors.ts';
+import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { got } from '../../domain/request-words.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { ChatRequest } from './chat-schema.ts';
 
-/** Characters of a text: more than any model reads. */
-export const textMax = 10_000_000;
+/** A text of at most so many characters: more than any model reads. */
+export const text = z.string().max(10_000_000);
+/** The name or id of something in a conversation. */
+export const name = z.string().min(1).max(256);
+/** The name of a tool. */
+export const toolName = z
+  .string()
+  .max(128)
+  .regex(/^[\w.-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 _ . -');
+/** A field without which the answer would be another one than was asked for. */
+export const notTaken = (why: string) => z.null(`is not taken here: ${why}`).optional();
+
 /** Characters of a file in base64: as many as a request has bytes. */
-const dataMax = 20 * 1024 * 1024;
+export const dataMax = 20 * 1024 * 1024;
 const data = z.string().min(1).max(dataMax);
 const imageUrl = z.strictObject({
   url: data,
@@ -21,7 +31,7 @@ const imageUrl = z.strictObject({
 });
 
 /** Plain text. */
-export const textPart = z.strictObject({ type: z.literal('text'), text: z.string().max(textMax) });
+export const textPart = z.strictObject({ type: z.literal('text'), text });
 /** A picture: an https URL or a base64 data URI. */
 export const imagePart = z.strictObject({
   type: z.literal('image_url'),
@@ -97,11 +107,6 @@ function checkImageUrl(url: string, path: string, outbound: Outbound): void {
   }
 }
 
-/** A message whose schema has been checked. */
-export interface WireMessage {
-  role: string;
-}
-
 /** Fields of answers that no upstream takes back. */
 const answerOnly = new Set([
   'audio',
@@ -111,18 +116,12 @@ const answerOnly = new Set([
   'parsed',
 ]);
 
-/** Without what is `null`, and what only answers have; a developer's message is a system message. */
-export function toMessage(wire: WireMessage): ChatMessage {
-  const message: Record<string, unknown> & { role: string } = { role: 'system' };
-  for (const [field, value] of Object.entries(wire)) {
-    if (value != null && !answerOnly.has(field)) message[field] = value;
-  }
-  if (wire.role === 'developer') message.role = 'system';
-  assertMessage(message);
-  return message;
-}
-
-/** Names the type of what the schemas above have checked. */
-function assertMessage(value: { role: string }): asserts value is ChatMessage {
-  assert(value.role !== 'developer', 'upstreams are told of system messages');
+/** Of a message that was parsed: without what is `null`, and what only answers have; a developer's is a system message. */
+export function toMessage(wire: { role: string }): ChatMessage {
+  const said = Object.entries(wire).filter(
+    ([field, value]) => value != null && !answerOnly.has(field),
+  );
+  const role = wire.role === 'developer' ? 'system' : wire.role;
+  // oxlint-disable-next-line no-unsafe-type-assertion -- the schemas have checked it
+  return { ...Object.fromEntries(said), role } as ChatMessage;
 }

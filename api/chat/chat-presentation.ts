@@ -25,19 +25,13 @@ export interface Presentation {
   failure: (shown: Shown, error: GatewayError, bill: ChatBill | null) => string;
 }
 
-interface ServiceUsage {
-  inputTokens: number;
-  outputTokens: number;
-  totalTokens: number;
-}
-
 const done = 'data: [DONE]\n\n';
 
 function event(data: unknown): string {
   return `data: ${JSON.stringify(data)}\n\n`;
 }
 
-function serviceUsage({ inputTokens, outputTokens }: TokenUsage): ServiceUsage {
+function serviceUsage({ inputTokens, outputTokens }: TokenUsage) {
   return { inputTokens, outputTokens, totalTokens: inputTokens + outputTokens };
 }
 

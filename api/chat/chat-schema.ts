@@ -9,12 +9,14 @@ import type { ChatBody } from '../../activities/chat/chat-body.ts';
 import { anyJson, anyJsonObject, recordOf } from '../middleware/body-schema.ts';
 import { metadata, pairsOf } from '../middleware/metadata.ts';
 import {
+  name,
+  notTaken,
+  text,
   toMessage,
-  type WireMessage,
+  toolName,
   audioPart,
   filePart,
   imagePart,
-  textMax,
   textPart,
 } from './chat-messages.ts';
 
@@ -33,11 +35,9 @@ export interface ChatRequest {
 }
 
 const messagesMax = 4096;
-const name = z.string().min(1).max(256);
 /** Of a message. */
 const partsMax = 1024;
 const toolCallsMax = 256;
-const text = z.string().max(textMax);
 const textContent = z.union(
   [text, z.array(textPart).min(1).max(partsMax)],
   'must be a string or an array of text parts',
@@ -154,10 +154,7 @@ const common = {
 const tool = z.strictObject({
   type: z.literal('function'),
   function: z.strictObject({
-    name: z
-      .string()
-      .max(128)
-      .regex(/^[\w.-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 _ . -'),
+    name: toolName,
     description: text.optional(),
     parameters: anyJsonObject.optional(),
     strict: z.boolean().nullish(),
@@ -207,7 +204,6 @@ const openaiOnly = {
     .nullish(),
 };
 
-const notTaken = (why: string) => z.null(`is not taken here: ${why}`).optional();
 /** Fields without which the answer would be another one than was asked for. */
 const notDropped = {
   audio: notTaken('answers are text'),
@@ -216,7 +212,7 @@ const notDropped = {
   function_call: notTaken('say it with tool_choice'),
 };
 
-type Wire = { messages: WireMessage[] } & z.infer<z.ZodObject<typeof common>> &
+type Wire = { messages: { role: string }[] } & z.infer<z.ZodObject<typeof common>> &
   Partial<z.infer<z.ZodObject<typeof openaiOnly>>>;
 
 /** What the gateway decides itself, or what changes nothing. */

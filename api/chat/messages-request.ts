@@ -8,12 +8,9 @@ import { z } from 'zod';
 import type { ChatBody, ChatMessage, ContentPart } from '../../activities/chat/chat-body.ts';
 import { anyJsonObject } from '../middleware/body-schema.ts';
 import type { ChatRequest } from './chat-schema.ts';
-import { textMax } from './chat-messages.ts';
+import { dataMax, name, notTaken, text, toolName } from './chat-messages.ts';
 
-const dataMax = 20 * 1024 * 1024;
 const blocksMax = 1024;
-const name = z.string().min(1).max(256);
-const text = z.string().max(textMax);
 const textBlock = z.object({ type: z.literal('text'), text });
 const base64Source = z.object({
   type: z.literal('base64'),
@@ -73,10 +70,7 @@ const assistantMessage = z.object({
 });
 const tool = z.object({
   type: z.literal('custom', 'only tools of your own are taken here').optional(),
-  name: z
-    .string()
-    .max(128)
-    .regex(/^[\w.-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 _ . -'),
+  name: toolName,
   description: text.optional(),
   input_schema: anyJsonObject,
 });
@@ -87,8 +81,6 @@ const toolChoice = z.discriminatedUnion('type', [
   z.object({ type: z.literal('tool'), name, ...single }),
   z.object({ type: z.literal('none') }),
 ]);
-const notTaken = (why: string) => z.null(`is not taken here: ${why}`).optional();
-
 const wireRequest = z.object({
   model: z.string().min(1).max(256),
   models: z.array(z.string().min(1).max(256)).max(4).optional(),
@@ -182,25 +174,25 @@ function choiceOf(choice: NonNullable<Wire['tool_choice']>): NonNullable<ChatBod
 
 /** Results of tools are messages of their own, before what the user says beside them. */
 function toMessages(message: Wire['messages'][number]): ChatMessage[] {
-  const { content } = message;
-  if (typeof content === 'string') return [{ role: message.role, content }];
+  if (typeof message.content === 'string') {
+    return [{ role: message.role, content: message.content }];
+  }
   if (message.role === 'assistant') return [assistantTurn(message.content)];
   const results: ChatMessage[] = [];
   const parts: ContentPart[] = [];
-  for (const block of content) {
-    if ('tool_use_id' in block) {
+  for (const block of message.content) {
+    if (block.type === 'tool_result') {
       const { tool_use_id: id, content: told = '' } = block;
       const result = typeof told === 'string' ? told : joined(told);
       results.push({ role: 'tool', tool_call_id: id, content: result });
-    } else if (isPart(block)) parts.push(partOf(block));
+    } else parts.push(partOf(block));
   }
   return parts.length > 0 ? [...results, { role: 'user', content: parts }] : results;
 }
 
 type AssistantBlocks = Exclude<z.infer<typeof assistantMessage>['content'], string>;
 
-function assistantTurn(content: string | AssistantBlocks): ChatMessage {
-  if (typeof content === 'string') return { role: 'assistant', content };
+function assistantTurn(content: AssistantBlocks): ChatMessage {
   const said: string[] = [];
   const calls: NonNullable<ChatMessage['tool_calls']> = [];
   for (const block of content) {
@@ -219,10 +211,6 @@ function assistantTurn(content: string | AssistantBlocks): ChatMessage {
 }
 
 type Part = z.infer<typeof textBlock> | z.infer<typeof imageBlock> | z.infer<typeof documentBlock>;
-
-function isPart(block: { type: string }): block is Part {
-  return block.type !== 'tool_result';
-}
 
 function partOf(block: Part): ContentPart {
   if (block.type === 'text') return { type: 'text', text: block.text };
