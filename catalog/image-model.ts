@@ -1,6 +1,4 @@
-/** The shape of a row of the image model table, what its rows share, and look-ups over them. */
-import { fieldError } from '../domain/errors.ts';
-import { notOneOf } from '../domain/request-words.ts';
+/** The shape of a row of the image model table, what its rows share, and what an image costs. */
 import {
   seedRule,
   type CatalogRow,
@@ -57,21 +55,6 @@ export const background = { oneOf: ['auto', 'transparent', 'opaque'] } as const;
 export const imageUrls = { itemsMax: 10 } as const;
 /** What image/edit takes of models without fields of their own. */
 export const plainEdit: ParameterRules = { imageUrls, numImages, outputFormat, seed: seedRule };
-
-/**
- * Finds a row by its public id.
- * @throws GatewayError UNKNOWN_MODEL listing what exists.
- */
-export function findModel<Row extends { id: string }>(
-  rows: readonly Row[],
-  id: string,
-  field = 'model',
-): Row {
-  const found = rows.find((row) => row.id === id);
-  if (found) return found;
-  const known = rows.map((row) => row.id);
-  throw fieldError('UNKNOWN_MODEL', field, notOneOf(known, id));
-}
 
 /** USD of one image of this request; `pixels` is its size where the request decides it. */
 export function imagePriceUsd(

@@ -3,8 +3,8 @@
  * design §7), and GET /studio/models publishes it, so the two cannot differ. And how a provider says these fields:
  * the maps are data too, `providerInput` is their only reader.
  */
-import { charactersOf, got } from '../domain/request-words.ts';
-import { GatewayError, refusedFields, type ErrorDetail } from '../domain/errors.ts';
+import { charactersOf, got, notOneOf } from '../domain/request-words.ts';
+import { fieldError, GatewayError, refusedFields, type ErrorDetail } from '../domain/errors.ts';
 import type { Json, JsonObject } from '../domain/json.ts';
 
 /** The values that a model takes for one request field; all bounds are inclusive. */
@@ -45,6 +45,21 @@ export interface CatalogRow {
   servedBy: string;
   /** Seconds that the upstream takes as a rule; the first status check comes well after. */
   typicalSeconds: number;
+}
+
+/**
+ * Finds a row by its public id.
+ * @throws GatewayError UNKNOWN_MODEL listing what exists.
+ */
+export function findModel<Row extends { id: string }>(
+  rows: readonly Row[],
+  id: string,
+  field = 'model',
+): Row {
+  const found = rows.find((row) => row.id === id);
+  if (found) return found;
+  const known = rows.map((row) => row.id);
+  throw fieldError('UNKNOWN_MODEL', field, notOneOf(known, id));
 }
 
 /** 0–2147483647 (spec §8). */

@@ -2,6 +2,7 @@
  * The 23 voices (spec §4.8): lowercase first names → ElevenLabs' premade voices. The ids agree across
  * public code that uses them (docs/providers.md).
  */
+import { assert } from '../domain/errors.ts';
 
 /** A voice that callers may name. */
 export interface Voice {
@@ -41,7 +42,9 @@ export const voices: readonly Voice[] = [
 /** Speaks where the caller names no voice. */
 export const defaultVoiceName = 'rachel';
 
-/** The voice of a name; undefined for a name that is not on the list. */
-export function findVoice(name: string): Voice | undefined {
-  return voices.find((voice) => voice.name === name);
+/** The provider's id of a voice of the list. */
+export function providerVoiceIdOf(name: string): string {
+  const voice = voices.find((each) => each.name === name);
+  assert(voice, 'the schema admits only voices of the list');
+  return voice.providerVoiceId;
 }

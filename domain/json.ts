@@ -4,6 +4,11 @@ export type Json = string | number | boolean | null | Json[] | { [key: string]: 
 /** A JSON object. */
 export type JsonObject = { [key: string]: Json };
 
+/** Whether a value has named fields: it is no list. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 /** A value of ours as JSON: all our records are made of what JSON can hold. */
 export function jsonOf(value: object | null): Json {
   // oxlint-disable-next-line no-unsafe-type-assertion -- interfaces have no index signature, which is all that differs

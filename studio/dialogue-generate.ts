@@ -1,8 +1,7 @@
 /** POST /studio/dialogue/generate (spec §4.8): lines in several voices, stitched into one recording. */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
-import { findVoice } from '../catalog/voices.ts';
-import { assert } from '../domain/errors.ts';
+import { providerVoiceIdOf } from '../catalog/voices.ts';
 import { charactersOf } from '../domain/request-words.ts';
 import { defineCapability, type DraftCall, publishAudioModel } from './capability.ts';
 import { presentFile, storedFileData, recordingOf } from './presentation.ts';
@@ -115,9 +114,7 @@ function callOf(lines: SpokenLine[], body: DialogueRequest): DraftCall {
 }
 
 function spokenLine({ text, voiceId }: DialogueRequest['inputs'][number]): SpokenLine {
-  const voice = findVoice(voiceId);
-  assert(voice, 'the schema admits only voices of the list');
-  return { text, voice_id: voice.providerVoiceId };
+  return { text, voice_id: providerVoiceIdOf(voiceId) };
 }
 
 function lengthOf(lines: readonly { text: string }[]): number {

@@ -1,6 +1,5 @@
 /** POST /studio/image/batch (spec §4.7): one call per picture, each settled on its own. */
 import { z } from 'zod';
-import { findModel } from '../catalog/image-model.ts';
 import { backgroundRemovers, upscalers } from '../catalog/image-tools.ts';
 import { removalPriceRules, upscalePriceRules } from '../catalog/price-rules.ts';
 import { fieldError, fieldsError, refusedFields, assert } from '../domain/errors.ts';
@@ -15,7 +14,7 @@ import { urlsEnd } from './presentation.ts';
 import { asyncFlag, mediaUrl, mediaUrls, scaleChoice } from './request-fields.ts';
 import { pictureInputs } from './image-calls.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
-import { refuseUnsupported } from '../catalog/model-parameters.ts';
+import { findModel, refuseUnsupported } from '../catalog/model-parameters.ts';
 import { planRemoval, planUpscale } from './picture-tools.ts';
 
 const everyUrl = { of: 'imageUrls', default: null };

@@ -1,6 +1,5 @@
 /** POST /studio/image/edit (spec §4.7). */
 import { z } from 'zod';
-import { findModel } from '../catalog/image-model.ts';
 import { editModels } from '../catalog/image-models.ts';
 import { imagePriceRules } from '../catalog/price-rules.ts';
 import { defineCapability, publishModels } from './capability.ts';
@@ -16,7 +15,7 @@ import {
   seedNumber,
 } from './request-fields.ts';
 import { pictureInputs, planImageCalls, refuseTransparentJpeg } from './image-calls.ts';
-import { refuseUnsupported } from '../catalog/model-parameters.ts';
+import { findModel, refuseUnsupported } from '../catalog/model-parameters.ts';
 
 const request = z.strictObject({
   prompt: promptText,

@@ -1,6 +1,6 @@
 /** POST /studio/image/generate (spec §4.7). */
 import { z } from 'zod';
-import { findModel, imageSizes } from '../catalog/image-model.ts';
+import { imageSizes } from '../catalog/image-model.ts';
 import { imageModels } from '../catalog/image-models.ts';
 import { imagePriceRules } from '../catalog/price-rules.ts';
 import { keysOf } from '../domain/json.ts';
@@ -17,7 +17,7 @@ import {
   seedNumber,
 } from './request-fields.ts';
 import { pictureInputs, planImageCalls, refuseTransparentJpeg } from './image-calls.ts';
-import { refuseUnsupported } from '../catalog/model-parameters.ts';
+import { findModel, refuseUnsupported } from '../catalog/model-parameters.ts';
 
 const edge = z.int().min(16).max(3840).multipleOf(16);
 const customSize = z.strictObject({ width: edge, height: edge });

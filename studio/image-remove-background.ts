@@ -1,12 +1,11 @@
 /** POST /studio/image/remove-background (spec §4.7). */
 import { z } from 'zod';
-import { findModel } from '../catalog/image-model.ts';
 import { backgroundRemovers } from '../catalog/image-tools.ts';
 import { removalPriceRules } from '../catalog/price-rules.ts';
 import { defineCapability, publishModels } from './capability.ts';
 import { isPersisted, showPicture, shownPictureData } from './presentation.ts';
 import { asyncFlag, mediaUrl, modelId } from './request-fields.ts';
-import { refuseUnsupported } from '../catalog/model-parameters.ts';
+import { findModel, refuseUnsupported } from '../catalog/model-parameters.ts';
 import { planRemoval } from './picture-tools.ts';
 
 const request = z.strictObject({

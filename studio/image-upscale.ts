@@ -1,8 +1,7 @@
 /** POST /studio/image/upscale (spec §4.7). */
 import { z } from 'zod';
-import { findModel } from '../catalog/image-model.ts';
 import { upscalers } from '../catalog/image-tools.ts';
-import { defaultsFor, refuseUnsupported } from '../catalog/model-parameters.ts';
+import { findModel, defaultsFor, refuseUnsupported } from '../catalog/model-parameters.ts';
 import { upscalePriceRules } from '../catalog/price-rules.ts';
 import { defineCapability, type FinishedJob, publishModels } from './capability.ts';
 import { isPersisted, showPicture, shownPictureData } from './presentation.ts';

@@ -1,7 +1,8 @@
 /** POST /studio/music/generate (spec §4.9): a song, in full mode with cover art and lyrics. */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
-import { findModel, imagePriceUsd } from '../catalog/image-model.ts';
+import { imagePriceUsd } from '../catalog/image-model.ts';
+import { findModel } from '../catalog/model-parameters.ts';
 import { imageModels } from '../catalog/image-models.ts';
 import { audioPriceRules, coverPriceRules } from '../catalog/price-rules.ts';
 import { fieldError, fieldsError, GatewayError, assert } from '../domain/errors.ts';
@@ -9,13 +10,7 @@ import type { JsonObject } from '../domain/json.ts';
 import { defineCapability, type DraftCall, publishAudioModel } from './capability.ts';
 import { presentFile, storedFileData, recordingOf } from './presentation.ts';
 import { asyncFlag, numberOf, textOf } from './request-fields.ts';
-import {
-  compositionPlan,
-  durationMsOf,
-  musicModelId,
-  refuseOtherMusicModel,
-  type CompositionPlan,
-} from './music-plan.ts';
+import { compositionPlan, durationMsOf, musicModelId, type CompositionPlan } from './music-plan.ts';
 
 const model = audioModels.music;
 const { limits } = model;
@@ -96,7 +91,7 @@ export const musicGenerate = defineCapability({
     },
   ],
   plan(body) {
-    refuseOtherMusicModel(body.model_id);
+    findModel([model], body.model_id, 'model_id');
     refuseConflicts(body);
     return {
       model: body.model_id,

@@ -1,10 +1,9 @@
 /** POST /studio/music/plan (spec §4.9), answered without the common envelope; and the fields that it shares with music/generate. */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
+import { findModel } from '../catalog/model-parameters.ts';
 import { defineCapability, publishAudioModel } from './capability.ts';
-import { asyncFlag, numberOf, textOf, fitsIntoPlan } from './request-fields.ts';
-import { fieldError } from '../domain/errors.ts';
-import { notOneOf } from '../domain/request-words.ts';
+import { modelId, asyncFlag, numberOf, textOf, fitsIntoPlan } from './request-fields.ts';
 
 const { limits } = audioModels.music;
 const styles = z.array(z.string().min(1).max(500)).max(50).default([]);
@@ -38,20 +37,8 @@ export function durationMsOf(plan: { sections: readonly { duration_ms: number }[
   return plan.sections.reduce((sum, part) => sum + part.duration_ms, 0);
 }
 
-/** The music model; which ones exist is checked, and told, when the request is planned. */
-export const musicModelId = z
-  .string()
-  .max(100)
-  .default(audioModels.music.id)
-  // Described, not validated: another id has an error of its own.
-  .meta({ enum: [audioModels.music.id], example: audioModels.music.id });
-
-/** @throws GatewayError UNKNOWN_MODEL listing what exists */
-export function refuseOtherMusicModel(id: string): void {
-  if (id === audioModels.music.id) return;
-  const message = notOneOf([audioModels.music.id], id);
-  throw fieldError('UNKNOWN_MODEL', 'model_id', message);
-}
+/** The one music model, as a request names it. */
+export const musicModelId = modelId([audioModels.music], audioModels.music.id);
 
 const model = audioModels.musicPlan;
 
@@ -75,7 +62,7 @@ export const musicPlan = defineCapability({
   data: compositionPlan,
   models: [publishAudioModel(model)],
   plan(body) {
-    refuseOtherMusicModel(body.model_id);
+    findModel([audioModels.music], body.model_id, 'model_id');
     return {
       model: body.model_id,
       calls: [

@@ -1,7 +1,7 @@
 /** POST /studio/video/generate (spec §4.10, design §7). Always answered 202: films take minutes. */
 import { z } from 'zod';
-import { findModel } from '../catalog/image-model.ts';
 import {
+  findModel,
   defaultsFor,
   refuseTogether,
   refuseUnsupported,

@@ -1,8 +1,7 @@
 /** POST /studio/voiceover/generate (spec §4.8). */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
-import { defaultVoiceName, findVoice } from '../catalog/voices.ts';
-import { assert } from '../domain/errors.ts';
+import { defaultVoiceName, providerVoiceIdOf } from '../catalog/voices.ts';
 import { charactersOf } from '../domain/request-words.ts';
 import { defineCapability, publishAudioModel } from './capability.ts';
 import { presentFile, storedFileData, recordingOf } from './presentation.ts';
@@ -38,8 +37,6 @@ export const voiceoverGenerate = defineCapability({
   }),
   models: [publishAudioModel(model, { of: 'text', default: null })],
   plan(body) {
-    const voice = findVoice(body.voice);
-    assert(voice, 'the schema admits only voices of the list');
     return {
       model: model.id,
       calls: [
@@ -54,7 +51,7 @@ export const voiceoverGenerate = defineCapability({
               provider: model.provider,
               operation: 'text-to-speech',
               input: {
-                voice_id: voice.providerVoiceId,
+                voice_id: providerVoiceIdOf(body.voice),
                 text: body.text,
                 model_id: model.id,
                 voice_settings: {

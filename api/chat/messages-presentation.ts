@@ -1,6 +1,6 @@
 /** Chats as Anthropic's clients read them: messages, and streams of their events. */
 import type { ChatBill } from '../../activities/chat/open-chat.ts';
-import { isRecord } from '../../activities/chat/protocols/protocol.ts';
+import { isRecord } from '../../domain/json.ts';
 import { anthropicError } from '../middleware/errors.ts';
 import { triesOf, type Presentation, type Shown } from './chat-presentation.ts';
 

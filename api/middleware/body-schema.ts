@@ -4,7 +4,7 @@
  * a schema is bounded by memory only.
  */
 import { z } from 'zod';
-import type { Json, JsonObject } from '../../domain/json.ts';
+import { isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 
 /** Entries of a list or record in JSON that no schema describes further. */
 const entriesMax = 4096;
@@ -17,10 +17,6 @@ function isBounded(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return true;
   const entries: unknown[] = Object.values(value);
   return entries.length <= entriesMax && entries.every(isBounded);
-}
-
-function isRecord(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Any JSON: at most 4,096 entries in each list and record of it. */
@@ -62,7 +58,7 @@ export function recordOf<Value extends string | number>(
   };
   // Here, where no name is passed over: a record of zod's leaves `__proto__` out without a word.
   const isMisnamed = (name: string): boolean => nameForm !== undefined && !nameForm.test(name);
-  const hasRoom = (given: unknown): given is JsonObject =>
+  const hasRoom = (given: unknown): given is Record<string, unknown> =>
     isRecord(given) && Object.keys(given).length <= countMax;
   return z
     .custom<Record<string, Value>>(

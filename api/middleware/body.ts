@@ -6,6 +6,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as othersTurn } from 'node:timers/promises';
 import type { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
+import { isRecord } from '../../domain/json.ts';
 import type { Context, Middleware } from '../context.ts';
 import { JsonMeter, notABody } from './json-meter.ts';
 import { parseWith } from './parsing.ts';
@@ -202,12 +203,8 @@ function parseObject(text: string): Record<string, unknown> {
   } catch {
     throw notABody('must be JSON');
   }
-  if (!isObject(value)) throw notABody('must be a JSON object');
+  if (!isRecord(value)) throw notABody('must be a JSON object');
   return value;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function storable<Value>(value: Value): Value {

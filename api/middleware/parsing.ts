@@ -60,7 +60,7 @@ function holdsMoreParts(value: unknown, countMax: number): boolean {
 
 /** A detail for each fault, the first of each field; at most twenty. */
 function wordIssues(issues: readonly Issue[], parsed: Parsed): ErrorDetail[] {
-  const root = describedOf(parsed.schema);
+  const root = z.toJSONSchema(parsed.schema, { io: 'input', unrepresentable: 'any' });
   const details = new Map<string, string>();
   for (const issue of issues.slice(0, detailsMax).flatMap(innerIssues)) {
     for (const { path, message } of detailsOf(issue, { root, ...parsed })) {
@@ -69,16 +69,6 @@ function wordIssues(issues: readonly Issue[], parsed: Parsed): ErrorDetail[] {
     }
   }
   return [...details].slice(0, detailsMax).map(([path, message]) => ({ path, message }));
-}
-
-const described = new WeakMap<z.ZodType, Node>();
-
-function describedOf(schema: z.ZodType): Node {
-  const known = described.get(schema);
-  if (known) return known;
-  const made = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
-  described.set(schema, made);
-  return made;
 }
 
 /** Of a value that fits one of several forms but for something inside, that is what is wrong. */

@@ -1,8 +1,9 @@
 /** OpenAI's request → Anthropic Messages. What has no counterpart is refused, never dropped silently. */
 import type { JsonObject } from '../../../domain/json.ts';
 import { fieldError, type GatewayError } from '../../../domain/errors.ts';
+import { isRecord } from '../../../domain/json.ts';
 import type { ChatBody, ChatMessage, ContentPart, ToolCall } from '../chat-body.ts';
-import { isRecord, type ChatCall } from './protocol.ts';
+import type { ChatCall } from './protocol.ts';
 
 /** Fields without a counterpart, and the values that say nothing and so do no harm. */
 const neutral: Readonly<Record<string, readonly unknown[]>> = {
@@ -145,7 +146,7 @@ function toolUse(call: ToolCall, index: number): unknown {
   const path = `messages.${index}.tool_calls`;
   try {
     const input: unknown = JSON.parse(call.function.arguments || '{}');
-    if (typeof input === 'object' && input !== null && !Array.isArray(input)) {
+    if (isRecord(input)) {
       return { type: 'tool_use', id: call.id, name: call.function.name, input };
     }
   } catch {

@@ -7,9 +7,9 @@
 import { z } from 'zod';
 import type { ChatModel } from '../../../catalog/chat-model.ts';
 import { upstreamRefused } from '../upstream-failures.ts';
+import { isRecord } from '../../../domain/json.ts';
 import type { TokenUsage } from '../chat-price.ts';
 import {
-  isRecord,
   parseObject,
   tokenCount,
   type ChatAnswer,

@@ -4,6 +4,7 @@
  */
 import type { ChatModel } from '../../../catalog/chat-model.ts';
 import type { GatewayError } from '../../../domain/errors.ts';
+import { isRecord } from '../../../domain/json.ts';
 import type { ChatBody } from '../chat-body.ts';
 import type { TokenUsage } from '../chat-price.ts';
 import { upstreamBroke } from '../upstream-failures.ts';
@@ -94,9 +95,4 @@ export function parseObject(data: string): Record<string, unknown> {
   }
   if (!isRecord(value)) throw upstreamBroke(null);
   return value;
-}
-
-/** Whether a value has fields. */
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
 }
