@@ -3,7 +3,7 @@
  * design §7), and GET /studio/models publishes it, so the two cannot differ. And how a provider says these fields:
  * the maps are data too, `providerInput` is their only reader.
  */
-import { charactersOf, got, notOneOf } from '../domain/request-words.ts';
+import { charactersOf, notOneOf, received } from '../domain/request-words.ts';
 import { fieldError, GatewayError, refusedFields, type ErrorDetail } from '../domain/errors.ts';
 import type { Json, JsonObject } from '../domain/json.ts';
 
@@ -107,14 +107,14 @@ export function refuseUnsupported(
     throw new GatewayError('UNSUPPORTED_PARAMETER', `${id} does not take ${foreign.join(', ')}`, {
       details: foreign.map((path) => ({
         path,
-        message: `not taken by ${id}, which takes: ${taken}`,
+        message: `not supported by ${id}; supported: ${taken}`,
       })),
     });
   }
   const details: ErrorDetail[] = given.flatMap((path) => {
     const rule = parameters[path] ?? {};
     const wanted = breach(rule, body[path]);
-    const sent = got(body[path], rule.oneOf?.map(String));
+    const sent = received(body[path], rule.oneOf?.map(String));
     return wanted === undefined ? [] : [{ path, message: `${id} takes ${wanted}${sent}` }];
   });
   if (details.length > 0) throw refusedFields('INVALID_REQUEST', details);

@@ -105,7 +105,7 @@ function Pages() {
           </Route>
           <Route>
             <section className="empty">
-              <h1>There is no such page</h1>
+              <h1>Page not found</h1>
               <p>The menu has all pages of the console.</p>
             </section>
           </Route>

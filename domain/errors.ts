@@ -37,7 +37,7 @@ export const errorTable = {
   ),
   INVALID_REQUEST: lasting(400, 'The request is not valid.'),
   UNKNOWN_MODEL: lasting(400, 'The model does not exist.'),
-  UNSUPPORTED_PARAMETER: lasting(400, 'The model does not take this parameter.'),
+  UNSUPPORTED_PARAMETER: lasting(400, 'The model does not support this parameter.'),
   CONFLICTING_FIELDS: lasting(400, 'Two fields of the request contradict each other.'),
   INVALID_INPUT_URL: lasting(400, 'An input URL cannot be used.'),
   KEY_QUOTA_REACHED: lasting(
@@ -73,10 +73,13 @@ export const errorTable = {
   ALREADY_UPLOADED: lasting(409, 'This object already exists.'),
   PAYLOAD_TOO_LARGE: lasting(413, 'The request body is too large.'),
   FILE_TOO_LARGE: lasting(413, 'The file is too large.'),
-  UNSUPPORTED_MEDIA_TYPE: lasting(415, 'The Content-Type of the request is not accepted here.'),
+  UNSUPPORTED_MEDIA_TYPE: lasting(
+    415,
+    'The Content-Type of the request is not supported by this endpoint.',
+  ),
   IDEMPOTENCY_KEY_REUSED: lasting(422, 'This Idempotency-Key was used with another request.'),
   INSUFFICIENT_CREDITS: lasting(402, 'The organization does not have enough credits.'),
-  KEY_LIMIT_EXCEEDED: lasting(402, 'The limit of this key leaves too little for this request.'),
+  KEY_LIMIT_EXCEEDED: lasting(402, 'The remaining limit of this key is too low for this request.'),
   WINDOW_LIMIT_EXCEEDED: lasting(
     402,
     'The request costs more than the organization may use in a whole six-hour window.',

@@ -21,16 +21,16 @@ function shownText(text: string): string {
   return JSON.stringify(isShort ? open : `${characters.slice(0, shownMax).join('')}…`);
 }
 
-/** ` (got "hihg"; did you mean high?)`: the end of a refusal. */
-export function got(given: unknown, names: readonly string[] = []): string {
+/** ` (received "hihg"; did you mean high?)`: the end of a refusal. */
+export function received(given: unknown, names: readonly string[] = []): string {
   const [near] = typeof given === 'string' ? createNearest(names)(given) : [];
-  return ` (got ${shown(given)}${near === undefined ? '' : `; did you mean ${near}?`})`;
+  return ` (received ${shown(given)}${near === undefined ? '' : `; did you mean ${near}?`})`;
 }
 
-/** `must be one of low, high (got "hihg"; did you mean high?)` */
+/** `must be one of low, high (received "hihg"; did you mean high?)` */
 export function notOneOf(allowed: readonly (string | number)[], given: unknown): string {
   const names = allowed.map(String);
-  return `must be one of ${names.join(', ')}${got(given, names)}`;
+  return `must be one of ${names.join(', ')}${received(given, names)}`;
 }
 
 const nearestMax = 3;

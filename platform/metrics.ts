@@ -53,7 +53,7 @@ function requestMetrics(registry: Registry) {
     ]),
     requestsInFlight: gauge(registry, 'http_requests_in_flight', ['Requests being answered now.']),
     firstTokenSeconds: timed('chat_first_token_seconds', [
-      'From a streamed chat request to its first words, by provider.',
+      'Time from a streamed chat request to its first token, by provider.',
       'provider',
     ]),
     notifications: counter(registry, 'notifications_total', [
@@ -94,11 +94,11 @@ function ledgerMetrics(registry: Registry) {
       'status',
     ]),
     jobOverheadSeconds: histograms(registry, requestSeconds)('job_overhead_seconds', [
-      'Of a completed job, what was not its provider: before its first call, and from the last word of the provider on.',
+      'Time of a completed job that was not spent at its provider: before its first call, and after the provider’s last response.',
       'type',
     ]),
     callerWebhookAttempts: counter(registry, 'caller_webhook_attempts_total', [
-      "Attempts to tell callers of their jobs' ends.",
+      'Attempts to deliver caller webhooks.',
       'outcome',
     ]),
     callerWebhookSeconds: histograms(registry, requestSeconds)(
@@ -181,7 +181,7 @@ export function createStateMetrics({ registry }: Metrics) {
       'When the audit was last read (Unix time).',
     ]),
     sweeperActions: counter(registry, 'sweeper_actions_total', [
-      'What the sweeper found and did.',
+      'Actions of the sweeper, by action.',
       'action',
     ]),
     sweptAt: gauge(registry, 'sweeper_success_timestamp_seconds', [
@@ -198,7 +198,7 @@ export function createStateMetrics({ registry }: Metrics) {
       'task',
     ]),
     taskQueuePollers: gauge(registry, 'task_queue_pollers', [
-      'Workers that the server has heard of in the last two minutes.',
+      'Workers with a heartbeat in the last two minutes.',
       'queue',
       'task',
     ]),

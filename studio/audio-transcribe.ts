@@ -55,7 +55,7 @@ export const audioTranscribe = defineCapability({
   type: 'audioTranscribe',
   path: '/studio/audio/transcribe',
   medium: 'audio',
-  summary: 'Transcribe a recording, with the time of each word',
+  summary: 'Transcribe a recording with word timestamps',
   request,
   example: { audioUrl: 'https://example.com/interview.mp3', language: 'en' },
   data: z.object({

@@ -125,7 +125,7 @@ function imageInput(route: ImageRoute, fields: Fields) {
  */
 export function refuseTransparentJpeg(body: ImageRequest): void {
   if (body.background !== 'transparent' || body.outputFormat !== 'jpeg') return;
-  throw new GatewayError('CONFLICTING_FIELDS', 'JPEG cannot hold a transparent background', {
+  throw new GatewayError('CONFLICTING_FIELDS', 'JPEG does not support a transparent background', {
     details: [
       { path: 'background', message: 'transparent needs outputFormat png or webp' },
       { path: 'outputFormat', message: 'png or webp with a transparent background' },

@@ -54,9 +54,9 @@ export const jobSchema = z
       .record(z.string(), z.unknown())
       .nullable()
       .meta({ description: 'The `data` of the synchronous answer.' }),
-    mediaDeletedAt: time
-      .nullable()
-      .meta({ description: 'When its owner deleted the media; there is no result from then on.' }),
+    mediaDeletedAt: time.nullable().meta({
+      description: 'Time at which the owner deleted the media; `result` is null afterwards.',
+    }),
     error: z
       .object({ code: z.enum(keysOf(errorTable)), message: z.string(), retryable: z.boolean() })
       .nullable(),

@@ -67,7 +67,7 @@ export const musicGenerate = defineCapability({
     coverError: z
       .object({ code: z.string(), message: z.string() })
       .optional()
-      .meta({ description: 'Why there is no cover; it was not charged.' }),
+      .meta({ description: 'The reason for a missing cover, which is not charged.' }),
     lyrics: z.string().nullable().optional(),
   }),
   models: [
@@ -136,7 +136,7 @@ function refuseConflicts(body: MusicRequest): void {
   }
   if (body.mode === 'audio-only' && body.coverPrompt !== undefined) {
     throw new GatewayError('UNSUPPORTED_PARAMETER', 'audio-only makes no cover', {
-      details: [{ path: 'coverPrompt', message: 'taken in full mode only' }],
+      details: [{ path: 'coverPrompt', message: 'only supported in full mode' }],
     });
   }
 }

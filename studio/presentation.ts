@@ -8,7 +8,7 @@ import type { FinishedJob } from './capability.ts';
 /** Stands beside the URLs of every result. */
 export const urlsEnd = z.iso
   .datetime()
-  .meta({ description: 'When the URLs beside it expire; each answer signs them again.' });
+  .meta({ description: 'Time at which the URLs expire; each response signs them again.' });
 
 /** A stored film or recording, described. */
 export const storedFileData = {

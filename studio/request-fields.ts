@@ -52,7 +52,7 @@ export function modelId(models: readonly { id: string }[], standard: string) {
 
 /** A text within a limit that holds more than white space. */
 export function textOf({ min, max }: Limit) {
-  return z.string().min(min).max(max).regex(/\S/u, 'must hold more than white space');
+  return z.string().min(min).max(max).regex(/\S/u, 'must contain more than white space');
 }
 
 /** A number within a limit. */

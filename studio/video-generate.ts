@@ -105,7 +105,7 @@ function planFilm(model: VideoModel, body: VideoRequest): DraftCall {
 function operationOf(route: VideoRoute, body: VideoRequest): string {
   if (body.imageUrl !== undefined) return route.fromImage;
   if (!body.referenceUrls) return route.fromText;
-  assert(route.fromReferences, 'a model that takes references has a route from them');
+  assert(route.fromReferences, 'a model that accepts references has a route for them');
   return route.fromReferences;
 }
 

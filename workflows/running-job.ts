@@ -102,7 +102,7 @@ function markdownOf({ phase, calls, failures }: JobProgress): string {
     const named = operationId === null ? '' : `, request \`${operationId}\``;
     return `- call ${call}: ${stands}${named}`;
   });
-  const tried = failures.length > 0 ? ['', 'Attempts that brought nothing:', ''] : [];
+  const tried = failures.length > 0 ? ['', 'Failed attempts:', ''] : [];
   return [`**${phase}**`, '', ...lines, ...tried, ...failures.map((line) => `- ${line}`)].join(
     '\n',
   );

@@ -50,7 +50,7 @@ export async function storeResult(
     delivered,
     ...(discountMicro > 0 && { discountMicro }),
     error: short
-      ? { code: 'PROVIDER_ERROR', message: 'the provider delivered fewer outputs than asked for' }
+      ? { code: 'PROVIDER_ERROR', message: 'the provider delivered fewer outputs than requested' }
       : null,
   };
 }

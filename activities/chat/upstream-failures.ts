@@ -56,7 +56,9 @@ export function upstreamRefused(status: number, words: Words): GatewayError {
 
 /** An upstream that broke off, or whose answer makes no sense. */
 export function upstreamBroke(cause: unknown): GatewayError {
-  return new GatewayError('PROVIDER_ERROR', 'The provider broke off its answer.', { cause });
+  return new GatewayError('PROVIDER_ERROR', 'The provider ended its response unexpectedly.', {
+    cause,
+  });
 }
 
 /** A request that got no answer. */

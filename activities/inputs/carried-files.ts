@@ -129,7 +129,7 @@ async function measure(
 ): Promise<{ extension: string; durationSeconds: number }> {
   const found = await readContainer(source);
   if (!found?.hasAudio || !(found.durationSeconds > 0)) {
-    throw fieldError('INVALID_REQUEST', field, 'is no recording that can be read');
+    throw fieldError('INVALID_REQUEST', field, 'is not a readable audio file');
   }
   const { mimeType, durationSeconds } = found;
   const extension = mediaTypeOf(mimeType)?.extension ?? untypedExtension;

@@ -54,8 +54,8 @@ interface InputCopiesDeps {
 }
 
 const formats = {
-  image: 'it is no PNG, JPEG, WebP or GIF',
-  video: 'it is no MP4, WebM or QuickTime film',
+  image: 'not a PNG, JPEG, WebP or GIF',
+  video: 'not an MP4, WebM or QuickTime video',
 };
 /** For the whole file. */
 const timeoutMs = { image: 20_000, video: 60_000 };
@@ -195,7 +195,7 @@ export async function measureInput(
   medium: 'image' | 'video',
 ): Promise<InputFacts> {
   const sizeBytes = (await storage.size(storageKey)) ?? 0;
-  if (sizeBytes === 0) throw new InputUnreadable('it is empty or gone');
+  if (sizeBytes === 0) throw new InputUnreadable('it is empty or no longer exists');
   return medium === 'image'
     ? measurePicture(storage, storageKey, sizeBytes)
     : measureVideo(storage, storageKey);
@@ -212,7 +212,7 @@ async function measurePicture(
   const head = await buffer(object.stream);
   // Before a decoder sees it: the image library would read SVG, TIFF and more.
   if ((await sniff(head))?.medium !== 'image') {
-    throw new InputUnreadable('it is no PNG, JPEG, WebP or GIF');
+    throw new InputUnreadable('not a PNG, JPEG, WebP or GIF');
   }
   try {
     const { autoOrient } = await sharp(head, { limitInputPixels: pixelsMax * 4 }).metadata();

@@ -78,7 +78,11 @@ export async function sendCall<Answer>(answer: Promise<Answer>): Promise<Answer>
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
     throw beforeSending.has(code)
       ? new ProviderFailure('not_accepted', `the provider cannot be reached (${code})`, { cause })
-      : new ProviderFailure('unknown', 'the provider broke off while the call was sent', { cause });
+      : new ProviderFailure(
+          'unknown',
+          'the connection to the provider was lost while the call was sent',
+          { cause },
+        );
   }
 }
 

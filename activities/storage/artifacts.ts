@@ -170,7 +170,10 @@ async function spool(source: Readable, storage: Storage, retryable: boolean): Pr
       throw new StorageFailure('the spool file could not be written', { retryable, cause });
     }
     // Half a result of a call that answers only once is no result.
-    if (!retryable) throw new ProviderFailure('failed', 'the provider broke off', { cause });
+    if (!retryable)
+      throw new ProviderFailure('failed', 'the provider ended its response unexpectedly', {
+        cause,
+      });
     throw failureOfSource(broken);
   }
 }
@@ -204,7 +207,7 @@ function failureOfSource(error: unknown): ProviderFailure {
       );
     }
   }
-  return new ProviderFailure('unreachable', 'the output of the provider broke off', {
+  return new ProviderFailure('unreachable', 'the provider’s output ended unexpectedly', {
     cause: error,
   });
 }

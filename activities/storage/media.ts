@@ -215,7 +215,7 @@ export async function probeMedia(path: string, medium: OutputSpec['medium']): Pr
       ? probeDocument(path)
       : probeRecording(path, medium));
   if (probe) return probe;
-  throw new ProviderFailure('failed', `the provider delivered something that is no ${medium}`);
+  throw new ProviderFailure('failed', `the provider delivered a file that is not ${medium}`);
 }
 
 async function probePicture(path: string): Promise<Probe | null> {

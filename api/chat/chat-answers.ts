@@ -4,7 +4,7 @@ import type { OpenChat } from '../../activities/chat/open-chat.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, GatewayError, assert } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { got } from '../../domain/request-words.ts';
+import { received } from '../../domain/request-words.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Composition } from '../composition.ts';
 import type { Presentation, Shown } from './chat-presentation.ts';
@@ -120,7 +120,7 @@ function checkedModels(
 /** An answer that ends early for a bound that nobody set would be a riddle. */
 function refuseTooManyTokens({ maxTokens }: ChatRequest, { id, limit }: ChatModel): void {
   if (maxTokens === null || maxTokens <= limit.output) return;
-  const message = `must be at most ${limit.output} with ${id}${got(maxTokens)}`;
+  const message = `must be at most ${limit.output} with ${id}${received(maxTokens)}`;
   throw fieldError('INVALID_REQUEST', 'max_tokens', message);
 }
 

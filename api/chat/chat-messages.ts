@@ -6,7 +6,7 @@ import { z } from 'zod';
 import type { ContentPart, ChatMessage } from '../../activities/chat/chat-body.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
-import { got } from '../../domain/request-words.ts';
+import { received } from '../../domain/request-words.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { ChatRequest } from './chat-schema.ts';
 
@@ -20,7 +20,7 @@ export const toolName = z
   .max(128)
   .regex(/^[\w.-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 _ . -');
 /** A field without which the answer would be another one than was asked for. */
-export const notTaken = (why: string) => z.null(`is not taken here: ${why}`).optional();
+export const notTaken = (why: string) => z.null(`is not supported: ${why}`).optional();
 
 /** Characters of a file in base64: as many as a request has bytes. */
 export const dataMax = 20 * 1024 * 1024;
@@ -94,7 +94,7 @@ function checkPart(part: ContentPart, { path, model, outbound }: Check): void {
 
 function checkImageUrl(url: string, path: string, outbound: Outbound): void {
   const refuse = (message: string): GatewayError =>
-    fieldError('INVALID_INPUT_URL', path, message + got(url));
+    fieldError('INVALID_INPUT_URL', path, message + received(url));
   if (url.startsWith('data:')) {
     if (imageData.test(url.slice(0, 64))) return;
     throw refuse('data URIs must be base64 of a PNG, JPEG, WebP or GIF');

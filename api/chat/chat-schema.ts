@@ -207,7 +207,7 @@ const openaiOnly = {
 /** Fields without which the answer would be another one than was asked for. */
 const notDropped = {
   audio: notTaken('answers are text'),
-  web_search_options: notTaken('a search has no price here'),
+  web_search_options: notTaken('web search is not supported'),
   functions: notTaken('say it with tools'),
   function_call: notTaken('say it with tool_choice'),
 };
@@ -248,7 +248,7 @@ function toRequest(wire: Wire): ChatRequest {
 }
 
 const messages = <Message extends z.ZodType>(message: Message) =>
-  z.array(message).min(1, 'must hold at least one message').max(messagesMax);
+  z.array(message).min(1, 'must contain at least one message').max(messagesMax);
 
 /** POST /api/v1/chat (spec §2.3, and OpenAI's sampling fields). */
 export const chatRequest = z
@@ -263,10 +263,10 @@ export const completionsRequest = z
   .object({ messages: messages(anyMessage), ...common, ...openaiOnly, ...notDropped })
   .refine((wire) => wire.stream_options == null || wire.stream === true, {
     path: ['stream_options'],
-    message: 'may only stand with stream: true',
+    message: 'requires stream: true',
   })
   .refine((wire) => wire.top_logprobs == null || wire.logprobs === true, {
     path: ['top_logprobs'],
-    message: 'may only stand with logprobs: true',
+    message: 'requires logprobs: true',
   })
   .transform(toRequest);

@@ -36,7 +36,7 @@ const toolResult = z.object({
   content: z
     .union(
       [text, z.array(textBlock).max(blocksMax)],
-      'must be a string or an array of text blocks: no other result of a tool is taken here',
+      'must be a string or an array of text blocks: other tool results are not supported',
     )
     .optional(),
 });
@@ -69,7 +69,7 @@ const assistantMessage = z.object({
   ),
 });
 const tool = z.object({
-  type: z.literal('custom', 'only tools of your own are taken here').optional(),
+  type: z.literal('custom', 'only client tools are supported').optional(),
   name: toolName,
   description: text.optional(),
   input_schema: anyJsonObject,
@@ -87,7 +87,7 @@ const wireRequest = z.object({
   max_tokens: z.int().min(1),
   messages: z
     .array(z.discriminatedUnion('role', [userMessage, assistantMessage]))
-    .min(1, 'must hold at least one message')
+    .min(1, 'must contain at least one message')
     .max(4096),
   system: z.union([text, z.array(textBlock).max(blocksMax)]).optional(),
   stream: z.boolean().optional(),
@@ -104,7 +104,7 @@ const wireRequest = z.object({
     })
     .optional(),
   service_tier: z.enum(['auto', 'standard_only']).optional(),
-  speed: z.literal('standard', 'must be standard: nothing faster has a price here').nullish(),
+  speed: z.literal('standard', 'must be standard: faster tiers are not supported').nullish(),
   top_k: notTaken('most models have none'),
   container: notTaken('nothing runs at the provider'),
   mcp_servers: notTaken('nothing runs at the provider'),

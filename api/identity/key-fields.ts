@@ -23,7 +23,7 @@ export const plainText = (lengthMax: number) =>
     // Characters, not UTF-16 units: an emoji is one.
     .refine((text) => charactersOf(text) <= lengthMax, `must have at most ${lengthMax} characters`)
     .refine((text) => text.trim() !== '', 'must not be blank')
-    .refine((text) => !/\p{Cc}/u.test(text), 'must not hold control characters')
+    .refine((text) => !/\p{Cc}/u.test(text), 'must not contain control characters')
     .meta({ maxLength: lengthMax, pattern: `^${printed}*${seen}${printed}*$` });
 
 /** Name of a key: 1–64 characters. */
@@ -84,7 +84,7 @@ export const budgetSchema = z
     resetsAt: z.iso.datetime().nullable().meta({ description: 'Null: the period never ends.' }),
   })
   .nullable()
-  .meta({ description: 'What of the `limit` is used, in credits; null if there is no limit.' });
+  .meta({ description: 'Credits used of the `limit`; null if there is no limit.' });
 
 /** See `budgetSchema`; amounts of `key_budget` are micro-credits. */
 export function budgetView(budget: z.infer<typeof keyBudget> | null): z.infer<typeof budgetSchema> {

@@ -82,7 +82,7 @@ export async function createOperator(
       VALUES (${operatorId}, ${name}, ${prefixOfKey(key)}, decode(${macOfKey(key, pepper)}, 'hex'))
       ON CONFLICT DO NOTHING`);
   if (rowCount === 0) {
-    const message = 'must be the name of nobody who has a key: revoke that one first';
+    const message = 'must not be the name of an operator with an active key: revoke that key first';
     throw fieldError('INVALID_REQUEST', 'name', message);
   }
   return { operatorId, key };

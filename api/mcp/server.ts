@@ -72,7 +72,7 @@ export function createMcpServer(conversation: Conversation): Server {
   }));
   server.setRequestHandler(ReadResourceRequestSchema, async ({ params: { uri } }) => {
     const job = await findJob(conversation, jobIdOf(uri) ?? '');
-    if (!job) throw new McpError(ErrorCode.InvalidParams, `There is no resource ${uri}.`);
+    if (!job) throw new McpError(ErrorCode.InvalidParams, `Unknown resource ${uri}.`);
     const text = JSON.stringify(await services.view.resource(job));
     return { contents: [{ uri, mimeType: 'application/json', text }] };
   });
@@ -91,7 +91,7 @@ async function callTool(
   extra: Extra,
 ): Promise<CallToolResult> {
   const tool = findTool(name);
-  if (!tool) throw new McpError(ErrorCode.InvalidParams, `There is no tool ${name}.`);
+  if (!tool) throw new McpError(ErrorCode.InvalidParams, `Unknown tool ${name}.`);
   const call = tool.call(given);
   const key = _meta?.[idempotencyName];
   const answer = await conversation.api({

@@ -33,7 +33,7 @@ const making: OfferedTool[] = capabilities.map((capability) => ({
     title: capability.summary,
     description:
       `${capability.summary} (${capability.medium}). Costs credits, which are reserved first and ` +
-      'charged only on success. What each model takes: listStudioModels.',
+      'charged only on success. See listStudioModels for each model’s parameters.',
     inputSchema: inputSchema(capability.request),
     annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
   },
@@ -97,7 +97,7 @@ const estimate: OfferedTool = {
     name: 'estimate',
     title: 'What a request would cost',
     description:
-      'Credits that a tool which makes a job would reserve, and what they are made of. Nothing is started.',
+      'Estimate the credits that a job tool would reserve, item by item. No job is started.',
     inputSchema: inputSchema(
       z.strictObject({
         tool: z.enum(capabilities.map(({ type }) => type)),

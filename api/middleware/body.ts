@@ -208,7 +208,7 @@ function parseObject(text: string): Record<string, unknown> {
 }
 
 function storable<Value>(value: Value): Value {
-  if (!isStorable(value)) throw notABody('must not hold NUL characters or lone surrogates');
+  if (!isStorable(value)) throw notABody('must not contain NUL characters or lone surrogates');
   return value;
 }
 

@@ -50,10 +50,11 @@ export class JsonMeter {
       at = this.#inText ? this.#afterText(piece, at) : this.#untilText(piece, at);
     }
     if (this.#deepest > depthMax) throw notABody(`must not nest deeper than ${depthMax}`);
-    if (this.#values > valuesMax) throw notABody(`must not hold more than ${valuesMax} values`);
-    if (this.#escapes > escapesMax) throw notABody(`must not hold more than ${escapesMax} escapes`);
+    if (this.#values > valuesMax) throw notABody(`must not contain more than ${valuesMax} values`);
+    if (this.#escapes > escapesMax)
+      throw notABody(`must not contain more than ${escapesMax} escapes`);
     if (this.#betweenTexts > betweenTextsMax) {
-      throw notABody(`must not hold more than ${betweenTextsMax} bytes outside of texts`);
+      throw notABody(`must not contain more than ${betweenTextsMax} bytes outside strings`);
     }
   }
 

@@ -17,7 +17,7 @@ const value = z
   .string()
   .max(valueLengthMax)
   // oxlint-disable-next-line no-control-regex -- they are what is refused; spelled out for readers of the description
-  .regex(new RegExp('^[^\\u0000-\\u001f\\u007f-\\u009f]*$'), 'must not hold control characters');
+  .regex(new RegExp('^[^\\u0000-\\u001f\\u007f-\\u009f]*$'), 'must not contain control characters');
 
 /** The field, as it is sent. */
 export const metadata = recordOf(value, { nameMax: 64, countMax: pairsMax, nameForm, nameRule });
@@ -54,7 +54,8 @@ export function isTagName(word: string): boolean {
 
 /** `metadata` as a filter of a list: `metadata[team]=marketing`, all pairs must be there. */
 export const metadataFilter = metadata.optional().meta({
-  description: 'Only what has this pair, `metadata[team]=marketing`. Repeat it to require several.',
+  description:
+    'Only items with this metadata pair, for example `metadata[team]=marketing`. Repeat it to require several pairs.',
   param: { style: 'deepObject', explode: true },
 });
 

@@ -56,7 +56,10 @@ export async function receiveForm<Kept>(
   try {
     const bytesMax = rules.bytesMax * (rules.filesMax ?? 1) + overheadBytesMax;
     if ((ctx.request.length ?? 0) > bytesMax) {
-      throw new GatewayError('FILE_TOO_LARGE', `A file has at most ${rules.bytesMax} bytes here.`);
+      throw new GatewayError(
+        'FILE_TOO_LARGE',
+        `The file must have at most ${rules.bytesMax} bytes.`,
+      );
     }
     return await read(ctx, rules);
   } catch (error) {
@@ -94,9 +97,9 @@ function collectTexts(textBytesMax: number, reject: (refusal: GatewayError) => v
       // The parser cuts at these sizes: what has them may have had more.
       const cut = name.length >= limits.fieldNameSize || Buffer.byteLength(value) >= textBytesMax;
       if (cut) reject(refuse(name, 'is too long'));
-      else if (texts.has(name)) reject(refuse(name, 'is there twice'));
+      else if (texts.has(name)) reject(refuse(name, 'must not be repeated'));
       else if (value.includes('\0') || !value.isWellFormed()) {
-        reject(refuse(name, 'must not hold NUL characters or lone surrogates'));
+        reject(refuse(name, 'must not contain NUL characters or lone surrogates'));
       } else if (!name.endsWith('[]')) texts.set(name, value);
     },
   };

@@ -3,7 +3,7 @@
  * there (read from its schema), what was sent. A schema that has words of its own for a fault keeps them.
  */
 import { z } from 'zod';
-import { charactersOf, createNearest, got, notOneOf } from '../../domain/request-words.ts';
+import { charactersOf, createNearest, notOneOf, received } from '../../domain/request-words.ts';
 import { refusedFields, type ErrorDetail } from '../../domain/errors.ts';
 
 type Issue = z.core.$ZodIssue;
@@ -100,12 +100,14 @@ function pathOf(path: readonly PropertyKey[], place: Place): string {
 }
 
 function unknownName(name: string, known: readonly string[], place: Place): string {
-  const fault = place === 'query' ? 'is no query parameter here' : 'is no field here';
-  if (known.length === 0) return place === 'query' ? `${fault}: there are none` : fault;
+  if (known.length === 0) {
+    return place === 'query' ? 'this endpoint takes no query parameters' : 'unknown field';
+  }
+  const fault = place === 'query' ? 'unknown query parameter' : 'unknown field';
   const [near] = createNearest(known)(name);
   const list =
     known.length > namesMax ? `${known.slice(0, namesMax).join(', ')}, …` : known.join(', ');
-  return `${fault}${near === undefined ? '' : `; did you mean ${near}?`}; known are ${list}`;
+  return `${fault}${near === undefined ? '' : `; did you mean ${near}?`}; allowed: ${list}`;
 }
 
 interface Fault {
@@ -118,12 +120,12 @@ interface Fault {
 function wordsOf(issue: Issue, { nodes, given, place }: Fault): string {
   const isList = nodes.some(({ type }) => type === 'array');
   if (place === 'query' && Array.isArray(given) && !isList) {
-    return `may stand once only (got ${given.length})`;
+    return `must not be repeated (received ${given.length})`;
   }
   if (issue.message !== '') {
     return given === undefined
       ? issue.message.replace(/^must be /, 'is required: ')
-      : issue.message + got(given);
+      : issue.message + received(given);
   }
   const choices = nodes.flatMap((node) => ('const' in node ? [node.const] : (node.enum ?? [])));
   const isChoice = nodes.length > 0 && nodes.every((node) => 'const' in node || node.enum);
@@ -145,7 +147,7 @@ function measure(issue: Issue, given: unknown): string {
     if (typeof given === 'string') return ` (has ${charactersOf(given)})`;
     if (Array.isArray(given)) return ` (has ${given.length})`;
   }
-  return got(given);
+  return received(given);
 }
 
 /** `an integer of 1–100`, `a string of 3–2000 characters`, `an array of 1–10 strings`. */

@@ -168,7 +168,7 @@ export const apiKeys = section('API keys', {
     route: `PUT ${path}/:keyId/limit`,
     scope: 'keys:write',
     refusesViewers,
-    summary: 'Limit what an API key may spend',
+    summary: 'Set the credit limit of an API key',
     description:
       'Credits per UTC day, week (from Monday), month, or in total; null: no limit. What was already spent in the period ' +
       'counts, and so do keys that share the limit: its replacements, and keys that it created. A key that has a limit ' +
@@ -202,7 +202,7 @@ export const apiKeys = section('API keys', {
   getKey: defineOperation({
     route: 'GET /api/v1/key',
     scope: 'any',
-    summary: 'Get this key: its owner, its rights, and what is left of its limit',
+    summary: 'Get this key: its owner, scopes and remaining limit',
     answer: ownKey,
     answers: { 200: 'The key of the request.' },
     async handle({ caller }, { pool }) {

@@ -128,7 +128,7 @@ const estimateOperation = (told: { path: `/${string}`; body: z.ZodType<ChatReque
     scope: 'chat',
     summary: 'Price of a chat',
     description:
-      'Takes the same body and returns what the chat would reserve: all of its input, and the longest answer. ' +
+      'Takes the same body and returns the credits that the chat would reserve. ' +
       'Nothing is sent, reserved or charged. A chat is charged for the tokens used.',
     request: { body: told.body, bodyBytesMax: chatBodyBytesMax, example },
     answer: oneOf(chatEstimate),

@@ -86,8 +86,8 @@ const filterTime = z.iso.datetime({ offset: true }).optional();
 export const recordFilter = {
   model: z.string().min(1).max(256).optional().meta({ description: 'Only this model.' }),
   keyId: idField('key').optional().meta({ description: 'Only requests of this key.' }),
-  after: filterTime.meta({ description: 'Only what was created strictly after this time.' }),
-  before: filterTime.meta({ description: 'Only what was created strictly before this time.' }),
+  after: filterTime.meta({ description: 'Only items created strictly after this time.' }),
+  before: filterTime.meta({ description: 'Only items created strictly before this time.' }),
   metadata: metadataFilter,
 };
 

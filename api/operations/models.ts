@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError } from '../../domain/errors.ts';
-import { got } from '../../domain/request-words.ts';
+import { received } from '../../domain/request-words.ts';
 import { time } from './fields.ts';
 import { defineOperation, ownAnswer, section } from './operation.ts';
 
@@ -35,7 +35,10 @@ const modelEntry = z
     display_name: z.string(),
     created_at: time,
   })
-  .meta({ id: 'Model', description: 'One entry, in OpenAI’s and in Anthropic’s shape at once.' });
+  .meta({
+    id: 'Model',
+    description: 'One entry with the fields of OpenAI’s and Anthropic’s APIs.',
+  });
 const legacyModel = z.object({
   id: z.string(),
   name: z.string(),
@@ -150,7 +153,7 @@ function pageOf(listed: readonly ChatModel[], query: Paging): Page {
 function positionOf(listed: readonly ChatModel[], field: string, id: string): number {
   const position = listed.findIndex((model) => model.id === id);
   if (position >= 0) return position;
-  const near = got(
+  const near = received(
     id,
     listed.map((model) => model.id),
   );

@@ -158,7 +158,7 @@ export const pricing = section('Prices', {
   getPricing: defineOperation({
     route: 'GET /api/v1/pricing',
     scope: 'open',
-    summary: 'Get the price list, in credits',
+    summary: 'Get the price list in credits',
     description: 'JSON, or a page for people if `Accept` prefers text/html.',
     answer: ownAnswer,
     answers: { 200: { description: 'The price list.', schema: priceList } },

@@ -49,7 +49,7 @@ export const sessions = section('Console', {
       session: session.nullable(),
       operator: session.extend({ name: z.string().nullable() }).nullable(),
     }),
-    answers: { 200: 'Null if there is none.' },
+    answers: { 200: 'The session; null if there is none.' },
     async handle({ ctx }, { sessions: ofKeys, operatorSessions, access, findOperator }) {
       const known = ofKeys.of(ctx);
       const caller = known && (await access.admitMac(known.mac, 'polls'));

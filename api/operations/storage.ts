@@ -15,7 +15,7 @@ import { untypedExtension } from '../../activities/storage/storage.ts';
 import { GatewayError, fieldError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { isoTime } from '../../domain/json.ts';
-import { got } from '../../domain/request-words.ts';
+import { received } from '../../domain/request-words.ts';
 import { creditsSchema, jobSchema } from '../../studio/job-view.ts';
 import { found, oneOf, pageOf, pathId, time } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
@@ -113,7 +113,7 @@ export const storageFiles = section('Storage', {
       const maxBytes = bytesMaxOf(type?.contentType ?? null);
       const sizeBytes = wanted.size ?? null;
       if (sizeBytes !== null && sizeBytes > maxBytes) {
-        const message = `must be at most ${maxBytes} bytes${got(sizeBytes)}`;
+        const message = `must be at most ${maxBytes} bytes${received(sizeBytes)}`;
         throw fieldError('FILE_TOO_LARGE', 'size', message);
       }
       const { organizationId, keyId } = caller;
@@ -155,7 +155,7 @@ export const storageFiles = section('Storage', {
     route: 'GET /api/v1/storage/files',
     scope: 'studio:read',
     bucket: 'polls',
-    summary: 'List files, newest first: what jobs made and what was uploaded',
+    summary: 'List files, newest first: job outputs and uploads',
     request: { query },
     answer: pageOf(file),
     async handle({ caller, query: wanted }, { keptFiles, storage }) {
@@ -187,7 +187,7 @@ export const storageFiles = section('Storage', {
     route: 'DELETE /api/v1/studio/jobs/:jobId/media',
     scope: 'files:delete',
     refusesViewers,
-    summary: 'Delete what a job made',
+    summary: 'Delete the outputs of a job',
     description:
       'The job, its request and its billing stay; its `result` is null and `mediaDeletedAt` says when. Deleting again changes nothing.',
     request: { params: z.object({ jobId: pathId('job') }) },

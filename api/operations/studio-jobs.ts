@@ -117,7 +117,7 @@ const jobs = section('Jobs', {
     route: `GET ${path}/:jobId/timeline`,
     scope: 'studio:read',
     bucket: 'polls',
-    summary: 'Get the request of a job and its steps with their times',
+    summary: 'Get the request of a job, and its steps with times',
     request,
     answer: oneOf(timeline),
     errors: ['JOB_NOT_FOUND'],
@@ -213,7 +213,7 @@ const jobs = section('Jobs', {
     refusesViewers: 'A viewer may not cancel jobs.',
     summary: 'Cancel a job',
     description:
-      'If the provider was not called yet, the job is canceled and its credits are released. Otherwise the provider is asked to cancel, and its answer decides.',
+      'If the provider was not called yet, the job is canceled and its credits are released. Otherwise a cancel is sent to the provider, and its response decides.',
     request,
     answer: oneJob,
     answers: { 200: 'It has ended.', 202: 'The provider has not decided yet.' },

@@ -29,7 +29,10 @@ const rule = z
       .optional(),
     default: value.optional(),
   })
-  .meta({ id: 'ParameterRule', description: 'The values a model takes; bounds are inclusive.' });
+  .meta({
+    id: 'ParameterRule',
+    description: 'The values that a model accepts; bounds are inclusive.',
+  });
 
 const capabilitySchema = z.object({
   type: z.string(),
@@ -79,7 +82,7 @@ function publish({ capability, models }: PricedCapability): z.infer<typeof capab
 }
 
 /** Models and voices. */
-export const studioModels = section('Studio: what there is', {
+export const studioModels = section('Studio catalog', {
   listStudioModels: defineOperation({
     route: 'GET /api/v1/studio/models',
     scope: 'studio:read',

@@ -169,7 +169,7 @@ async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
     return { contentType: seen.type.contentType, ...digest };
   } catch (error) {
     if (error instanceof GatewayError || !ctx.req.destroyed) throw error;
-    throw new GatewayError('INVALID_REQUEST', 'The upload broke off.', { cause: error });
+    throw new GatewayError('INVALID_REQUEST', 'The upload ended unexpectedly.', { cause: error });
   } finally {
     clearTimeout(idle);
   }

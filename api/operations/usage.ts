@@ -51,7 +51,7 @@ export const accountSchema = z.object({
       startedAt: time.nullable(),
       resetAt: time.nullable(),
     })
-    .meta({ description: 'Studio credits in six hours; a `limit` of null is no limit.' }),
+    .meta({ description: 'Studio credits per six hours; `limit` is null if there is no limit.' }),
 });
 
 /** The page of records. */

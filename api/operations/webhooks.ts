@@ -31,8 +31,8 @@ const deliverySchema = z
     number: z.int(),
     outcome: z.enum(['sending', 'delivered', 'gone', 'failed']),
     status: z.int().nullable(),
-    error: z.string().nullable().meta({ description: 'Why there is no status.' }),
-    response: z.string().nullable().meta({ description: 'The first of what was answered.' }),
+    error: z.string().nullable().meta({ description: 'The reason for a missing status.' }),
+    response: z.string().nullable().meta({ description: 'The beginning of the response body.' }),
     durationMs: z.int().nullable(),
     startedAt: time,
   })
@@ -254,14 +254,14 @@ export const webhooks = section('Webhooks', {
   getNotices: defineOperation({
     route: 'GET /api/v1/webhooks/notices',
     ...guardedTarget,
-    summary: 'Get the notices of low balances and key limits: where they go, and the latest',
+    summary: 'Get the notices of low balances and key limits: their URL and the latest ones',
     handle: ({ caller }, { notices }) => showTarget(notices, caller.organizationId),
   }),
 
   setNotices: defineOperation({
     route: 'PUT /api/v1/webhooks/notices',
     ...guardedTarget,
-    summary: 'Set where notices of low balances and key limits go',
+    summary: 'Set the URL for notices of low balances and key limits',
     description:
       'A notice is sent when the balance has come down to `lowBalanceCredits` (again only after it was above), and, ' +
       'once per period, when 80 % of the limit of a key is used and when it is reached.',

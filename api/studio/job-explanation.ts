@@ -19,7 +19,7 @@ export interface JobFacts {
   webhook: WebhookRecord | null;
   /** Newest first. */
   attempts: readonly WebhookAttempt[];
-  /** What operators did to it, newest first. */
+  /** Operators’ actions to it, newest first. */
   actions: readonly RecordedAction[];
   /** Notifications that no workflow has been told of. */
   untold: number;
@@ -98,13 +98,13 @@ function problemOf(facts: JobFacts): string {
   const ids = facts.calls.flatMap(({ providerRequestId: id }) => (id === null ? [] : [id]));
   const first = ids[0] === undefined ? '' : `, its request ${ids[0]}`;
   const asked =
-    facts.calls.length === 0 ? 'no provider was asked' : `${sendersOf(facts)} was asked${first}`;
+    facts.calls.length === 0 ? 'no provider was called' : `${sendersOf(facts)} was called${first}`;
   return `${error?.code}, ${(error?.message ?? '').replace(/\.$/, '')} (${asked})`;
 }
 
 function lateWords({ calls }: JobFacts): string {
   const late = calls.find((call) => call.late?.verdict === 'succeeded');
-  return late ? `; ${late.provider} said later that it had succeeded, which nobody pays for` : '';
+  return late ? `; ${late.provider} later reported success, which is not charged` : '';
 }
 
 function webhookWords({ webhook, attempts }: JobFacts): string {
@@ -141,7 +141,7 @@ function openSteps({ job, owner, calls, untold }: JobFacts): NextStep[] {
   if (owner === null) return [advice('Bring Temporal back: docs/runbooks/temporal-lost.md.')];
   if (owner.state !== 'running') {
     const words =
-      'Its workflow is gone: ask the provider, then take the job up again or release it. The sweeper does so by itself within minutes.';
+      'Its workflow no longer exists: check with the provider, then continue the job or release it. The sweeper does this within minutes.';
     return [remedy('resettleJob', job.id, words)];
   }
   const paused = calls.find(({ state }) => state === 'waiting');
@@ -154,7 +154,7 @@ function openSteps({ job, owner, calls, untold }: JobFacts): NextStep[] {
       : []),
     ...(sent ? [remedy('reverifyJob', job.id, 'Ask the provider now.')] : []),
     advice(`Or wait: it ends by itself, at the latest soon after ${deadline}.`),
-    remedy('cancelJob', job.id, 'Or cancel it: what the provider then says decides.'),
+    remedy('cancelJob', job.id, 'Or cancel it: the provider’s response then decides.'),
   ];
 }
 
@@ -163,7 +163,7 @@ function endedSteps({ job, calls, webhook }: JobFacts): NextStep[] {
   const undelivered = webhook?.state === 'failed' || webhook?.state === 'gone';
   return [
     ...(inDoubt
-      ? [remedy('reverifyJob', job.id, 'Ask the provider what became of it; moves no credits.')]
+      ? [remedy('reverifyJob', job.id, 'Check the call with the provider; moves no credits.')]
       : []),
     ...(undelivered
       ? [remedy('redeliverJobWebhook', job.id, 'Deliver its webhook, once the receiver answers.')]

@@ -17,8 +17,8 @@ import { webhookText } from './jobs.ts';
 /** Adds the commands. */
 export function addJobStory(admin: Command): void {
   for (const [name, does, text] of [
-    ['job', 'everything about a job of any organization, and what to do next', storyText],
-    ['why', 'a job in one sentence', (job: Fields) => `${cellOf(job, 'why')}\n`],
+    ['job', 'show all records of a job of any organization, and the next action', storyText],
+    ['why', 'explain explain a job in one sentence', (job: Fields) => `${cellOf(job, 'why')}\n`],
   ] as const) {
     addAction({
       command: admin.command(`${name} <jobId>`).description(does),
@@ -103,7 +103,7 @@ const parts: { name: string; title: string; columns: Columns }[] = [
   },
   {
     name: 'actions',
-    title: 'What operators did',
+    title: 'Operators’ actions',
     columns: { at: 'createdAt', action: 'action', actor: 'actor', reason: 'reason' },
   },
 ];

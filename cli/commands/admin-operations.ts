@@ -98,7 +98,7 @@ function addJobCommands(admin: Command): void {
     command: admin
       .command('reverify <jobId>')
       .description(
-        'ask the provider now about the calls of a job; a running workflow checks at once',
+        'check the calls of a job with their providers now; a running workflow checks immediately',
       ),
     path: (jobId) => `/jobs/${jobId}/reverify`,
     text: (job) => settledText(job, { workflow: job['workflowTold'] ? 'told' : 'not running' }),
@@ -106,10 +106,10 @@ function addJobCommands(admin: Command): void {
   addWrite<{ release?: boolean }>({
     command: admin
       .command('resettle <jobId>')
-      .description('settle a job whose workflow is gone, by what the provider says')
+      .description('settle a job whose workflow no longer exists, by the provider’s outcome')
       .option(
         '--release',
-        'release it also when the provider may still deliver and it cannot be taken up',
+        'also release a job that the provider may still deliver, if it cannot be continued',
       ),
     path: (jobId) => `/jobs/${jobId}/resettle`,
     body: ({ release = false }) => ({ release }),

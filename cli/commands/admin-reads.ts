@@ -115,7 +115,7 @@ function addActions(admin: Command): void {
   addListing({
     command: admin
       .command('actions')
-      .description('what operators did, newest first')
+      .description('operators’ actions, newest first')
       .option('--org <organizationId>', 'only to this organization'),
     path: () => '/actions',
     columns: {

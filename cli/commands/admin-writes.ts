@@ -16,7 +16,11 @@ export interface WriteOptions {
 function writing(command: Command): Command {
   return command
     .requiredOption('--reason <text>', 'why; recorded')
-    .option('--actor <name>', 'who; recorded, unless the key has a name', loginName());
+    .option(
+      '--actor <name>',
+      'your name, recorded with the action unless the key has a name',
+      loginName(),
+    );
 }
 
 function loginName(): string {

@@ -23,7 +23,7 @@ const modelList = z.looseObject({
 export function modelsCommand(): Command {
   return new Command('models')
     .description('list the chat models, or those of the Studio, with their prices')
-    .argument('[words...]', 'only models with these words in id or name')
+    .argument('[words...]', 'only models whose id or name contains this text')
     .option('--studio', 'the Studio models: images, video and sound')
     .action(async (words: string[], { studio }: { studio?: boolean }, command: Command) => {
       const session = sessionOf(command);
@@ -108,7 +108,7 @@ export function chatCommand(): Command {
     .option('--temperature <n>', 'sampling temperature', numeric)
     .option('--tag <name=value>', 'a pair of metadata (repeatable)', tagged)
     .option('--no-stream', 'print the answer when it is complete')
-    .option('--estimate', 'only show what it would cost')
+    .option('--estimate', 'show the price and start nothing')
     .action(async (words: string[], options: ChatOptions, command: Command) => {
       const session = sessionOf(command);
       const body = requestOf(words.join(' '), options);
@@ -155,14 +155,14 @@ async function streamAnswer(session: Session, body: object): Promise<void> {
     if (event.type === 'delta') session.output.text(event.delta);
     else if (event.type === 'error') {
       session.output.text('\n');
-      throw new CliError(`the answer broke off: ${event.error}: ${event.message ?? ''}`);
+      throw new CliError(`the answer ended unexpectedly: ${event.error}: ${event.message ?? ''}`);
     } else {
       complete = true;
       session.output.text('\n');
       noteUsage(session, event.usage, event.creditsConsumed);
     }
   }
-  if (!complete) throw new CliError('the answer broke off');
+  if (!complete) throw new CliError('the answer ended unexpectedly');
 }
 
 function noteUsage(

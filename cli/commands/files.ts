@@ -43,7 +43,7 @@ export function filesCommand(): Command {
     command: files
       .command('delete')
       .argument('<id>', 'of an upload, or of the job whose media are to go')
-      .description('delete an upload, or what a job made'),
+      .description('delete an upload or the outputs of a job'),
     method: 'DELETE',
     path: (id) => (id.startsWith('job_') ? `/api/v1/studio/jobs/${id}/media` : `${path}/${id}`),
     text: (_, [id]) => `deleted ${id}\n`,

@@ -52,7 +52,7 @@ export function jobsCommand(): Command {
     .option('--status <status>', 'queued, in_progress, completed, failed or canceled')
     .option('--type <type>', 'for example imageGenerate')
     .option('--model <id>', 'only this model')
-    .option('--key <keyId>', 'only what this key started')
+    .option('--key <keyId>', 'only jobs of this key')
     .option('--tag <name=value>', 'only jobs with this pair of metadata (repeatable)', tagged)
     .option('--after <time>', 'only later than this ISO 8601 time')
     .option('--before <time>', 'only earlier than this')

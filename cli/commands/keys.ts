@@ -16,9 +16,13 @@ export interface KeyOptions {
 export function withKeyOptions(command: Command): Command {
   return command
     .option('--expires-in <duration>', 'for example 30d or 12h', durationMs)
-    .option('--scope <scope>', 'what the key may do (repeatable; default: all of yours)', several)
+    .option(
+      '--scope <scope>',
+      'scope of the key (repeatable; default: all scopes of your key)',
+      several,
+    )
     .option('--model <id>', 'a model the key may use (repeatable; default: all of yours)', several)
-    .option('--limit <credits/period>', 'what it may spend, for example 500/month', keyLimit);
+    .option('--limit <credits/period>', 'credit limit, for example 500/month', keyLimit);
 }
 
 /** The body of a request for a key. */
@@ -96,7 +100,7 @@ export function keysCommand(): Command {
   addAction({
     command: keys
       .command('show')
-      .description('show the key in use, what it may do and what is left of its limit'),
+      .description('show the current key, its scopes and its remaining limit'),
     path: () => '/api/v1/key',
     bare: true,
     text: (key) => list(cellsOf(key, ownColumns)),
@@ -105,7 +109,7 @@ export function keysCommand(): Command {
     command: keys
       .command('limit <keyId>')
       .requiredOption('--to <credits/period>', 'for example 500/month, or none', limitOrNone)
-      .description('limit what a key may spend'),
+      .description('set the credit limit of a key'),
     method: 'PUT',
     path: (keyId) => `${path}/${keyId}/limit`,
     body: ({ to }) => to,

@@ -153,7 +153,7 @@ function commandOf(kind: Kind): Command {
     .option('-o, --out <path>', 'save the media: a file name, or a directory')
     .option('--tag <name=value>', 'a pair of metadata (repeatable)', tagged)
     .option('--set <field=value>', 'any other field of the request (repeatable)', assignment)
-    .option('--estimate', 'only show what it would cost');
+    .option('--estimate', 'show the price and start nothing');
   if (kind.waits) command.option('--async', 'only print which job it is');
   else command.option('-w, --wait', 'wait until it is done');
   const named = kind.fields.map((field) => {
@@ -200,7 +200,7 @@ export function transcribeCommand(): Command {
     .description('transcribe a recording')
     .argument('<source>', 'a file (up to 4.5 MB), a URL, or the id of an upload')
     .option('-l, --language <code>', 'language that is spoken')
-    .option('--estimate', 'only show what it would cost')
+    .option('--estimate', 'show the price and start nothing')
     .action(async (source: string, { language, estimate }: TranscribeOptions, command: Command) => {
       const fields = given({ language });
       const submission = /^https?:/.test(source)

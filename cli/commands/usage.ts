@@ -78,11 +78,11 @@ export function usageCommand(): Command {
     )
     .option('--after <time>', 'only later than this ISO 8601 time')
     .option('--before <time>', 'only earlier than this')
-    .option('--key <keyId>', 'only what this key used')
+    .option('--key <keyId>', 'only usage of this key')
     .option('--model <id>', 'only this model')
     .option('--type <type>', 'chat, or a type of job')
     .option('--status <status>', 'reserved, charged or released')
-    .option('--tag <name=value>', 'only what has this pair of metadata (repeatable)', tagged)
+    .option('--tag <name=value>', 'only items with this metadata pair (repeatable)', tagged)
     .option('--limit <n>', '1–100', numeric)
     .option('--cursor <cursor>', 'continue where the last page ended')
     .action(async ({ by, limit, cursor, ...filter }: UsageOptions, command: Command) => {

@@ -12,7 +12,9 @@ export async function* eventData(response: Response): AsyncGenerator<string, voi
   try {
     for (;;) {
       const { done, value } = await reader.read().catch((error: unknown) => {
-        throw new StudioError('CONNECTION_FAILED', 'The stream broke off.', { cause: error });
+        throw new StudioError('CONNECTION_FAILED', 'The stream ended unexpectedly.', {
+          cause: error,
+        });
       });
       if (done) return;
       yield value.data;

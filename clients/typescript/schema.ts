@@ -59,7 +59,7 @@ export interface paths {
         put?: never;
         /**
          * Price of a chat
-         * @description Takes the same body and returns what the chat would reserve: all of its input, and the longest answer. Nothing is sent, reserved or charged. A chat is charged for the tokens used.
+         * @description Takes the same body and returns the credits that the chat would reserve. Nothing is sent, reserved or charged. A chat is charged for the tokens used.
          *
          *     Scope: `chat`.
          */
@@ -81,7 +81,7 @@ export interface paths {
         put?: never;
         /**
          * Price of a chat
-         * @description Takes the same body and returns what the chat would reserve: all of its input, and the longest answer. Nothing is sent, reserved or charged. A chat is charged for the tokens used.
+         * @description Takes the same body and returns the credits that the chat would reserve. Nothing is sent, reserved or charged. A chat is charged for the tokens used.
          *
          *     Scope: `chat`.
          */
@@ -103,7 +103,7 @@ export interface paths {
         put?: never;
         /**
          * Chat with a model (Anthropic-compatible)
-         * @description Any chat model. Point an Anthropic SDK at `{base}` or `{base}/api`; the key may come as `x-api-key`. Fields not named here are dropped.
+         * @description Any chat model. Point an Anthropic SDK at `{base}` or `{base}/api`; the key may come as `x-api-key`. Fields that are not listed here are ignored.
          *
          *     Scope: `chat`.
          */
@@ -712,7 +712,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Transcribe a recording, with the time of each word
+         * Transcribe a recording with word timestamps
          * @description Scope: `studio:audio`.
          */
         post: operations["audioTranscribe"];
@@ -732,7 +732,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Transcribe a recording, with the time of each word
+         * Price of: Transcribe a recording with word timestamps
          * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
          *
          *     Scope: `studio:audio`.
@@ -794,7 +794,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the price list, in credits
+         * Get the price list in credits
          * @description JSON, or a page for people if `Accept` prefers text/html.
          *
          *     No key needed.
@@ -838,7 +838,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the request of a job and its steps with their times
+         * Get the request of a job, and its steps with times
          * @description Scope: `studio:read`.
          */
         get: operations["getJobTimeline"];
@@ -925,7 +925,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a job
-         * @description If the provider was not called yet, the job is canceled and its credits are released. Otherwise the provider is asked to cancel, and its answer decides.
+         * @description If the provider was not called yet, the job is canceled and its credits are released. Otherwise a cancel is sent to the provider, and its response decides.
          *
          *     Scope: `studio:read`.
          */
@@ -1007,7 +1007,7 @@ export interface paths {
         put?: never;
         /**
          * Generate images (OpenAI-compatible)
-         * @description The same job as POST /api/v1/studio/image/generate. Fields not named here are dropped.
+         * @description The same job as POST /api/v1/studio/image/generate. Fields that are not listed here are ignored.
          *
          *     Scope: `studio:image`.
          */
@@ -1029,7 +1029,7 @@ export interface paths {
         put?: never;
         /**
          * Edit images (OpenAI-compatible)
-         * @description The same job as POST /api/v1/studio/image/edit. Fields not named here are dropped.
+         * @description The same job as POST /api/v1/studio/image/edit. Fields that are not listed here are ignored.
          *
          *     Scope: `studio:image`.
          */
@@ -1073,7 +1073,7 @@ export interface paths {
         put?: never;
         /**
          * Transcribe a recording (OpenAI-compatible)
-         * @description The same job as POST /api/v1/studio/audio/transcribe. Fields not named here are dropped. `text`, `srt` and `vtt` are answered as text.
+         * @description The same job as POST /api/v1/studio/audio/transcribe. Fields that are not listed here are ignored. `text`, `srt` and `vtt` are answered as text.
          *
          *     Scope: `studio:audio`.
          */
@@ -1200,12 +1200,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the notices of low balances and key limits: where they go, and the latest
+         * Get the notices of low balances and key limits: their URL and the latest ones
          * @description Scope: `keys:write`.
          */
         get: operations["getNotices"];
         /**
-         * Set where notices of low balances and key limits go
+         * Set the URL for notices of low balances and key limits
          * @description A notice is sent when the balance has come down to `lowBalanceCredits` (again only after it was above), and, once per period, when 80 % of the limit of a key is used and when it is reached.
          *
          *     Scope: `keys:write`.
@@ -1248,7 +1248,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List files, newest first: what jobs made and what was uploaded
+         * List files, newest first: job outputs and uploads
          * @description Scope: `studio:read`.
          */
         get: operations["listFiles"];
@@ -1293,7 +1293,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete what a job made
+         * Delete the outputs of a job
          * @description The job, its request and its billing stay; its `result` is null and `mediaDeletedAt` says when. Deleting again changes nothing.
          *
          *     Scope: `files:delete`.
@@ -1361,7 +1361,7 @@ export interface paths {
         };
         get?: never;
         /**
-         * Limit what an API key may spend
+         * Set the credit limit of an API key
          * @description Credits per UTC day, week (from Monday), month, or in total; null: no limit. What was already spent in the period counts, and so do keys that share the limit: its replacements, and keys that it created. A key that has a limit may not change any limit.
          *
          *     Scope: `keys:write`.
@@ -1402,7 +1402,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get this key: its owner, its rights, and what is left of its limit
+         * Get this key: its owner, scopes and remaining limit
          * @description Any key may ask.
          */
         get: operations["getKey"];
@@ -1679,7 +1679,7 @@ export interface components {
             result: {
                 [key: string]: unknown;
             } | null;
-            /** @description When its owner deleted the media; there is no result from then on. */
+            /** @description Time at which the owner deleted the media; `result` is null afterwards. */
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
@@ -1768,7 +1768,7 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description One entry, in OpenAI’s and in Anthropic’s shape at once. */
+        /** @description One entry with the fields of OpenAI’s and Anthropic’s APIs. */
         Model: {
             id: string;
             /** @constant */
@@ -1789,7 +1789,7 @@ export interface components {
             height: number | null;
             /**
              * Format: date-time
-             * @description When the URLs beside it expire; each answer signs them again.
+             * @description Time at which the URLs expire; each response signs them again.
              */
             expiresAt: string;
         };
@@ -1825,7 +1825,7 @@ export interface components {
                 note?: string;
             }[];
         };
-        /** @description The values a model takes; bounds are inclusive. */
+        /** @description The values that a model accepts; bounds are inclusive. */
         ParameterRule: {
             readonly oneOf?: (string | number | boolean)[];
             min?: number;
@@ -1911,9 +1911,9 @@ export interface components {
             /** @enum {string} */
             outcome: "sending" | "delivered" | "gone" | "failed";
             status: number | null;
-            /** @description Why there is no status. */
+            /** @description The reason for a missing status. */
             error: string | null;
-            /** @description The first of what was answered. */
+            /** @description The beginning of the response body. */
             response: string | null;
             durationMs: number | null;
             /** Format: date-time */
@@ -2122,7 +2122,7 @@ export interface components {
             result: {
                 [key: string]: unknown;
             } | null;
-            /** @description When its owner deleted the media; there is no result from then on. */
+            /** @description Time at which the owner deleted the media; `result` is null afterwards. */
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
@@ -2808,7 +2808,7 @@ export interface components {
             storagePath: string | null;
             /**
              * Format: date-time
-             * @description When the URLs beside it expire; each answer signs them again.
+             * @description Time at which the URLs expire; each response signs them again.
              */
             expiresAt: string;
             service: string;
@@ -2871,7 +2871,7 @@ export interface components {
             storagePath: string | null;
             /**
              * Format: date-time
-             * @description When the URLs beside it expire; each answer signs them again.
+             * @description Time at which the URLs expire; each response signs them again.
              */
             expiresAt: string;
             operatingResolution: string;
@@ -2923,7 +2923,7 @@ export interface components {
                 data: string;
                 /**
                  * Format: date-time
-                 * @description When the URLs beside it expire; each answer signs them again.
+                 * @description Time at which the URLs expire; each response signs them again.
                  */
                 expiresAt: string;
             } | {
@@ -2984,7 +2984,7 @@ export interface components {
             url: string;
             /**
              * Format: date-time
-             * @description When the URLs beside it expire; each answer signs them again.
+             * @description Time at which the URLs expire; each response signs them again.
              */
             expiresAt: string;
             storagePath: string;
@@ -3033,7 +3033,7 @@ export interface components {
             url: string;
             /**
              * Format: date-time
-             * @description When the URLs beside it expire; each answer signs them again.
+             * @description Time at which the URLs expire; each response signs them again.
              */
             expiresAt: string;
             storagePath: string;
@@ -3082,7 +3082,7 @@ export interface components {
             url: string;
             /**
              * Format: date-time
-             * @description When the URLs beside it expire; each answer signs them again.
+             * @description Time at which the URLs expire; each response signs them again.
              */
             expiresAt: string;
             storagePath: string;
@@ -3143,7 +3143,7 @@ export interface components {
             url: string;
             /**
              * Format: date-time
-             * @description When the URLs beside it expire; each answer signs them again.
+             * @description Time at which the URLs expire; each response signs them again.
              */
             expiresAt: string;
             storagePath: string;
@@ -3205,7 +3205,7 @@ export interface components {
             url: string;
             /**
              * Format: date-time
-             * @description When the URLs beside it expire; each answer signs them again.
+             * @description Time at which the URLs expire; each response signs them again.
              */
             expiresAt: string;
             storagePath: string;
@@ -3312,7 +3312,7 @@ export interface components {
             url: string;
             /**
              * Format: date-time
-             * @description When the URLs beside it expire; each answer signs them again.
+             * @description Time at which the URLs expire; each response signs them again.
              */
             expiresAt: string;
             storagePath: string;
@@ -3323,7 +3323,7 @@ export interface components {
             title: string | null;
             model: string;
             coverUrl?: string | null;
-            /** @description Why there is no cover; it was not charged. */
+            /** @description The reason for a missing cover, which is not charged. */
             coverError?: {
                 code: string;
                 message: string;
@@ -3369,7 +3369,7 @@ export interface components {
             url: string;
             /**
              * Format: date-time
-             * @description When the URLs beside it expire; each answer signs them again.
+             * @description Time at which the URLs expire; each response signs them again.
              */
             expiresAt: string;
             storagePath: string;
@@ -3437,7 +3437,7 @@ export interface components {
             transcriptUrl: string;
             /**
              * Format: date-time
-             * @description When the URLs beside it expire; each answer signs them again.
+             * @description Time at which the URLs expire; each response signs them again.
              */
             expiresAt: string;
         };
@@ -3765,7 +3765,7 @@ export interface components {
                 allowedModels: string[] | null;
                 /** @description Null: limited by the balance only. */
                 limit: components["schemas"]["KeyLimit"] | null;
-                /** @description What of the `limit` is used, in credits; null if there is no limit. */
+                /** @description Credits used of the `limit`; null if there is no limit. */
                 budget: {
                     limit: number;
                     /** @enum {string} */
@@ -3852,7 +3852,7 @@ export interface components {
             userId: string;
             /** @enum {string} */
             role: "owner" | "admin" | "member" | "viewer";
-            /** @description What of the `limit` is used, in credits; null if there is no limit. */
+            /** @description Credits used of the `limit`; null if there is no limit. */
             budget: {
                 limit: number;
                 /** @enum {string} */
@@ -3890,7 +3890,7 @@ export interface components {
                 reserved: number;
                 total: number;
             };
-            /** @description Studio credits in six hours; a `limit` of null is no limit. */
+            /** @description Studio credits per six hours; `limit` is null if there is no limit. */
             window: {
                 limit: number | null;
                 used: number;
@@ -5469,11 +5469,11 @@ export interface operations {
                 model?: string;
                 /** @description Only requests of this key. */
                 keyId?: string;
-                /** @description Only what was created strictly after this time. */
+                /** @description Only items created strictly after this time. */
                 after?: string;
-                /** @description Only what was created strictly before this time. */
+                /** @description Only items created strictly before this time. */
                 before?: string;
-                /** @description Only what has this pair, `metadata[team]=marketing`. Repeat it to require several. */
+                /** @description Only items with this metadata pair, for example `metadata[team]=marketing`. Repeat it to require several pairs. */
                 metadata?: {
                     [key: string]: string;
                 };
@@ -6275,7 +6275,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Null if there is none. */
+            /** @description The session; null if there is none. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6393,11 +6393,11 @@ export interface operations {
                 model?: string;
                 /** @description Only requests of this key. */
                 keyId?: string;
-                /** @description Only what was created strictly after this time. */
+                /** @description Only items created strictly after this time. */
                 after?: string;
-                /** @description Only what was created strictly before this time. */
+                /** @description Only items created strictly before this time. */
                 before?: string;
-                /** @description Only what has this pair, `metadata[team]=marketing`. Repeat it to require several. */
+                /** @description Only items with this metadata pair, for example `metadata[team]=marketing`. Repeat it to require several pairs. */
                 metadata?: {
                     [key: string]: string;
                 };
@@ -6434,11 +6434,11 @@ export interface operations {
                 model?: string;
                 /** @description Only requests of this key. */
                 keyId?: string;
-                /** @description Only what was created strictly after this time. */
+                /** @description Only items created strictly after this time. */
                 after?: string;
-                /** @description Only what was created strictly before this time. */
+                /** @description Only items created strictly before this time. */
                 before?: string;
-                /** @description Only what has this pair, `metadata[team]=marketing`. Repeat it to require several. */
+                /** @description Only items with this metadata pair, for example `metadata[team]=marketing`. Repeat it to require several pairs. */
                 metadata?: {
                     [key: string]: string;
                 };

@@ -134,7 +134,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Limit what a key may spend; null removes the limit */
+        /** Set the credit limit of a key; null removes it */
         put: operations["setKeyLimit"];
         post?: never;
         delete?: never;
@@ -288,7 +288,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ask the provider again what became of the calls of a job */
+        /** Check the calls of a job with their providers again */
         post: operations["reverifyJob"];
         delete?: never;
         options?: never;
@@ -305,7 +305,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Settle a job whose workflow is gone, by what the provider says */
+        /** Settle a job whose workflow no longer exists, by the provider’s outcome */
         post: operations["resettleJob"];
         delete?: never;
         options?: never;
@@ -337,7 +337,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Explain a job: whose it is, each step, the money, and what to do next */
+        /** Explain a job: its owner, its steps, its credits, and the next action */
         get: operations["getJob"];
         put?: never;
         post?: never;
@@ -405,7 +405,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List jobs that hang, and why */
+        /** List stuck jobs with the reason */
         get: operations["listStuckWork"];
         put?: never;
         post?: never;
@@ -475,7 +475,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Pause a provider: it gets no new calls */
+        /** Pause a provider: no new calls are sent to it */
         post: operations["pauseProvider"];
         delete?: never;
         options?: never;
@@ -614,7 +614,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List what operators did, newest first */
+        /** List operators’ actions, newest first */
         get: operations["listActions"];
         put?: never;
         post?: never;
@@ -677,7 +677,7 @@ export interface components {
                 reserved: number;
                 total: number;
             };
-            /** @description Studio credits in six hours; a `limit` of null is no limit. */
+            /** @description Studio credits per six hours; `limit` is null if there is no limit. */
             window: {
                 limit: number | null;
                 used: number;
@@ -783,7 +783,7 @@ export interface components {
             result: {
                 [key: string]: unknown;
             } | null;
-            /** @description When its owner deleted the media; there is no result from then on. */
+            /** @description Time at which the owner deleted the media; `result` is null afterwards. */
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
@@ -841,7 +841,7 @@ export interface components {
             result: {
                 [key: string]: unknown;
             } | null;
-            /** @description When its owner deleted the media; there is no result from then on. */
+            /** @description Time at which the owner deleted the media; `result` is null afterwards. */
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
@@ -933,7 +933,7 @@ export interface components {
                 /** @description In the first UI of `TEMPORAL_UI_ORIGINS`. */
                 url: string | null;
             };
-            /** @description What operators did to it, newest first; the last 100. */
+            /** @description Operators’ actions to it, newest first; the last 100. */
             actions: components["schemas"]["Action"][];
         };
         JobStep: {
@@ -970,9 +970,9 @@ export interface components {
             /** @enum {string} */
             outcome: "sending" | "delivered" | "gone" | "failed";
             status: number | null;
-            /** @description Why there is no status. */
+            /** @description The reason for a missing status. */
             error: string | null;
-            /** @description The first of what was answered. */
+            /** @description The beginning of the response body. */
             response: string | null;
             durationMs: number | null;
             /** Format: date-time */
@@ -1197,7 +1197,7 @@ export interface operations {
                                 reserved: number;
                                 total: number;
                             };
-                            /** @description Studio credits in six hours; a `limit` of null is no limit. */
+                            /** @description Studio credits per six hours; `limit` is null if there is no limit. */
                             window: {
                                 limit: number | null;
                                 used: number;
@@ -1455,7 +1455,7 @@ export interface operations {
                             allowedModels: string[] | null;
                             /** @description Null: limited by the balance only. */
                             limit: components["schemas"]["KeyLimit"] | null;
-                            /** @description What of the `limit` is used, in credits; null if there is no limit. */
+                            /** @description Credits used of the `limit`; null if there is no limit. */
                             budget: {
                                 limit: number;
                                 /** @enum {string} */
@@ -1952,7 +1952,7 @@ export interface operations {
                     actor?: string;
                     reason: string;
                     /**
-                     * @description Also release what the provider may still deliver, if it cannot be continued.
+                     * @description Also release a job that the provider may still deliver, if it cannot be continued.
                      * @default false
                      */
                     release?: boolean;
@@ -2208,7 +2208,7 @@ export interface operations {
     listUnknownOutcomes: {
         parameters: {
             query?: {
-                /** @description Only those of which a call had succeeded after all. */
+                /** @description Only jobs with a call that later succeeded. */
                 succeeded?: "true" | "false";
                 limit?: number;
                 cursor?: string;

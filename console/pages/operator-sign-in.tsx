@@ -60,10 +60,10 @@ async function begin(key: string, name: string): Promise<void> {
     (error: unknown) => {
       const known = error instanceof ApiError ? error : undefined;
       if (known?.status === 401) {
-        throw new Error('This is no key of an operator, or it was revoked.');
+        throw new Error('This is not an operator key, or it was revoked.');
       }
       if (known?.fields.some(({ path }) => path === 'actor')) {
-        throw new Error('This is the admin key: say who you are, so that it can be written down.');
+        throw new Error('This is the admin key: enter your name for the action log.');
       }
       throw error;
     },

@@ -85,6 +85,6 @@ async function byKey(key: string) {
   const headers = { authorization: `Bearer ${key}` };
   return answered(api.POST('/api/v1/session', { headers })).catch((error: unknown) => {
     if (!(error instanceof ApiError) || error.status !== 401) throw error;
-    throw new Error('This is no key of this gateway, or it was revoked or has expired.');
+    throw new Error('This is not a valid key of this gateway, or it was revoked or has expired.');
   });
 }

@@ -156,10 +156,10 @@ async function takeConsole(page: Page, { apiUrl, apiKey }: Stack): Promise<void>
   await take(page, {
     name: 'console-playground',
     url: `${apiUrl}/console/playground/image/generate`,
-    texts: ['Make it'],
+    texts: ['Generate'],
     async act() {
       await page.getByLabel('Prompt').first().fill('a lighthouse at dawn, in watercolours');
-      await page.getByRole('button', { name: 'Make it' }).click();
+      await page.getByRole('button', { name: 'Generate' }).click();
       await page.locator('[data-step=charge][data-state=done]').waitFor();
       await page.evaluate('scrollTo(0, 0)');
     },

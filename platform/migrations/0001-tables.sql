@@ -393,7 +393,7 @@ CREATE TABLE webhook_attempt (
   outcome text NOT NULL DEFAULT 'sending'
     CHECK (outcome IN ('sending', 'delivered', 'gone', 'failed')),
   status integer,
-  -- Why there is no status.
+  -- The reason for a missing status.
   error text,
   -- The first of what the receiver answered.
   response text,
@@ -458,7 +458,7 @@ CREATE TABLE operator (
 -- A name in the record of actions is one person.
 CREATE UNIQUE INDEX operator_name ON operator (lower(name)) WHERE revoked_at IS NULL;
 
--- What operators did. Written in the transaction of what was done wherever that is ours.
+-- Operators’ actions. Written in the transaction of what was done wherever that is ours.
 CREATE TABLE admin_action (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   action text NOT NULL,

@@ -167,7 +167,7 @@ describe('what fails', () => {
       true,
       expect.stringMatching(/^INVALID_REQUEST: prompt/),
     ]);
-    await expect(client.callTool({ name: 'paint' })).rejects.toThrow(/no tool paint/);
+    await expect(client.callTool({ name: 'paint' })).rejects.toThrow(/Unknown tool paint/);
     await expect(client.readResource({ uri: 'studio://jobs/other' })).rejects.toThrow(/resource/);
   });
 

@@ -198,7 +198,7 @@ describe('/images/generations', () => {
       'quality',
       'quality',
     ],
-    ['a stream', { stream: true }, 'INVALID_REQUEST', 'stream', 'whole'],
+    ['a stream', { stream: true }, 'INVALID_REQUEST', 'stream', 'not streamed'],
     ['no size', { size: 'large' }, 'INVALID_REQUEST', 'size', 'WIDTHxHEIGHT'],
   ])('is refused in OpenAI’s words: %s', async (_what, extra, code, param, words) => {
     await newClient();
@@ -338,7 +338,7 @@ describe('/audio/speech', () => {
     ['another maker’s model', { model: 'tts-1' }, 'model', 'did you mean eleven_multilingual_v2'],
     ['another maker’s voice', { voice: 'alloy' }, 'voice', 'rachel'],
     ['another format', { response_format: 'opus' }, 'response_format', 'must be mp3'],
-    ['another speed', { speed: 2 }, 'speed', 'one speed'],
+    ['another speed', { speed: 2 }, 'speed', 'other speeds'],
     ['no text', { input: ' ' }, 'input', 'input:'],
   ])('refuses %s', async (_what, extra, param, words) => {
     await newClient();

@@ -8,7 +8,7 @@ import { useGateway, type StudioBody } from '../harness/gateway.ts';
 const gateway = useGateway({ worker: false }, 'last');
 
 const prompt = 'a harbour';
-const libraryWords = /Invalid|expected|received|Unrecognized|Too (?:big|small)|NaN|undefined|zod/;
+const libraryWords = /Invalid|expected|, received|Unrecognized|Too (?:big|small)|NaN|undefined|zod/;
 
 function expectWords(body: StudioBody, path: string, words: string): void {
   expect(body.details[0]).toEqual({ path, message: words });
@@ -27,7 +27,7 @@ const studio: Row[] = [
     'image/upscale',
     { imageUrl: 'https://example.com/a.png', scaleFactor: 3 },
     'scaleFactor',
-    'must be one of 2, 4, 6 (got 3)',
+    'must be one of 2, 4, 6 (received 3)',
   ],
   ['image/generate', {}, 'prompt', 'is required: a string of 3–2000 characters'],
   ['image/generate', { prompt: 'ab' }, 'prompt', 'must be a string of 3–2000 characters (has 2)'],
@@ -41,54 +41,54 @@ const studio: Row[] = [
     'image/generate',
     { prompt: ['a', 'b'] },
     'prompt',
-    'must be a string of 3–2000 characters (got an array of 2)',
+    'must be a string of 3–2000 characters (received an array of 2)',
   ],
-  ['image/generate', { prompt: '   ' }, 'prompt', 'must not be blank (got "   ")'],
+  ['image/generate', { prompt: '   ' }, 'prompt', 'must not be blank (received "   ")'],
   [
     'image/generate',
     { prompt, numImages: '2' },
     'numImages',
-    'must be an integer of 1–10 (got "2")',
+    'must be an integer of 1–10 (received "2")',
   ],
-  ['image/generate', { prompt, async: 'yes' }, 'async', 'must be true or false (got "yes")'],
+  ['image/generate', { prompt, async: 'yes' }, 'async', 'must be true or false (received "yes")'],
   [
     'image/generate',
     { prompt, outputFormat: 'jpg' },
     'outputFormat',
-    'must be one of jpeg, png, webp (got "jpg"; did you mean jpeg?)',
+    'must be one of jpeg, png, webp (received "jpg"; did you mean jpeg?)',
   ],
   [
     'image/generate',
     { prompt, aspectRatio: '16x9' },
     'aspectRatio',
     expect.stringMatching(
-      /^nano-banana takes one of .*16:9.* \(got "16x9"; did you mean 16:9\?\)$/,
+      /^nano-banana takes one of .*16:9.* \(received "16x9"; did you mean 16:9\?\)$/,
     ) as string,
   ],
   [
     'image/edit',
     { prompt, imageUrls: 'https://example.com/a.png?signature=abc' },
     'imageUrls',
-    'must be an array of 1–10 items (got "https://example.com/a.png?…")',
+    'must be an array of 1–10 items (received "https://example.com/a.png?…")',
   ],
   [
     'voiceover/generate',
     { text: 'hi', title: 't', voice: 'raechel' },
     'voice',
-    expect.stringMatching(/\(got "raechel"; did you mean rachel\?\)$/) as string,
+    expect.stringMatching(/\(received "raechel"; did you mean rachel\?\)$/) as string,
   ],
   [
     'dialogue/generate',
     { title: 't', inputs: [{ text: 'hi', voiceId: 'adam', speed: 2 }] },
     'inputs.0.speed',
-    'is no field here; known are text, voiceId',
+    'unknown field; allowed: text, voiceId',
   ],
   [
     'image/batch',
     { operation: 'upscale', imageURLs: [] },
     'imageURLs',
     expect.stringMatching(
-      /^is no field here; did you mean imageUrls\?; known are operation, /,
+      /^unknown field; did you mean imageUrls\?; allowed: operation, /,
     ) as string,
   ],
   [
@@ -140,7 +140,7 @@ describe('a Studio request', () => {
     const answer = await gateway.call('/api/v1/studio/voiceover/generate', { body });
     expect(answer.status).toBe(400);
     expect(JSON.stringify(answer.body)).not.toContain('gk_live_');
-    expect(answer.body.details[0]?.message).toMatch(/\(got a secret\)$/);
+    expect(answer.body.details[0]?.message).toMatch(/\(received a secret\)$/);
   });
 });
 
@@ -150,7 +150,7 @@ describe('a chat', () => {
     [
       { messages, model: 'gpt-4o', temperature: 3 },
       'temperature',
-      'must be a number of 0–2 (got 3)',
+      'must be a number of 0–2 (received 3)',
     ],
     [
       { messages, model: 'gpt-4o', temprature: 1 },
@@ -160,12 +160,12 @@ describe('a chat', () => {
     [
       { messages: [], model: 'gpt-4o' },
       'messages',
-      'must hold at least one message (got an array of 0)',
+      'must contain at least one message (received an array of 0)',
     ],
     [
       { messages: [{ role: 'usr', content: 'hi' }], model: 'gpt-4o' },
       'messages.0.role',
-      'must be one of system, user, assistant (got "usr")',
+      'must be one of system, user, assistant (received "usr")',
     ],
     [
       {
@@ -191,28 +191,28 @@ describe('a chat', () => {
 
 describe('a query', () => {
   it.each([
-    ['/api/v1/usage?limit=x', 'limit', 'must be an integer of 1–100 (got "x")'],
-    ['/api/v1/usage?limit=101', 'limit', 'must be an integer of 1–100 (got "101")'],
-    ['/api/v1/usage?limit=1&limit=2', 'limit', 'may stand once only (got 2)'],
+    ['/api/v1/usage?limit=x', 'limit', 'must be an integer of 1–100 (received "x")'],
+    ['/api/v1/usage?limit=101', 'limit', 'must be an integer of 1–100 (received "101")'],
+    ['/api/v1/usage?limit=1&limit=2', 'limit', 'must not be repeated (received 2)'],
     [
       '/api/v1/usage?foo=1',
       'foo',
-      'is no query parameter here; known are model, keyId, after, before, metadata, type, status, limit, cursor',
+      'unknown query parameter; allowed: model, keyId, after, before, metadata, type, status, limit, cursor',
     ],
     [
       '/api/v1/usage?after=2026-11-22',
       'after',
-      'must be an ISO 8601 date and time, such as 2026-01-31T12:00:00Z (got "2026-11-22")',
+      'must be an ISO 8601 date and time, such as 2026-01-31T12:00:00Z (received "2026-11-22")',
     ],
     [
       '/api/v1/studio/jobs?status=done',
       'status',
-      'must be one of queued, in_progress, completed, failed, canceled (got "done")',
+      'must be one of queued, in_progress, completed, failed, canceled (received "done")',
     ],
     [
       '/api/v1/studio/jobs/job_00000000000000000000000000000000?foo=1',
       'foo',
-      'is no query parameter here; known are wait',
+      'unknown query parameter; allowed: wait',
     ],
   ])('%s: %s %s', async (path, field, words) => {
     const answer = await gateway.call(path);
@@ -224,7 +224,7 @@ describe('a query', () => {
     const path = '/api/v1/studio/image/generate?dryRun=true';
     const answer = await gateway.call(path, { body: { prompt } });
     expect(answer.status).toBe(400);
-    expectWords(answer.body, 'dryRun', 'is no query parameter here: there are none');
+    expectWords(answer.body, 'dryRun', 'this endpoint takes no query parameters');
   });
 });
 

@@ -107,7 +107,7 @@ describe('a stream', () => {
       model: 'gpt-4o',
       type: 'error',
       error: 'PROVIDER_ERROR',
-      message: 'The provider broke off its answer.',
+      message: 'The provider ended its response unexpectedly.',
       requestId: expect.any(String),
       // Our own count: the upstream never said. 31 and 15 characters were 12 and 4 tokens.
       usage: { inputTokens: 12, outputTokens: 4, totalTokens: 16 },
@@ -275,7 +275,7 @@ describe('the reservation', () => {
       status: 400,
       body: {
         error: 'INVALID_REQUEST',
-        message: 'max_tokens: must be at most 16384 with gpt-4o (got 16385)',
+        message: 'max_tokens: must be at most 16384 with gpt-4o (received 16385)',
       },
     });
   });

@@ -99,12 +99,12 @@ describe('studio chat', () => {
   });
 
   it.each([
-    ['cut off', event({ type: 'delta', delta: 'Gr' }), 'the answer broke off\n'],
+    ['cut off', event({ type: 'delta', delta: 'Gr' }), 'the answer ended unexpectedly\n'],
     [
       'ended by an error',
       event({ type: 'delta', delta: 'Gr' }) +
         event({ type: 'error', error: 'PROVIDER_ERROR', message: 'It failed.' }),
-      'the answer broke off: PROVIDER_ERROR: It failed.\n',
+      'the answer ended unexpectedly: PROVIDER_ERROR: It failed.\n',
     ],
   ])('says so when the stream is %s', async (_what, text, message) => {
     const chat = await run(['chat', '-m', 'm', 'hello'], (response) => {

@@ -104,7 +104,7 @@ describeInBrowser('the account in the console', () => {
     const spent = await openPage(browser, gateway.url);
     await signIn(spent.page, key);
     await spent.page.getByLabel('Prompt', { exact: false }).first().fill('one too many');
-    await spent.page.getByRole('button', { name: 'Make it' }).click();
+    await spent.page.getByRole('button', { name: 'Generate' }).click();
     await spent.page.getByRole('alert').getByText(/limit/).first().waitFor();
     await spent.page.close();
 
@@ -193,7 +193,7 @@ describeInBrowser('the account in the console', () => {
     await expectAccessible(page);
     await page.getByLabel('Find').fill('seedream image/generate');
     await page.getByRole('button', { name: /^Try it: Seedream 4, image\/generate/ }).click();
-    await page.getByRole('button', { name: 'Make it' }).waitFor();
+    await page.getByRole('button', { name: 'Generate' }).waitFor();
     expect(await page.getByLabel('Model').inputValue()).toContain('seedream');
     await visit(page, 'Models & prices');
     const chat = page.getByRole('region', { name: 'Chat models' });

@@ -69,7 +69,7 @@ describeInBrowser('the console of a caller', () => {
     await signIn(page, gateway.caller.key);
     await page.getByLabel('Prompt', { exact: false }).first().fill('a lighthouse at dawn');
     await page.getByText('3.9 credits at most').waitFor();
-    await page.getByRole('button', { name: 'Make it' }).click();
+    await page.getByRole('button', { name: 'Generate' }).click();
     const steps = page.getByRole('list', { name: 'Steps' });
     await steps.locator('[data-step=wait][data-state=running]').waitFor();
     await steps.locator('[data-step=charge][data-state=done]').waitFor();
@@ -91,7 +91,7 @@ describeInBrowser('the console of a caller', () => {
     await signIn(page, key);
     await page.goto(`${gateway.url}/console/playground/video/generate`);
     await page.getByLabel('Prompt', { exact: false }).first().fill('waves at night');
-    await page.getByRole('button', { name: 'Make it' }).click();
+    await page.getByRole('button', { name: 'Generate' }).click();
     const steps = page.getByRole('list', { name: 'Steps' });
     await steps.locator('[data-step=submit]').waitFor();
     await page.reload();
@@ -101,7 +101,7 @@ describeInBrowser('the console of a caller', () => {
       'waves at night',
     );
 
-    await page.getByRole('button', { name: 'Make it' }).click();
+    await page.getByRole('button', { name: 'Generate' }).click();
     await page.getByText('in progress').waitFor();
     await page.getByRole('link', { name: 'Everything about this job' }).click();
     await page.getByRole('button', { name: 'Cancel' }).click();
@@ -116,7 +116,7 @@ describeInBrowser('the console of a caller', () => {
     const { page } = await openPage(browser, gateway.url);
     await signIn(page, gateway.caller.key);
     await page.getByLabel('Prompt', { exact: false }).first().fill('[[fail:422]] a picture');
-    await page.getByRole('button', { name: 'Make it' }).click();
+    await page.getByRole('button', { name: 'Generate' }).click();
     await page.getByText('nothing was charged').waitFor();
     await page.getByRole('list', { name: 'Steps' }).locator('[data-step=release]').waitFor();
   });
@@ -126,7 +126,7 @@ describeInBrowser('the console of a caller', () => {
     await signIn(page, gateway.caller.key);
     const prompt = page.getByLabel('Prompt', { exact: false }).first();
     await prompt.fill('no');
-    await page.getByRole('button', { name: 'Make it' }).click();
+    await page.getByRole('button', { name: 'Generate' }).click();
     await page.locator('.field .wrong').first().waitFor();
     expect(await prompt.inputValue()).toBe('no');
   });
@@ -148,7 +148,7 @@ describeInBrowser('the console of a caller', () => {
     const { key } = await gateway.newCaller({ credits: 1, scopes: ['studio:read', 'usage:read'] });
     const { page, problems } = await openPage(browser, gateway.url);
     await signIn(page, key);
-    const button = page.getByRole('button', { name: 'Make it' });
+    const button = page.getByRole('button', { name: 'Generate' });
     await button.waitFor();
     expect(await button.isDisabled()).toBe(true);
     await page.getByText('This key does not have the scope studio:image.').waitFor();

@@ -85,7 +85,7 @@ describeInBrowser('the console of an operator', () => {
       })
       .toBe('completed');
     await page.getByLabel('Job', { exact: true }).fill(jobId);
-    await page.getByRole('button', { name: 'Tell its story' }).click();
+    await page.getByRole('button', { name: 'Explain' }).click();
     const timeline = page.getByRole('list', { name: 'Timeline' });
     for (const kind of ['job', 'ledger', 'call', 'operator']) {
       await timeline.locator(`[data-kind=${kind}]`).first().waitFor();
@@ -147,7 +147,7 @@ describeInBrowser('the console of an operator', () => {
     await confirm(page, 'Suspend', 'unpaid');
     await page.getByText('suspended').waitFor();
     await expectAccessible(page);
-    await visit(page, 'What was done');
+    await visit(page, 'Action');
     await page.getByText('unpaid').waitFor();
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByLabel('API key').waitFor();

@@ -60,7 +60,8 @@ describe('POST /studio/image/upscale: limits of spec §4.7', () => {
     expect(unknown.details).toEqual([
       {
         path: 'service',
-        message: 'must be one of service_a, service_b (got "service_c"; did you mean service_a?)',
+        message:
+          'must be one of service_a, service_b (received "service_c"; did you mean service_a?)',
       },
     ]);
   });

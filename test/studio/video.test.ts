@@ -65,7 +65,7 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
     const unknown = refusalOf(videoGenerate, { prompt, model: 'sora' });
     expect(unknown.code).toBe('UNKNOWN_MODEL');
     expect(unknown.details?.[0]?.message).toBe(
-      'must be one of veo, kling-3.0-pro, seedance-2.5, seedance-2.0 (got "sora")',
+      'must be one of veo, kling-3.0-pro, seedance-2.5, seedance-2.0 (received "sora")',
     );
   });
 

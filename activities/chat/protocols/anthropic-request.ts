@@ -90,7 +90,8 @@ function turnsOf(messages: readonly ChatMessage[]): Turn[] {
     else turns.push({ role, content });
   }
   if (turns.length === 0) {
-    const message = 'must hold a message of the user: this model does not answer to system alone';
+    const message =
+      'must contain a user message: this model does not answer to a system message alone';
     throw fieldError('INVALID_REQUEST', 'messages', message);
   }
   return turns;
@@ -160,7 +161,7 @@ function textOnly(message: ChatMessage, index?: number): string {
   return (message.content ?? [])
     .map((part) => {
       if (part.type === 'text') return part.text;
-      throw unsupported(`messages.${index ?? 0}.content`, 'only text may stand here');
+      throw unsupported(`messages.${index ?? 0}.content`, 'only text is supported here');
     })
     .join('\n');
 }

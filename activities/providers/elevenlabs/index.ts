@@ -214,7 +214,7 @@ async function paidJson(answer: ProviderAnswer, bytesMax: number): Promise<unkno
   try {
     return await readJson(answer.body, bytesMax);
   } catch (cause) {
-    throw new ProviderFailure('failed', 'the provider broke off', { cause });
+    throw new ProviderFailure('failed', 'the provider ended its response unexpectedly', { cause });
   }
 }
 

@@ -92,7 +92,7 @@ export function createFalVerifier(
     const digest = createHash('sha256').update(raw.body).digest('hex');
     const message = Buffer.from([requestId, userId, timestamp, digest].join('\n'));
     if (!(await holds(message, Buffer.from(signature, 'hex')))) {
-      throw new NotificationRefused('the signature does not hold');
+      throw new NotificationRefused('the signature is not valid');
     }
     // Last, so that a stale but genuine notification can be told from a forged one.
     if (Math.abs(Date.now() / 1000 - Number(timestamp)) > timestampSkewMaxSeconds) {

@@ -131,7 +131,7 @@ async function asked(answer: Promise<FalAnswer>): Promise<FalAnswer> {
   try {
     return await answer;
   } catch (error) {
-    throw new ProviderFailure('unreachable', 'the provider could not be asked', { cause: error });
+    throw new ProviderFailure('unreachable', 'the provider could not be reached', { cause: error });
   }
 }
 

@@ -90,7 +90,7 @@ async function fetchPicture(
     .metadata()
     .catch(() => null);
   if (!facts || !['png', 'jpeg', 'webp'].includes(facts.format)) {
-    throw new ProviderFailure('rejected', 'an input is no PNG, JPEG or WebP picture');
+    throw new ProviderFailure('rejected', 'an input is not a PNG, JPEG or WebP image');
   }
   return { path, format: facts.format, width: facts.width, height: facts.height };
 }

@@ -80,7 +80,8 @@ async function* piecesOf(body: Readable): AsyncGenerator<Piece> {
   const scanner = new PictureScanner();
   const chunks: AsyncIterable<Buffer> = body;
   for await (const chunk of chunks) yield* scanner.scan(chunk);
-  if (scanner.insidePicture) throw new ProviderFailure('failed', 'the provider broke off');
+  if (scanner.insidePicture)
+    throw new ProviderFailure('failed', 'the provider ended its response unexpectedly');
 }
 
 /** So many pictures of the answer, in its order; one that it does not hold fails when it is read. */

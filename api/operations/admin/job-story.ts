@@ -78,7 +78,7 @@ const story = ownedJob
     }),
     actions: z
       .array(actionSchema)
-      .meta({ description: 'What operators did to it, newest first; the last 100.' }),
+      .meta({ description: 'Operators’ actions to it, newest first; the last 100.' }),
   })
   .meta({ id: 'ExplainedJob' });
 type Story = z.infer<typeof story>;
@@ -163,7 +163,7 @@ async function tell(job: JobRecord, services: Composition): Promise<Story> {
 export const jobStory = section('Jobs', {
   getJob: defineOperation({
     route: 'GET /api/admin/v1/jobs/:jobId',
-    summary: 'Explain a job: whose it is, each step, the money, and what to do next',
+    summary: 'Explain a job: its owner, its steps, its credits, and the next action',
     request: { params: writeToJob.params },
     answer: oneOf(story),
     errors: ['JOB_NOT_FOUND'],

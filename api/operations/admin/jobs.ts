@@ -157,7 +157,7 @@ const actions = {
 
   reverifyJob: defineOperation({
     route: `POST ${path}/:jobId/reverify`,
-    summary: 'Ask the provider again what became of the calls of a job',
+    summary: 'Check the calls of a job with their providers again',
     request: writeToJob,
     answer: oneOf(
       stateSchema.extend({
@@ -179,14 +179,14 @@ const actions = {
 
   resettleJob: defineOperation({
     route: `POST ${path}/:jobId/resettle`,
-    summary: 'Settle a job whose workflow is gone, by what the provider says',
+    summary: 'Settle a job whose workflow no longer exists, by the provider’s outcome',
     request: {
       params: writeToJob.params,
       body: z.strictObject({
         ...authority,
         release: z.boolean().default(false).meta({
           description:
-            'Also release what the provider may still deliver, if it cannot be continued.',
+            'Also release a job that the provider may still deliver, if it cannot be continued.',
         }),
       }),
     },

@@ -65,7 +65,7 @@ export const keys = section('API keys', {
 
   setKeyLimit: defineOperation({
     route: 'PUT /api/admin/v1/keys/:keyId/limit',
-    summary: 'Limit what a key may spend; null removes the limit',
+    summary: 'Set the credit limit of a key; null removes it',
     request: {
       params: z.object({ keyId: pathId('key') }),
       body: z.strictObject({ ...authority, limit: keyLimit.nullable() }),

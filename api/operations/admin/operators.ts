@@ -170,7 +170,7 @@ const named = section('Operators', {
 const actions = section('Actions', {
   listActions: defineOperation({
     route: 'GET /api/admin/v1/actions',
-    summary: 'List what operators did, newest first',
+    summary: 'List operators’ actions, newest first',
     request: {
       query: z.strictObject({
         organizationId: idField('organization').optional(),

@@ -82,7 +82,7 @@ export const notificationSchema = z
 export const outcomes = section('Outcomes', {
   listStuckWork: defineOperation({
     route: 'GET /api/admin/v1/stuck',
-    summary: 'List jobs that hang, and why',
+    summary: 'List stuck jobs with the reason',
     request: {
       query: z.strictObject({
         organizationId: idField('organization').optional(),
@@ -107,7 +107,7 @@ export const outcomes = section('Outcomes', {
         succeeded: z
           .enum(['true', 'false'])
           .default('false')
-          .meta({ description: 'Only those of which a call had succeeded after all.' }),
+          .meta({ description: 'Only jobs with a call that later succeeded.' }),
         limit: pageLimit,
         cursor: idField('job').optional(),
       }),

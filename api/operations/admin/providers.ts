@@ -96,7 +96,7 @@ export const providers = section('Providers', {
 
   pauseProvider: defineOperation({
     route: `POST ${path}/:provider/pause`,
-    summary: 'Pause a provider: it gets no new calls',
+    summary: 'Pause a provider: no new calls are sent to it',
     request,
     answer: oneOf(providerSchema),
     errors: ['NOT_FOUND'],

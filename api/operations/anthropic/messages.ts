@@ -39,7 +39,7 @@ export const anthropic = section('Anthropic’s endpoints', {
     summary: 'Chat with a model (Anthropic-compatible)',
     description:
       'Any chat model. Point an Anthropic SDK at `{base}` or `{base}/api`; the key may come as `x-api-key`. ' +
-      'Fields not named here are dropped.',
+      'Fields that are not listed here are ignored.',
     request: {
       headers: idempotencyHeader,
       body: messagesRequest,

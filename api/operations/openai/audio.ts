@@ -139,10 +139,10 @@ const speech = z.object({
   voice: z
     .union([z.string().max(64), z.object({ id: z.string().max(64) }).transform(({ id }) => id)])
     .meta({ description: 'One of the voices of GET /api/v1/studio/voices.' }),
-  response_format: z.literal('mp3', 'must be mp3: voices are MP3 here').nullish(),
-  stream_format: z.literal('audio', 'must be audio: speech comes whole').nullish(),
-  speed: z.literal(1, 'must be 1: voices have one speed here').nullish(),
-  instructions: z.literal('', 'is not taken here: say it in the text').nullish(),
+  response_format: z.literal('mp3', 'must be mp3: only mp3 is supported').nullish(),
+  stream_format: z.literal('audio', 'must be audio: streaming is not supported').nullish(),
+  speed: z.literal(1, 'must be 1: other speeds are not supported').nullish(),
+  instructions: z.literal('', 'is not supported: put it in `input`').nullish(),
 });
 
 /** What a voiceover is called that its client gave no name: how it begins. */
@@ -197,7 +197,9 @@ const fields = {
   model: z.string().max(256).meta({ example: audioModels.transcription.id }),
   language: z.string().max(35).nullish(),
   response_format: z.enum(keysOf(transcriptFormats)).default('json'),
-  stream: z.literal('false', 'is not taken here: a transcript comes whole').nullish(),
+  stream: z
+    .literal('false', 'is not supported: streaming is not available for transcripts')
+    .nullish(),
 };
 const form = z.object(fields);
 type Format = keyof typeof transcriptFormats;
@@ -233,7 +235,7 @@ export const audioTranscriptions = defineOperation({
   errorShape: 'openai',
   summary: 'Transcribe a recording (OpenAI-compatible)',
   description:
-    'The same job as POST /api/v1/studio/audio/transcribe. Fields not named here are dropped. ' +
+    'The same job as POST /api/v1/studio/audio/transcribe. Fields that are not listed here are ignored. ' +
     '`text`, `srt` and `vtt` are answered as text.',
   request: {
     headers: studioHeaders,

@@ -49,7 +49,7 @@ const imageFields = {
     .nullish()
     .meta({ description: 'If absent you get both: `b64_json`, and a `url` that works for a day.' }),
   stream: z
-    .union([z.literal(false), z.literal('false')], 'is not taken here: pictures come whole')
+    .union([z.literal(false), z.literal('false')], 'is not supported: images are not streamed')
     .nullish(),
 };
 
@@ -157,7 +157,7 @@ export const imagesGenerations = defineOperation({
   errorShape: 'openai',
   summary: 'Generate images (OpenAI-compatible)',
   description:
-    'The same job as POST /api/v1/studio/image/generate. Fields not named here are dropped.',
+    'The same job as POST /api/v1/studio/image/generate. Fields that are not listed here are ignored.',
   request: {
     headers: studioHeaders,
     body: z.object(imageFields),
@@ -226,7 +226,8 @@ export const imagesEdits = defineOperation({
   scope: 'studio:image',
   errorShape: 'openai',
   summary: 'Edit images (OpenAI-compatible)',
-  description: 'The same job as POST /api/v1/studio/image/edit. Fields not named here are dropped.',
+  description:
+    'The same job as POST /api/v1/studio/image/edit. Fields that are not listed here are ignored.',
   request: {
     headers: studioHeaders,
     content: {

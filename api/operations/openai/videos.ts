@@ -220,7 +220,7 @@ export const videos = {
       query: z.object({
         after: pathId('job').optional(),
         limit: z.coerce.number().int().min(1).max(100).default(20),
-        order: z.literal('desc', 'must be desc: the newest comes first').optional(),
+        order: z.literal('desc', 'must be desc: only newest first is supported').optional(),
       }),
     },
     answer: z.object({

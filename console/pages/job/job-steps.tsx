@@ -13,7 +13,7 @@ const titles: Record<Step['name'], string> = {
   store: 'Store the result',
   charge: 'Charge',
   release: 'Release the credits',
-  webhook: 'Tell your webhook',
+  webhook: 'Send your webhook',
 };
 
 /** What an open job goes through after the steps that are known. */

@@ -136,7 +136,7 @@ function Facts({ job }: { job: Job }) {
         {calls.map(({ call, provider, providerRequestId }) => (
           <div key={call} style={{ display: 'contents' }}>
             <dt>{provider ?? 'Provider'}</dt>
-            <dd>{providerRequestId ? <Id of={providerRequestId} /> : 'not asked yet'}</dd>
+            <dd>{providerRequestId ? <Id of={providerRequestId} /> : 'not checked yet'}</dd>
           </div>
         ))}
         {tags.length > 0 && <dt>Tags</dt>}

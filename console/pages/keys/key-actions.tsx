@@ -95,7 +95,7 @@ function Rotate({
       <p>
         A new key with the same name and rights takes its place. Put it wherever the old one is used
         before that one ends.
-        {isOwn && ' You are signed in with this key: when it ends, you sign in with the new one.'}
+        {isOwn && ' You are signed in with this key. When it expires, sign in with the new one.'}
       </p>
       <label>
         The old key ends
@@ -125,7 +125,7 @@ function Limit({ of: { keyId, name, limit }, onClose }: KeyActionProps) {
   };
   return (
     <Ask title={`Limit of “${name}”`} verb="Set the limit" act={set} onClose={onClose}>
-      <p>What the period has seen already counts. Without credits there is no limit.</p>
+      <p>Credits already used in the period count. Leave empty for no limit.</p>
       <LimitFields wish={wish} change={setWish} />
     </Ask>
   );

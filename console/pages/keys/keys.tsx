@@ -35,7 +35,7 @@ export default function Keys() {
       {isMaking && <NewKey onClose={() => setMaking(false)} show={setShown} />}
       {shown !== null && (
         <ShownOnce title="Your new key" secret={shown} onClose={() => setShown(null)}>
-          <p>Copy it now: it is not shown again, and nobody can look it up.</p>
+          <p>Copy it now: it is not shown again and cannot be looked up.</p>
         </ShownOnce>
       )}
     </>
@@ -93,7 +93,7 @@ function OneKey({ of, show }: { of: Key; show: (key: string) => void }) {
 }
 
 function LimitUse({ of: { name, limit, budget } }: { of: Key }) {
-  if (!budget) return 'none but the balance';
+  if (!budget) return 'no limit except the balance';
   const { used, remaining, per, limit: credits, resetsAt } = budget;
   return (
     <>

@@ -104,7 +104,11 @@ function Scopes({ who, chosen, choose }: ChoiceProps<Scope>) {
           <label
             key={scope}
             className="check"
-            title={who.scopes.includes(scope) ? scope : 'Your own key may not, so this one cannot.'}
+            title={
+              who.scopes.includes(scope)
+                ? scope
+                : 'Your own key does not have this scope, so the new key cannot have it.'
+            }
           >
             <input
               type="checkbox"

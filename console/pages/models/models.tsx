@@ -51,7 +51,7 @@ function Studio({ words }: { words: string[] }) {
       <Refusal error={error} />
       {refusal && <Empty title="Studio models are not shown to you">{refusal}</Empty>}
       {!rows && !error && !refusal && <Loading />}
-      {rows?.length === 0 && <Empty title="No Studio model has these words" />}
+      {rows?.length === 0 && <Empty title="No Studio models match this search" />}
       {rows && rows.length > 0 && <StudioTable rows={rows} />}
     </section>
   );
@@ -78,7 +78,7 @@ function Chat({ words }: { words: string[] }) {
       <Refusal error={error} />
       {refusal && <Empty title="Chat models are not shown to you">{refusal}</Empty>}
       {!rows && !error && !refusal && <Loading />}
-      {rows?.length === 0 && <Empty title="No chat model has these words" />}
+      {rows?.length === 0 && <Empty title="No chat models match this search" />}
       {rows && rows.length > 0 && <ChatTable rows={rows} />}
     </section>
   );

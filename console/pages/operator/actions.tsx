@@ -1,4 +1,4 @@
-/** What operators did, newest first. */
+/** Operators’ actions, newest first. */
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { answered } from '../../gateway/client.ts';
 import { operatorApi } from '../../gateway/operator.ts';
@@ -21,7 +21,7 @@ export function Actions() {
   return (
     <div className="stack">
       <Panel
-        title="What was done"
+        title="Action"
         heads={['Time', 'Who', 'What', 'To', 'Why']}
         rows={data?.pages.flatMap((page) =>
           page.data.map(({ id, createdAt, actor, action, subject, reason }) => (

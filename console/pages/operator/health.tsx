@@ -171,7 +171,7 @@ function Resume({ provider }: { provider: string }) {
         )
       }
     >
-      <p>The jobs that wait for it are told at once, and go on.</p>
+      <p>Jobs that wait for it continue immediately.</p>
     </ReasonedAction>
   );
 }
@@ -194,7 +194,7 @@ function Audit() {
       </div>
       <Refusal error={error} />
       {!data && (
-        <p className="dim">Compares the ledger with everything that moves it. It takes a while.</p>
+        <p className="dim">Compares the ledger with all jobs and chats. This can take a minute.</p>
       )}
       {data?.clean && (
         <Empty title="Nothing was found">
@@ -212,7 +212,7 @@ function Audit() {
       )}
       {data && (
         <details>
-          <summary>What was compared</summary>
+          <summary>Check</summary>
           <ul>
             {data.checks.map(({ name, examined, found }) => (
               <li key={name}>

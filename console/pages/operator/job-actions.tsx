@@ -79,7 +79,7 @@ function Resettle({ jobId, refusal }: { jobId: string; refusal: string | null })
           checked={release}
           onChange={({ target }) => setRelease(target.checked)}
         />
-        Release also what the provider may still deliver
+        Also release a job that the provider may still deliver
       </label>
     </ReasonedAction>
   );

@@ -78,7 +78,7 @@ function Actions({
             )
           }
         >
-          <p>Its keys work again at once.</p>
+          <p>Its keys work again immediately.</p>
         </ReasonedAction>
       )}
     </div>
@@ -87,7 +87,10 @@ function Actions({
 
 const ways = {
   grants: { verb: 'Grant', text: 'Adds credits to the balance.' },
-  'take-backs': { verb: 'Take back', text: 'Takes credits that are there and not reserved.' },
+  'take-backs': {
+    verb: 'Take back',
+    text: 'Takes back credits that are available and not reserved.',
+  },
 } as const;
 
 function Move({ id: organizationId, way }: { id: string; way: keyof typeof ways }) {
@@ -156,7 +159,7 @@ function Ledger({ id: organizationId }: { id: string }) {
     <>
       <Panel
         title="Ledger"
-        heads={['Entry', 'Time', 'Kind', 'Of', 'Posted', 'Reserved', 'Who and why']}
+        heads={['Entry', 'Time', 'Kind', 'Of', 'Posted', 'Reserved', 'Actor and reason']}
         rows={data?.pages.flatMap((page) =>
           page.data.map((entry) => <Entry key={entry.sequence} entry={entry} />),
         )}

@@ -13,7 +13,7 @@ const pages = [
   ['/operator', 'Health'],
   ['/operator/jobs', 'Jobs'],
   ['/operator/organizations', 'Organizations'],
-  ['/operator/actions', 'What was done'],
+  ['/operator/actions', 'Action'],
 ] as const;
 
 /** See the file's head. */
@@ -24,7 +24,7 @@ export default function Operator() {
     return (
       <section className="card stack narrow">
         <h1>Operator</h1>
-        <p className="dim">These pages are for those who operate the gateway.</p>
+        <p className="dim">These pages are for operators of the gateway.</p>
         <OperatorSignIn />
       </section>
     );

@@ -26,7 +26,7 @@ export function eventsOf(story: Story): StoryEvent[] {
         id: `notification ${operationId}`,
         at: receivedAt,
         kind: 'notification',
-        text: `${provider} told of its end`,
+        text: `${provider} sent its notification`,
         detail: deliveries === 1 ? state : `${state}, ${deliveries} times`,
       }),
     ),

@@ -133,7 +133,7 @@ function Facts({ story }: { story: Story }) {
         {calls.map(({ index, provider, providerRequestId }) => (
           <div key={index} className="same">
             <dt>{provider}</dt>
-            <dd>{providerRequestId ? <Id of={providerRequestId} /> : 'not asked yet'}</dd>
+            <dd>{providerRequestId ? <Id of={providerRequestId} /> : 'not checked yet'}</dd>
           </div>
         ))}
         <dt>Job</dt>

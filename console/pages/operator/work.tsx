@@ -40,7 +40,7 @@ function Find() {
           onChange={({ target }) => setJobId(target.value)}
         />
       </label>
-      <button type="submit">Tell its story</button>
+      <button type="submit">Explain</button>
     </form>
   );
 }
@@ -77,7 +77,7 @@ function Stuck() {
   });
   return (
     <Panel
-      title="What hangs"
+      title="Stuck jobs"
       heads={['Work', 'Organization', 'Why', 'Credits', 'Since', 'Do']}
       rows={data?.data.map((each) => (
         <StuckLine key={each.id} of={each} />

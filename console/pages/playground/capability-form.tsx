@@ -107,7 +107,7 @@ function RunRow({
         disabled={isPending || refusal !== null}
         title={refusal ?? undefined}
       >
-        {isPending ? 'Starting…' : 'Make it'}
+        {isPending ? 'Starting…' : 'Generate'}
       </button>
     </div>
   );

@@ -168,7 +168,7 @@ function Estimate({
   return (
     <p className="row">
       <button type="button" className="quiet" disabled={!enabled} onClick={() => estimate.mutate()}>
-        What would it cost?
+        Estimate cost
       </button>
       {data && (
         <span>
@@ -217,7 +217,7 @@ function useChat({ setMessages }: { setMessages: Change }) {
 
 /** What an event adds to an answer. @throws Error when the provider's answer broke off */
 function grown(event: Event): (last: Message) => Message {
-  if (event.type === 'error') throw new Error(event.message ?? 'The answer broke off.');
+  if (event.type === 'error') throw new Error(event.message ?? 'The answer ended unexpectedly.');
   return (last) => ({
     ...last,
     content: last.content + (event.delta ?? ''),

@@ -104,7 +104,7 @@ function Choice({ schema, value, change, isRequired, id, choices }: ChoiceProps)
   const preset = schema.default;
   const shown =
     preset === undefined
-      ? 'as the model likes'
+      ? 'Model default'
       : `${JSON.stringify(preset).replaceAll('"', '')} (default)`;
   return (
     <select

@@ -73,7 +73,7 @@ function Bench({ capability }: { capability: Capability }) {
         {jobId ? (
           <Made key={jobId} jobId={jobId} />
         ) : (
-          <Empty title="Nothing made yet">The job, its steps and what it made appear here.</Empty>
+          <Empty title="Nothing made yet">The job, its steps and its outputs appear here.</Empty>
         )}
       </section>
     </div>

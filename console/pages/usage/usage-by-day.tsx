@@ -97,7 +97,11 @@ function Sums({ query, split, shape }: SumsProps) {
   if (!data) return <Loading />;
   const { sums } = data;
   if (sums.series.length === 0) {
-    return <Empty title="Nothing was used in this period">Jobs and chats will be here.</Empty>;
+    return (
+      <Empty title="Nothing was used in this period">
+        No usage yet. Create a job in the playground.
+      </Empty>
+    );
   }
   const nameOf = ({ id }: Series): string => (id === null ? 'the rest' : (names.get(id) ?? id));
   return (

@@ -42,7 +42,7 @@ function Account() {
       </Figure>
       <Figure title="Studio, in six hours" value={<Credits amount={window.used} />}>
         {window.limit === null ? (
-          'credits; there is no limit'
+          'credits; no limit'
         ) : (
           <>
             of <Credits amount={window.limit} /> credits

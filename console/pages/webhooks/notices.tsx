@@ -25,7 +25,7 @@ export function Notices({ refusal }: { refusal: string | null }) {
     <section className="card stack">
       <h2>Notices</h2>
       <p className="dim">
-        Be told, by webhook, of a low balance and when 80 % and all of a key’s limit is used.
+        Receive a webhook when the balance is low, and when 80 % and 100 % of a key’s limit is used.
       </p>
       {refusal && <p className="hint">{refusal}</p>}
       <Refusal error={error} />
@@ -96,7 +96,7 @@ function Target({ told }: { told: Told }) {
 function Newest({ notices }: Pick<Told, 'notices'>) {
   return (
     <>
-      <h3>What was told</h3>
+      <h3>Notice</h3>
       <ul className="stack">
         {notices.map(({ type, createdAt, state, lastStatus, lastError }) => (
           <li key={type + createdAt}>

@@ -7,7 +7,7 @@ import { Refusal } from '../../parts/states.tsx';
 import { Moment } from '../../parts/values.tsx';
 
 const overlaps = [
-  [0, 'stops signing at once'],
+  [0, 'stops signing immediately'],
   [3600, 'signs for another hour'],
   [86_400, 'signs for another day'],
   [604_800, 'signs for another week'],

@@ -285,6 +285,6 @@ class AsyncStudioGateway(AsyncRuns):
                 if line.startswith("data:"):
                     yield line[5:].strip()
         except httpx.TransportError as failure:
-            raise StudioError("CONNECTION_FAILED", "The stream broke off.") from failure
+            raise StudioError("CONNECTION_FAILED", "The stream ended unexpectedly.") from failure
         finally:
             await response.aclose()

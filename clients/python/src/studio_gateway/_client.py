@@ -286,6 +286,6 @@ class StudioGateway(Runs):
                 if line.startswith("data:"):
                     yield line[5:].strip()
         except httpx.TransportError as failure:
-            raise StudioError("CONNECTION_FAILED", "The stream broke off.") from failure
+            raise StudioError("CONNECTION_FAILED", "The stream ended unexpectedly.") from failure
         finally:
             response.close()
