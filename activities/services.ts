@@ -28,7 +28,7 @@ import { observeChatLedger, observeLedger, createSettlements } from './ledger/ob
 import { observeProviders } from './providers/observed-providers.ts';
 import { createStatusChecks, createLateOutcomes } from './jobs/call-outcomes.ts';
 import { createProviders, providerConcurrency } from './providers/registry.ts';
-import { createPictures, createRecordings } from './inputs/carried-files.ts';
+import { createRequestFiles, createRecordings } from './inputs/carried-files.ts';
 import { createArtifactStore, observeArtifacts } from './storage/artifacts.ts';
 import { createKeptFiles } from './storage/kept-files.ts';
 import { openStorage } from './storage/open-storage.ts';
@@ -92,8 +92,8 @@ async function openServices(config: Config, logger: Logger) {
     copies: createInputCopies({ pool, storage, outbound }),
     outbound,
     artifacts: observeArtifacts(createArtifactStore({ storage, outbound }), tracing),
-    recordings: createRecordings({ storage, uploads, inputs }),
-    pictures: createPictures({ storage, uploads }),
+    recordings: createRecordings({ storage, inputs }),
+    requestFiles: createRequestFiles({ storage, uploads }),
     urls: createNotificationUrls({
       publicBaseUrl: ownUrl,
       secret: config.WEBHOOK_SECRET,

@@ -1,12 +1,12 @@
 /**
- * Pictures and recordings that come with a request: kept as uploads, and looked at before it is priced. What came
- * with a request that is refused is to be discarded (`Uploads.discard`). Of recordings only containers are read.
+ * Pictures and recordings of a request. A file that comes with the request is received into the spool, and stored as an
+ * upload after its Idempotency-Key is claimed. Only the containers of recordings are read.
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import type { Source } from 'mediabunny';
 import { fieldError } from '../../domain/errors.ts';
-import { writeSpoolFile, type Digest } from '../storage/spool.ts';
+import { writeSpoolFile } from '../storage/spool.ts';
 import { untypedExtension, type Storage } from '../storage/storage.ts';
 import {
   fileSource,
@@ -21,93 +21,106 @@ import type { UploadOwner, Uploads } from '../storage/uploads.ts';
 import type { Recording, RecordingSource } from '../../studio/capability.ts';
 import type { Inputs } from './inputs.ts';
 
-/** A file on its way in; `truncated` tells at its end that it had more bytes than it may have. */
-interface UploadedFile {
+/** A file part of a form; `truncated` is true at its end if it exceeded the size limit. */
+interface FilePart {
   field: string;
   stream: Readable & { truncated: boolean };
 }
 
-/** A picture that came with its request. */
-export interface KeptPicture {
-  fileId: string;
-  storageKey: string;
-  /** Of its bytes, in hex. */
-  sha256: string;
+/** A file that came with a request. It is in the spool until `store` moves it into the storage. */
+export interface ReceivedFile {
+  /** File id derived from the bytes: a repeated request names its file in the same way. */
+  contentId: string;
+  /** Seconds; null for a picture. */
+  durationSeconds: number | null;
+  /**
+   * Stores the file as an upload of its owner.
+   * @throws GatewayError STORAGE_QUOTA_EXCEEDED
+   */
+  store: () => Promise<{ fileId: string; storageKey: string }>;
+  /** Removes the file from the spool, and from the storage if it was stored. */
+  discard: () => Promise<void>;
 }
 
-/** Writes a file to the spool, there to be looked at and kept by `keep`, which moves it. @throws GatewayError FILE_TOO_LARGE */
-async function spooled<Kept>(
-  storage: Storage,
-  { field, stream }: UploadedFile,
-  keep: (file: Digest & { path: string }) => Promise<Kept>,
-): Promise<Kept> {
-  const path = await storage.spoolPath();
-  try {
-    const digest = await writeSpoolFile(path, stream);
-    if (stream.truncated) throw fieldError('FILE_TOO_LARGE', field, 'the file is too large');
-    return await keep({ path, ...digest });
-  } finally {
-    await rm(path, { force: true });
+/** Result of looking at a file in the spool. */
+interface Inspected {
+  extension: string;
+  durationSeconds: number | null;
+}
+
+interface RequestFilesDeps {
+  storage: Storage;
+  uploads: Pick<Uploads, 'keep' | 'discard'>;
+}
+
+/** Makes the receivers of pictures and recordings that come with a request as parts of a form. */
+export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
+  async function receive(
+    { field, stream }: FilePart,
+    owner: UploadOwner,
+    inspect: (path: string) => Promise<Inspected>,
+  ): Promise<ReceivedFile> {
+    const path = await storage.spoolPath();
+    try {
+      const digest = await writeSpoolFile(path, stream);
+      if (stream.truncated) throw fieldError('FILE_TOO_LARGE', field, 'the file is too large');
+      const { extension, durationSeconds } = await inspect(path);
+      const { organizationId, keyId } = owner;
+      let storageKey: string | null = null;
+      return {
+        contentId: `file_${digest.sha256.slice(0, 32)}`,
+        durationSeconds,
+        async store() {
+          storageKey = await uploads.keep({ organizationId, keyId, extension, path, ...digest });
+          const [, name = ''] = storageKey.split('/');
+          return { fileId: name.split('.')[0] ?? '', storageKey };
+        },
+        async discard() {
+          await rm(path, { force: true });
+          if (storageKey !== null) await uploads.discard(storageKey);
+        },
+      };
+    } catch (error) {
+      await rm(path, { force: true });
+      throw error;
+    }
   }
-}
 
-/** Pictures as inputs. */
-export function createPictures({ storage, uploads }: { storage: Storage; uploads: Uploads }) {
   return {
     /**
-     * Keeps an uploaded picture; `field` names it in errors.
-     * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE, STORAGE_QUOTA_EXCEEDED
+     * Receives a picture; errors name the part's `field`.
+     * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
      */
-    keep: (uploaded: UploadedFile, { organizationId, keyId }: UploadOwner): Promise<KeptPicture> =>
-      spooled(storage, uploaded, async (file) => {
-        const { extension, medium } = await inspectHead(await headOf(file.path, headBytes), null);
+    receivePicture: (part: FilePart, owner: UploadOwner): Promise<ReceivedFile> =>
+      receive(part, owner, async (path) => {
+        const { extension, medium } = await inspectHead(await headOf(path, headBytes), null);
         if (medium !== 'image') {
-          throw fieldError('UNSUPPORTED_MEDIA_TYPE', uploaded.field, 'must be a picture');
+          throw fieldError('UNSUPPORTED_MEDIA_TYPE', part.field, 'must be a picture');
         }
-        const storageKey = await uploads.keep({ organizationId, keyId, extension, ...file });
-        const [, name = ''] = storageKey.split('/');
-        return { fileId: name.split('.')[0] ?? '', storageKey, sha256: file.sha256 };
+        return { extension, durationSeconds: null };
       }),
+
+    /**
+     * Receives a recording; errors name the part's `field`.
+     * @throws GatewayError INVALID_REQUEST if it is not a readable audio file, FILE_TOO_LARGE
+     */
+    receiveRecording: (part: FilePart, owner: UploadOwner): Promise<ReceivedFile> =>
+      receive(part, owner, (path) => measure(fileSource(path), part.field)),
   };
 }
-/** See `createPictures`. */
-export type Pictures = ReturnType<typeof createPictures>;
+/** Receivers of the files that come with requests. */
+export type RequestFiles = ReturnType<typeof createRequestFiles>;
 
 interface RecordingsDeps {
   storage: Storage;
-  uploads: Uploads;
   inputs: Inputs;
 }
 
-/** A recording that came with its request. */
-interface KeptRecording {
-  /** The same for the same bytes, so that a repeated request is the same request. */
-  fileId: string;
-  recording: Extract<Recording, { kind: 'file' }>;
-}
-
-/** Recordings as inputs. */
-export function createRecordings({ storage, uploads, inputs }: RecordingsDeps) {
+/** Makes the look-up of recordings that a request names. */
+export function createRecordings({ storage, inputs }: RecordingsDeps) {
   return {
     /**
-     * Keeps an uploaded recording; `field` names it in errors.
-     * @throws GatewayError INVALID_REQUEST when it cannot be read, FILE_TOO_LARGE when it was cut,
-     *   STORAGE_QUOTA_EXCEEDED
-     */
-    keep: (
-      uploaded: UploadedFile,
-      { organizationId, keyId }: UploadOwner,
-    ): Promise<KeptRecording> =>
-      spooled(storage, uploaded, async (file) => {
-        const source = fileSource(file.path);
-        const { extension, durationSeconds } = await measure(source, uploaded.field);
-        const storageKey = await uploads.keep({ organizationId, keyId, extension, ...file });
-        const fileId = `file_${file.sha256.slice(0, 32)}`;
-        return { fileId, recording: { kind: 'file', storageKey, durationSeconds } };
-      }),
-
-    /**
-     * Looks at a recording of the organization; a foreign URL is only checked, never fetched here.
+     * Measures a stored recording of the organization; a foreign URL is only checked, not fetched.
      * @throws GatewayError INVALID_INPUT_URL naming the field
      */
     async find({ field, source }: RecordingSource, organizationId: string): Promise<Recording> {
@@ -119,10 +132,10 @@ export function createRecordings({ storage, uploads, inputs }: RecordingsDeps) {
     },
   };
 }
-/** See `createRecordings`. */
+/** Look-up of recordings. */
 export type Recordings = ReturnType<typeof createRecordings>;
 
-/** What a recording is and how long. @throws GatewayError INVALID_REQUEST naming the field */
+/** Reads a recording's file extension and duration. @throws GatewayError INVALID_REQUEST naming the field */
 async function measure(
   source: Source,
   field: string,

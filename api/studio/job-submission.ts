@@ -1,9 +1,8 @@
 /**
- * A Studio request on its way: read, planned, claimed, admitted, and its job waited for. Or to its estimate: the
- * same way up to its price.
+ * Submits a Studio request: reads it, claims its Idempotency-Key, drafts and prices its plan, starts the job and waits
+ * for it. An estimate takes the same steps up to the price.
  */
 import type { JobRecord } from '../../activities/jobs/job-reads.ts';
-import type { Uploads } from '../../activities/storage/uploads.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
@@ -12,12 +11,14 @@ import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
 import type { Hold } from '../idempotency/claims.ts';
 import type { JobSubscription } from './job-news.ts';
-import { completePlan, type Planned, priceCalls } from './planner.ts';
+import { completePlan, priceCalls } from './planner.ts';
 import type { Estimate, EstimateItem } from './prices.ts';
 import {
+  authorizeRequest,
   draftRequest,
   measurePrices,
   type ReadingDeps,
+  type ReadRequest,
   readRequest,
   type ReadRequestOf,
 } from './request-draft.ts';
@@ -31,16 +32,19 @@ type Services = Pick<
   | 'copies'
   | 'storage'
   | 'recordings'
-  | 'pictures'
-  | 'uploads'
+  | 'requestFiles'
   | 'webhooks'
   | 'outbound'
 >;
 
-/** A request on its way to becoming a job. */
-type Candidate = Omit<Planned, 'tells' | 'jobId'> & { hold: Hold; webhookUrl: string | null };
+/** A request that was read, under its claim. */
+interface ClaimedRequest {
+  capability: Capability;
+  read: ReadRequest;
+  hold: Hold;
+}
 
-/** A job that runs, or did, for this request or for the first with its Idempotency-Key. */
+/** A job of this request, or of the first request with its Idempotency-Key. */
 interface Started {
   jobId: string;
   replayed: boolean;
@@ -49,16 +53,16 @@ interface Started {
 }
 
 /**
- * Makes the job of a Studio request, or finds it, and waits as long as the caller likes; `waited` tells
- * whether he wanted to. `read` reads the request; absent: as the capability describes it.
- * @throws GatewayError what refuses the request
+ * Starts the job of a Studio request, or finds it, and waits as long as the caller prefers; `waited` is false
+ * for an asynchronous request. `readBody` reads the request; absent: the capability's own format.
+ * @throws GatewayError for a rejected request
  */
 export async function submitJob(
   ctx: Context,
-  { capability, read = readRequest }: { capability: Capability; read?: ReadRequestOf },
+  { capability, readBody = readRequest }: { capability: Capability; readBody?: ReadRequestOf },
   services: Services,
 ): Promise<{ job: JobRecord; waited: boolean }> {
-  const started = await start(ctx, { capability, read }, services);
+  const started = await start(ctx, { capability, readBody }, services);
   const { jobId, replayed, news, waitMs } = started;
   const { organizationId } = ctx.state.caller;
   const job = await services.admission.awaitByFew({ organizationId, jobId, news }, waitMs);
@@ -67,68 +71,69 @@ export async function submitJob(
       retryAfterSeconds: 2,
     });
   }
-  // Who did not want to wait gets the ticket, however quick the job was; a repeat may get more.
+  // Asynchronous callers always get 202; a replay may return the result.
   return { job, waited: waitMs > 0 || replayed };
 }
 
-/** Starts the job of a request, or finds it. */
+/** Starts the job of a request, or finds it by its claim, which is looked up before any input is. */
 async function start(
   ctx: Context,
-  { capability, read }: { capability: Capability; read: ReadRequestOf },
+  { capability, readBody }: { capability: Capability; readBody: ReadRequestOf },
   services: Services,
 ): Promise<Started> {
-  const { caller, requestId } = ctx.state;
-  const kept: KeptFile[] = [];
+  const files: RequestFile[] = [];
   try {
-    const reading = { ...services, read, onKeeping: keeperOf(kept) };
-    const drafted = await draftRequest(ctx, capability, reading);
-    const { request, sameAs, webhookUrl, metadata, draft } = drafted;
+    const read = await readBody(ctx, capability, { ...services, onReceiving: tracker(files) });
+    authorizeRequest(ctx, capability, read);
+    const { request, webhookUrl, metadata } = read;
     const waitMs = answersLater(capability, request)
       ? 0
       : preferredWaitMs(ctx, services.config.SYNC_WAIT_MS);
-    const beside = { ...(webhookUrl !== null && { webhookUrl }), ...(metadata && { metadata }) };
-    const body = Object.keys(beside).length === 0 ? sameAs : { request: sameAs, ...beside };
+    const options = { ...(webhookUrl !== null && { webhookUrl }), ...(metadata && { metadata }) };
     const hold = await services.claims.hold(ctx, {
       path: capability.path,
-      body,
+      body: Object.keys(options).length === 0 ? request : { request, ...options },
       subjectId: newId('job'),
     });
     const { subjectId: jobId } = hold;
     if (hold.state === 'done') {
       ctx.set('Idempotent-Replayed', 'true');
-      // The job has what came with the first request.
-      discardFiles(services.uploads, kept);
+      discardFiles(files);
       return { jobId, replayed: true, news: null, waitMs };
     }
-    const candidate = { requestId, caller, capability, request, metadata, draft, webhookUrl };
-    const news = await admit(services, { ...candidate, hold });
+    const news = await admit(ctx, { capability, read, hold }, services);
     return { jobId, replayed: false, news, waitMs };
   } catch (error) {
-    // A refusal that names a job may run all the same.
+    // A rejection that names a job may still run it, with its files.
     const startedNothing = error instanceof GatewayError && error.body?.['jobId'] === undefined;
-    if (startedNothing) discardFiles(services.uploads, kept);
+    if (startedNothing) discardFiles(files);
     throw error;
   }
 }
 
 async function admit(
+  ctx: Context,
+  { capability, read, hold }: ClaimedRequest,
   services: Services,
-  { hold, webhookUrl: url, ...wanted }: Candidate,
 ): Promise<JobSubscription> {
-  const { organizationId } = wanted.caller;
+  const { caller, requestId } = ctx.state;
+  const { organizationId } = caller;
   const { config, admission, webhooks, storage } = services;
+  const { webhookUrl: url, metadata } = read;
   const jobId = hold.subjectId;
   const copies = services.copies.of({ organizationId, jobId });
   try {
-    const draft = await measurePrices({ storage, copies }, wanted.draft);
-    const plan = completePlan(config, { ...wanted, jobId, draft, tells: url !== null });
-    // Before the job is: no accepted job may lack its webhook.
+    const { request, draft: drafted } = await draftRequest(ctx, { capability, read }, services);
+    const draft = await measurePrices({ storage, copies }, drafted);
+    const planned = { requestId, caller, capability, request, metadata, draft };
+    const plan = completePlan(config, { ...planned, jobId, tells: url !== null });
+    // The webhook is recorded first: no accepted job may lack it.
     if (url !== null) await webhooks.add({ jobId, organizationId, url });
     const news = await admission.admit(plan, hold);
     hold.leave();
     return news;
   } catch (error) {
-    // What was started may run all the same: it keeps its key, its webhook and its inputs.
+    // A job that was started may run despite the error: it keeps its key, its webhook and its inputs.
     if (await hold.giveBack()) {
       await copies.discard();
       if (url !== null) await webhooks.drop(jobId);
@@ -137,22 +142,20 @@ async function admit(
   }
 }
 
-/** A file of a request, on its way into the storage. */
-type KeptFile = Parameters<ReadingDeps['onKeeping']>[0];
+/** A file of a request, received or still arriving. */
+type RequestFile = Parameters<ReadingDeps['onReceiving']>[0];
 
-/** Takes note of files; whoever reads the request hears how that ends. */
-function keeperOf(kept: KeptFile[]): ReadingDeps['onKeeping'] {
+/** Makes a function that adds files to a list; their failures are reported to the reader of the request. */
+function tracker(files: RequestFile[]): ReadingDeps['onReceiving'] {
   return (file) => {
     file.catch(() => {});
-    kept.push(file);
+    files.push(file);
   };
 }
 
-/** Beside the answer, which need not wait for it; what is missed here goes as a file that is not used. */
-function discardFiles(uploads: Pick<Uploads, 'discard'>, kept: readonly KeptFile[]): void {
-  for (const keeping of kept) {
-    keeping.then(({ storageKey }) => uploads.discard(storageKey)).catch(() => {});
-  }
+/** Discards files without delaying the response; the sweep of unused uploads removes what is missed here. */
+function discardFiles(files: readonly RequestFile[]): void {
+  for (const receiving of files) receiving.then((file) => file.discard()).catch(() => {});
 }
 
 const preference = /(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])/i;
@@ -177,13 +180,14 @@ export async function estimateRequest(
   services: Omit<Services, 'admission' | 'claims' | 'webhooks'>,
 ): Promise<Estimate> {
   const { organizationId } = ctx.state.caller;
-  const { config, uploads, storage } = services;
-  const kept: KeptFile[] = [];
+  const { config, storage } = services;
+  const files: RequestFile[] = [];
   // Copies belong to a job, here to one that never is.
   const copies = services.copies.of({ organizationId, jobId: newId('job') });
   try {
-    const reading = { ...services, read: readRequest, onKeeping: keeperOf(kept) };
-    const { draft } = await draftRequest(ctx, capability, reading);
+    const read = await readRequest(ctx, capability, { ...services, onReceiving: tracker(files) });
+    authorizeRequest(ctx, capability, read);
+    const { draft } = await draftRequest(ctx, { capability, read }, services);
     const { model, calls } = await measurePrices({ storage, copies }, draft);
     const priced = priceCalls(config, calls);
     return {
@@ -193,7 +197,7 @@ export async function estimateRequest(
       items: priced.calls.map(({ call, unitPriceMicro }) => itemOf(call, unitPriceMicro)),
     };
   } finally {
-    discardFiles(uploads, kept);
+    discardFiles(files);
     await copies.discard();
   }
 }

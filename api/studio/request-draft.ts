@@ -1,7 +1,7 @@
 /**
- * A Studio request as a draft of its plan: read, as JSON or as a form with a file, planned, allowed to this key, its
- * inputs checked and, where the price depends on them, measured. Nothing is started. Of several inputs each is
- * settled on its own: one that cannot be used does not refuse the others.
+ * A Studio request on its way to a draft plan. Reading parses JSON or a form, without looking at inputs: its result
+ * identifies the request. Drafting checks the inputs, and measures those that decide the price. If a request has
+ * several items, an unusable input rejects only its own item.
  */
 import {
   InputUnreadable,
@@ -9,7 +9,11 @@ import {
   type RequestCopies,
 } from '../../activities/inputs/measured-inputs.ts';
 import { type Inputs, referencedKey, substituteInputs } from '../../activities/inputs/inputs.ts';
-import type { Pictures, Recordings } from '../../activities/inputs/carried-files.ts';
+import type {
+  ReceivedFile,
+  Recordings,
+  RequestFiles,
+} from '../../activities/inputs/carried-files.ts';
 import type { Storage } from '../../activities/storage/storage.ts';
 import {
   fieldsError,
@@ -36,46 +40,25 @@ import { parseMetadata } from '../middleware/metadata.ts';
 import { receiveForm } from '../middleware/multipart.ts';
 import { parseWebhookUrl } from './webhook-url.ts';
 
-/**
- * Reads and plans a request; prices that depend on an input are not measured yet.
- * @throws GatewayError what refuses the request before anything is reserved
- */
-export async function draftRequest(
-  ctx: Context,
-  capability: Capability,
-  deps: ReadingDeps & { inputs: Inputs; read: ReadRequestOf },
-) {
-  const { caller } = ctx.state;
-  const read = await deps.read(ctx, capability, deps);
-  const { request, recording, webhookUrl, metadata, sameAs = request } = read;
-  const planned = capability.plan(request, recording);
-  authorizeModel(caller, planned.model);
-  const prepare = (plan: DraftPlan) => deps.inputs.prepare(plan, caller.organizationId);
-  const draft = await prepare(planned).catch((error: unknown) =>
-    prepare(withoutItems(planned, error)),
-  );
-  return { request, sameAs, webhookUrl, metadata, draft };
-}
-
-/** A request that was read. */
+/** A request that was read. Its inputs were neither resolved nor fetched. */
 export interface ReadRequest {
+  /** The parsed request; a file that came with it is named by its bytes (`ReceivedFile.contentId`). */
   request: JsonObject;
-  recording: Recording | undefined;
-  /** Whom to tell of the job's end; null: nobody. */
+  /** URL that is notified of the job's end; null if there is none. */
   webhookUrl: string | null;
-  /** The caller's own pairs; null where there are none. */
+  /** The caller's own pairs; null if there are none. */
   metadata: Record<string, string> | null;
-  /** What a repeat has to say to be the same request; absent: the request itself. */
-  sameAs?: JsonObject;
+  /** Stores the files that came with the request, and looks its recording up; absent if it has neither. */
+  complete?: () => Promise<{ request: JsonObject; recording?: Recording }>;
 }
 
-/** What a request is read with. */
+/** Parts that a request is read with. */
 export interface ReadingDeps {
   recordings: Recordings;
-  pictures: Pictures;
+  requestFiles: RequestFiles;
   outbound: Outbound;
-  /** Takes note of a file that is kept for the request, as soon as it is on its way. */
-  onKeeping: (file: Promise<{ storageKey: string }>) => void;
+  /** Registers a file of the request as soon as it arrives, so that it can be discarded. */
+  onReceiving: (file: Promise<ReceivedFile>) => void;
 }
 
 /** Reads a request for a capability from the body of an operation. */
@@ -86,59 +69,62 @@ export type ReadRequestOf = (
 ) => ReadRequest | Promise<ReadRequest>;
 
 /**
- * Reads the body; a file in it is kept, and whatever recording is named is looked at.
- * @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, INVALID_INPUT_URL, FILE_TOO_LARGE, …
+ * Reads the body of a capability's own endpoint.
+ * @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, FILE_TOO_LARGE, …
  */
 export async function readRequest(
   ctx: Context,
   capability: Capability,
   deps: ReadingDeps,
 ): Promise<ReadRequest> {
-  const { recordings } = deps;
   if (capability.upload && ctx.is('multipart/form-data')) return readForm(ctx, capability, deps);
-  const { webhookUrl: given, metadata: pairs, ...fields } = await readJson(ctx);
+  const { webhookUrl: url, metadata: pairs, ...fields } = await readJson(ctx);
   const request = parseWith(capability.request, fields);
-  const webhookUrl = parseWebhookUrl(given, deps.outbound);
+  const webhookUrl = parseWebhookUrl(url, deps.outbound);
   const metadata = parseMetadata(pairs);
-  const recording = await findRecording(ctx, capability, { request, recordings });
-  return { request, recording, webhookUrl, metadata };
+  return { webhookUrl, metadata, ...namedRecording(ctx, capability, { request, ...deps }) };
 }
 
-async function findRecording(
+/** The request, with the look-up of the recording that it names. @throws GatewayError if it names none or two */
+function namedRecording(
   ctx: Context,
   capability: Capability,
   { request, recordings }: { request: JsonObject; recordings: Recordings },
-): Promise<Recording | undefined> {
-  const wanted = capability.recording?.(request);
-  return wanted && recordings.find(wanted, ctx.state.caller.organizationId);
+): Pick<ReadRequest, 'request' | 'complete'> {
+  const source = capability.recording?.(request);
+  if (!source) return { request };
+  const { organizationId } = ctx.state.caller;
+  return {
+    request,
+    complete: async () => ({ request, recording: await recordings.find(source, organizationId) }),
+  };
 }
 
 async function readForm(
   ctx: Context,
   capability: Capability,
-  { recordings, outbound, onKeeping }: ReadingDeps,
+  { recordings, requestFiles, outbound, onReceiving }: ReadingDeps,
 ): Promise<ReadRequest> {
   const field = capability.upload?.field ?? '';
   const { texts, files } = await receiveForm(ctx, {
     fields: [field],
     bytesMax: capability.upload?.bytesMax ?? 0,
     keep(stream) {
-      const keeping = recordings.keep({ field, stream }, ctx.state.caller);
-      onKeeping(keeping.then(({ recording }) => recording));
-      return keeping;
+      const receiving = requestFiles.receiveRecording({ field, stream }, ctx.state.caller);
+      onReceiving(receiving);
+      return receiving;
     },
   });
   const [file] = files;
-  const { async: later, webhookUrl: given, metadata: pairs, ...fields } = texts;
-  const webhookUrl = parseWebhookUrl(given, outbound);
+  const { async: later, webhookUrl: url, metadata: pairs, ...fields } = texts;
+  const webhookUrl = parseWebhookUrl(url, outbound);
   const metadata = parseMetadata(jsonOrText(pairs));
-  const told = { ...fields, ...(later !== undefined && { async: spelledFlag(later) }) };
+  const named = { ...fields, ...(later !== undefined && { async: spelledFlag(later) }) };
   if (!file) {
-    // What it lacks is told before what it has too much.
-    capability.recording?.(told);
-    const request = parseWith(capability.request, told);
-    const recording = await findRecording(ctx, capability, { request, recordings });
-    return { request, recording, webhookUrl, metadata };
+    // A missing file is reported before unknown fields.
+    capability.recording?.(named);
+    const request = parseWith(capability.request, named);
+    return { webhookUrl, metadata, ...namedRecording(ctx, capability, { request, recordings }) };
   }
   if (texts['fileId'] !== undefined) {
     const message = `name one source: ${field} or fileId`;
@@ -146,15 +132,58 @@ async function readForm(
   }
   const request = parseWith(capability.request, {
     ...(file.name !== '' && { fileName: file.name.slice(0, 255) }),
-    ...told,
-    fileId: file.kept.fileId,
+    ...named,
+    fileId: file.kept.contentId,
   });
-  // Refuses a second source beside the file.
+  // Rejects a second source in addition to the file.
   capability.recording?.(request);
-  return { request, recording: file.kept.recording, webhookUrl, metadata };
+  return { request, webhookUrl, metadata, complete: storedRecording(request, file.kept) };
 }
 
-/** Forms know texts only; what is no JSON is left for the schema to refuse. */
+/** Makes the completion of a request whose recording came with it: the file is stored. */
+export function storedRecording(
+  request: JsonObject,
+  { store, durationSeconds }: ReceivedFile,
+): NonNullable<ReadRequest['complete']> {
+  return async () => {
+    const { storageKey } = await store();
+    const seconds = durationSeconds ?? 0;
+    return { request, recording: { kind: 'file', storageKey, durationSeconds: seconds } };
+  };
+}
+
+/**
+ * Plans a request without its inputs, and checks that the key may use its model.
+ * @throws GatewayError from the capability's plan, and FORBIDDEN
+ */
+export function authorizeRequest(
+  ctx: Context,
+  capability: Capability,
+  { request }: Pick<ReadRequest, 'request'>,
+): void {
+  authorizeModel(ctx.state.caller, capability.plan(request).model);
+}
+
+/**
+ * Drafts the plan of a request: completes it and checks its inputs. Prices that depend on an input are not measured yet.
+ * @throws GatewayError INVALID_INPUT_URL naming each field, STORAGE_QUOTA_EXCEEDED, …
+ */
+export async function draftRequest(
+  ctx: Context,
+  { capability, read }: { capability: Capability; read: ReadRequest },
+  { inputs }: { inputs: Inputs },
+): Promise<{ request: JsonObject; draft: DraftPlan }> {
+  const { organizationId } = ctx.state.caller;
+  const { request, recording } = read.complete ? await read.complete() : { request: read.request };
+  const planned = capability.plan(request, recording);
+  const prepare = (plan: DraftPlan) => inputs.prepare(plan, organizationId);
+  const draft = await prepare(planned).catch((error: unknown) =>
+    prepare(withoutItems(planned, error)),
+  );
+  return { request, draft };
+}
+
+/** Parses a form's text as JSON; the schema rejects a text that is not JSON. */
 function jsonOrText(text: string | undefined): unknown {
   try {
     return text === undefined ? undefined : JSON.parse(text);
@@ -163,7 +192,7 @@ function jsonOrText(text: string | undefined): unknown {
   }
 }
 
-/** As `jsonOrText`, of a flag; another spelling is left for the schema to refuse. */
+/** Parses a form's flag; the schema rejects another spelling. */
 function spelledFlag(text: string): boolean | string {
   return text === 'true' || (text === 'false' ? false : text);
 }

@@ -11,7 +11,7 @@ import { audioTranscribe } from '../../../studio/audio-transcribe.ts';
 import { voiceoverGenerate } from '../../../studio/voiceover-generate.ts';
 import { receiveForm } from '../../middleware/multipart.ts';
 import { parseWith } from '../../middleware/parsing.ts';
-import type { ReadRequestOf } from '../../studio/request-draft.ts';
+import { type ReadRequestOf, storedRecording } from '../../studio/request-draft.ts';
 import { defineOperation, ownAnswer } from '../operation.ts';
 import { bareHeaders, studioHeaders, fileErrors } from '../studio.ts';
 import {
@@ -179,7 +179,7 @@ export const audioSpeech = defineOperation({
       ctx,
       {
         capability: voiceoverGenerate,
-        read: (_, capability) => requestOf(capability, { text, title: titleOf(text), voice }),
+        readBody: (_, capability) => requestOf(capability, { text, title: titleOf(text), voice }),
       },
       services,
     );
@@ -205,15 +205,15 @@ const form = z.object(fields);
 type Format = keyof typeof transcriptFormats;
 
 function readRecording(asked: (format: Format) => void): ReadRequestOf {
-  return async (ctx, capability, { recordings, onKeeping }) => {
+  return async (ctx, capability, { requestFiles, onReceiving }) => {
     const field = 'file';
     const { texts, files } = await receiveForm(ctx, {
       fields: [field],
       bytesMax,
       keep(stream) {
-        const keeping = recordings.keep({ field, stream }, ctx.state.caller);
-        onKeeping(keeping.then(({ recording }) => recording));
-        return keeping;
+        const receiving = requestFiles.receiveRecording({ field, stream }, ctx.state.caller);
+        onReceiving(receiving);
+        return receiving;
       },
     });
     const { model, language, response_format: format } = parseWith(form, texts);
@@ -221,10 +221,10 @@ function readRecording(asked: (format: Format) => void): ReadRequestOf {
     findByAnyName([audioModels.transcription], model);
     const [file] = files;
     if (!file) throw fieldError('INVALID_REQUEST', field, 'is required');
-    const { fileId, recording } = file.kept;
     const named = file.name === '' ? {} : { fileName: file.name.slice(0, 255) };
     const spoken = language == null || language === '' ? {} : { language };
-    return { ...requestOf(capability, { fileId, ...named, ...spoken }), recording };
+    const read = requestOf(capability, { fileId: file.kept.contentId, ...named, ...spoken });
+    return { ...read, complete: storedRecording(read.request, file.kept) };
   };
 }
 
@@ -252,10 +252,10 @@ export const audioTranscriptions = defineOperation({
   errors: [...jobErrors, ...fileErrors],
   async handle({ ctx }, services) {
     let format: Format = 'json';
-    const read = readRecording((wanted) => {
-      format = wanted;
+    const readBody = readRecording((requested) => {
+      format = requested;
     });
-    const job = await finishedJob(ctx, { capability: audioTranscribe, read }, services);
+    const job = await finishedJob(ctx, { capability: audioTranscribe, readBody }, services);
     const transcript = transcriptData.parse(await services.view.result(job));
     const { type, show } = transcriptFormats[format];
     ctx.type = type;

@@ -27,10 +27,10 @@ export const finishedAnswer = (description: string, schema: z.ZodType): AnswerPa
   schema,
 });
 
-/** The fields of a capability's request, as it would have read them itself. */
+/** Parses the fields of a capability's request. @throws GatewayError INVALID_REQUEST */
 export function requestOf(capability: Capability, fields: object): ReadRequest {
   const request = parseWith(capability.request, fields);
-  return { request, recording: undefined, webhookUrl: null, metadata: null };
+  return { request, webhookUrl: null, metadata: null };
 }
 
 /**
@@ -39,10 +39,10 @@ export function requestOf(capability: Capability, fields: object): ReadRequest {
  */
 export async function finishedJob(
   ctx: Context,
-  asked: { capability: Capability; read: ReadRequestOf },
+  reader: { capability: Capability; readBody: ReadRequestOf },
   services: Composition,
 ): Promise<JobRecord> {
-  const { job } = await inTheirWords(() => submitJob(ctx, asked, services));
+  const { job } = await inTheirWords(() => submitJob(ctx, reader, services));
   const { view } = services;
   ctx.set('X-Job-Id', job.id);
   refuseFailed(job);

@@ -1,7 +1,7 @@
 /** POST /api/v1/images/…: imageGenerate and imageEdit, as OpenAI's clients ask for them and read their pictures. */
 import { Readable } from 'node:stream';
 import { z } from 'zod';
-import type { KeptPicture } from '../../../activities/inputs/carried-files.ts';
+import type { ReceivedFile } from '../../../activities/inputs/carried-files.ts';
 import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
 import { fileBytesMax } from '../../../activities/storage/media.ts';
 import type { ImageModel } from '../../../catalog/image-model.ts';
@@ -171,7 +171,7 @@ export const imagesGenerations = defineOperation({
     const fields = await inTheirWords(() => ownImageFields(body, model, model.generate));
     const job = await finishedJob(
       ctx,
-      { capability: imageGenerate, read: (_, capability) => requestOf(capability, fields) },
+      { capability: imageGenerate, readBody: (_, capability) => requestOf(capability, fields) },
       services,
     );
     return answerImages(ctx, { job, format: body.response_format }, services);
@@ -184,38 +184,45 @@ const textBytesMax = 32 * 1024;
 const file = z.string().meta({ format: 'binary' });
 const form = z.object(imageFields);
 
-/** Keeps the pictures; a repeat is the same request when they are the same bytes. */
+/** Stores a picture, and returns the file id of the upload. */
+async function storedId(picture: ReceivedFile): Promise<string> {
+  return (await picture.store()).fileId;
+}
+
+/** Makes the reader of an edit's form; a repeated request is the same if its pictures have the same bytes. */
 function readEdit(asked: (fields: ImageAsked) => void): ReadRequestOf {
-  return async (ctx, capability, { pictures, onKeeping }) => {
+  return async (ctx, capability, { requestFiles, onReceiving }) => {
     const { texts, files } = await receiveForm(ctx, {
       fields: ['image', 'mask'],
       filesMax,
       textBytesMax,
       bytesMax: fileBytesMax.image,
       keep(stream, field) {
-        const keeping = pictures.keep({ field, stream }, ctx.state.caller);
-        onKeeping(keeping);
-        return keeping;
+        const receiving = requestFiles.receivePicture({ field, stream }, ctx.state.caller);
+        onReceiving(receiving);
+        return receiving;
       },
     });
     const fields = parseWith(form, texts);
     asked(fields);
     const model = findByAnyName(editModels, fields.model);
-    const kept = (name: string): KeptPicture[] =>
+    const received = (name: string): ReceivedFile[] =>
       files.filter(({ field }) => field === name).map((each) => each.kept);
-    const [mask] = kept('mask');
-    const named = (nameOf: (picture: KeptPicture) => string) => ({
+    const [mask] = received('mask');
+    const read = requestOf(capability, {
       ...ownImageFields(fields, model, model.edit ?? {}),
-      imageUrls: kept('image').map(nameOf),
-      ...(mask && { maskUrl: nameOf(mask) }),
+      imageUrls: received('image').map(({ contentId }) => contentId),
+      ...(mask && { maskUrl: mask.contentId }),
     });
-    const sameAs = named(({ sha256 }) => sha256);
     return {
-      ...requestOf(
-        capability,
-        named(({ fileId }) => fileId),
-      ),
-      sameAs,
+      ...read,
+      complete: async () => ({
+        request: {
+          ...read.request,
+          imageUrls: await Promise.all(received('image').map(storedId)),
+          ...(mask && { maskUrl: await storedId(mask) }),
+        },
+      }),
     };
   };
 }
@@ -245,10 +252,10 @@ export const imagesEdits = defineOperation({
   errors: [...jobErrors, ...fileErrors],
   async handle({ ctx }, services) {
     let format: ImageAsked['response_format'];
-    const read = readEdit((fields) => {
+    const readBody = readEdit((fields) => {
       format = fields.response_format;
     });
-    const job = await finishedJob(ctx, { capability: imageEdit, read }, services);
+    const job = await finishedJob(ctx, { capability: imageEdit, readBody }, services);
     return answerImages(ctx, { job, format }, services);
   },
 });

@@ -1,7 +1,7 @@
 /** /api/v1/videos: videoGenerate, as OpenAI's clients ask for films: create, look, list, download. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
-import type { KeptPicture } from '../../../activities/inputs/carried-files.ts';
+import type { ReceivedFile } from '../../../activities/inputs/carried-files.ts';
 import { fileBytesMax } from '../../../activities/storage/media.ts';
 import { defaultsFor } from '../../../catalog/model-parameters.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
@@ -95,17 +95,17 @@ async function filmOf(job: JobRecord, view: Pick<JobView, 'resource'>): Promise<
 /** The body as JSON, or as a form with a picture. */
 async function readFilm(
   ctx: Context,
-  { pictures, onKeeping }: ReadingDeps,
-): Promise<FilmAsked & { picture?: KeptPicture }> {
+  { requestFiles, onReceiving }: ReadingDeps,
+): Promise<FilmAsked & { picture?: ReceivedFile }> {
   if (!ctx.is('multipart/form-data')) return parseWith(film, await readJson(ctx));
   const { texts, files } = await receiveForm(ctx, {
     fields: ['input_reference'],
     textBytesMax,
     bytesMax: fileBytesMax.image,
     keep(stream, field) {
-      const keeping = pictures.keep({ field, stream }, ctx.state.caller);
-      onKeeping(keeping);
-      return keeping;
+      const receiving = requestFiles.receivePicture({ field, stream }, ctx.state.caller);
+      onReceiving(receiving);
+      return receiving;
     },
   });
   const { 'input_reference[file_id]': fileId, 'input_reference[image_url]': url } = texts;
@@ -121,20 +121,25 @@ async function readFilm(
   return file ? { ...body, picture: file.kept } : body;
 }
 
-const read: ReadRequestOf = async (ctx, capability, deps) => {
+const readBody: ReadRequestOf = async (ctx, capability, deps) => {
   const wanted = await readFilm(ctx, deps);
   const model = findByAnyName(videoModels, wanted.model);
   const { input_reference: named, picture } = wanted;
-  const imageUrl = picture?.fileId ?? named?.file_id ?? named?.image_url;
+  const imageUrl = picture?.contentId ?? named?.file_id ?? named?.image_url;
   const own = {
     prompt: wanted.prompt,
     model: model.id,
     ...(wanted.seconds != null && { durationSeconds: wanted.seconds }),
     ...frameOf(wanted.size, model),
   };
-  const request = requestOf(capability, { ...own, ...(imageUrl !== undefined && { imageUrl }) });
-  if (!picture) return request;
-  return { ...request, sameAs: { ...own, imageUrl: picture.sha256 } };
+  const read = requestOf(capability, { ...own, ...(imageUrl !== undefined && { imageUrl }) });
+  if (!picture) return read;
+  return {
+    ...read,
+    complete: async () => ({
+      request: { ...read.request, imageUrl: (await picture.store()).fileId },
+    }),
+  };
 };
 
 /** @throws GatewayError UNSUPPORTED_PARAMETER for a frame that the model does not film */
@@ -191,8 +196,8 @@ export const videos = {
     errors: [...studioErrors, ...fileErrors],
     async handle({ ctx }, services) {
       const { view } = services;
-      const asked = { capability: videoGenerate, read };
-      const { job } = await inTheirWords(() => submitJob(ctx, asked, services));
+      const reader = { capability: videoGenerate, readBody };
+      const { job } = await inTheirWords(() => submitJob(ctx, reader, services));
       tellCredits(ctx, view.credits(job));
       return filmOf(job, view);
     },

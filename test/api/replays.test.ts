@@ -1,0 +1,248 @@
+/**
+ * Replays of finished jobs: a request with the Idempotency-Key of a finished job returns that job, although its input
+ * was deleted, its host is gone and its host is gone. Only the database decides.
+ */
+import { createMp3Encoder } from 'wasm-media-encoders';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createFilms } from '../../dev/sandbox/media/film.ts';
+import { createTones } from '../../dev/sandbox/media/tones.ts';
+import { capabilities } from '../../studio/registry.ts';
+import { startGateway, type Answer, type TestGateway } from '../harness/gateway.ts';
+import { discPicture } from '../harness/media.ts';
+import { startMediaServer, type MediaServer } from '../harness/media-server.ts';
+
+type Body = Record<string, unknown>;
+
+let gateway: TestGateway;
+let media: MediaServer;
+let picture: Buffer;
+let film: Buffer;
+let speech: Buffer;
+beforeAll(async () => {
+  media = await startMediaServer();
+  gateway = await startGateway({
+    admittedOrigins: [media.origin],
+    latencyMs: 10,
+    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+    credits: 1_000_000,
+    env: { RATE_LIMIT_PER_MINUTE: '600' },
+  });
+  picture = await discPicture(600, 400);
+  const drawing = { width: 320, height: 180, durationSeconds: 2, prompt: 'x', seed: 0 };
+  const made = await createFilms(createTones({ tiny: true })).film({ ...drawing, hasAudio: false });
+  film = Buffer.from(made.bytes);
+  const encoder = await createMp3Encoder();
+  encoder.configure({ sampleRate: 44_100, channels: 1, bitrate: 64 });
+  const sound = new Float32Array(44_100).map((_, at) => Math.sin(at / 20));
+  // The encoder uses its buffer again.
+  speech = Buffer.concat([Buffer.from(encoder.encode([sound])), Buffer.from(encoder.finalize())]);
+});
+afterAll(async () => {
+  await gateway.close();
+  media.close();
+});
+
+const inputs = {
+  image: { name: 'a.png', bytes: () => picture },
+  video: { name: 'a.mp4', bytes: () => film },
+  audio: { name: 'a.mp3', bytes: () => speech },
+};
+
+/** Fields that take an input, with its medium. */
+const inputFields: Record<string, keyof typeof inputs> = {
+  imageUrl: 'image',
+  imageUrls: 'image',
+  maskUrl: 'image',
+  videoUrl: 'video',
+  audioUrl: 'audio',
+  fileId: 'audio',
+};
+
+/** Fields that take an input but are not in every example. */
+const furtherInputs: Record<string, Body> = {
+  imageGenerate: { imageUrls: [''] },
+  videoGenerate: { imageUrl: '', async: true },
+  audioTranscribe: { audioUrl: '' },
+};
+
+async function replaced(body: Body, inputOf: (medium: keyof typeof inputs) => Promise<string>) {
+  const fields = Object.entries(body).map(async ([name, value]): Promise<[string, unknown]> => {
+    const medium = inputFields[name];
+    if (medium === undefined) return [name, value];
+    return [name, Array.isArray(value) ? [await inputOf(medium)] : await inputOf(medium)];
+  });
+  return Object.fromEntries(await Promise.all(fields));
+}
+
+async function uploadOf(medium: keyof typeof inputs): Promise<string> {
+  const { name, bytes } = inputs[medium];
+  const signed = await gateway.call<{
+    fileId: string;
+    uploadUrl: string;
+    headers: Record<string, string>;
+  }>('/api/v1/storage/upload-url', { body: { filename: name } });
+  const { fileId, uploadUrl, headers } = signed.body;
+  const sent = await fetch(uploadUrl, { method: 'PUT', headers, body: new Uint8Array(bytes()) });
+  expect(sent.ok).toBe(true);
+  return fileId;
+}
+
+const keyed = (path: string, key: string, body: Body): Promise<Answer> =>
+  gateway.call(`/api/v1${path}`, { headers: { 'idempotency-key': key, prefer: 'wait=60' }, body });
+
+async function finished(answer: Answer): Promise<string> {
+  expect([answer.status, answer.body.error]).toEqual([expect.any(Number) as number, undefined]);
+  const [job] = await gateway.database.query<{ id: string }>(
+    'SELECT id FROM job ORDER BY created_at DESC LIMIT 1',
+  );
+  const done = await gateway.untilDone(job?.id ?? '');
+  expect(done.body.data.status).toBe('completed');
+  return job?.id ?? '';
+}
+
+const movesOf = async (jobId: string) =>
+  gateway.database.query('SELECT kind FROM ledger_entry WHERE reservation_id = $1', [jobId]);
+
+const withInputs = capabilities.filter(({ type, example }) =>
+  Object.keys({ ...example, ...furtherInputs[type] }).some((name) => inputFields[name]),
+);
+
+describe('a replay of a finished job', () => {
+  it('is tested for each capability that takes an input', () => {
+    expect(withInputs.map(({ type }) => type).toSorted()).toEqual([
+      'audioTranscribe',
+      'imageBatch',
+      'imageEdit',
+      'imageGenerate',
+      'imageRemoveBackground',
+      'imageUpscale',
+      'videoGenerate',
+      'videoRemoveBackground',
+      'videoUpscale',
+    ]);
+  });
+
+  it.each(withInputs.map((capability) => [capability.type, capability] as const))(
+    'returns the job although its uploaded input was deleted: %s',
+    async (type, { path, example }) => {
+      const fileIds: string[] = [];
+      const body = await replaced({ ...example, ...furtherInputs[type] }, async (medium) => {
+        const fileId = await uploadOf(medium);
+        fileIds.push(fileId);
+        return fileId;
+      });
+      // A recording is named by its id, all other inputs by URL or id.
+      if ('audioUrl' in body) body['fileId'] = body['audioUrl'];
+      delete body['audioUrl'];
+      const jobId = await finished(await keyed(path, `upload-${type}`, body));
+      for (const fileId of fileIds) {
+        const deleted = await gateway.call(`/api/v1/storage/files/${fileId}`, { method: 'DELETE' });
+        expect(deleted.status).toBe(200);
+      }
+      const moves = await movesOf(jobId);
+      const replay = await keyed(path, `upload-${type}`, body);
+      expect([replay.status, replay.body.error]).toEqual([200, undefined]);
+      expect(replay.headers.get('idempotent-replayed')).toBe('true');
+      expect(await movesOf(jobId)).toEqual(moves);
+      const other = await keyed(path, `upload-${type}`, {
+        ...body,
+        async: true,
+        webhookUrl: 'https://example.com/',
+      });
+      expect([other.status, other.body.error]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED']);
+      // Under a new key the deleted input is rejected, and the key stays free.
+      const refused = await keyed(path, `new-${type}`, body);
+      expect([refused.status, refused.body.error]).toEqual([400, 'INVALID_INPUT_URL']);
+      expect(await claimed(`new-${type}`)).toEqual([]);
+    },
+  );
+
+  it('returns each job although the host of its input URL is gone', async () => {
+    const jobs = await Promise.all(
+      withInputs.map(async ({ type, path, example }) => {
+        const body = await replaced({ ...example, ...furtherInputs[type] }, (medium) => {
+          const { name, bytes } = inputs[medium];
+          return Promise.resolve(media.put(`/${type}-${name}`, bytes()));
+        });
+        const first = await keyed(path, `url-${type}`, { ...body, async: true });
+        return { type, path, body: { ...body, async: true }, jobId: first.body.data.jobId };
+      }),
+    );
+    for (const { jobId } of jobs) await gateway.untilDone(jobId);
+    media.close();
+    for (const { type, path, body, jobId } of jobs) {
+      const replay = await keyed(path, `url-${type}`, body);
+      expect([type, replay.status, replay.body.error]).toEqual([type, 200, undefined]);
+      expect(replay.headers.get('idempotent-replayed')).toBe('true');
+      expect(await movesOf(jobId)).toHaveLength(2);
+    }
+  });
+});
+
+const claimed = (key: string) =>
+  gateway.database.query('SELECT state FROM idempotency_claim WHERE idempotency_key = $1', [key]);
+
+describe('a replay of a form', () => {
+  const doors: [string, string, () => FormData][] = [
+    [
+      'openai-edit',
+      '/api/v1/images/edits',
+      () => form({ prompt: 'a boat', image: [picture, 'a.png'] }),
+    ],
+    [
+      'openai-transcription',
+      '/api/v1/audio/transcriptions',
+      () => form({ model: 'scribe_v2', file: [speech, 'a.mp3'] }),
+    ],
+    ['transcription', '/api/v1/studio/audio/transcribe', () => form({ file: [speech, 'a.mp3'] })],
+    [
+      'openai-video',
+      '/api/v1/videos',
+      () => form({ prompt: 'a boat', model: 'veo', input_reference: [picture, 'a.png'] }),
+    ],
+  ];
+
+  it.each(doors)(
+    'stores no file again, and works when the quota is used up: %s',
+    async (name, path, made) => {
+      const send = (key: string) =>
+        fetch(`${gateway.url}${path}`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${gateway.caller.key}`, 'idempotency-key': key },
+          body: made(),
+        });
+      const first = await send(`form-${name}`);
+      expect([first.status, first.ok ? '' : await first.text()]).toEqual([
+        first.ok ? first.status : 200,
+        '',
+      ]);
+      const [job] = await gateway.database.query<{ id: string }>(
+        'SELECT id FROM job ORDER BY created_at DESC LIMIT 1',
+      );
+      await gateway.untilDone(job?.id ?? '');
+      const uploads = await gateway.database.query('SELECT id FROM upload ORDER BY id');
+      // From here on, storing a file of any size is rejected.
+      await gateway.database.query('UPDATE organization SET upload_bytes = 1e15');
+      try {
+        const replay = await send(`form-${name}`);
+        expect(replay.status).toBeLessThan(300);
+        expect(replay.headers.get('idempotent-replayed')).toBe('true');
+        const refused = await send(`new-${name}`);
+        expect(refused.status).toBe(403);
+        expect(await claimed(`new-${name}`)).toEqual([]);
+      } finally {
+        await gateway.database.query('UPDATE organization SET upload_bytes = 0');
+      }
+      expect(await gateway.database.query('SELECT id FROM upload ORDER BY id')).toEqual(uploads);
+    },
+  );
+});
+
+function form(fields: Record<string, string | [Buffer, string]>): FormData {
+  const made = new FormData();
+  for (const [name, value] of Object.entries(fields)) {
+    if (typeof value === 'string') made.append(name, value);
+    else made.append(name, new Blob([new Uint8Array(value[0])]), value[1]);
+  }
+  return made;
+}
