@@ -20,7 +20,6 @@ export function addOperationCommands(admin: Command): void {
   addNotificationList(admin);
   addJobCommands(admin);
   addProviderCommands(admin);
-  addProcessCommands(admin);
 }
 
 function addOutcomeLists(admin: Command): void {
@@ -159,27 +158,4 @@ function addProviderCommands(admin: Command): void {
       text: (provider) => list(cellsOf(provider, columns)),
     });
   }
-}
-
-function addProcessCommands(admin: Command): void {
-  addListing({
-    command: admin.command('processes').description('processes of the gateway'),
-    path: () => '/processes',
-    columns: {
-      process: 'id',
-      kind: 'kind',
-      host: 'host',
-      pid: 'pid',
-      build: 'buildId',
-      started: 'startedAt',
-      draining: 'drainAskedAt',
-    },
-  });
-  addWrite({
-    command: admin
-      .command('drain <processId>')
-      .description('drain a process: it takes nothing new, finishes, and exits'),
-    path: (id) => `/processes/${id}/drain`,
-    text: (_, [id]) => `${id} drains\n`,
-  });
 }

@@ -481,15 +481,3 @@ CREATE TABLE provider_pause (
   reason text NOT NULL,
   paused_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-
--- The processes that serve: seen every few seconds, asked to drain by whoever operates.
-CREATE TABLE gateway_process (
-  id text PRIMARY KEY,
-  kind text NOT NULL CHECK (kind IN ('api', 'worker')),
-  host text NOT NULL,
-  pid integer NOT NULL,
-  build_id text,
-  started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  drain_asked_at timestamptz
-);

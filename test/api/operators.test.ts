@@ -1,5 +1,4 @@
 /** What operators do about jobs that hang and providers that fail: every action recorded, none paid twice. */
-import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 
@@ -344,32 +343,5 @@ describe('an outcome that becomes known too late', () => {
     for (const jobId of jobs) {
       expect(await operators.entriesOf(jobId)).toEqual(['reserve', 'release']);
     }
-  });
-});
-
-describe('a process', () => {
-  let gateway: TestGateway;
-  beforeAll(async () => {
-    gateway = await startGateway({ worker: false, latencyMs: 20 });
-  });
-  afterAll(() => gateway.close());
-
-  it('is listed with its build, and drains when it is asked to: what runs is finished', async () => {
-    const operators = operatorsOf(gateway);
-    const { child } = await gateway.spawn('worker', { WORKER_BUILD_ID: 'build-7' });
-    const list = async () => (await operators.read('/processes')).data;
-    await expect.poll(list).toMatchObject([{ kind: 'worker', buildId: 'build-7', pid: child.pid }]);
-    const jobId = await operators.start('[[slow:1s]] a moving crane');
-    await operators.taken(jobId);
-    const [worker] = await list();
-    const exited = once(child, 'exit');
-    const asked = await operators.write(`/processes/${worker?.id}/drain`);
-    expect(asked.status).toBe(202);
-    expect(await exited).toEqual([0, null]);
-    expect(await list()).toEqual([]);
-    await gateway.spawn('worker');
-    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
-    await gateway.expectSettled();
-    expect(await operators.actions(worker?.id ?? '')).toEqual(['process.drain_asked']);
   });
 });
