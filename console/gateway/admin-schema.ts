@@ -500,40 +500,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/admin/v1/processes": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** List the processes of the gateway */
-        get: operations["listProcesses"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/processes/{processId}/drain": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Drain a process: it takes nothing new, finishes, and exits */
-        post: operations["drainProcess"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/admin/v1/operator": {
         parameters: {
             query?: never;
@@ -1082,19 +1048,6 @@ export interface components {
             waiting: number;
             /** @description Calls that it has and that are not over. */
             open: number;
-        };
-        Process: {
-            id: string;
-            /** @enum {string} */
-            kind: "api" | "worker";
-            host: string;
-            pid: number;
-            buildId: string | null;
-            /** Format: date-time */
-            startedAt: string;
-            /** Format: date-time */
-            seenAt: string;
-            drainAskedAt: string | null;
         };
         Operator: {
             operatorId: string;
@@ -2367,66 +2320,6 @@ export interface operations {
                             /** @description Calls that it has and that are not over. */
                             open: number;
                             told: number;
-                        };
-                    };
-                };
-            };
-        };
-    };
-    listProcesses: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: components["schemas"]["Process"][];
-                    };
-                };
-            };
-        };
-    };
-    drainProcess: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                processId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
-                    actor?: string;
-                    reason: string;
-                };
-            };
-        };
-        responses: {
-            /** @description It is asked. */
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: {
-                            processId: string;
                         };
                     };
                 };
