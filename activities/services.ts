@@ -26,7 +26,7 @@ import { createCallRecords } from './calls/call-records.ts';
 import { createLedger } from './ledger/ledger.ts';
 import { observeChatLedger, observeLedger, createSettlements } from './ledger/observed-ledgers.ts';
 import { observeProviders } from './providers/observed-providers.ts';
-import { createStatusChecks, createLateOutcomes } from './jobs/call-outcomes.ts';
+import { createStatusChecks, createUnknownOutcomes } from './jobs/call-outcomes.ts';
 import { createProviders, providerConcurrency } from './providers/registry.ts';
 import { createPictures, createRecordings } from './inputs/carried-files.ts';
 import { createArtifactStore, observeArtifacts } from './storage/artifacts.ts';
@@ -69,7 +69,6 @@ async function openServices(config: Config, logger: Logger) {
   const chatLedger = observeChatLedger(createChatLedger(pool, metrics), observers);
   const inputs = createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl });
   const providers = observeProviders(createProviders(config, { outbound, storage }), observers);
-  const statusChecks = createStatusChecks({ pool, providers });
   return {
     pool,
     ledger: observeLedger(createLedger(pool, metrics), observers),
@@ -78,8 +77,8 @@ async function openServices(config: Config, logger: Logger) {
     records: createCallRecords(pool),
     reads: createJobReads(pool, storage),
     inbox: createInbox(pool),
-    statusChecks,
-    outcomes: createLateOutcomes({ pool, statusChecks, logger }),
+    statusChecks: createStatusChecks({ pool, providers }),
+    outcomes: createUnknownOutcomes(pool),
     places: providerConcurrency(config),
     providers,
     chatCatalog: await openChatCatalog(config),
@@ -136,10 +135,10 @@ export async function openProcess(config: Config, logger: Logger) {
 
 /** What tells workflows of what came in, once a process has a connection to Temporal. */
 export function createRelays(services: Services, client: Client, config: Config) {
-  const { inbox, outcomes, webhooks, logger } = services;
+  const { inbox, webhooks, logger } = services;
   const { metrics } = services.telemetry;
   return {
-    notificationRelay: createNotificationRelay({ client, inbox, metrics, logger, outcomes }),
+    notificationRelay: createNotificationRelay({ client, inbox, metrics, logger }),
     webhookRelay: createWebhookRelay({
       client,
       webhooks,

@@ -41,8 +41,7 @@ function addOutcomeLists(admin: Command): void {
   addListing({
     command: admin
       .command('unknown')
-      .description('jobs released without the provider’s answer, newest first')
-      .option('--succeeded <true|false>', 'only those that succeeded after all'),
+      .description('jobs released without the provider’s answer, newest first'),
     path: () => '/unknown-outcomes',
     columns: {
       job: 'jobId',
@@ -50,10 +49,11 @@ function addOutcomeLists(admin: Command): void {
       error: 'errorCode',
       credits: 'credits',
       released: 'releasedAt',
-      later: (line) =>
+      calls: (line) =>
         listIn(line, 'calls')
           .map(
-            (call) => `${cellOf(call, 'provider')}: ${cellOf(call, 'late.verdict') ?? 'not known'}`,
+            (call) =>
+              `${cellOf(call, 'provider')}: ${cellOf(call, 'state')}, notified ${cellOf(call, 'lateNotificationAt') ?? 'never'}`,
           )
           .join('; '),
     },

@@ -876,14 +876,6 @@ export interface components {
                 begunAt: string;
                 /** Format: date-time */
                 updatedAt: string;
-                /** @description What was learnt after the job had been released. */
-                late: {
-                    verdict: string;
-                    /** @enum {string} */
-                    foundBy: "notification" | "follow_up" | "operator";
-                    /** Format: date-time */
-                    foundAt: string;
-                } | null;
             }[];
             /** @description Oldest first. */
             ledger: components["schemas"]["LedgerEntry"][];
@@ -1005,13 +997,7 @@ export interface components {
                 provider: string;
                 state: string;
                 operation: unknown;
-                late: {
-                    verdict: string;
-                    /** @enum {string} */
-                    foundBy: "notification" | "follow_up" | "operator";
-                    /** Format: date-time */
-                    foundAt: string;
-                } | null;
+                lateNotificationAt: string | null;
             }[];
         };
         ProviderWithFigures: {
@@ -2161,8 +2147,6 @@ export interface operations {
     listUnknownOutcomes: {
         parameters: {
             query?: {
-                /** @description Only those of which a call had succeeded after all. */
-                succeeded?: "true" | "false";
                 limit?: number;
                 cursor?: string;
             };
@@ -2187,7 +2171,6 @@ export interface operations {
                         counts: {
                             verifying: number;
                             released: number;
-                            lateSuccesses: number;
                         };
                     };
                 };

@@ -250,7 +250,7 @@ describe('studio admin', () => {
     const [stuck, providers, unknown, notifications, looked, redelivered] = await Promise.all([
       admin(['stuck', '--older-than-seconds', '0']),
       admin(['providers']),
-      admin(['unknown', '--succeeded', 'true']),
+      admin(['unknown']),
       admin(['notifications', '--state', 'received']),
       admin(['reverify', jobId, ...why]),
       admin(['renotify', jobId, ...why]),
