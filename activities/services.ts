@@ -47,7 +47,7 @@ export function publicBaseUrl(config: Config): string {
 /** Opens the services; nothing is asked of a server before it is needed. */
 async function openServices(config: Config, logger: Logger) {
   const telemetry = await openTelemetry(config);
-  const { metrics, tracing } = telemetry;
+  const { metrics } = telemetry;
   const pool = await openDatabase({
     url: config.DATABASE_URL,
     poolMax: config.DATABASE_POOL_MAX,
@@ -55,7 +55,7 @@ async function openServices(config: Config, logger: Logger) {
     metrics,
   });
   const settlements = createSettlements(pool, { metrics, logger });
-  const observers = { metrics, tracing, settlements };
+  const observers = { metrics, settlements };
   const ownUrl = publicBaseUrl(config);
   const { storage, signedUrls } = await openStorage(config, ownUrl);
   const outbound = createOutbound({ admittedOrigins: config.ALLOW_PRIVATE_NETWORK_ORIGINS });
@@ -90,7 +90,7 @@ async function openServices(config: Config, logger: Logger) {
     inputs,
     copies: createInputCopies({ pool, storage, outbound }),
     outbound,
-    artifacts: observeArtifacts(createArtifactStore({ storage, outbound }), tracing),
+    artifacts: observeArtifacts(createArtifactStore({ storage, outbound })),
     recordings: createRecordings({ storage, uploads, inputs }),
     pictures: createPictures({ storage, uploads }),
     urls: createNotificationUrls({
@@ -123,11 +123,11 @@ export async function openProcess(config: Config, logger: Logger) {
   return {
     services,
     connection,
-    client: createTemporalClient(connection, config, services.telemetry.tracing),
+    client: createTemporalClient(connection, config),
     prepareServer,
     async close() {
       await services.pool.end();
-      await services.telemetry.tracing.close();
+      await services.telemetry.closeTracing();
       await connection.close();
     },
   };
