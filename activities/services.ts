@@ -26,7 +26,7 @@ import { createCallRecords } from './calls/call-records.ts';
 import { createLedger } from './ledger/ledger.ts';
 import { observeChatLedger, observeLedger, createSettlements } from './ledger/observed-ledgers.ts';
 import { observeProviders } from './providers/observed-providers.ts';
-import { createStatusChecks, createLateOutcomes } from './jobs/call-outcomes.ts';
+import { createStatusChecks, createUnknownOutcomes } from './jobs/call-outcomes.ts';
 import { createProviders, providerConcurrency } from './providers/registry.ts';
 import { createRequestFiles, createRecordings } from './inputs/carried-files.ts';
 import { createArtifactStore, observeArtifacts } from './storage/artifacts.ts';
@@ -47,7 +47,7 @@ export function publicBaseUrl(config: Config): string {
 /** Opens the services; nothing is asked of a server before it is needed. */
 async function openServices(config: Config, logger: Logger) {
   const telemetry = await openTelemetry(config);
-  const { metrics, tracing } = telemetry;
+  const { metrics } = telemetry;
   const pool = await openDatabase({
     url: config.DATABASE_URL,
     poolMax: config.DATABASE_POOL_MAX,
@@ -55,7 +55,7 @@ async function openServices(config: Config, logger: Logger) {
     metrics,
   });
   const settlements = createSettlements(pool, { metrics, logger });
-  const observers = { metrics, tracing, settlements };
+  const observers = { metrics, settlements };
   const ownUrl = publicBaseUrl(config);
   const { storage, signedUrls } = await openStorage(config, ownUrl);
   const outbound = createOutbound({ admittedOrigins: config.ALLOW_PRIVATE_NETWORK_ORIGINS });
@@ -69,7 +69,6 @@ async function openServices(config: Config, logger: Logger) {
   const chatLedger = observeChatLedger(createChatLedger(pool, metrics), observers);
   const inputs = createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl });
   const providers = observeProviders(createProviders(config, { outbound, storage }), observers);
-  const statusChecks = createStatusChecks({ pool, providers });
   return {
     pool,
     ledger: observeLedger(createLedger(pool, metrics), observers),
@@ -78,8 +77,8 @@ async function openServices(config: Config, logger: Logger) {
     records: createCallRecords(pool),
     reads: createJobReads(pool, storage),
     inbox: createInbox(pool),
-    statusChecks,
-    outcomes: createLateOutcomes({ pool, statusChecks, logger }),
+    statusChecks: createStatusChecks({ pool, providers }),
+    outcomes: createUnknownOutcomes(pool),
     places: providerConcurrency(config),
     providers,
     chatCatalog: await openChatCatalog(config),
@@ -91,7 +90,7 @@ async function openServices(config: Config, logger: Logger) {
     inputs,
     copies: createInputCopies({ pool, storage, outbound }),
     outbound,
-    artifacts: observeArtifacts(createArtifactStore({ storage, outbound }), tracing),
+    artifacts: observeArtifacts(createArtifactStore({ storage, outbound })),
     recordings: createRecordings({ storage, inputs }),
     requestFiles: createRequestFiles({ storage, uploads }),
     urls: createNotificationUrls({
@@ -124,11 +123,11 @@ export async function openProcess(config: Config, logger: Logger) {
   return {
     services,
     connection,
-    client: createTemporalClient(connection, config, services.telemetry.tracing),
+    client: createTemporalClient(connection, config),
     prepareServer,
     async close() {
       await services.pool.end();
-      await services.telemetry.tracing.close();
+      await services.telemetry.closeTracing();
       await connection.close();
     },
   };
@@ -136,10 +135,10 @@ export async function openProcess(config: Config, logger: Logger) {
 
 /** What tells workflows of what came in, once a process has a connection to Temporal. */
 export function createRelays(services: Services, client: Client, config: Config) {
-  const { inbox, outcomes, webhooks, logger } = services;
+  const { inbox, webhooks, logger } = services;
   const { metrics } = services.telemetry;
   return {
-    notificationRelay: createNotificationRelay({ client, inbox, metrics, logger, outcomes }),
+    notificationRelay: createNotificationRelay({ client, inbox, metrics, logger }),
     webhookRelay: createWebhookRelay({
       client,
       webhooks,

@@ -10,6 +10,6 @@ export const requestContextHeader = 'request-context';
 export interface RequestContext {
   /** The request that made the job. */
   requestId?: string;
-  /** W3C trace context of the span that started the workflow; absent when nothing is traced. */
+  /** W3C trace context of the span that started the workflow; absent without tracing. */
   traceparent?: string;
 }

@@ -1,8 +1,8 @@
 /**
- * `npm run migrate`: brings the database of DATABASE_URL to the newest schema. With `-- --plan` it only says what it
- * would do. Exit status: 0 done, 1 refused or failed, 64 not understood, 78 without DATABASE_URL.
+ * `npm run migrate`: brings the database of DATABASE_URL to the newest schema. With `-- --plan` it lists the pending
+ * migrations instead. Exit status: 0 done, 1 refused or failed, 64 unknown option, 78 without DATABASE_URL.
  */
-import { migrate, planMigration, type MigrationPlan } from './migrations.ts';
+import { migrate, pendingMigrations } from './migrations.ts';
 
 const databaseUrl = process.env['DATABASE_URL'];
 const [option, ...others] = process.argv.slice(2);
@@ -12,7 +12,11 @@ if ((option !== undefined && option !== '--plan') || others.length > 0) {
   process.exitCode = 64;
 } else if (databaseUrl) {
   try {
-    process.stdout.write(option ? planText(await planMigration(databaseUrl)) : await run());
+    const names = await (option ? pendingMigrations : migrate)(databaseUrl);
+    const title = option ? 'pending' : 'migrated';
+    process.stdout.write(
+      names.length > 0 ? `${title}: ${names.join(', ')}\n` : 'schema is current\n',
+    );
   } catch (error) {
     process.stderr.write(`migrate: ${error instanceof Error ? error.message : String(error)}\n`);
     process.exitCode = 1;
@@ -20,28 +24,4 @@ if ((option !== undefined && option !== '--plan') || others.length > 0) {
 } else {
   process.stderr.write('configuration: DATABASE_URL is required\n');
   process.exitCode = 78;
-}
-
-async function run(): Promise<string> {
-  const ran = await migrate(databaseUrl ?? '');
-  return ran.length > 0 ? `migrated: ${ran.join(', ')}\n` : 'schema is current\n';
-}
-
-function planText({ version, nextVersion, migrations, functions }: MigrationPlan): string {
-  const files = Object.entries(functions).flatMap(([state, names]) =>
-    names.map((name) => `${name} (${state})`),
-  );
-  if (migrations.length === 0 && files.length === 0) {
-    return `schema ${version} is current: nothing to do\n`;
-  }
-  return [
-    `schema ${version} in the database, ${nextVersion} in this code`,
-    migrations.length === 0
-      ? 'tables: no migration to run'
-      : `tables: would run ${migrations.join(', ')}`,
-    files.length === 0
-      ? 'functions: would be made anew, unchanged'
-      : `functions: would be made anew; of sql/: ${files.join(', ')}`,
-    'all in one transaction; nothing was changed\n',
-  ].join('\n');
 }

@@ -34,8 +34,8 @@ async function readSources(directory: URL): Promise<SqlSource[]> {
 interface Schema {
   /** Version n stands at n - 1. */
   migrations: SqlSource[];
-  /** All files of `sql/`, what drops that which they make, and the hash of each by its name. */
-  functions: SqlSource & { undo: string; files: Record<string, string> };
+  /** The files of `sql/` as one source, and the statements that drop their functions and views. */
+  functions: SqlSource & { undo: string };
 }
 
 async function readSchema(directory = migrationsDirectory): Promise<Schema> {
@@ -50,8 +50,7 @@ async function readSchema(directory = migrationsDirectory): Promise<Schema> {
   const undo = `DROP VIEW ${namesOf(/^CREATE VIEW (\w+)/gm)};
     DROP FUNCTION ${namesOf(/^CREATE FUNCTION (\w+)/gm)}`;
   const sha256 = createHash('sha256').update(statements).digest('hex');
-  const hashes = Object.fromEntries(files.map((file) => [file.name, file.sha256]));
-  return { migrations, functions: { name: 'sql/', statements, sha256, undo, files: hashes } };
+  return { migrations, functions: { name: 'sql/', statements, sha256, undo } };
 }
 
 /** @throws Error that names the server, never the password */
@@ -90,7 +89,7 @@ export async function migrate(databaseUrl: string, directory?: URL): Promise<str
     // Version 0 stands for the functions.
     await client.query(`CREATE TABLE IF NOT EXISTS schema_migration (
       version integer PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL, undo text,
-      files jsonb, applied_at timestamptz NOT NULL DEFAULT now())`);
+      applied_at timestamptz NOT NULL DEFAULT now())`);
     const ran = await bringUp(client, schema);
     await client.query('COMMIT');
     return ran;
@@ -100,24 +99,22 @@ export async function migrate(databaseUrl: string, directory?: URL): Promise<str
   }
 }
 
-async function bringUp(client: Client, { migrations, functions }: Schema): Promise<string[]> {
+async function bringUp(client: Client, schema: Schema): Promise<string[]> {
+  const { migrations, functions } = schema;
   const found = await readApplied(client);
-  refuseForeign(found, migrations);
-  const pending = [...migrations.entries()].slice(found.migrations.length);
-  if (pending.length === 0 && found.functions?.sha256 === functions.sha256) return [];
-  // A table that an older version made lacks it.
-  await client.query('ALTER TABLE schema_migration ADD COLUMN IF NOT EXISTS files jsonb');
-  // First of all: no table of the gateway is locked while this waits for somebody who reads a view, and tables change freely.
+  const pending = pendingOf(schema, found);
+  if (pending.length === 0) return [];
+  // Views are dropped first: while this waits for a reader of a view, it locks no table.
   if (found.functions) await client.query(found.functions.undo);
-  for (const [index, migration] of pending) {
+  for (const [index, migration] of [...migrations.entries()].slice(found.migrations.length)) {
     // Each builds on the one before.
     await client.query(migration.statements);
-    await record(client, { ...migration, version: index + 1, undo: null, files: null });
+    await record(client, { ...migration, version: index + 1, undo: null });
   }
   await client.query(functions.statements);
   await client.query('DELETE FROM schema_migration WHERE version = 0');
   await record(client, { ...functions, version: 0 });
-  return [...pending.map(([, { name }]) => name), functions.name];
+  return pending;
 }
 
 interface Applied {
@@ -125,15 +122,13 @@ interface Applied {
   name: string;
   sha256: string;
   undo: string | null;
-  /** Of the functions: the hash of each file by its name; absent where an older version made them. */
-  files?: Record<string, string> | null;
 }
 
 async function record(client: Client, applied: Applied): Promise<void> {
-  const { version, name, sha256, undo, files } = applied;
+  const { version, name, sha256, undo } = applied;
   await client.query(
-    'INSERT INTO schema_migration (version, name, sha256, undo, files) VALUES ($1, $2, $3, $4, $5)',
-    [version, name, sha256, undo, files],
+    'INSERT INTO schema_migration (version, name, sha256, undo) VALUES ($1, $2, $3, $4)',
+    [version, name, sha256, undo],
   );
 }
 
@@ -153,15 +148,8 @@ async function readApplied(client: Client): Promise<Found> {
 }
 
 function refuseForeign(found: Found, migrations: SqlSource[]): void {
-  for (const { version, name, sha256 } of found.migrations) {
+  for (const { version, sha256 } of found.migrations) {
     const known = migrations[version - 1];
-    // The first is where a database begins: another one was made by another history.
-    if (version === 1 && (known?.name !== name || known.sha256 !== sha256)) {
-      throw new Error(
-        'the database was made by a version before 0.1.0 (its first migration is not the one of this code) and ' +
-          'cannot be taken over: name an empty one in DATABASE_URL; for npm start, delete the data directory (.data)',
-      );
-    }
     if (!known) {
       throw new Error(
         `the database has schema ${version}, newer than this code knows: start the version that made it, or a later one`,
@@ -173,35 +161,15 @@ function refuseForeign(found: Found, migrations: SqlSource[]): void {
   }
 }
 
-/** What `migrate` would do. */
-export interface MigrationPlan {
-  /** Number of the last migration that the database has had; 0 for an empty one. */
-  version: number;
-  /** The same after `migrate`. */
-  nextVersion: number;
-  /** Names of the migrations that would run, in their order. */
-  migrations: string[];
-  /** Files of `sql/` that differ from what the database has; whenever there is one, all functions are made anew. */
-  functions: { added: string[]; changed: string[]; removed: string[] };
-}
-
 /**
- * Looks at what `migrate` would do; changes nothing, and needs no more than to read `schema_migration`.
+ * Lists the names that `migrate` would return, and changes nothing.
  * @throws Error as `migrate`
  */
-export async function planMigration(databaseUrl: string): Promise<MigrationPlan> {
-  const { migrations, functions } = await readSchema();
+export async function pendingMigrations(databaseUrl: string): Promise<string[]> {
+  const schema = await readSchema();
   const client = await connectTo(databaseUrl);
   try {
-    await client.query('BEGIN READ ONLY');
-    const found = (await isEmpty(client)) ? nothing : await readApplied(client);
-    refuseForeign(found, migrations);
-    return {
-      version: found.migrations.length,
-      nextVersion: migrations.length,
-      migrations: migrations.slice(found.migrations.length).map(({ name }) => name),
-      functions: compareFunctions(found.functions, functions),
-    };
+    return pendingOf(schema, (await isEmpty(client)) ? nothing : await readApplied(client));
   } finally {
     await client.end();
   }
@@ -209,27 +177,19 @@ export async function planMigration(databaseUrl: string): Promise<MigrationPlan>
 
 const nothing: Found = { migrations: [], functions: null };
 
+/** @throws Error when the database was changed by another version */
+function pendingOf({ migrations, functions }: Schema, found: Found): string[] {
+  refuseForeign(found, migrations);
+  const pending = migrations.slice(found.migrations.length).map(({ name }) => name);
+  const isCurrent = pending.length === 0 && found.functions?.sha256 === functions.sha256;
+  return isCurrent ? [] : [...pending, functions.name];
+}
+
 async function isEmpty(client: Client): Promise<boolean> {
   const { rows } = await client.query<{ name: string | null }>(
     `SELECT to_regclass('schema_migration')::text AS name`,
   );
   return rows[0]?.name === null;
-}
-
-function compareFunctions(
-  found: Found['functions'],
-  { sha256, files }: Schema['functions'],
-): MigrationPlan['functions'] {
-  const names = Object.keys(files);
-  if (found?.sha256 === sha256) return { added: [], changed: [], removed: [] };
-  // An older version kept no hashes of the files: any may have changed.
-  const before = found && !found.files ? Object.fromEntries(names.map((name) => [name, ''])) : {};
-  const known = found?.files ?? before;
-  return {
-    added: names.filter((name) => known[name] === undefined),
-    changed: names.filter((name) => known[name] !== undefined && known[name] !== files[name]),
-    removed: Object.keys(known).filter((name) => files[name] === undefined),
-  };
 }
 
 /**

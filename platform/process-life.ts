@@ -1,4 +1,4 @@
-/** The life of a process under a supervisor: ready, then drained once, whatever asks for it. */
+/** A process under a supervisor: it reports that it is ready, and drains once before it exits. */
 
 /** Tells the parent, if there is one, that this process serves. */
 export function announceReady(details: Record<string, unknown> = {}): void {
@@ -7,9 +7,9 @@ export function announceReady(details: Record<string, unknown> = {}): void {
 
 /**
  * Runs `drain` once on SIGTERM, SIGINT or when the parent is gone, then exits; a second signal, or a
- * drain that takes longer than `timeoutMs`, exits at once. Returns what starts the drain by itself.
+ * drain that takes longer than `timeoutMs`, exits at once.
  */
-export function drainOnExit(drain: () => Promise<void>, timeoutMs: number): () => void {
+export function drainOnExit(drain: () => Promise<void>, timeoutMs: number): void {
   let draining = false;
   const onSignal = (): void => {
     if (draining) return;
@@ -24,5 +24,4 @@ export function drainOnExit(drain: () => Promise<void>, timeoutMs: number): () =
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
   if (process.send) process.on('disconnect', onSignal);
-  return onSignal;
 }

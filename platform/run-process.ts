@@ -1,11 +1,12 @@
 /** A process of the gateway from its start to its end, the same for API and worker. */
 import { loadConfigOrExit, type Config, type KnownProviders } from './config.ts';
-import type { DatabasePool } from './database.ts';
 import { createLogger, type Logger } from './logger.ts';
 import { assertSchemaCurrent } from './migrations.ts';
 import { announceReady, drainOnExit } from './process-life.ts';
-import { registerProcess, type GatewayProcess } from './process-register.ts';
 import { installMeasuredRuntime } from './temporal.ts';
+
+/** The kinds of processes, which their logs name. */
+type ProcessKind = 'api' | 'worker';
 
 /** What a process is started with. */
 interface ProcessParts {
@@ -17,7 +18,6 @@ interface ProcessParts {
 
 /** A process that serves. */
 interface ServingProcess {
-  services: { pool: DatabasePool };
   /** Its ports are told to the parent. */
   port?: number;
   metricsPort: number | null;
@@ -30,7 +30,7 @@ const drainTimeoutMs = 45_000;
 
 /** What keeps a process from starting is told in one line; the log has where it happened. */
 async function startOrExit(
-  kind: GatewayProcess['kind'],
+  kind: ProcessKind,
   logger: Logger,
   start: () => Promise<ServingProcess>,
 ): Promise<ServingProcess> {
@@ -43,30 +43,20 @@ async function startOrExit(
   }
 }
 
-/** Starts the process, and ends it when it is asked to. */
+/** Starts the process, and drains it on SIGTERM or SIGINT. */
 export async function runProcess(
-  kind: GatewayProcess['kind'],
+  kind: ProcessKind,
   known: KnownProviders,
   start: (parts: ProcessParts) => Promise<ServingProcess>,
 ): Promise<void> {
   const config = loadConfigOrExit(known);
   const logger = createLogger(kind, config.LOG_LEVEL);
-  const { services, failed, close, ...ports } = await startOrExit(kind, logger, async () => {
+  const { failed, close, ...ports } = await startOrExit(kind, logger, async () => {
     const sdkMetricsUrl = await installMeasuredRuntime(logger, config);
     await assertSchemaCurrent(config.DATABASE_URL);
     return start({ config, logger, sdkMetricsUrl });
   });
-  const drain = drainOnExit(async () => {
-    await leave();
-    await close();
-  }, drainTimeoutMs);
-  const leave = registerProcess({
-    pool: services.pool,
-    logger,
-    kind,
-    buildId: config.WORKER_BUILD_ID ?? null,
-    onDrain: drain,
-  });
+  drainOnExit(close, drainTimeoutMs);
   failed.catch((error: unknown) => {
     logger.fatal({ error }, 'worker.failed');
     process.exit(1);

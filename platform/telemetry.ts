@@ -1,64 +1,67 @@
 /**
- * What a process tells about itself: metrics, served where a port is configured, and traces, if it exports any. Without
- * OTEL_EXPORTER_OTLP_ENDPOINT no tracer is loaded, and work runs in no span. No span travels to strangers: providers
- * get no `traceparent`.
+ * Metrics and traces of a process. Spans are made through the OpenTelemetry API, which does nothing until
+ * OTEL_EXPORTER_OTLP_ENDPOINT loads an SDK. No span context is sent to providers.
  */
+import {
+  context,
+  isSpanContextValid,
+  SpanStatusCode,
+  trace,
+  type Context,
+  type Span,
+  type SpanOptions,
+} from '@opentelemetry/api';
 import type { Config } from './config.ts';
+import { correlate } from './correlation.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 
-/** What a span says when it begins. Attributes are ids and words, never contents. */
-export interface SpanStart {
+/** A span's name and options. Attributes are ids and closed lists of names, never contents. */
+interface SpanStart extends SpanOptions {
   name: string;
-  kind: 'server' | 'client' | 'producer' | 'consumer' | 'internal';
-  attributes?: Record<string, string | number | boolean>;
-  /** W3C trace context of the span that caused this one; without it, the current span did. */
-  traceparent?: string | undefined;
+  /** The context of the span that caused this one; the current one where absent. */
+  parent?: Context;
 }
 
-/** A span while it is open. */
-export interface OpenSpan {
-  rename: (name: string) => void;
-  set: (attributes: Record<string, string | number | boolean>) => void;
-  /** Marks it as failed although nothing was thrown. */
-  fail: (why: string) => void;
+const tracer = trace.getTracer('studio-gateway');
+
+/** Runs work in a span, and puts the trace id on its log lines; an error marks the span and is thrown again. */
+export function inSpan<Result>(
+  { name, parent = context.active(), ...options }: SpanStart,
+  work: (span: Span) => Promise<Result>,
+): Promise<Result> {
+  return tracer.startActiveSpan(name, options, parent, async (span) => {
+    const spanContext = span.spanContext();
+    if (isSpanContextValid(spanContext)) correlate({ traceId: spanContext.traceId });
+    try {
+      return await work(span);
+    } catch (error) {
+      // The class alone, because the message may hold a caller's text.
+      span.setStatus({ code: SpanStatusCode.ERROR });
+      span.setAttribute('error.type', error instanceof Error ? error.name : typeof error);
+      throw error;
+    } finally {
+      span.end();
+    }
+  });
 }
 
-/** Spans of a process. */
-export interface Tracing {
-  /** Runs work in a span; what it throws marks the span and is thrown on. */
-  inSpan: <Result>(start: SpanStart, work: (span: OpenSpan) => Promise<Result>) => Promise<Result>;
-  /** W3C trace context of the current span. */
-  traceparent: () => string | undefined;
-  /** Exports what is left. */
-  close: () => Promise<void>;
-}
-
-const noSpan: OpenSpan = { rename: () => {}, set: () => {}, fail: () => {} };
-
-/** Where no exporter is configured. */
-const noTracing: Tracing = {
-  inSpan: (_start, work) => work(noSpan),
-  traceparent: () => undefined,
-  close: () => Promise.resolve(),
-};
-
-/** With it the parts of a process are observed. */
+/** Metrics of a process, and the end of its traces. */
 export interface Telemetry {
   metrics: Metrics;
-  tracing: Tracing;
+  /** Exports the spans that are left. */
+  closeTracing: () => Promise<void>;
 }
 
-/** Opens both. */
+/** Creates the metrics, and starts the exporter of spans if one is configured. */
 export async function openTelemetry(config: Config): Promise<Telemetry> {
-  return { metrics: createMetrics(), tracing: await openTracing(config) };
+  return { metrics: createMetrics(), closeTracing: await openTracing(config) };
 }
 
-/** Opens the exporter, if one is configured. */
-async function openTracing(config: Config): Promise<Tracing> {
+async function openTracing(config: Config): Promise<Telemetry['closeTracing']> {
   const endpoint = config.OTEL_EXPORTER_OTLP_ENDPOINT;
-  if (endpoint === undefined) return noTracing;
-  const { openOtlpTracing } = await import('./otlp-tracing.ts');
-  return openOtlpTracing({
+  if (endpoint === undefined) return () => Promise.resolve();
+  const { startOtlpTracing } = await import('./otlp-tracing.ts');
+  return startOtlpTracing({
     url: `${endpoint.replace(/\/$/, '')}/v1/traces`,
     headers: config.OTEL_EXPORTER_OTLP_HEADERS,
     serviceName: config.OTEL_SERVICE_NAME,

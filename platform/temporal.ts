@@ -12,12 +12,13 @@ import {
   Runtime,
   type NativeConnectionOptions,
 } from '@temporalio/worker';
+import { context, propagation, ROOT_CONTEXT, SpanKind, type Context } from '@opentelemetry/api';
 import { defaultPayloadConverter, type Headers } from '@temporalio/common';
 import { assert } from '../domain/errors.ts';
 import type { Config, TemporalConfig } from './config.ts';
 import type { Logger } from './logger.ts';
 import { dataConverterOf } from './payload-codec.ts';
-import type { Tracing } from './telemetry.ts';
+import { inSpan } from './telemetry.ts';
 import { requestContextHeader, type RequestContext } from '../domain/request-context.ts';
 import { correlation } from './correlation.ts';
 
@@ -128,15 +129,11 @@ export async function connectTemporal(
 }
 
 /** A client on a connection: it hands the request's context over, and seals payloads as configured. */
-export function createTemporalClient(
-  connection: NativeConnection,
-  config: TemporalConfig,
-  tracing: Tracing,
-): Client {
+export function createTemporalClient(connection: NativeConnection, config: TemporalConfig): Client {
   return new Client({
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
-    interceptors: { workflow: [handOverContext(tracing)] },
+    interceptors: { workflow: [requestContextInterceptor] },
     dataConverter: dataConverterOf(config),
   });
 }
@@ -162,39 +159,29 @@ export async function registerSearchAttributes(
 }
 
 /** Puts the context of the current request on workflows that a client starts. */
-function handOverContext(tracing: Tracing): WorkflowClientInterceptor {
-  async function withHeader<Result>(
-    input: WorkflowStartInput,
-    start: (input: WorkflowStartInput) => Promise<Result>,
-  ): Promise<Result> {
+const requestContextInterceptor: WorkflowClientInterceptor = {
+  startWithDetails(input, next) {
     const { workflowType, options } = input;
-    return tracing.inSpan(
-      {
-        name: `workflow.start ${workflowType}`,
-        kind: 'producer',
-        attributes: { 'workflow.type': workflowType, 'workflow.id': options.workflowId },
-      },
-      () => start(withContext(input, tracing)),
-    );
-  }
-  return { startWithDetails: (input, next) => withHeader(input, next) };
-}
+    const attributes = { 'workflow.type': workflowType, 'workflow.id': options.workflowId };
+    const name = `workflow.start ${workflowType}`;
+    return inSpan({ name, kind: SpanKind.PRODUCER, attributes }, () => next(withContext(input)));
+  },
+};
 
-function withContext(input: WorkflowStartInput, tracing: Tracing): WorkflowStartInput {
+function withContext(input: WorkflowStartInput): WorkflowStartInput {
   const { requestId } = correlation();
-  const traceparent = tracing.traceparent();
-  if (requestId === undefined && traceparent === undefined) return input;
-  const context: RequestContext = {
-    ...(requestId !== undefined && { requestId }),
-    ...(traceparent !== undefined && { traceparent }),
-  };
-  const header = defaultPayloadConverter.toPayload(context);
+  const carried: RequestContext = { ...(requestId !== undefined && { requestId }) };
+  propagation.inject(context.active(), carried);
+  if (Object.keys(carried).length === 0) return input;
+  const header = defaultPayloadConverter.toPayload(carried);
   return { ...input, headers: { ...input.headers, [requestContextHeader]: header } };
 }
 
-/** The context that an activity was given; empty for work that no request began. */
-export function contextOf(headers: Headers): RequestContext {
+/** Reads the request of an activity and the parent of its spans; both are absent for work that no request began. */
+export function contextOf(headers: Headers): { requestId?: string; parent: Context } {
   const header = headers[requestContextHeader];
-  if (!header) return {};
-  return defaultPayloadConverter.fromPayload<RequestContext>(header);
+  if (!header) return { parent: ROOT_CONTEXT };
+  const { requestId, ...carrier } = defaultPayloadConverter.fromPayload<RequestContext>(header);
+  const parent = propagation.extract(ROOT_CONTEXT, carrier);
+  return { ...(requestId !== undefined && { requestId }), parent };
 }

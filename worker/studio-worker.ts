@@ -8,6 +8,7 @@ import {
   type WorkerDeploymentOptions,
   type ActivityInterceptorsFactory,
 } from '@temporalio/worker';
+import { SpanKind } from '@opentelemetry/api';
 import type { Context } from '@temporalio/activity';
 import { createActivities, type Activities } from '../activities/index.ts';
 import { providerConcurrency } from '../activities/providers/registry.ts';
@@ -20,7 +21,7 @@ import { loadWorkflowBundle } from './bundle.ts';
 import { isId } from '../domain/ids.ts';
 import { withCorrelation } from '../platform/correlation.ts';
 import { contextOf } from '../platform/temporal.ts';
-import type { Tracing } from '../platform/telemetry.ts';
+import { inSpan } from '../platform/telemetry.ts';
 
 /** Running workers. */
 export interface StudioWorkers {
@@ -66,7 +67,7 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     shutdownGraceTime,
-    interceptors: { activity: [activityContext(services.telemetry.tracing)] },
+    interceptors: { activity: [activityContext] },
     dataConverter: dataConverterOf(config),
   };
   const version = versionOf(config);
@@ -135,20 +136,24 @@ async function runAll(workers: Worker[]): Promise<void> {
   await Promise.all(workers.map((worker) => worker.run()));
 }
 
-/** Makes the interceptor of every activity. */
-function activityContext(tracing: Tracing): ActivityInterceptorsFactory {
-  return (context) => ({
-    inbound: {
-      execute(input, next) {
-        const { requestId, traceparent } = contextOf(input.headers);
-        const ids = { ...(requestId !== undefined && { requestId }), ...idsOf(context) };
-        return withCorrelation(ids, () =>
-          inSpan(tracing, { context, traceparent }, () => next(input)),
-        );
-      },
+/** Runs an activity with the ids of its request and job, in a span below the one that started its workflow. */
+const activityContext: ActivityInterceptorsFactory = (context) => ({
+  inbound: {
+    execute(input, next) {
+      const { parent, ...request } = contextOf(input.headers);
+      const { info } = context;
+      const attributes = {
+        'workflow.id': info.workflowExecution?.workflowId ?? '',
+        'workflow.type': info.workflowType ?? '',
+        'activity.attempt': info.attempt,
+      };
+      const name = `activity ${info.activityType}`;
+      return withCorrelation({ ...request, ...idsOf(context) }, () =>
+        inSpan({ name, kind: SpanKind.CONSUMER, parent, attributes }, () => next(input)),
+      );
     },
-  });
-}
+  },
+});
 
 /** The workflow of a job has the job's id; one that belongs to it begins with it (jobs/contract.ts). */
 function idsOf({ info }: Context): { jobId?: string; workflowId?: string } {
@@ -156,25 +161,4 @@ function idsOf({ info }: Context): { jobId?: string; workflowId?: string } {
   if (workflowId === undefined) return {};
   const [jobId = ''] = workflowId.split('-', 1);
   return { ...(isId('job', jobId) && { jobId }), workflowId };
-}
-
-function inSpan(
-  tracing: Tracing,
-  from: { context: Context; traceparent: string | undefined },
-  run: () => Promise<unknown>,
-): Promise<unknown> {
-  const { info } = from.context;
-  return tracing.inSpan(
-    {
-      name: `activity ${info.activityType}`,
-      kind: 'consumer',
-      traceparent: from.traceparent,
-      attributes: {
-        'workflow.id': info.workflowExecution?.workflowId ?? '',
-        'workflow.type': info.workflowType ?? '',
-        'activity.attempt': info.attempt,
-      },
-    },
-    run,
-  );
 }

@@ -105,13 +105,10 @@ interface SweepingParts {
 /** A job waits for its notification; looking whether one waits is a look into an index that is empty as a rule. */
 const redeliverEveryMs = 2000;
 
-/**
- * The sweeper, the notifications that no workflow has heard, and the follow-up of what was released without
- * a verdict; returns what stops them.
- */
+/** Starts the sweeper and the redelivery of notifications that no workflow has received; returns what stops them. */
 function startSweeping(parts: SweepingParts): () => Promise<void> {
   const { notificationRelay, config, services, state } = parts;
-  const { outcomes, logger } = services;
+  const { logger } = services;
   const sweepAndCount = async (): Promise<void> => {
     const report = await parts.pass();
     for (const [action, count] of Object.entries(report)) {
@@ -133,7 +130,6 @@ function startSweeping(parts: SweepingParts): () => Promise<void> {
   const stops = [
     again(sweepAndCount, config.SWEEP_INTERVAL_MS, 'sweeper.failed'),
     again(redeliver, redeliverEveryMs, 'notification.not_redelivered'),
-    again(outcomes.followUp, config.SWEEP_INTERVAL_MS, 'outcome.follow_up_failed'),
   ];
   return async () => {
     await Promise.all(stops.map((stop) => stop()));

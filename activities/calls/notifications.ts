@@ -13,7 +13,6 @@ import type { Metrics } from '../../platform/metrics.ts';
 import { providerNotification, workflowIdOf } from '../../jobs/contract.ts';
 import { correlation, withCorrelation } from '../../platform/correlation.ts';
 import type { Logger } from '../../platform/logger.ts';
-import type { LateOutcomes } from '../jobs/call-outcomes.ts';
 
 /** Whom a notification is for. */
 interface NotificationAddress {
@@ -123,8 +122,6 @@ interface RelayDeps {
   inbox: ReturnType<typeof createInbox>;
   metrics: Metrics;
   logger: Logger;
-  /** Looks at what a notification means that came when its workflow had ended. */
-  outcomes: LateOutcomes;
 }
 
 const signalTimeoutMs = 5000;
@@ -155,11 +152,6 @@ export function createNotificationRelay(deps: RelayDeps) {
         deps.logger.warn({ jobId, callIndex }, 'notification.late');
         await deps.inbox.mark(notification, 'late');
         notifications.inc({ provider, outcome: 'late' });
-        // Nobody waits for this: the provider that notifies us must not, and a look missed here is made
-        // by the follow-up.
-        deps.outcomes.examine(jobId, 'notification').catch((failure: unknown) => {
-          deps.logger.warn({ error: failure, jobId }, 'notification.late_not_examined');
-        });
       } else deps.logger.warn({ error, jobId, callIndex }, 'notification.not_delivered');
       return false;
     }

@@ -55,7 +55,7 @@ interface ChatDeps {
   config: Config;
   ledger: ChatLedger;
   logger: Logger;
-  telemetry: Pick<Telemetry, 'metrics' | 'tracing'>;
+  telemetry: Pick<Telemetry, 'metrics'>;
 }
 
 /** Opens chats. */

@@ -8,7 +8,6 @@ import { jobRow, type Documents, type JobRecord } from '../../jobs/job-record.ts
 import type { CallOutputs } from '../../jobs/job-plan.ts';
 import type { Storage } from '../storage/storage.ts';
 import { recordConditions, type RecordFilter } from './record-lists.ts';
-import { lateVerdict } from './call-outcomes.ts';
 
 const idRow = z.object({ id: z.string() });
 
@@ -132,8 +131,6 @@ const jobCall = z.object({
   answeredAtMs: z.number().nullable(),
   notifiedAtMs: z.number().nullable(),
   updatedAtMs: z.number(),
-  /** What was learnt after the job had been released. */
-  late: lateVerdict.nullable(),
 });
 /** See `jobCall`. */
 export type JobCall = z.infer<typeof jobCall>;
@@ -147,11 +144,8 @@ export function createReadCalls(pool: DatabasePool) {
         c.begun_at AS "begunAtMs", c.accepted_at AS "acceptedAtMs", c.answered_at AS "answeredAtMs",
         (SELECT min(n.received_at) FROM notification n
           WHERE n.job_id = c.job_id AND n.call_index = c.call_index) AS "notifiedAtMs",
-        c.updated_at AS "updatedAtMs",
-        CASE WHEN o.job_id IS NOT NULL THEN jsonb_build_object('verdict', o.verdict,
-          'foundBy', o.found_by, 'foundAtMs', unix_ms(o.found_at)) END AS late
+        c.updated_at AS "updatedAtMs"
       FROM provider_call c
-        LEFT JOIN late_outcome o ON o.job_id = c.job_id AND o.call_index = c.call_index
       WHERE c.job_id = ${jobId} ORDER BY c.call_index`);
 }
 

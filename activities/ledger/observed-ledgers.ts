@@ -1,8 +1,9 @@
 /** The ledgers, with their moves counted and traced. */
+import { SpanKind } from '@opentelemetry/api';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import type { OpenSpan, Telemetry, Tracing } from '../../platform/telemetry.ts';
+import { inSpan } from '../../platform/telemetry.ts';
 import type { Metrics } from '../../platform/metrics.ts';
 import type { ChatLedger } from '../chat/chat-ledger.ts';
 import type { Ledger } from './ledger.ts';
@@ -10,7 +11,8 @@ import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 
 /** With what moves are observed. */
-interface Observers extends Pick<Telemetry, 'metrics' | 'tracing'> {
+interface Observers {
+  metrics: Metrics;
   settlements: Settlements;
 }
 
@@ -19,25 +21,21 @@ interface Verdict {
 }
 
 /** Runs a move in a span that tells its verdict. */
-function moved<Answer extends Verdict>(
-  tracing: Tracing,
-  name: string,
-  move: () => Promise<Answer>,
-): Promise<Answer> {
-  return tracing.inSpan({ name, kind: 'client' }, async (span: OpenSpan) => {
+function moved<Answer extends Verdict>(name: string, move: () => Promise<Answer>): Promise<Answer> {
+  return inSpan({ name, kind: SpanKind.CLIENT }, async (span) => {
     const answer = await move();
-    span.set({ 'ledger.verdict': answer.verdict });
+    span.setAttributes({ 'ledger.verdict': answer.verdict });
     return answer;
   });
 }
 
 /** A settlement is told of once it is made. */
 async function settled<Answer extends Verdict>(
-  { tracing, settlements }: Observers,
+  { settlements }: Observers,
   id: string,
   settle: () => Promise<Answer>,
 ): Promise<Answer> {
-  const answer = await moved(tracing, 'ledger.settle', settle);
+  const answer = await moved('ledger.settle', settle);
   if (answer.verdict === 'settled') settlements.note(id);
   return answer;
 }
@@ -53,7 +51,7 @@ function countReserve(
 
 /** Observes the ledger of Studio. */
 export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
-  const { metrics, tracing } = observers;
+  const { metrics } = observers;
   return {
     ...ledger,
     async refusalOf(plan) {
@@ -62,7 +60,7 @@ export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
       return refusal;
     },
     async reserve(reserve) {
-      const answer = await moved(tracing, 'ledger.reserve', () => ledger.reserve(reserve));
+      const answer = await moved('ledger.reserve', () => ledger.reserve(reserve));
       const { kind, amountMicro } = reserve;
       const repeated = answer.verdict === 'reserved' && answer.repeated;
       if (!repeated) countReserve(metrics, kind, { verdict: answer.verdict, amountMicro });
@@ -74,11 +72,11 @@ export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
 
 /** Observes the ledger of chat. */
 export function observeChatLedger(ledger: ChatLedger, observers: Observers): ChatLedger {
-  const { metrics, tracing, settlements } = observers;
+  const { metrics, settlements } = observers;
   return {
     ...ledger,
     async reserve(reserve) {
-      const answer = await moved(tracing, 'ledger.reserve', () => ledger.reserve(reserve));
+      const answer = await moved('ledger.reserve', () => ledger.reserve(reserve));
       const amountMicro = answer.verdict === 'reserved' ? answer.amount : 0;
       countReserve(metrics, 'chat', { verdict: answer.verdict, amountMicro });
       return answer;

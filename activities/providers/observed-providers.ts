@@ -1,6 +1,8 @@
 /** Providers, with their exchanges counted, timed and traced. Nothing is added to what is sent to them. */
+import { SpanKind } from '@opentelemetry/api';
 import { GatewayError } from '../../domain/errors.ts';
-import type { Telemetry } from '../../platform/telemetry.ts';
+import type { Metrics } from '../../platform/metrics.ts';
+import { inSpan } from '../../platform/telemetry.ts';
 import type { Upstreams } from '../chat/upstreams.ts';
 import {
   NotificationRefused,
@@ -9,7 +11,9 @@ import {
   type ProviderQueue,
 } from './provider.ts';
 
-type Observers = Pick<Telemetry, 'metrics' | 'tracing'>;
+interface Observers {
+  metrics: Metrics;
+}
 type Verb = 'submit' | 'check' | 'cancel' | 'chat';
 
 /** One exchange, as it is told. */
@@ -25,12 +29,12 @@ type Observe = <Answer>(
   outcomeOf: (answer: Answer) => string,
 ) => Promise<Answer>;
 
-function createObserve({ metrics, tracing }: Observers): Observe {
+function createObserve({ metrics }: Observers): Observe {
   return ({ provider, verb }, run, outcomeOf) =>
-    tracing.inSpan(
+    inSpan(
       {
         name: `provider.${verb} ${provider}`,
-        kind: 'client',
+        kind: SpanKind.CLIENT,
         attributes: { 'provider.name': provider, 'provider.verb': verb },
       },
       async (span) => {
@@ -39,7 +43,7 @@ function createObserve({ metrics, tracing }: Observers): Observe {
         try {
           const answer = await run();
           outcome = outcomeOf(answer);
-          span.set({ 'provider.outcome': outcome });
+          span.setAttributes({ 'provider.outcome': outcome });
           return answer;
         } catch (error) {
           outcome = outcomeOfError(error);

@@ -2,13 +2,14 @@
  * Provider output → artifact: streamed to a spool file, looked at, converted when the caller was
  * promised another format, hashed and stored. Memory stays flat whatever the size.
  */
+import { SpanKind } from '@opentelemetry/api';
 import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import pRetry from 'p-retry';
 import sharp from 'sharp';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
-import type { Tracing } from '../../platform/telemetry.ts';
+import { inSpan } from '../../platform/telemetry.ts';
 import type { OutputSpec, StoredArtifact } from '../../jobs/job-plan.ts';
 import { ProviderFailure, type ProviderOutput } from '../providers/provider.ts';
 import { pixelsMax, probeMedia } from './media.ts';
@@ -213,13 +214,16 @@ function failureOfSource(error: unknown): ProviderFailure {
 }
 
 /** Traces the store: the way from a provider's bytes to a kept object. */
-export function observeArtifacts(artifacts: ArtifactStore, tracing: Tracing): ArtifactStore {
+export function observeArtifacts(artifacts: ArtifactStore): ArtifactStore {
   return {
     ...artifacts,
     store: (output, options) =>
-      tracing.inSpan({ name: 'storage.store', kind: 'client' }, async (span) => {
+      inSpan({ name: 'storage.store', kind: SpanKind.CLIENT }, async (span) => {
         const stored = await artifacts.store(output, options);
-        span.set({ 'artifact.type': stored.contentType, 'artifact.bytes': stored.sizeBytes });
+        span.setAttributes({
+          'artifact.type': stored.contentType,
+          'artifact.bytes': stored.sizeBytes,
+        });
         return stored;
       }),
   };

@@ -2,10 +2,11 @@
  * What is told of every request: an id and a line of the log (method, route, status, ids, time; never bodies or
  * queries), counts, times and a span. By route pattern: paths hold ids.
  */
+import { propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode } from '@opentelemetry/api';
 import { newId } from '../../domain/ids.ts';
 import { withCorrelation } from '../../platform/correlation.ts';
 import type { Logger } from '../../platform/logger.ts';
-import type { Telemetry } from '../../platform/telemetry.ts';
+import { inSpan, type Telemetry } from '../../platform/telemetry.ts';
 import { routeOf, type Context, type Middleware } from '../context.ts';
 
 /** An id of the caller's is kept only in this form. */
@@ -43,10 +44,7 @@ async function logged(logger: Logger, ctx: Context, next: () => Promise<void>): 
 const methods = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
 
 /** Counts, times and traces requests. */
-export function observedRequests({
-  metrics,
-  tracing,
-}: Pick<Telemetry, 'metrics' | 'tracing'>): Middleware {
+export function observedRequests({ metrics }: Pick<Telemetry, 'metrics'>): Middleware {
   function count(ctx: Context, startedAtMs: number): void {
     const method = methods.has(ctx.method) ? ctx.method : 'other';
     const route = routeOf(ctx);
@@ -55,22 +53,23 @@ export function observedRequests({
   }
   return async (ctx, next) => {
     const startedAtMs = performance.now();
-    const given = String(ctx.headers['traceparent'] ?? '');
     metrics.requestsInFlight.inc();
     try {
-      await tracing.inSpan(
+      await inSpan(
         {
           name: ctx.method,
-          kind: 'server',
-          ...(given !== '' && { traceparent: given }),
+          kind: SpanKind.SERVER,
+          // Without `tracestate`: a caller's text must not travel into histories.
+          parent: propagation.extract(ROOT_CONTEXT, { traceparent: ctx.headers['traceparent'] }),
           attributes: { 'request.id': ctx.state.requestId, 'http.request.method': ctx.method },
         },
         async (span) => {
           await next();
           const route = routeOf(ctx);
-          span.rename(`${ctx.method} ${route}`);
-          span.set({ 'http.route': route, 'http.response.status_code': ctx.status });
-          if (ctx.status >= 500) span.fail(String(ctx.status));
+          span.updateName(`${ctx.method} ${route}`);
+          span.setAttributes({ 'http.route': route, 'http.response.status_code': ctx.status });
+          if (ctx.status >= 500)
+            span.setStatus({ code: SpanStatusCode.ERROR, message: String(ctx.status) });
         },
       );
     } finally {

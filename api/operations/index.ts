@@ -10,7 +10,6 @@ import { keys } from './admin/keys.ts';
 import { ledger } from './admin/ledger.ts';
 import { organizations } from './admin/organizations.ts';
 import { outcomes } from './admin/outcomes.ts';
-import { processes } from './admin/processes.ts';
 import { providers } from './admin/providers.ts';
 import { temporalCodec } from './admin/temporal-codec.ts';
 import { webhooks } from './admin/webhooks.ts';
@@ -61,7 +60,6 @@ export const operations: readonly Operation[] = [
   ...webhooks,
   ...outcomes,
   ...providers,
-  ...processes,
   ...operators,
   ...operatorsDocs,
   ...health,

@@ -1,14 +1,13 @@
-/** GET /api/v1/pricing: what everything costs, for programs (JSON) and people (HTML). No key needed. */
+/** GET /api/v1/pricing: all prices, in credits; needs no key. */
 import { z } from 'zod';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import {
   type PricedCapability,
   priceExampleSchema,
   priceRuleSchema,
-  type PriceExample,
   type PriceRuleView,
 } from '../studio/prices.ts';
-import { defineOperation, ownAnswer, section } from './operation.ts';
+import { defineOperation, section } from './operation.ts';
 
 const tokenPrice = { input: z.number(), output: z.number() };
 
@@ -72,7 +71,7 @@ function listOf(
   };
 }
 
-/** A rule in words: `3.9 per image; 30 (resolution 4K)`. */
+/** Describes a rule in one line: `3.9 per image; 30 (resolution 4K)`. */
 function wordsOf({ unit, quantity, pixels, rows }: PriceRuleView): string {
   const words = rows.map(({ when, pixelsMax, credits, chargedAs }) => {
     const conditions = [
@@ -89,14 +88,6 @@ function wordsOf({ unit, quantity, pixels, rows }: PriceRuleView): string {
   return `${words.join('; ')} per ${unit}${size}${count}`;
 }
 
-/** What an example costs, in a line. */
-function exampleWords({ request, input, credits, notes }: PriceExample): string {
-  const what = input
-    ? `, an input of ${input.width}×${input.height} pixels and, of a film, ${input.durationSeconds} s`
-    : '';
-  return `${credits} for ${JSON.stringify(request)}${what}${notes.map((note) => ` (${note})`).join('')}`;
-}
-
 /** Lines of llms.txt. */
 export function priceLines(studio: readonly PricedCapability[]): string[] {
   return studio.flatMap(({ capability, models }) =>
@@ -106,69 +97,14 @@ export function priceLines(studio: readonly PricedCapability[]): string[] {
   );
 }
 
-const escapes: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
-const escaped = (text: string): string => text.replaceAll(/[&<>"]/g, (sign) => escapes[sign] ?? '');
-
-type Cells = readonly (string | number)[];
-
-const row = (cells: Cells, tag: string): string =>
-  `<tr>${cells.map((cell) => `<${tag}>${escaped(String(cell))}</${tag}>`).join('')}</tr>`;
-
-function tableOf(heads: Cells, rows: readonly Cells[]): string {
-  return `<table>\n${[row(heads, 'th'), ...rows.map((cells) => row(cells, 'td'))].join('\n')}\n</table>`;
-}
-
-function pageOf({ usdPerCredit, studio, chat }: PriceList): string {
-  const studioRows = studio.map(({ endpoint, model, price, example }) => [
-    endpoint.replace('POST /api/v1/studio/', ''),
-    model,
-    price.map(wordsOf).join(', plus '),
-    exampleWords(example),
-  ]);
-  const chatRows = chat.map(({ model, input, output, longInput }) => [
-    model,
-    input,
-    output,
-    longInput
-      ? `${longInput.input} and ${longInput.output} above ${longInput.inputTokensAbove} tokens`
-      : '',
-  ]);
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Studio Gateway: prices</title>
-<style>body{font:16px/1.5 sans-serif;margin:2rem}table{border-collapse:collapse}th,td{text-align:left;vertical-align:top;padding:.2rem .8rem .2rem 0;border-bottom:1px solid #ccc}</style>
-</head>
-<body>
-<h1>Prices</h1>
-<p>In credits; a credit is ${usdPerCredit} USD. The same path plus <code>/estimate</code> tells what a request would cost.</p>
-<h2>Studio</h2>
-${tableOf(['endpoint', 'model', 'credits', 'example'], studioRows)}
-<h2>Chat, per million tokens</h2>
-${tableOf(['model', 'input', 'output', 'long inputs'], chatRows)}
-</body>
-</html>
-`;
-}
-
 /** The price list. */
 export const pricing = section('Prices', {
   getPricing: defineOperation({
     route: 'GET /api/v1/pricing',
     scope: 'open',
     summary: 'Get the price list in credits',
-    description: 'JSON, or a page for people if `Accept` prefers text/html.',
-    answer: ownAnswer,
-    answers: { 200: { description: 'The price list.', schema: priceList } },
-    handle({ ctx }, { config, prices, chatCatalog }) {
-      const list = listOf(config.USD_PER_CREDIT, prices, chatCatalog.current());
-      ctx.vary('Accept');
-      if (ctx.accepts(['json', 'html']) === 'html') {
-        ctx.type = 'text/html';
-        ctx.body = pageOf(list);
-      } else ctx.body = list;
-    },
+    answer: priceList,
+    handle: (_, { config, prices, chatCatalog }) =>
+      listOf(config.USD_PER_CREDIT, prices, chatCatalog.current()),
   }),
 });

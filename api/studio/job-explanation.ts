@@ -73,7 +73,7 @@ export function whyOf(facts: JobFacts): string {
       return `Canceled ${by}after ${taken} and released ${reserved}: ${problemOf(facts)}${webhookWords(facts)}.`;
     }
     case 'failed':
-      return `Failed after ${taken} and released ${reserved}: ${problemOf(facts)}${lateWords(facts)}${webhookWords(facts)}.`;
+      return `Failed after ${taken} and released ${reserved}: ${problemOf(facts)}${webhookWords(facts)}.`;
     default:
       return job.status satisfies never;
   }
@@ -100,11 +100,6 @@ function problemOf(facts: JobFacts): string {
   const asked =
     facts.calls.length === 0 ? 'no provider was called' : `${sendersOf(facts)} was called${first}`;
   return `${error?.code}, ${(error?.message ?? '').replace(/\.$/, '')} (${asked})`;
-}
-
-function lateWords({ calls }: JobFacts): string {
-  const late = calls.find((call) => call.late?.verdict === 'succeeded');
-  return late ? `; ${late.provider} later reported success, which is not charged` : '';
 }
 
 function webhookWords({ webhook, attempts }: JobFacts): string {
@@ -159,7 +154,7 @@ function openSteps({ job, owner, calls, untold }: JobFacts): NextStep[] {
 }
 
 function endedSteps({ job, calls, webhook }: JobFacts): NextStep[] {
-  const inDoubt = withoutVerdict.has(job.error?.code ?? '') && calls.some(({ late }) => !late);
+  const inDoubt = withoutVerdict.has(job.error?.code ?? '') && calls.length > 0;
   const undelivered = webhook?.state === 'failed' || webhook?.state === 'gone';
   return [
     ...(inDoubt

@@ -14,7 +14,7 @@ const jobEvent = z.discriminatedUnion('event', [
   z.object({
     event: z.enum(['reserved', 'done']),
     id: z.string(),
-    /** Absent in what functions of a version before tell. */
+    /** Absent when the event comes from a look at the rows instead of a notification. */
     organizationId: z.string().optional(),
   }),
   z.object({ event: z.literal('refused'), id: z.string(), refusal }),

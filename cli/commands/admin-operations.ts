@@ -20,7 +20,6 @@ export function addOperationCommands(admin: Command): void {
   addNotificationList(admin);
   addJobCommands(admin);
   addProviderCommands(admin);
-  addProcessCommands(admin);
 }
 
 function addOutcomeLists(admin: Command): void {
@@ -42,8 +41,7 @@ function addOutcomeLists(admin: Command): void {
   addListing({
     command: admin
       .command('unknown')
-      .description('jobs released without the provider’s answer, newest first')
-      .option('--succeeded <true|false>', 'only those that succeeded after all'),
+      .description('jobs released without the provider’s answer, newest first'),
     path: () => '/unknown-outcomes',
     columns: {
       job: 'jobId',
@@ -51,10 +49,11 @@ function addOutcomeLists(admin: Command): void {
       error: 'errorCode',
       credits: 'credits',
       released: 'releasedAt',
-      later: (line) =>
+      calls: (line) =>
         listIn(line, 'calls')
           .map(
-            (call) => `${cellOf(call, 'provider')}: ${cellOf(call, 'late.verdict') ?? 'not known'}`,
+            (call) =>
+              `${cellOf(call, 'provider')}: ${cellOf(call, 'state')}, notified ${cellOf(call, 'lateNotificationAt') ?? 'never'}`,
           )
           .join('; '),
     },
@@ -159,27 +158,4 @@ function addProviderCommands(admin: Command): void {
       text: (provider) => list(cellsOf(provider, columns)),
     });
   }
-}
-
-function addProcessCommands(admin: Command): void {
-  addListing({
-    command: admin.command('processes').description('processes of the gateway'),
-    path: () => '/processes',
-    columns: {
-      process: 'id',
-      kind: 'kind',
-      host: 'host',
-      pid: 'pid',
-      build: 'buildId',
-      started: 'startedAt',
-      draining: 'drainAskedAt',
-    },
-  });
-  addWrite({
-    command: admin
-      .command('drain <processId>')
-      .description('drain a process: it takes nothing new, finishes, and exits'),
-    path: (id) => `/processes/${id}/drain`,
-    text: (_, [id]) => `${id} drains\n`,
-  });
 }

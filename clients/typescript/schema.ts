@@ -795,9 +795,7 @@ export interface paths {
         };
         /**
          * Get the price list in credits
-         * @description JSON, or a page for people if `Accept` prefers text/html.
-         *
-         *     No key needed.
+         * @description No key needed.
          */
         get: operations["getPricing"];
         put?: never;
@@ -5379,7 +5377,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The price list. */
+            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;

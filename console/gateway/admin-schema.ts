@@ -500,40 +500,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/admin/v1/processes": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** List the processes of the gateway */
-        get: operations["listProcesses"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/processes/{processId}/drain": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Drain a process: it takes nothing new, finishes, and exits */
-        post: operations["drainProcess"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/admin/v1/operator": {
         parameters: {
             query?: never;
@@ -910,14 +876,6 @@ export interface components {
                 begunAt: string;
                 /** Format: date-time */
                 updatedAt: string;
-                /** @description What was learnt after the job had been released. */
-                late: {
-                    verdict: string;
-                    /** @enum {string} */
-                    foundBy: "notification" | "follow_up" | "operator";
-                    /** Format: date-time */
-                    foundAt: string;
-                } | null;
             }[];
             /** @description Oldest first. */
             ledger: components["schemas"]["LedgerEntry"][];
@@ -1039,13 +997,7 @@ export interface components {
                 provider: string;
                 state: string;
                 operation: unknown;
-                late: {
-                    verdict: string;
-                    /** @enum {string} */
-                    foundBy: "notification" | "follow_up" | "operator";
-                    /** Format: date-time */
-                    foundAt: string;
-                } | null;
+                lateNotificationAt: string | null;
             }[];
         };
         ProviderWithFigures: {
@@ -1082,19 +1034,6 @@ export interface components {
             waiting: number;
             /** @description Calls that it has and that are not over. */
             open: number;
-        };
-        Process: {
-            id: string;
-            /** @enum {string} */
-            kind: "api" | "worker";
-            host: string;
-            pid: number;
-            buildId: string | null;
-            /** Format: date-time */
-            startedAt: string;
-            /** Format: date-time */
-            seenAt: string;
-            drainAskedAt: string | null;
         };
         Operator: {
             operatorId: string;
@@ -2208,8 +2147,6 @@ export interface operations {
     listUnknownOutcomes: {
         parameters: {
             query?: {
-                /** @description Only jobs with a call that later succeeded. */
-                succeeded?: "true" | "false";
                 limit?: number;
                 cursor?: string;
             };
@@ -2234,7 +2171,6 @@ export interface operations {
                         counts: {
                             verifying: number;
                             released: number;
-                            lateSuccesses: number;
                         };
                     };
                 };
@@ -2367,66 +2303,6 @@ export interface operations {
                             /** @description Calls that it has and that are not over. */
                             open: number;
                             told: number;
-                        };
-                    };
-                };
-            };
-        };
-    };
-    listProcesses: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: components["schemas"]["Process"][];
-                    };
-                };
-            };
-        };
-    };
-    drainProcess: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                processId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
-                    actor?: string;
-                    reason: string;
-                };
-            };
-        };
-        responses: {
-            /** @description It is asked. */
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: {
-                            processId: string;
                         };
                     };
                 };

@@ -251,22 +251,6 @@ CREATE TABLE notification (
 );
 CREATE INDEX notification_waiting ON notification (received_at) WHERE state = 'received';
 
--- What a provider said of a call after its job had been released: nobody is charged for it any more, but
--- operators see what it cost them.
-CREATE TABLE late_outcome (
-  job_id text NOT NULL,
-  call_index integer NOT NULL,
-  provider text NOT NULL,
-  operation jsonb NOT NULL,
-  verdict text NOT NULL CHECK (verdict IN ('pending', 'succeeded', 'failed', 'canceled')),
-  found_by text NOT NULL CHECK (found_by IN ('notification', 'follow_up', 'operator')),
-  looks integer NOT NULL DEFAULT 1,
-  found_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  next_look_at timestamptz,
-  PRIMARY KEY (job_id, call_index),
-  FOREIGN KEY (job_id, call_index) REFERENCES provider_call
-);
-
 -- Chats ----------------------------------------------------------------------------------------
 
 -- Who asked for what in a chat, and how far it got. Chat runs without a workflow, so this row is what a crash of the
@@ -480,16 +464,4 @@ CREATE TABLE provider_pause (
   actor text NOT NULL,
   reason text NOT NULL,
   paused_at timestamptz NOT NULL DEFAULT clock_timestamp()
-);
-
--- The processes that serve: seen every few seconds, asked to drain by whoever operates.
-CREATE TABLE gateway_process (
-  id text PRIMARY KEY,
-  kind text NOT NULL CHECK (kind IN ('api', 'worker')),
-  host text NOT NULL,
-  pid integer NOT NULL,
-  build_id text,
-  started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  drain_asked_at timestamptz
 );

@@ -2,6 +2,7 @@
  * Processes die with SIGKILL at the worst moments. What was accepted is finished by whoever is left,
  * and paid for once.
  */
+import { once } from 'node:events';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
@@ -23,6 +24,25 @@ async function entriesOf(jobId: string): Promise<string[]> {
   );
   return rows.map((row) => row.kind);
 }
+
+describe('a worker that receives SIGTERM', () => {
+  it('exits with 0, and another one completes the job that was running', async () => {
+    const { child } = await gateway.spawn('worker');
+    const accepted = await gateway.call(path, {
+      body: { prompt: '[[slow:1s]] a moving crane', async: true },
+    });
+    const { jobId } = accepted.body.data;
+    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    const exited = once(child, 'exit');
+    child.kill('SIGTERM');
+    expect(await exited).toEqual([0, null]);
+
+    const second = await gateway.spawn('worker');
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
+    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    second.child.kill('SIGKILL');
+  });
+});
 
 describe('a worker killed', () => {
   it('between the provider’s success and the charge: another one charges, once', async () => {

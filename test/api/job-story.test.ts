@@ -102,7 +102,7 @@ describe('a job is explained', () => {
     );
     expect(story.steps).toEqual(own.body.data.steps);
     expect(story.calls).toMatchObject([
-      { index: 0, provider: 'fal', attempts: 1, state: 'accepted', late: null },
+      { index: 0, provider: 'fal', attempts: 1, state: 'accepted' },
     ]);
     expect(story.calls[0]?.providerRequestId).toEqual(expect.any(String));
     expect(story.ledger.map(({ kind }) => kind)).toEqual(['reserve', 'charge']);

@@ -1,5 +1,4 @@
 /** What operators do about jobs that hang and providers that fail: every action recorded, none paid twice. */
-import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 
@@ -22,11 +21,11 @@ interface Data {
   reasons: string[];
   findings: Finding[];
   workflowTold: boolean;
-  calls: { late: { verdict: string; foundBy: string } | null }[];
+  calls: { lateNotificationAt: string | null }[];
 }
 interface Body<Shape> {
   data: Shape;
-  counts: { lateSuccesses: number; released: number };
+  counts: { verifying: number; released: number };
   error: string;
 }
 
@@ -295,81 +294,30 @@ describe('an outcome that becomes known too late', () => {
       billing: { state: 'released', charged: 0 },
     });
   }
-  const lateOf = async (jobId: string) => {
-    const { data } = await operators.read('/unknown-outcomes');
-    return data.find((line) => line.jobId === jobId)?.calls.map(({ late }) => late);
-  };
-
-  it('by its webhook is recorded, counted, listed, and charged to nobody', async () => {
+  it('is listed with the time of its webhook, and charges nobody', async () => {
     const jobId = await operators.start('[[reset-after-accept]] [[late-webhook:3s]] a late swan');
     await released(jobId);
-    await expect
-      .poll(() => lateOf(jobId))
-      .toEqual([{ verdict: 'succeeded', foundBy: 'notification', foundAt: expect.any(String) }]);
-    const { counts, data } = await operators.read('/unknown-outcomes?succeeded=true');
-    expect(counts.lateSuccesses).toBe(1);
-    expect(data).toMatchObject([{ jobId, errorCode: 'OUTCOME_UNKNOWN', credits: 3.9 }]);
+    const listed = async () => (await operators.read('/unknown-outcomes')).data;
+    await expect.poll(listed).toMatchObject([
+      {
+        jobId,
+        errorCode: 'OUTCOME_UNKNOWN',
+        credits: 3.9,
+        calls: [{ index: 0, provider: 'fal', lateNotificationAt: expect.any(String) }],
+      },
+    ]);
+    expect((await operators.read('/unknown-outcomes')).counts).toEqual({
+      verifying: 0,
+      released: 1,
+    });
     expect(await operators.entriesOf(jobId)).toEqual(['reserve', 'release']);
     expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
   });
 
-  it('by following up, or by an operator who asks, likewise', async () => {
-    const jobs = await Promise.all(
-      ['a slow swan', 'a slower swan'].map((prompt) =>
-        operators.start(`[[slow:8s]] [[ignore-cancel]] [[no-webhook]] ${prompt}`),
-      ),
-    );
-    const [asked = '', followed = ''] = jobs;
-    await Promise.all(jobs.map(released));
-    const { outcomes } = gateway.api.services;
-    await outcomes.followUp();
-    expect(await lateOf(followed)).toMatchObject([{ verdict: 'pending', foundBy: 'follow_up' }]);
-    await expect
-      .poll(async () => (await operators.write(`/jobs/${asked}/reverify`)).body.data.findings)
-      .toMatchObject([{ callIndex: 0, verdict: 'succeeded' }]);
-    // It was asked a moment ago: not again before a minute has passed.
-    expect(await outcomes.followUp()).toBe(0);
-    // The two did not start at the same moment, so the provider may need a little longer for this one.
-    await expect
-      .poll(async () => {
-        await gateway.database.query(
-          'UPDATE late_outcome SET next_look_at = now() WHERE job_id = $1',
-          [followed],
-        );
-        expect(await outcomes.followUp()).toBe(1);
-        return lateOf(followed);
-      })
-      .toMatchObject([{ verdict: 'succeeded', foundBy: 'follow_up' }]);
-    expect(await lateOf(asked)).toMatchObject([{ verdict: 'succeeded', foundBy: 'operator' }]);
-    for (const jobId of jobs) {
-      expect(await operators.entriesOf(jobId)).toEqual(['reserve', 'release']);
-    }
-  });
-});
-
-describe('a process', () => {
-  let gateway: TestGateway;
-  beforeAll(async () => {
-    gateway = await startGateway({ worker: false, latencyMs: 20 });
-  });
-  afterAll(() => gateway.close());
-
-  it('is listed with its build, and drains when it is asked to: what runs is finished', async () => {
-    const operators = operatorsOf(gateway);
-    const { child } = await gateway.spawn('worker', { WORKER_BUILD_ID: 'build-7' });
-    const list = async () => (await operators.read('/processes')).data;
-    await expect.poll(list).toMatchObject([{ kind: 'worker', buildId: 'build-7', pid: child.pid }]);
-    const jobId = await operators.start('[[slow:1s]] a moving crane');
-    await operators.taken(jobId);
-    const [worker] = await list();
-    const exited = once(child, 'exit');
-    const asked = await operators.write(`/processes/${worker?.id}/drain`);
-    expect(asked.status).toBe(202);
-    expect(await exited).toEqual([0, null]);
-    expect(await list()).toEqual([]);
-    await gateway.spawn('worker');
-    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
-    await gateway.expectSettled();
-    expect(await operators.actions(worker?.id ?? '')).toEqual(['process.drain_asked']);
+  it('is found by an operator who asks the provider, and charges nobody', async () => {
+    const jobId = await operators.start('[[slow:5s]] [[ignore-cancel]] [[no-webhook]] a slow swan');
+    await released(jobId);
+    await operators.untilSeenDone(jobId);
+    expect(await operators.entriesOf(jobId)).toEqual(['reserve', 'release']);
   });
 });

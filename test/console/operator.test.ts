@@ -27,7 +27,7 @@ describeInBrowser('the console of an operator', () => {
     await page.getByLabel('Operator’s key').fill(gateway.config.ADMIN_API_KEY);
     await page.getByLabel('Your name').fill('Olga');
     await page.getByRole('button', { name: 'Sign in as an operator' }).click();
-    await page.getByRole('heading', { name: 'Processes' }).waitFor();
+    await page.getByRole('heading', { name: 'Providers' }).waitFor();
   }
   const visit = (page: Page, name: string) =>
     page.getByRole('navigation', { name: 'Operator' }).getByRole('link', { name }).click();

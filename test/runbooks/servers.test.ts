@@ -222,7 +222,7 @@ describe('temporal-lost.md', () => {
       expect(old.stdout).toBe('(none)\n');
       await expect
         .poll(async () => (await page.run('npm run studio -- admin unknown')).stdout)
-        .toMatch(new RegExp(`${notified} .*fal: succeeded`));
+        .toMatch(new RegExp(`${notified} .*fal: \\w+, notified \\d{4}`));
     });
     const healed = await scrape();
     await gateway.untilQuiet(healed, 'LedgerBroken', 'JobsLost', 'NotificationsWait');

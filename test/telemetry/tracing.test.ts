@@ -172,7 +172,7 @@ describe('without a collector', () => {
       await import('${root}activities/services.ts');
       const config = process.argv[1] ? { OTEL_EXPORTER_OTLP_ENDPOINT: process.argv[1],
         OTEL_TRACES_SAMPLER_ARG: 1, OTEL_BSP_SCHEDULE_DELAY: 100 } : {};
-      await (await openTelemetry(config)).tracing.close();
+      await (await openTelemetry(config)).closeTracing();
       console.log(loaded.filter((url) => /opentelemetry.(sdk-trace|exporter)/.test(url)).length);`;
     const count = async (...endpoint: string[]): Promise<number> => {
       const args = ['--input-type=module', '-e', script, ...endpoint];

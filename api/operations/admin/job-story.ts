@@ -15,7 +15,7 @@ import { defineOperation, section } from '../operation.ts';
 import { showWebhook, webhookSchema } from '../webhooks.ts';
 import { actionSchema } from './operators.ts';
 import { entrySchema, entryView } from './ledger.ts';
-import { late, notificationSchema } from './outcomes.ts';
+import { notificationSchema } from './outcomes.ts';
 import { ownedJob, overseenJob, writeToJob } from './jobs.ts';
 
 const actionsShownMax = 100;
@@ -31,7 +31,6 @@ const call = z.object({
   attempts: z.int().meta({ description: 'How often it was sent.' }),
   begunAt: time,
   updatedAt: time,
-  late: late.nullable().meta({ description: 'What was learnt after the job had been released.' }),
 });
 
 const next = z.object({
@@ -148,9 +147,7 @@ async function tell(job: JobRecord, services: Composition): Promise<Story> {
     ...callerView(facts),
     request: job.request,
     steps: stepsOf(job, calls, webhook),
-    calls: calls.map((each) =>
-      call.parse({ ...isoTimes(each), late: each.late && isoTimes(each.late) }),
-    ),
+    calls: calls.map((each) => call.parse(isoTimes(each))),
     ledger: entries.map(entryView),
     notifications: notifications.map(isoTimes),
     webhook: webhook && (await showWebhook(services.webhooks, webhook)),

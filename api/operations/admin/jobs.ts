@@ -166,10 +166,10 @@ const actions = {
       }),
     ),
     errors: ['JOB_NOT_FOUND'],
-    async handle(write, { pool, oversight, outcomes, client }) {
+    async handle(write, { pool, oversight, statusChecks, client }) {
       const job = await overseenJob(write, { oversight });
       await recordAction(pool, write, { ...recordedOf(job), action: 'job.reverified' });
-      const findings = await outcomes.examine(job.id, 'operator');
+      const findings = await statusChecks.ofJob(job.id);
       const workflowTold = job.status === 'queued' && (await askToCheck(client, job.id));
       const now = await overseenJob(write, { oversight });
       const workflow = await workflowOf(client, job.id);

@@ -1,4 +1,4 @@
-/** Operators: what hangs and why, what the provider said too late, what providers told. */
+/** Operators: jobs that hang and why, unknown outcomes, and notifications of providers. */
 import { z } from 'zod';
 import type { UnknownOutcome } from '../../../activities/jobs/call-outcomes.ts';
 import type { StuckLine } from '../../../activities/jobs/stuck-jobs.ts';
@@ -27,12 +27,6 @@ function stuckView(line: StuckLine): z.infer<typeof stuckSchema> {
   return stuckSchema.parse({ ...rest, credits: creditsFromMicro(reserved), workflow });
 }
 
-/** What a provider said of a call after its job had been released. */
-export const late = z.object({
-  verdict: z.string(),
-  foundBy: z.enum(['notification', 'follow_up', 'operator']),
-  foundAt: time,
-});
 const unknownSchema = z
   .object({
     jobId: z.string(),
@@ -48,7 +42,7 @@ const unknownSchema = z
         provider: z.string(),
         state: z.string(),
         operation: z.unknown(),
-        late: late.nullable(),
+        lateNotificationAt: time.nullable(),
       }),
     ),
   })
@@ -61,7 +55,7 @@ function unknownView(line: UnknownOutcome): z.infer<typeof unknownSchema> {
     ...rest,
     credits: creditsFromMicro(reserved),
     releasedAt: isoTime(completedAtMs),
-    calls: calls.map((call) => ({ ...call, late: call.late && isoTimes(call.late) })),
+    calls: calls.map(isoTimes),
   };
 }
 
@@ -104,23 +98,15 @@ export const outcomes = section('Outcomes', {
     summary: 'List jobs that were released without the provider’s answer, newest first',
     request: {
       query: z.strictObject({
-        succeeded: z
-          .enum(['true', 'false'])
-          .default('false')
-          .meta({ description: 'Only jobs with a call that later succeeded.' }),
         limit: pageLimit,
         cursor: idField('job').optional(),
       }),
     },
     answer: pageOf(unknownSchema).extend({
-      counts: z.object({ verifying: z.int(), released: z.int(), lateSuccesses: z.int() }),
+      counts: z.object({ verifying: z.int(), released: z.int() }),
     }),
-    async handle({ query: { succeeded, limit, cursor } }, services) {
-      const rows = await services.outcomes.list({
-        beforeId: cursor,
-        succeeded: succeeded === 'true',
-        limit: limit + 1,
-      });
+    async handle({ query: { limit, cursor } }, services) {
+      const rows = await services.outcomes.list({ beforeId: cursor, limit: limit + 1 });
       const page = foundPage(rows, { limit, cursor: 'id', show: unknownView });
       return { ...page, counts: await services.outcomes.counts() };
     },

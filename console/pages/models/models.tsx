@@ -67,8 +67,7 @@ function Chat({ words }: { words: string[] }) {
   });
   const { data: pricing } = useQuery({
     queryKey: ['pricing'],
-    queryFn: () =>
-      answered(api.GET('/api/v1/pricing', { headers: { accept: 'application/json' } })),
+    queryFn: () => answered(api.GET('/api/v1/pricing')),
     staleTime: Infinity,
   });
   const rows = data && chatRows(data.models, pricing?.chat ?? [], words);

@@ -1,88 +1,21 @@
-/** Health: processes, providers, and whether the ledger agrees with everything that moves it. */
+/** Health: providers, and whether the ledger agrees with everything that moves it. */
 import { useQuery } from '@tanstack/react-query';
 import { answered } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Empty, Refusal } from '../../parts/states.tsx';
-import { Ago, State, durationText, useNow } from '../../parts/values.tsx';
+import { Ago, State, durationText } from '../../parts/values.tsx';
 import { ReasonedAction } from './reasoned-action.tsx';
 import { Panel } from './panel.tsx';
 
 const refreshMs = 10_000;
-/** Processes report themselves every few seconds. */
-const silentMs = 60_000;
 
 /** See the file's head. */
 export function Health() {
   return (
     <div className="stack">
-      <Processes />
       <Providers />
       <Audit />
     </div>
-  );
-}
-
-function Processes() {
-  const { data, error } = useQuery({
-    queryKey: ['operator', 'processes'],
-    queryFn: () => answered(operatorApi.GET('/api/admin/v1/processes')),
-    refetchInterval: refreshMs,
-  });
-  return (
-    <Panel
-      title="Processes"
-      heads={['Kind', 'Host', 'Build', 'Runs since', 'Seen', 'State', 'Do']}
-      rows={data?.data.map((each) => (
-        <Process key={each.id} process={each} />
-      ))}
-      error={error}
-      none="No process reports itself"
-    />
-  );
-}
-
-function Process({ process }: { process: OperatorSchemas['Process'] }) {
-  const { id, kind, host, pid, buildId, startedAt, seenAt, drainAskedAt } = process;
-  const isSilent = useNow(refreshMs) - Date.parse(seenAt) > silentMs;
-  return (
-    <tr>
-      <th scope="row">
-        {kind} <code className="dim">{id}</code>
-      </th>
-      <td>
-        {host} · {pid}
-      </td>
-      <td>{buildId ?? '–'}</td>
-      <td>
-        <Ago at={startedAt} />
-      </td>
-      <td>
-        <Ago at={seenAt} />
-      </td>
-      <td>
-        <State of={isSilent ? 'silent' : drainAskedAt ? 'draining' : 'active'} />
-      </td>
-      <td aria-label="Do">
-        <ReasonedAction
-          verb="Drain"
-          title={`Drain ${id}`}
-          isDangerous
-          refusal={drainAskedAt ? 'It is asked already.' : null}
-          act={(reason) =>
-            answered(
-              operatorApi.POST('/api/admin/v1/processes/{processId}/drain', {
-                params: { path: { processId: id } },
-                body: { reason },
-              }),
-            )
-          }
-        >
-          <p>
-            It takes nothing new, finishes what it has, and ends. Something else starts another.
-          </p>
-        </ReasonedAction>
-      </td>
-    </tr>
   );
 }
 

@@ -65,33 +65,21 @@ function ledgerEvents({ ledger }: Story): StoryEvent[] {
 }
 
 function callEvents({ calls }: Story): StoryEvent[] {
-  return calls.flatMap(
-    ({ index, provider, endpoint, begunAt, updatedAt, state, attempts, late }) => {
-      const name = `call ${index + 1}`;
-      const begun: StoryEvent = {
-        id: `${name} begun`,
-        at: begunAt,
-        kind: 'call',
-        text: `${name} to ${provider}`,
-        detail: [endpoint, attempts > 1 ? `${attempts} attempts` : null].filter(Boolean).join(', '),
-      };
-      const now: StoryEvent = {
-        id: `${name} now`,
-        at: updatedAt,
-        kind: 'call',
-        text: `${name}: ${state.replaceAll('_', ' ')}`,
-      };
-      const learnt: StoryEvent[] = late
-        ? [
-            {
-              id: `${name} late`,
-              at: late.foundAt,
-              kind: 'call',
-              text: `${name}: ${late.verdict}, learnt late`,
-            },
-          ]
-        : [];
-      return [begun, now, ...learnt];
-    },
-  );
+  return calls.flatMap(({ index, provider, endpoint, begunAt, updatedAt, state, attempts }) => {
+    const name = `call ${index + 1}`;
+    const begun: StoryEvent = {
+      id: `${name} begun`,
+      at: begunAt,
+      kind: 'call',
+      text: `${name} to ${provider}`,
+      detail: [endpoint, attempts > 1 ? `${attempts} attempts` : null].filter(Boolean).join(', '),
+    };
+    const now: StoryEvent = {
+      id: `${name} now`,
+      at: updatedAt,
+      kind: 'call',
+      text: `${name}: ${state.replaceAll('_', ' ')}`,
+    };
+    return [begun, now];
+  });
 }

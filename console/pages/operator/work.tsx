@@ -144,11 +144,7 @@ function Unknown() {
             <OrganizationLink id={organizationId} />
           </td>
           <td>{errorCode}</td>
-          <td>
-            {calls
-              .map(({ provider, state, late }) => `${provider}: ${late?.verdict ?? state}`)
-              .join(', ')}
-          </td>
+          <td>{calls.map(({ provider, state }) => `${provider}: ${state}`).join(', ')}</td>
           <td className="number">
             <Credits amount={credits} />
           </td>
@@ -165,8 +161,7 @@ function Unknown() {
     >
       {data && (
         <p className="dim">
-          {data.counts.verifying} in doubt, {data.counts.released} released,{' '}
-          {data.counts.lateSuccesses} had succeeded after all
+          {data.counts.verifying} in doubt, {data.counts.released} released
         </p>
       )}
     </Panel>
