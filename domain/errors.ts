@@ -1,26 +1,26 @@
 /**
- * The one error table. A code is, at the same time, the `error` field of an HTTP body, the
- * `ApplicationFailure.type` inside Temporal and the row of docs/errors.md.
+ * Error table. A code is the `error` field of an HTTP response, the `ApplicationFailure.type` in Temporal,
+ * and a row of docs/errors.md.
  *
  * Sources: spec §7 (401, 402, 403, 404, 429, 500 bodies), design §4, §5 and §7.
  */
 
 interface ErrorRow {
-  /** HTTP status of the answer. */
+  /** HTTP status of the response. */
   status: number;
-  /** True when the same request may succeed later without a change. */
+  /** True if the same request may succeed later without a change. */
   retryable: boolean;
-  /** Said to the caller when nothing more specific is known. */
+  /** Default message for the caller. */
   message: string;
 }
 
-/** The same request fails again. */
+/** Makes a row for an error that does not go away when the request is repeated. */
 const lasting = (status: number, message: string): ErrorRow => ({
   status,
   retryable: false,
   message,
 });
-/** The same request may succeed later. */
+/** Makes a row for an error after which the same request may succeed later. */
 const passing = (status: number, message: string): ErrorRow => ({
   status,
   retryable: true,
@@ -108,7 +108,7 @@ export const errorTable = {
 /** A machine-readable error code of the table. */
 export type ErrorCode = keyof typeof errorTable;
 
-/** One thing wrong with a request: the field's path and what is allowed. */
+/** One invalid field of a request: its path, and the values that are allowed. */
 export interface ErrorDetail {
   path: string;
   message: string;
@@ -116,14 +116,14 @@ export interface ErrorDetail {
 
 interface GatewayErrorExtras {
   details?: ErrorDetail[] | undefined;
-  /** Further fields of the HTTP body, e.g. `resetAt`. */
+  /** Additional fields of the HTTP response, e.g. `resetAt`. */
   body?: Record<string, unknown> | undefined;
   /** Seconds for the `Retry-After` header. */
   retryAfterSeconds?: number | undefined;
   cause?: unknown;
 }
 
-/** An expected failure: a row of the error table with words for this case. */
+/** An expected failure: a code of the error table, with a message for this case. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError';
   readonly code: ErrorCode;
@@ -148,18 +148,18 @@ export class GatewayError extends Error {
   }
 }
 
-/** A refusal of fields: the first of them is its message. */
+/** Makes the error of a request with invalid fields; its message describes the first of them. */
 export function refusedFields(code: ErrorCode, details: ErrorDetail[]): GatewayError {
   const [first] = details;
   return new GatewayError(code, first && `${first.path}: ${first.message}`, { details });
 }
 
-/** The refusal of one field of a request: where it stands, and what is allowed. */
+/** Makes the error of a request with one invalid field. */
 export function fieldError(code: ErrorCode, path: string, message: string): GatewayError {
   return refusedFields(code, [{ path, message }]);
 }
 
-/** The refusal of several fields for one reason. */
+/** Makes the error of a request with several fields that are invalid for the same reason. */
 export function fieldsError(
   code: ErrorCode,
   paths: readonly string[],
@@ -168,14 +168,14 @@ export function fieldsError(
   return new GatewayError(code, message, { details: paths.map((path) => ({ path, message })) });
 }
 
-/** A broken promise between our own parts: always a programmer's error, always a 500. */
+/** A violated assumption of the gateway's own code; the API returns 500. */
 class AssertionError extends Error {
   override readonly name = 'AssertionError';
 }
 
 /**
- * States what must be true here.
- * @throws AssertionError when it is not.
+ * Checks an assumption of the code.
+ * @throws AssertionError if the condition is false
  */
 export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new AssertionError(message);

@@ -13,25 +13,25 @@ const prefixes = {
   operator: 'opr',
 } as const;
 
-/** What an id can name. */
+/** Kinds of things that have an id. */
 export type IdKind = keyof typeof prefixes;
 
-/** A new id, e.g. `job_0198f0…`; later ids sort after earlier ones. */
+/** Makes a new id, e.g. `job_0198f0…`; later ids sort after earlier ones. */
 export function newId(kind: IdKind): string {
   return `${prefixes[kind]}_${randomUUIDv7().replaceAll('-', '')}`;
 }
 
-/** No id of this kind that is made at this time, Unix ms, or later sorts before this. */
+/** Makes the smallest id of a kind for a time in Unix ms: ids made at that time or later sort after it. */
 export function firstIdAt(kind: IdKind, timeMs: number): string {
   return `${prefixes[kind]}_${timeMs.toString(16).padStart(12, '0')}`;
 }
 
-/** The form of the ids of this kind. */
+/** Makes the pattern of the ids of a kind. */
 export function idForm(kind: IdKind): RegExp {
   return new RegExp(`^${prefixes[kind]}_[0-9a-f]{32}$`);
 }
 
-/** Tells whether a word has the form of an id of this kind; says nothing about its existence. */
+/** Checks whether a text has the form of an id of a kind; the id may be unknown. */
 export function isId(kind: IdKind, word: string): boolean {
   return idForm(kind).test(word);
 }

@@ -1,21 +1,21 @@
-/** A value that survives JSON unchanged: what may travel to a provider, to Temporal or to a column. */
+/** A value that JSON represents without loss, as sent to providers, to Temporal and to JSON columns. */
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
 /** A JSON object. */
 export type JsonObject = { [key: string]: Json };
 
-/** Whether a value has named fields: it is no list. */
+/** Checks whether a value is an object and not an array. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A value of ours as JSON: all our records are made of what JSON can hold. */
+/** Types a record as JSON; all records of the gateway contain only JSON values. */
 export function jsonOf(value: object | null): Json {
   // oxlint-disable-next-line no-unsafe-type-assertion -- interfaces have no index signature, which is all that differs
   return value as Json;
 }
 
-/** The names of a literal object, with their type. */
+/** Lists the keys of a literal object, with their type. */
 export function keysOf<Name extends string>(
   record: Readonly<Record<Name, unknown>>,
 ): [Name, ...Name[]] {
@@ -23,21 +23,21 @@ export function keysOf<Name extends string>(
   return Object.keys(record) as [Name, ...Name[]];
 }
 
-/** ISO 8601 of Unix ms; null stays null. */
+/** Converts Unix ms to ISO 8601; null stays null. */
 export function isoTime(timeMs: number): string;
 export function isoTime(timeMs: number | null): string | null;
 export function isoTime(timeMs: number | null): string | null {
   return timeMs === null ? null : new Date(timeMs).toISOString();
 }
 
-/** A record with its times as they are answered: `seenAtMs` becomes `seenAt`. */
+/** A record with its times as responses contain them: `seenAtMs` becomes `seenAt`. */
 type IsoTimes<Row> = {
   [
     Name in keyof Row as Name extends `${infer Noun}AtMs` ? `${Noun}At` : Name
   ]: Name extends `${string}AtMs` ? string | Extract<Row[Name], null> : Row[Name];
 };
 
-/** Every `…AtMs` of a record (Unix ms or null) as `…At`, in ISO 8601. */
+/** Converts every `…AtMs` field of a record (Unix ms or null) to `…At` in ISO 8601. */
 export function isoTimes<Row extends object>(row: Row): IsoTimes<Row> {
   const fields = Object.entries(row).map(([name, value]: [string, unknown]) =>
     name.endsWith('AtMs') && (typeof value === 'number' || value === null)

@@ -1,6 +1,6 @@
 /**
- * What travels with a job from the request that made it to everything done for it, as a header of its
- * workflow and of each activity: never seen by a provider, no input of the workflow.
+ * Context of a request that passes from the API to the job's workflow and its activities as a Temporal header.
+ * Providers never receive it, and it is not an input of the workflow.
  */
 
 /** Name of the Temporal header. */
@@ -8,7 +8,7 @@ export const requestContextHeader = 'request-context';
 
 /** Its content, JSON. */
 export interface RequestContext {
-  /** The request that made the job. */
+  /** Id of the request that started the job. */
   requestId?: string;
   /** W3C trace context of the span that started the workflow; absent without tracing. */
   traceparent?: string;

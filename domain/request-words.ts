@@ -1,11 +1,11 @@
-/** Words of a refusal: what was sent, what is allowed, and what was probably meant. */
+/** Parts of error messages: the received value, the allowed values, and the most similar allowed value. */
 
 const shownMax = 40;
-/** How keys and secrets of this and of other services begin. */
+/** Prefixes of keys and secrets, of this and other services. */
 const secret = /gk_live_|\bsk-|\bwhsec_|\bbearer\s/i;
 const url = /^[a-z][\w+.-]*:/i;
 
-/** What was sent, shortened; nothing of a secret, and of a URL neither its query nor a password in it. */
+/** Describes a received value, shortened; secrets, and the query and password of URLs, are left out. */
 function shown(value: unknown): string {
   if (typeof value === 'string') return shownText(value);
   if (Array.isArray(value)) return `an array of ${value.length}`;
@@ -21,25 +21,25 @@ function shownText(text: string): string {
   return JSON.stringify(isShort ? open : `${characters.slice(0, shownMax).join('')}…`);
 }
 
-/** ` (received "hihg"; did you mean high?)`: the end of a refusal. */
+/** Makes the end of an error message: ` (received "hihg"; did you mean high?)`. */
 export function received(given: unknown, names: readonly string[] = []): string {
   const [near] = typeof given === 'string' ? createNearest(names)(given) : [];
   return ` (received ${shown(given)}${near === undefined ? '' : `; did you mean ${near}?`})`;
 }
 
-/** `must be one of low, high (received "hihg"; did you mean high?)` */
+/** Makes the message `must be one of low, high (received "hihg"; did you mean high?)`. */
 export function notOneOf(allowed: readonly (string | number)[], given: unknown): string {
   const names = allowed.map(String);
   return `must be one of ${names.join(', ')}${received(given, names)}`;
 }
 
 const nearestMax = 3;
-/** Below this, two names have nothing to do with each other. */
+/** Least similarity of a name that is suggested. */
 const likenessMin = 0.4;
-/** Nothing sensible is longer; the rest of a hostile name costs nothing. */
+/** Characters of a name that are compared: a long hostile name must not take long. */
 const lengthMax = 128;
 
-/** Makes a look-up of the names most like a word (Sørensen–Dice over pairs of letters), best first, at most three. */
+/** Makes a function that returns the at most three names most similar to a text, best first (Sørensen–Dice over letter pairs). */
 export function createNearest(names: readonly string[]): (word: string) => string[] {
   const known = names.map((name) => ({ name, pairs: pairsOf(name) }));
   return (word) => {
@@ -53,7 +53,7 @@ export function createNearest(names: readonly string[]): (word: string) => strin
   };
 }
 
-/** Case and signs are what people get wrong, so they do not count; both ends of a short word do. */
+/** Splits a text into letter pairs, without case and punctuation, and with markers for its start and end. */
 function pairsOf(text: string): Set<string> {
   const letters = text
     .slice(0, lengthMax)
@@ -71,7 +71,7 @@ function likeness(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
   return shared === 0 ? 0 : (2 * shared) / (a.size + b.size);
 }
 
-/** Characters as limits and prices count them: an emoji is one, not two UTF-16 units. */
+/** Counts characters as limits and prices do: an emoji is one character, not two UTF-16 units. */
 export function charactersOf(text: string): number {
   return Array.from(text).length;
 }

@@ -1,29 +1,29 @@
-/** What API, workers and workflows agree on: ids, queues, signals, queries and search attributes. */
+/** Contract between API, workers and workflows: ids, task queues, signals, queries and search attributes. */
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { defineQuery, defineSignal } from '@temporalio/workflow';
 import type { Refusal } from './ledger-verdicts.ts';
 
-/** The workflow of a job: its id is the job's, so operators can paste either. */
+/** Returns the workflow id of a job, which is the job id, so that operators can search for either. */
 export function workflowIdOf(jobId: string): string {
   return jobId;
 }
 
-/** Task queue of the Studio workflows, their local activities, and steps on our own servers. */
+/** Returns the task queue of the Studio workflows and of their activities that call no provider. */
 export function studioTaskQueue(prefix: string): string {
   return `${prefix}studio`;
 }
 
-/** Task queue of a provider's calls: its rate limit, its pause, its fairness by organization. */
+/** Returns the task queue of a provider's calls, with its own rate limit and fairness by organization. */
 export function providerTaskQueue(prefix: string, provider: string): string {
   return `${prefix}provider-${provider}`;
 }
 
-/** Task queue of the attempts at webhooks: slow receivers must not take the places of jobs. */
+/** Returns the task queue of webhook deliveries, separate so that slow receivers do not take the slots of jobs. */
 export function webhookTaskQueue(prefix: string): string {
   return `${prefix}webhooks`;
 }
 
-/** A list of tasks that some worker must poll. */
+/** A task queue that at least one worker must poll. */
 export interface PolledQueue {
   /** The queue's name without the prefix. */
   name: string;
@@ -31,7 +31,7 @@ export interface PolledQueue {
   task: 'workflow' | 'activity';
 }
 
-/** Everything that the workers of a gateway poll. */
+/** Lists the task queues that the workers of a gateway poll. */
 export function polledQueues(prefix: string, providers: readonly string[]): PolledQueue[] {
   const studio = { name: studioTaskQueue(''), queue: studioTaskQueue(prefix) };
   return [
@@ -46,7 +46,7 @@ export function polledQueues(prefix: string, providers: readonly string[]): Poll
   ];
 }
 
-/** Which call a provider's notification is about, and the provider's own id of it. */
+/** The call that a provider notification is about, with the provider's operation id. */
 export interface CallNotification {
   callIndex: number;
   operationId: string;
@@ -58,19 +58,19 @@ export const providerNotification = defineSignal<[CallNotification]>('providerNo
 /** An operator, or the end of a provider's pause, asks to check now instead of at the next timer. */
 export const checkNow = defineSignal('checkNow');
 
-/** Where a job stands, as Current Details show it. */
+/** Progress of a job, as shown in Temporal's Current Details. */
 export interface JobProgress {
-  /** In words, e.g. `the provider works` or `charged 3.9 credits`. */
+  /** Text for operators, e.g. `charged 3.9 credits`. */
   phase: string;
   calls: { call: number; phase: string; operationId: string | null }[];
-  /** Attempts that brought nothing, the last ones. */
+  /** The last failed attempts. */
   failures: string[];
 }
 
-/** Where a job stands. */
+/** Query for the progress of a job. */
 export const progressQuery = defineQuery<JobProgress>('progress');
 
-/** The workflow type that tells a caller of a job's end. */
+/** Workflow type that delivers the webhook of a job. */
 export const webhookDeliveryType = 'webhookDelivery';
 
 /** The delivery of a job's webhook. */
@@ -85,7 +85,7 @@ export const deliverNow = defineSignal('deliverNow');
 export interface WebhookDelivery {
   jobId: string;
   organizationId: string;
-  /** Where the attempts are made. */
+  /** Task queue of the delivery attempts. */
   taskQueue: string;
 }
 
@@ -94,25 +94,25 @@ export const searchAttributes = {
   organizationId: defineSearchAttributeKey('OrganizationId', 'KEYWORD'),
   keyId: defineSearchAttributeKey('KeyId', 'KEYWORD'),
   model: defineSearchAttributeKey('Model', 'KEYWORD'),
-  /** The provider that took the job's last call. */
+  /** Provider that accepted the job's last call. */
   provider: defineSearchAttributeKey('Provider', 'KEYWORD'),
-  /** The provider's own ids of the job's calls. */
+  /** Provider request ids of the job's calls. */
   providerRequestId: defineSearchAttributeKey('ProviderRequestId', 'KEYWORD_LIST'),
   jobStatus: defineSearchAttributeKey('JobStatus', 'KEYWORD'),
   billingState: defineSearchAttributeKey('BillingState', 'KEYWORD'),
-  /** Why a job failed: a code of the error table (domain/errors.ts). */
+  /** Error code of a failed job (domain/errors.ts). */
   errorCode: defineSearchAttributeKey('ErrorCode', 'KEYWORD'),
-  /** `name=value` of the caller's `metadata`. */
+  /** Pairs `name=value` of the caller's `metadata`. */
   metadata: defineSearchAttributeKey('Metadata', 'KEYWORD_LIST'),
 };
 
-/** What a Studio workflow returns. */
+/** Result of a Studio workflow. */
 export interface JobOutcome {
   jobId: string;
   status: 'completed' | 'failed' | 'canceled' | 'refused';
   billing: 'charged' | 'released' | 'none';
   chargedMicro: number;
-  /** Why the ledger refused, or why the job failed. */
+  /** Error code of the ledger's refusal, or of the failed job. */
   reason: string | null;
   /** The ledger's refusal in full, for a caller whose API process did not see it decided. */
   refusal: Refusal | null;

@@ -1,33 +1,33 @@
 /**
- * The job plan: everything a running workflow needs, decided once by the API. A workflow never reads
- * the catalog or the configuration, so a plan made yesterday runs the same today (design §3.1).
+ * The job plan: everything that a running workflow needs, decided once by the API. A workflow reads neither the
+ * catalog nor the configuration, so a later change of them does not affect a running job (design §3.1).
  */
 import type { z } from 'zod';
 import type { JsonObject } from '../domain/json.ts';
 import type { callOutputs, storedArtifact } from './job-record.ts';
 
-/** One way to have a call answered: which provider, which of its operations, with what body. */
+/** One route of a call: provider, provider operation and request body. */
 export interface CallRoute {
   provider: string;
   /** Temporal task queue on which this provider's calls run. */
   taskQueue: string;
-  /** The provider's own name of the operation, e.g. fal's endpoint id. */
+  /** The provider's name of the operation, e.g. fal's endpoint id. */
   operation: string;
-  /** Body in the provider's own words. */
+  /** Request body in the provider's format. */
   input: JsonObject;
-  /** The provider tells later how it ended, even when its answer to the submit was lost. */
+  /** True if the provider sends a notification at the end, even if its response to the submit was lost. */
   notifies: boolean;
-  /** After this the outcome of a submit is unknown. */
+  /** Time limit of a submit, after which its outcome is unknown. */
   submitTimeoutMs: number;
 }
 
 /**
- * What a call's quantity counts. `artifact`: outputs delivered; `second`: seconds of the one output,
- * whole ones, rounded up; `character`: characters sent, all paid for once the one output is there.
+ * Unit of a call's quantity. `artifact`: delivered outputs; `second`: seconds of the output, rounded up;
+ * `character`: characters sent, all charged when the output is delivered.
  */
 export type Meter = 'artifact' | 'second' | 'character';
 
-/** What an output is to be, as far as the request decides it; what comes otherwise is logged. */
+/** Expected properties of an output, as far as the request decides them; a difference is logged. */
 export interface ExpectedOutput {
   /** Pixels. */
   width?: number;
@@ -36,46 +36,46 @@ export interface ExpectedOutput {
   hasAudio?: boolean;
 }
 
-/** An output that is less than was asked for: all that is named applies to it. */
+/** A cheaper output than the requested one. It applies to an output that has all of these properties. */
 export interface OutputVariant {
-  /** It has no sound. */
+  /** True if the output has no sound. */
   hasAudio?: false;
-  /** It has fewer pixels than this. */
+  /** The output has fewer pixels than this. */
   pixelsBelow?: number;
-  /** Micro-credits by which a unit of it is cheaper than the one that was asked for. */
+  /** Micro-credits by which a unit is cheaper than a unit of the requested output. */
   unitDiscountMicro: number;
 }
 
-/** What is expected back from a call, and how it is kept. */
+/** Expected outputs of a call, and their storage format. */
 export interface OutputSpec {
   medium: 'image' | 'video' | 'audio' | 'json';
-  /** Format that the caller was promised when the provider may answer in another. */
+  /** Format that the caller requested, if the provider may deliver another one. */
   format: 'png' | 'jpeg' | 'webp' | null;
-  /** Held against what came, before the charge. */
+  /** Compared with the delivered output before the charge. */
   expected?: ExpectedOutput;
-  /** Of those that apply to an output the cheapest is charged. */
+  /** Cheaper outputs; if several apply, the cheapest is charged. */
   variants?: OutputVariant[];
 }
 
-/** One request to a provider. Routes are tried in order, the next only when the last was refused. */
+/** One request to a provider. The next route is tried only if the previous one was refused. */
 export interface PlannedCall {
   index: number;
   routes: CallRoute[];
   output: OutputSpec;
   meter: Meter;
-  /** Units asked for, the most that are charged; artifacts, unless the meter says otherwise. */
+  /** Requested units, at most this many are charged; see `Meter`. */
   quantity: number;
-  /** Micro-credits of one delivered unit. */
+  /** Price of one delivered unit, in micro-credits. */
   unitPriceMicro: number;
-  /** Without this call's result the others are worth nothing: its failure fails the job. */
+  /** True if the failure of this call fails the job. */
   required: boolean;
-  /** Milliseconds before the provider is first asked how far it is, when it has not notified. */
+  /** Time before the first status check if no notification arrives, in milliseconds. */
   firstCheckMs: number;
-  /** The call works on the first artifact of an earlier call, named in this field of its input. */
+  /** Earlier call whose first artifact is the input of this call, and the input field that names it. */
   inputFrom: { callIndex: number; field: string } | null;
 }
 
-/** The version of the plan's shape that this code makes and runs. */
+/** Version of the plan format that this code makes and runs. */
 export const planVersion = 1;
 
 /** A complete Studio job. */
@@ -88,22 +88,22 @@ export interface JobPlan {
   /** Temporal workflow type, e.g. `imageGenerate`. */
   type: string;
   model: string | null;
-  /** Micro-credits reserved: the sum of quantity × unit price over the calls. */
+  /** Reserved micro-credits: the sum of quantity × unit price of all calls. */
   priceMicro: number;
-  /** The caller's own pairs; absent where there are none. */
+  /** The caller's metadata; absent if there is none. */
   metadata?: Record<string, string>;
-  /** The validated request, kept for the answer; never shown in the Temporal UI's summaries. */
+  /** The validated request, used for the response; never part of a Temporal summary. */
   request: JsonObject;
   calls: PlannedCall[];
-  /** What is made of the calls' artifacts before the charge; its result is one more output. */
+  /** Assembly of the calls' artifacts before the charge; its result is an additional output. */
   assembly: 'concat_audio' | null;
-  /** ISO 8601; after it the job is canceled at the provider and its verdict awaited. */
+  /** Deadline in ISO 8601, after which a cancel is sent to the provider and its outcome is awaited. */
   deadlineAt: string;
   deadlineMs: number;
-  /** The caller is told of the end, by attempts on this task queue; null: nobody is. */
+  /** Task queue of the caller's webhook; null if the caller has none. */
   webhook: { taskQueue: string } | null;
   outcomeWaitMs: number;
-  /** After this the sweeper asks whether the workflow still runs. */
+  /** Time after which the sweeper checks whether the workflow still runs. */
   reservationTtlMs: number;
 }
 
@@ -113,7 +113,7 @@ export type StoredArtifact = z.infer<typeof storedArtifact>;
 /** See `callOutputs`. */
 export type CallOutputs = z.infer<typeof callOutputs>;
 
-/** One call by one of its routes. */
+/** One call by one of its routes, as an activity receives it. */
 export interface CallTask {
   jobId: string;
   organizationId: string;
@@ -123,25 +123,25 @@ export interface CallTask {
   output: OutputSpec;
   meter: Meter;
   quantity: number;
-  /** The earlier result that the call works on, and the input field that is to name it. */
+  /** Storage key of the earlier result that is the input of the call, and the input field that names it. */
   source: { field: string; storageKey: string } | null;
-  /** Attempts after which "not now" of the provider counts as "no": the next route's turn. */
+  /** Number of refusals of the provider after which the next route is tried. */
   refusalsMax: number;
 }
 
-/** Which of a plan's calls, by which route, and on what. */
+/** Selection of a call of the plan, its route and its input. */
 export interface CallChoice {
   call: PlannedCall;
   routeIndex: number;
-  /** Storage key of the earlier result that the call works on, if it does. */
+  /** Storage key of the earlier result that is the input of the call. */
   inputKey?: string | undefined;
 }
 
 const refusalsMax = 4;
-/** Without another route to try, a provider may take a quarter of a minute to come back. */
+/** Refusals of the last route, which gives a provider about 15 seconds to recover. */
 const lastRouteRefusalsMax = 6;
 
-/** The task of a call; null when the plan has no such route. */
+/** Makes the activity input of a call; null if the plan has no such route. */
 export function callTaskOf(plan: JobPlan, choice: CallChoice): CallTask | null {
   const { call, routeIndex, inputKey } = choice;
   const route = call.routes[routeIndex];
@@ -163,7 +163,7 @@ export function callTaskOf(plan: JobPlan, choice: CallChoice): CallTask | null {
   };
 }
 
-/** Micro-credits of what was delivered and is of use; at most the plan's price. */
+/** Calculates the micro-credits to charge for the delivered outputs; at most the plan's price. */
 export function chargeMicroOf(plan: JobPlan, outputs: readonly CallOutputs[]): number {
   return plan.calls.reduce((sum, call) => {
     if (!wasOfUse(plan, outputs, call.index)) return sum;
@@ -172,7 +172,7 @@ export function chargeMicroOf(plan: JobPlan, outputs: readonly CallOutputs[]): n
   }, 0);
 }
 
-/** A step is paid for together with what was made from it. */
+/** Lists the calls to charge: a call is charged together with the calls that used its result. */
 function wasOfUse(plan: JobPlan, outputs: readonly CallOutputs[], callIndex: number): boolean {
   return plan.calls
     .filter((call) => call.inputFrom?.callIndex === callIndex)

@@ -1,4 +1,4 @@
-/** A job as its row tells it: what every view of a job is made from. */
+/** A job as read from its row; every representation of a job is made from it. */
 import { z } from 'zod';
 import { errorTable } from '../domain/errors.ts';
 import { keysOf, type Json } from '../domain/json.ts';
@@ -8,26 +8,26 @@ export const storedArtifact = z.object({
   storageKey: z.string(),
   contentType: z.string(),
   sizeBytes: z.number(),
-  /** Hex SHA-256 of the stored bytes. */
+  /** SHA-256 of the stored bytes, in hex. */
   sha256: z.string(),
   width: z.number().nullable(),
   height: z.number().nullable(),
   durationSeconds: z.number().nullable(),
-  /** Whether a video can be heard; null for other media. */
+  /** True if a video has sound; null for other media. */
   hasAudio: z.boolean().nullable(),
 });
 
-/** What a call left behind. */
+/** Outputs of a call. */
 export const callOutputs = z.object({
   callIndex: z.number(),
   artifacts: z.array(storedArtifact),
-  /** What the provider told beside the artifacts, or the answer of a call whose result is data. */
+  /** Data that the provider returned in addition to the artifacts, or the result of a call that returns data. */
   data: z.json(),
-  /** Units of the call's meter to charge, at most its quantity. */
+  /** Units to charge, at most the call's quantity. */
   delivered: z.number(),
-  /** Micro-credits by which the delivered units are cheaper than those that were asked for. */
+  /** Micro-credits by which the delivered units are cheaper than the requested ones. */
   discountMicro: z.number().exactOptional(),
-  /** Why this call delivered less than it was asked for; null when it delivered all. */
+  /** Error of a call that delivered less than requested; null if it delivered everything. */
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
 });
 
@@ -38,12 +38,12 @@ export const jobRow = z.object({
   key_id: z.string(),
   type: z.string(),
   model: z.string().nullable(),
-  /** That of the first call. */
+  /** Provider of the first call. */
   provider: z.string(),
   status: z.enum(['queued', 'completed', 'failed', 'canceled']),
   verifying: z.boolean(),
   request: z.record(z.string(), z.json()),
-  /** The caller's own pairs; null where there are none. */
+  /** The caller's metadata; null if there is none. */
   metadata: z.record(z.string(), z.string()).nullable(),
   outputs: z.array(callOutputs).nullable(),
   error: z.object({ code: z.enum(keysOf(errorTable)), message: z.string() }).nullable(),
@@ -51,9 +51,9 @@ export const jobRow = z.object({
   created_at: z.number(),
   deadline_at: z.number(),
   completed_at: z.number().nullable(),
-  /** When its owner deleted what it made. */
+  /** Time at which the owner deleted the outputs. */
   media_deleted_at: z.number().nullable(),
-  /** When the first call was about to be sent. */
+  /** Time at which the first call was recorded, just before it was sent. */
   started_at: z.number().nullable(),
   call_states: z.array(z.string()).nullable(),
   progress: z.json(),

@@ -1,7 +1,7 @@
-/** What the ledger answers of a job's money, as workflow, activities and API have it. Amounts in micro-credits. */
+/** Results of the ledger's moves, as workflows, activities and the API receive them. Amounts are micro-credits. */
 import { z } from 'zod';
 
-/** Micro-credits of an organization; `available` = posted − reserved. */
+/** Balance of an organization, in micro-credits; `available` = posted − reserved. */
 export const balance = z.object({
   posted: z.number(),
   reserved: z.number(),
@@ -10,14 +10,14 @@ export const balance = z.object({
 /** See `balance`. */
 export type Balance = z.infer<typeof balance>;
 
-/** There is less than `required`. */
+/** Refusal because less than `required` is available. */
 export const insufficientCredits = z.object({
   verdict: z.literal('insufficient_credits'),
   required: z.number(),
   balance,
 });
 
-/** The budget that a key spends from; `used` is reserved or charged in the period, which ends at `resetsAtMs`, if it does. */
+/** Budget of a key; `used` was reserved or charged in the period that ends at `resetsAtMs` (null: never). */
 export const keyBudget = z.object({
   limit: z.number(),
   per: z.enum(['day', 'week', 'month', 'total']),
@@ -25,18 +25,18 @@ export const keyBudget = z.object({
   resetsAtMs: z.number().nullable(),
 });
 
-/** There is less than `required` left of the key's budget. */
+/** Refusal because the key's budget has less than `required` left. */
 export const keyLimitExceeded = keyBudget.extend({
   verdict: z.literal('key_limit_exceeded'),
   required: z.number(),
 });
 
-/** A verdict that is no reservation; times are ISO 8601, by the database's clock. */
+/** Refusal of a reservation; times are ISO 8601, by the database's clock. */
 export const refusal = z.discriminatedUnion('verdict', [
   insufficientCredits,
   keyLimitExceeded,
   z.object({
-    /** More than a whole window allows: no waiting helps. */
+    /** Refusal because the price is higher than the allowance of a whole window. */
     verdict: z.literal('window_limit_exceeded'),
     required: z.number(),
     limit: z.number(),
@@ -55,7 +55,7 @@ export const refusal = z.discriminatedUnion('verdict', [
 /** See `refusal`. */
 export type Refusal = z.infer<typeof refusal>;
 
-/** The answer to a reservation. */
+/** Result of a reservation. */
 export const reserveVerdict = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.literal('reserved'),
@@ -69,7 +69,7 @@ export const reserveVerdict = z.discriminatedUnion('verdict', [
 /** See `reserveVerdict`. */
 export type ReserveVerdict = z.infer<typeof reserveVerdict>;
 
-/** What became of a reservation; `state` is its state now, whoever settled it. */
+/** Result of a settlement; `state` is the current state of the reservation, also if it was settled before. */
 export const settleVerdict = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.enum(['settled', 'already_settled']),

@@ -47,10 +47,10 @@ const transcript = z.object({
   durationSeconds: z.number(),
   words: z.array(word),
 });
-/** What was said, and when. Long: it is stored as a document, never carried. */
+/** Transcript with word times. It is long, so it is stored as a document and never sent through Temporal. */
 export type Transcript = z.infer<typeof transcript>;
 
-/** Writes down what is said in a recording. */
+/** Transcribes a recording. */
 export const audioTranscribe = defineCapability({
   type: 'audioTranscribe',
   path: '/studio/audio/transcribe',
@@ -110,7 +110,7 @@ export const audioTranscribe = defineCapability({
   present: presentTranscript,
 });
 
-/** Seconds to reserve: those of the recording, or a bound where only the provider will learn them. */
+/** Calculates the seconds to reserve: the recording's, or an upper bound if only the provider can measure it. */
 function secondsOf(recording: Recording, body: TranscribeRequest): number {
   if (recording.kind === 'url') return limits.unmeasuredSeconds.max;
   const { min, max } = limits.durationSeconds;
@@ -122,7 +122,7 @@ function secondsOf(recording: Recording, body: TranscribeRequest): number {
   return Math.ceil(seconds);
 }
 
-/** A file of ours is sent along: the provider need not reach us. */
+/** Makes the provider's input; a stored file is sent with the request, because the provider may not reach us. */
 function sourceOf(recording: Recording, body: TranscribeRequest): JsonObject {
   if (recording.kind === 'url') return { source_url: recording.url };
   const { storageKey } = recording;
@@ -130,12 +130,12 @@ function sourceOf(recording: Recording, body: TranscribeRequest): JsonObject {
   return { file: { storageKey, name } };
 }
 
-/** The provider takes languages without regions. */
+/** Removes the region from a language code, because the provider does not support regions. */
 function languageCode(language: string): string {
   return (language.split('-')[0] ?? '').toLowerCase();
 }
 
-/** Where a job is one of many, the words stay in their document. */
+/** Presents the transcript; in a list of jobs its words are left in the document. */
 function presentTranscript(job: FinishedJob): Record<string, unknown> {
   const [document] = job.outputs[0]?.artifacts ?? [];
   const content = document ? job.documentOf(document) : null;

@@ -1,6 +1,6 @@
 /**
- * A Studio capability: path, request, plan and presentation of one kind of work, in one file. The API,
- * the workflow, the ledger and the storage know capabilities only through this interface.
+ * Interface of a Studio capability: path, request schema, plan and presentation, in one file per capability.
+ * API, workflow, ledger and storage use capabilities only through this interface.
  */
 import type { z } from 'zod';
 import type { AudioModel } from '../catalog/audio-models.ts';
@@ -24,42 +24,42 @@ export interface DraftRoute {
   input: JsonObject;
 }
 
-/** A URL, or the id of an uploaded file, that a request asks a provider to read. */
+/** An input of a request: a URL, or the id of an uploaded file, that the provider reads. */
 export interface PlanInput {
   /** The request field, as in `imageUrls.0`. */
   field: string;
-  /** As it stands in the calls' inputs. */
+  /** The URL or id as it appears in the calls' inputs. */
   url: string;
-  /** What the field takes, where it takes one medium only. */
+  /** Medium that the field accepts; absent if it accepts several. */
   medium?: 'image' | 'audio' | 'video';
 }
 
-/** What an input turned out to be. */
+/** Measured properties of an input. */
 export interface InputFacts {
   /** Pixels. */
   width: number;
   height: number;
-  /** Null for pictures. */
+  /** Seconds; null for pictures. */
   durationSeconds: number | null;
 }
 
-/** An output that is less than was asked for, and USD of a unit of it. */
+/** A cheaper output than the requested one, with its unit price in USD. */
 export type DraftVariant = Omit<OutputVariant, 'unitDiscountMicro'> & { unitPriceUsd: number };
 
-/** What a measured input says of the output. */
+/** Properties of an output that follow from a measured input. */
 export interface MeasuredOutput {
-  /** Units of the call's meter; absent: what the call says. */
+  /** Units of the call's meter; absent: the call's own quantity. */
   quantity?: number;
   expected: ExpectedOutput;
   variants: DraftVariant[];
 }
 
-/** A price that depends on an input, which is measured before anything is reserved. */
+/** A price that depends on an input, which is measured before the reservation. */
 export interface MeasuredPrice {
   input: PlanInput & { medium: 'image' | 'video' };
   /**
-   * USD of one delivered unit.
-   * @throws GatewayError INVALID_REQUEST when the input is beyond the limits.
+   * Calculates the price of one delivered unit, in USD.
+   * @throws GatewayError INVALID_REQUEST if the input exceeds the limits
    */
   usdOf: (facts: InputFacts) => number;
   outputOf: (facts: InputFacts) => MeasuredOutput;
@@ -69,73 +69,73 @@ export interface MeasuredPrice {
 export interface DraftCall {
   routes: DraftRoute[];
   output: OutputSpec;
-  /** What `quantity` counts; artifacts when absent. */
+  /** Unit of `quantity`; absent: artifacts. */
   meter?: Meter;
   quantity: number;
-  /** USD of one delivered unit, from the catalog. */
+  /** Price of one delivered unit in USD, from the catalog. */
   unitPriceUsd: number | MeasuredPrice;
-  /** Seconds it takes as a rule, where a provider queues it; unknown when absent. */
+  /** Typical duration of a queued call in seconds; absent if unknown. */
   typicalSeconds?: number;
-  /** What is to be said of the price before it is paid. */
+  /** Note for callers about the price. */
   priceNote?: string | undefined;
-  /** Cheaper ones that may come instead of the output that was asked for. */
+  /** Cheaper outputs that the provider may deliver instead of the requested one. */
   variants?: DraftVariant[];
-  /** Without this call's result the others are worth nothing. */
+  /** True if the failure of this call fails the job. */
   required: boolean;
-  /** The call works on the result of an earlier one, named in this field of every route's input. */
+  /** Earlier call whose result is the input of this call, and the field of each route's input that names it. */
   inputFrom?: { callIndex: number; field: string };
 }
 
-/** Why items of a request are not worked on, by the field of their input; the job's request keeps it. */
+/** Errors of rejected items of a request, by the field of their input; stored with the job's request. */
 export type RefusedItems = Record<string, { code: string; message: string }>;
 
-/** What a request comes to: decided by the capability, completed by the API. */
+/** Draft plan of a request: made by the capability, completed by the API. */
 export interface DraftPlan {
   model: string | null;
   calls: DraftCall[];
-  /** Everything that is to be read: checked before anything is reserved. */
+  /** All inputs, which are checked before the reservation. */
   inputs?: PlanInput[];
-  /** Each input is an item with calls of its own, as many as the others: it is refused alone. */
+  /** True if each input is an item with the same number of calls, which is rejected alone. */
   itemized?: true;
-  /** Items that were refused and have no calls any more. */
+  /** Rejected items, whose calls were removed. */
   refusedItems?: RefusedItems;
   assembly?: JobPlan['assembly'];
 }
 
-/** What a finished job is shown from. */
+/** Data from which a finished job is presented. */
 export interface FinishedJob {
   request: JsonObject;
   model: string | null;
   outputs: CallOutputs[];
-  /** A readable URL of a stored artifact, signed anew for this answer. */
+  /** Returns a URL of a stored artifact, signed for this response. */
   urlOf: (artifact: StoredArtifact) => string;
-  /** When the URLs of this answer end, ISO 8601. */
+  /** Expiry of the URLs of this response, in ISO 8601. */
   urlsEndAt: string;
-  /** The result was not to be kept, and its time is over: there are no URLs any more. */
+  /** True if the result was not persisted and has expired: it has no URLs any more. */
   urlsHaveEnded: boolean;
-  /** The content of a JSON artifact; null where a job is one of many, and a document too much. */
+  /** Returns the content of a JSON artifact; null in a list of jobs. */
   documentOf: (artifact: StoredArtifact) => Json;
 }
 
-/** A recording that a request names by URL or file id, or brings along. */
+/** A recording that a request names by URL or file id. */
 export interface RecordingSource {
   /** The request field, for errors. */
   field: string;
   source: string;
 }
 
-/** A recording that was looked at before its request is priced. */
+/** A recording, checked and (if it is a stored file) measured before its request is priced. */
 export type Recording =
   | { kind: 'file'; storageKey: string; durationSeconds: number }
-  /** Read by the provider; its length is known when it is done. */
+  /** Read by the provider; its duration is known at the end. */
   | { kind: 'url'; url: string };
 
-/** A model, or service, that a request may name, as GET /studio/models tells it: by the very rules that requests are checked and priced by. */
+/** A model or service as GET /studio/models lists it, with the rules by which requests are validated and priced. */
 export interface PublishedModel extends Omit<CatalogRow, 'typicalSeconds'> {
-  /** The fields of a request that ask for it; none where there is no other. */
+  /** Request fields that select the model; empty if the capability has only one. */
   selectedBy: Readonly<Record<string, string>>;
   parameters: ParameterRules;
-  /** USD; the sum of them. */
+  /** Price rules in USD; the price is their sum. */
   price: readonly PriceRule[];
 }
 
@@ -145,62 +145,62 @@ interface Definition<Request> {
   type: string;
   /** Path below /api/v1, e.g. `/studio/image/generate`. */
   path: `/studio/${string}`;
-  /** What is made; a caller's key needs the scope of it. */
+  /** Medium of the output, which decides the scope that a key needs. */
   medium: 'image' | 'video' | 'audio';
-  /** One line of the API reference. */
+  /** Summary in the API reference. */
   summary: string;
-  /** `bare`: the data is the whole answer, and the credits are told in headers. */
+  /** `bare`: the response is the data without the envelope, with the credits in headers. */
   envelope?: 'bare';
   request: z.ZodType<Request>;
-  /** A file that may come as multipart/form-data; its id is given to the request as `fileId`. */
+  /** File part that a multipart/form-data request may contain; the request receives its id as `fileId`. */
   upload?: { field: string; bytesMax: number };
-  /** The recording that the request is about; its length decides the price. */
+  /** Returns the recording that a request names; its duration decides the price. */
   recording?: (request: Request) => RecordingSource;
-  /** A request that works, shown in the API reference. */
+  /** Valid request for the API reference. */
   example: Record<string, unknown>;
-  /** The `data` that `present` makes, described. */
+  /** Schema of the `data` that `present` makes. */
   data: z.ZodType;
-  /** What a request may name as its model or service, the default first. */
+  /** Models or services that a request may name, the default first. */
   models?: readonly PublishedModel[];
   /**
    * Decides provider, calls and prices.
    * @throws GatewayError UNKNOWN_MODEL, UNSUPPORTED_PARAMETER, CONFLICTING_FIELDS, INVALID_REQUEST
    */
   plan: (request: Request, recording?: Recording) => DraftPlan;
-  /** Whether the result is to be kept; absent: always. One that is not can be read for an hour. */
+  /** Returns whether the result is persisted; absent: always. Other results can be read for an hour. */
   keeps?: (request: JsonObject) => boolean;
-  /** The `data` of the answer (spec §4.6). */
+  /** Makes the `data` of the response (spec §4.6). */
   present: (job: FinishedJob) => Record<string, unknown>;
 }
 
-/** A capability whose request type nobody outside its file needs to know. */
+/** A capability without its request type, which only its own file needs. */
 export type Capability = Definition<JsonObject>;
 
-/** The scope that a caller's key needs. */
+/** Returns the scope that a caller's key needs. */
 export function scopeOf({ medium }: Pick<Capability, 'medium'>): `studio:${Capability['medium']}` {
   return `studio:${medium}`;
 }
 
-/** Whether the answer is 202 at once: the caller asked for that, or it is a film, which takes minutes. */
+/** Checks whether the response is 202 immediately: for `async` requests, and for videos, which take minutes. */
 export function answersLater({ medium }: Pick<Capability, 'medium'>, request: JsonObject): boolean {
   return medium === 'video' || request['async'] === true;
 }
 
-/** Declares a capability: `plan` is given exactly what `request` parses. */
+/** Declares a capability; `plan` receives the parsed request. */
 export function defineCapability<Request>(definition: Definition<Request>): Capability {
-  // oxlint-disable-next-line no-unsafe-type-assertion -- `plan` is only ever given what `request` parsed
+  // oxlint-disable-next-line no-unsafe-type-assertion -- `plan` only receives requests that `request` parsed
   return definition as unknown as Capability;
 }
 
 interface Publishing<Row> {
-  /** The fields that name a row; `model` where absent. */
+  /** Returns the fields that select a row; absent: `model`. */
   selectedBy?: (row: Row) => PublishedModel['selectedBy'];
-  /** None where absent. */
+  /** Returns the parameters of a row; absent: none. */
   parameters?: (row: Row) => ParameterRules;
   price: (row: Row) => readonly PriceRule[];
 }
 
-/** The rows of a table, each with the parameters and the price of one kind of request. */
+/** Publishes the rows of a model table with the parameters and prices of one capability. */
 export function publishModels<Row extends Pick<PublishedModel, 'id' | 'displayName' | 'servedBy'>>(
   rows: readonly Row[],
   { selectedBy = ({ id }) => ({ model: id }), parameters = () => ({}), price }: Publishing<Row>,
@@ -215,7 +215,7 @@ export function publishModels<Row extends Pick<PublishedModel, 'id' | 'displayNa
   }));
 }
 
-/** The one model of a kind of sound; `quantity` is what of a request is counted. */
+/** Publishes the only model of an audio capability; `quantity` is the priced part of a request. */
 export function publishAudioModel(
   model: AudioModel,
   quantity?: PriceRule['quantity'],

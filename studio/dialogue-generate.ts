@@ -30,7 +30,7 @@ const request = z.strictObject({
 
 type DialogueRequest = z.infer<typeof request>;
 
-/** Speaks a dialogue. */
+/** Generates a dialogue. */
 export const dialogueGenerate = defineCapability({
   type: 'dialogueGenerate',
   path: '/studio/dialogue/generate',
@@ -93,7 +93,7 @@ export const dialogueGenerate = defineCapability({
 
 function callOf(lines: SpokenLine[], body: DialogueRequest): DraftCall {
   return {
-    // Half a dialogue is none.
+    // A dialogue with missing lines is useless to the caller.
     required: true,
     output: { medium: 'audio', format: null },
     meter: 'character',
@@ -121,7 +121,7 @@ function lengthOf(lines: readonly { text: string }[]): number {
   return lines.reduce((sum, { text }) => sum + charactersOf(text), 0);
 }
 
-/** One line as the provider takes it. */
+/** One line in the provider's format. */
 interface SpokenLine {
   text: string;
   voice_id: string;
@@ -132,8 +132,8 @@ const chunkCharactersMax = 2000;
 const chunkVoicesMax = 10;
 
 /**
- * Chunks in the order of the lines. A chunk ends between lines; only a line that is longer than a chunk
- * is cut, after a sentence where there is one, else between words, and goes on in the same voice.
+ * Splits the lines into chunks in their order. A chunk ends between lines; a line that is longer than a chunk is
+ * split after a sentence, or between words, and continues in the same voice.
  */
 export function chunksOf(lines: readonly SpokenLine[]): SpokenLine[][] {
   const chunks: SpokenLine[][] = [];
@@ -158,11 +158,11 @@ function cutLine({ text, voice_id }: SpokenLine): SpokenLine[] {
     pieces.push({ text: rest.slice(0, end), voice_id });
     rest = rest.slice(end);
   }
-  // White space at a cut is nothing to say.
+  // White space at a split is not spoken.
   return [...pieces, { text: rest, voice_id }].filter((piece) => /\S/u.test(piece.text));
 }
 
-/** Where to cut a text that is too long; never between the halves of one character. */
+/** Finds the position at which to split a long text; never inside a surrogate pair. */
 function cutPoint(text: string): number {
   const head = text.slice(0, chunkCharactersMax);
   const sentence = Math.max(

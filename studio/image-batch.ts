@@ -23,7 +23,7 @@ const upscaleOnly = ['scaleFactor', 'service'] as const;
 const fields = z.strictObject({
   operation: z.enum(['remove-background', 'upscale']),
   imageUrls: mediaUrls.optional(),
-  /** The older name of `imageUrls`: taken when every item is a URL (design §7). */
+  /** Older name of `imageUrls`, accepted if every item is a URL (design §7). */
   prompts: z.array(z.string().max(4096)).min(1).max(10).optional(),
   scaleFactor: scaleChoice.optional(),
   service: z.string().max(64).optional(),
@@ -32,7 +32,7 @@ const fields = z.strictObject({
 
 type BatchRequest = z.infer<typeof fields>;
 
-/** `data`, described: the results are in the order of the request. */
+/** Schema of `data`; the results have the order of the request. */
 const batchData = z.object({
   total: z.int(),
   successful: z.int(),
@@ -54,7 +54,7 @@ const batchData = z.object({
   ),
 });
 
-/** Works on several pictures at once. */
+/** Upscales several pictures, or removes their backgrounds. */
 export const imageBatch = defineCapability({
   type: 'imageBatch',
   path: '/studio/image/batch',
@@ -86,7 +86,7 @@ function planUpscales(body: BatchRequest): DraftPlan {
   const service = findModel(upscalers, id, 'service');
   refuseUnsupported(service, { scaleFactor });
   const inputs = pictureInputs(...urlsOf(body));
-  // A batch is about each picture alone: no step of one item may fail the job.
+  // Each picture is settled on its own: a failed step of one item must not fail the job.
   const calls = inputs.flatMap((source, index) => {
     const options = { fields: { scaleFactor }, source };
     const count = service.steps[scaleFactor ?? 2]?.length ?? 1;
@@ -119,7 +119,7 @@ function planRemovals(body: BatchRequest): DraftPlan {
 }
 
 /**
- * The pictures, and the field that named them.
+ * Returns the picture URLs, and the field that contains them.
  * @throws GatewayError CONFLICTING_FIELDS, INVALID_REQUEST
  */
 function urlsOf({ imageUrls, prompts }: BatchRequest): [string, string[]] {
@@ -162,7 +162,7 @@ function presentBatch(job: FinishedJob): Record<string, unknown> {
   return { total, successful, failed: total - successful, results };
 }
 
-/** The result of one picture: that of its last step, or the first error of any. */
+/** Returns the result of one picture: the output of its last step, or the first error of its steps. */
 function presentItem(job: FinishedJob, index: number, outputs: CallOutputs[]) {
   const [artifact] = outputs.at(-1)?.artifacts ?? [];
   if (artifact) {

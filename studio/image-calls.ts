@@ -1,4 +1,4 @@
-/** What image generate and edit share: the split into calls, and the provider's words. */
+/** Calls of image generate and edit: the split of a request into calls, and the providers' inputs. */
 import {
   imagePriceUsd,
   smallerImagesUsd,
@@ -19,7 +19,7 @@ import type { Json } from '../domain/json.ts';
 import type { DraftCall, PlanInput } from './capability.ts';
 import type { OutputSpec } from '../jobs/job-plan.ts';
 
-/** The fields of a request that decide how its calls are cut. */
+/** Request fields that decide the number of calls. */
 export interface ImageRequest {
   prompt: string;
   numImages?: number | undefined;
@@ -37,7 +37,7 @@ export interface ImageRequest {
 /** A picture that a request names. */
 export type PictureInput = PlanInput & { medium: 'image' };
 
-/** Splits the wanted images into calls that every route takes, with distinct seeds. */
+/** Splits the requested images into calls that every route supports, with distinct seeds. */
 export function planImageCalls(
   model: ImageModel,
   rules: ParameterRules,
@@ -59,7 +59,7 @@ export function planImageCalls(
   const calls: DraftCall[] = [];
   for (let first = 0; first < wanted; first += perCall) {
     const quantity = Math.min(perCall, wanted - first);
-    // Calls of one request draw different images, repeatably.
+    // Distinct seeds make different images; the same request makes the same images.
     const seed = body.seed === undefined ? undefined : (body.seed + first) % 2_147_483_648;
     const ofCall = { ...fields, numImages: quantity, seed };
     calls.push({
@@ -80,7 +80,7 @@ export function planImageCalls(
   return calls;
 }
 
-/** What a value that leaves the choice to the model is charged as. */
+/** Returns the value by which a model-chosen value such as `auto` is charged. */
 function chargedAs(model: ImageModel, rules: ParameterRules, fields: Fields): string | undefined {
   const rows = imagePriceRules(model.price, rules).flatMap((rule) => rule.rows);
   for (const { when, chargedAs: alike } of rows) {
@@ -101,7 +101,7 @@ function fieldsOf(rules: ParameterRules, body: ImageRequest): Fields {
   return { ...others, ...defaultsFor(rules, body), size };
 }
 
-/** The size that a request names, in pixels; null where it leaves that to the model. */
+/** Returns the requested size in pixels; null if the model chooses it. */
 function sizeOf({ imageSize, size }: Fields): { width: number; height: number } | null {
   const named = Object.entries(imageSizes).find(([name]) => name === imageSize)?.[1];
   const asked = named ?? imageSize ?? size;
@@ -120,7 +120,7 @@ function imageInput(route: ImageRoute, fields: Fields) {
 }
 
 /**
- * A transparent background needs a format that can hold one.
+ * Checks that the output format supports the requested transparent background.
  * @throws GatewayError CONFLICTING_FIELDS
  */
 export function refuseTransparentJpeg(body: ImageRequest): void {
@@ -133,7 +133,7 @@ export function refuseTransparentJpeg(body: ImageRequest): void {
   });
 }
 
-/** The pictures of a list, each named by its place. */
+/** Makes the inputs of a list of pictures, each with its index in the field name. */
 export function pictureInputs(field: string, urls: readonly string[] | undefined): PictureInput[] {
   return (urls ?? []).map((url, index) => ({ field: `${field}.${index}`, url, medium: 'image' }));
 }

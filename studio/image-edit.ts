@@ -30,7 +30,7 @@ const request = z.strictObject({
   async: asyncFlag,
 });
 
-/** Redraws pictures by a prompt, within a mask if there is one. */
+/** Edits pictures by a prompt, inside the mask if there is one. */
 export const imageEdit = defineCapability({
   type: 'imageEdit',
   path: '/studio/image/edit',

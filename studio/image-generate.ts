@@ -49,7 +49,7 @@ const request = z.strictObject({
   async: asyncFlag,
 });
 
-/** Draws images from a prompt, optionally after reference images. */
+/** Generates images from a prompt and optional reference images. */
 export const imageGenerate = defineCapability({
   type: 'imageGenerate',
   path: '/studio/image/generate',

@@ -21,7 +21,7 @@ const request = z.strictObject({
   async: asyncFlag,
 });
 
-/** Makes the background of a picture transparent. */
+/** Removes the background of a picture. */
 export const imageRemoveBackground = defineCapability({
   type: 'imageRemoveBackground',
   path: '/studio/image/remove-background',

@@ -18,7 +18,7 @@ const request = z.strictObject({
   async: asyncFlag,
 });
 
-/** Enlarges a picture. */
+/** Upscales a picture. */
 export const imageUpscale = defineCapability({
   type: 'imageUpscale',
   path: '/studio/image/upscale',

@@ -1,4 +1,4 @@
-/** How jobs are shown: the polling resource (design §4) and the Studio envelope (spec §4.6). */
+/** Representations of jobs: the job resource (design §4) and the Studio envelope (spec §4.6). */
 import { z } from 'zod';
 import { creditsFromMicro, type CreditsBlock } from '../domain/credits.ts';
 import { errorTable, assert } from '../domain/errors.ts';
@@ -16,7 +16,7 @@ export const creditsSchema: z.ZodType<CreditsBlock> = z
   .object({ used: z.number(), cost: z.number(), remaining: z.number() })
   .meta({ id: 'Credits', description: 'Charged so far, price, and balance left, in credits.' });
 
-/** `data` of a 202 answer. */
+/** Schema of the `data` of a 202 response. */
 export const ticketSchema = z
   .object({
     jobId: z.string(),
@@ -79,12 +79,12 @@ type JobResource = z.infer<typeof jobSchema>;
 /** See `createJobView`. */
 export type JobView = ReturnType<typeof createJobView>;
 
-/** How long the URL of a kept result reads; every answer signs anew. */
+/** Lifetime of the URLs of a persisted result; each response signs new ones. */
 const keptUrlTtlMs = 24 * 3_600_000;
-/** How long after its end a job shows a result that is not kept. */
+/** Time after the end of a job during which a result that is not persisted can be read. */
 const passingUrlTtlMs = 3_600_000;
 
-/** The shapes that callers see of jobs; `urlOf` signs a readable URL of an artifact. */
+/** Makes the representations of jobs; `urlOf` signs the URL of an artifact. */
 export function createJobView(deps: {
   publicBaseUrl: string;
   urlOf: (artifact: StoredArtifact, ttlMs: number) => Promise<string>;
@@ -94,7 +94,7 @@ export function createJobView(deps: {
     return { statusUrl, cancelUrl: `${statusUrl}/cancel` };
   };
 
-  /** `data` of the synchronous answer; null unless the job is completed. */
+  /** Makes the `data` of the synchronous response; null if the job is not completed. */
   async function result(job: JobRecord): Promise<Record<string, unknown> | null> {
     const capability = findCapability(job.type);
     if (!capability || job.status !== 'completed' || !job.outputs) return null;
@@ -114,7 +114,7 @@ export function createJobView(deps: {
 
   return {
     result,
-    /** `data` of the 202 answer. */
+    /** Makes the `data` of the 202 response. */
     ticket: (job: JobRecord): z.infer<typeof ticketSchema> => ({
       jobId: job.id,
       status: statusOf(job),
@@ -122,7 +122,7 @@ export function createJobView(deps: {
       createdAt: isoTime(job.created_at),
       deadlineAt: isoTime(job.deadline_at),
     }),
-    /** `data` of the job resource. */
+    /** Makes the `data` of the job resource. */
     resource: async (job: JobRecord): Promise<JobResource> => ({
       jobId: job.id,
       keyId: job.key_id,
@@ -152,7 +152,7 @@ export function createJobView(deps: {
   };
 }
 
-/** Signs all URLs of a job first, so that its presentation need not wait. */
+/** Signs all URLs of a job first, so that `present` is synchronous. */
 async function signedUrls(
   outputs: CallOutputs[],
   sign: (artifact: StoredArtifact) => Promise<string>,
@@ -175,24 +175,24 @@ function billingOf(job: JobRecord): JobResource['billing'] {
   };
 }
 
-/** How long the URLs of a job's result live now. */
+/** Calculates the remaining lifetime of the URLs of a job's result. */
 function urlEndsOf(job: JobRecord, capability: Capability) {
   const nowMs = Date.now();
   const isKept = capability.keeps?.(job.request) ?? true;
   const urlsEndAtMs = isKept ? nowMs + keptUrlTtlMs : (job.completed_at ?? nowMs) + passingUrlTtlMs;
   const urlTtlMs = urlsEndAtMs - nowMs;
-  // URLs are signed to the second, and may live a moment longer than is said.
+  // Signatures have whole seconds, so a URL may be valid slightly longer than `expiresAt`.
   const urlsEndAt = isoTime(Math.floor(urlsEndAtMs / 1000) * 1000);
   return { urlsEndAt, urlTtlMs, urlsHaveEnded: urlTtlMs <= 0 };
 }
 
-/** The price: what is reserved until it is settled, then what was charged. */
+/** Returns the cost of a job: the reserved amount until it is settled, then the charged amount. */
 function costOf(job: JobRecord): number {
   if (job.billing_state === 'reserved') return job.reserved;
   return job.charged ?? 0;
 }
 
-/** The closed list of statuses; a job is in progress from the moment its first call may be out. */
+/** Returns the public status of a job; it is `in_progress` from the moment its first call may have been sent. */
 function statusOf(job: JobRecord): JobResource['status'] {
   return job.status === 'queued' && job.started_at !== null ? 'in_progress' : job.status;
 }
@@ -203,6 +203,6 @@ function phaseOf(job: JobRecord): JobResource['phase'] {
   const states = job.call_states ?? [];
   if (states.length === 0) return 'reserved';
   if (states.includes('begun')) return 'submitting';
-  // An operator has paused the provider: the call has not been sent.
+  // The provider is paused: the call was not sent yet.
   return states.includes('waiting') ? 'waiting_for_provider' : 'generating';
 }

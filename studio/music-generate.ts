@@ -29,7 +29,7 @@ const fields = z.strictObject({
   async: asyncFlag,
 });
 
-/** One name for the plan from here on, so that a job holds it once. */
+/** Renames `plan` to `composition_plan`, so that a job stores it once. */
 const request = fields.transform(({ plan, ...body }) => {
   if (
     plan &&
@@ -45,12 +45,12 @@ const request = fields.transform(({ plan, ...body }) => {
 
 type MusicRequest = z.output<typeof request>;
 
-/** What the provider tells beside the audio in full mode. */
+/** Data that the provider returns in addition to the audio in full mode. */
 const songDetails = z
   .object({ title: z.string().nullable(), lyrics: z.string().nullable() })
   .nullable();
 
-/** Makes a song. */
+/** Generates a song. */
 export const musicGenerate = defineCapability({
   type: 'musicGenerate',
   path: '/studio/music/generate',
@@ -117,7 +117,7 @@ export const musicGenerate = defineCapability({
   },
 });
 
-/** @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, UNSUPPORTED_PARAMETER naming the fields */
+/** Validates combinations of fields. @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, UNSUPPORTED_PARAMETER naming the fields */
 function refuseConflicts(body: MusicRequest): void {
   const plan = body.composition_plan;
   if (!plan && body.prompt === undefined) {
@@ -168,7 +168,7 @@ function songCall(body: MusicRequest): DraftCall {
   };
 }
 
-/** The cover is a picture of the default image model; without it the song is still a song. */
+/** Makes the call of the cover, a picture of the default image model; its failure does not fail the job. */
 function coverCall(body: MusicRequest): DraftCall {
   const painter = findModel(imageModels, 'nano-banana');
   const [route] = painter.routes;

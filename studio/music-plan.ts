@@ -1,4 +1,4 @@
-/** POST /studio/music/plan (spec §4.9), answered without the common envelope; and the fields that it shares with music/generate. */
+/** POST /studio/music/plan (spec §4.9), whose response has no envelope; and the fields that music/generate shares. */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { findModel } from '../catalog/model-parameters.ts';
@@ -16,7 +16,7 @@ const section = z.strictObject({
   lines: z.array(z.string().max(200)).max(30).default([]),
 });
 
-/** A composition plan as music/plan answers it. */
+/** Composition plan, as music/plan returns it. */
 export const compositionPlan = z
   .strictObject({
     positive_global_styles: styles,
@@ -32,12 +32,12 @@ export const compositionPlan = z
 /** See `compositionPlan`. */
 export type CompositionPlan = z.infer<typeof compositionPlan>;
 
-/** The sum of the sections, in milliseconds. */
+/** Adds up the durations of the sections, in milliseconds. */
 export function durationMsOf(plan: { sections: readonly { duration_ms: number }[] }): number {
   return plan.sections.reduce((sum, part) => sum + part.duration_ms, 0);
 }
 
-/** The one music model, as a request names it. */
+/** Field that names the only music model. */
 export const musicModelId = modelId([audioModels.music], audioModels.music.id);
 
 const model = audioModels.musicPlan;

@@ -1,4 +1,4 @@
-/** Calls of the tools that work on one finished picture; batch plans one per item. */
+/** Calls of the tools that process one picture; image/batch plans them for each item. */
 import {
   largestResolution,
   upscaledPixelsMax,
@@ -22,10 +22,10 @@ interface UpscaleOptions {
   firstCall?: number;
 }
 
-/** The calls of one enlargement: one, or as many steps as the service needs. */
+/** Plans the calls of one upscale: one call, or several steps if the service needs them. */
 export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCall[] {
   const { source, firstCall = 0 } = options;
-  // Defaults last: a field that is named but undefined must not hide its own.
+  // Defaults come last, because an undefined field must not override its default.
   const fields: Fields = { ...options.fields, ...defaultsFor(service.parameters, options.fields) };
   const wanted = Number(fields['scaleFactor']);
   const steps = service.steps[wanted] ?? [wanted];
@@ -56,7 +56,7 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
   });
 }
 
-/** `model` of these tools is the upstream's own name. */
+/** Schema of `model`, which is the provider's own model name. */
 function modelOf({ model }: Fields): { model?: Json } {
   return model === undefined ? {} : { model };
 }
@@ -65,7 +65,7 @@ interface Enlargement {
   facts: InputFacts;
   source: PictureInput;
   wanted: number;
-  /** Result of this step: its edges are the input's times this. */
+  /** Factor by which this step enlarges the edges of its input. */
   enlargement: number;
 }
 
@@ -99,7 +99,7 @@ function stepsOf({ stepPixels }: PixelPrice, pixels: number): number {
   return Math.max(1, Math.ceil(pixels / stepPixels));
 }
 
-/** The call of one background removal. */
+/** Plans the call of one background removal. */
 export function planRemoval(
   model: BackgroundRemover,
   fields: Fields,

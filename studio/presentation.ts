@@ -1,16 +1,16 @@
-/** How finished jobs are shown (spec §4.7–§4.10, design §7): pictures, films, recordings. Sizes and lengths are measured, not promised. */
+/** Presentation of finished jobs (spec §4.7–§4.10, design §7): pictures, videos and recordings, with measured sizes and durations. */
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
 import type { StoredArtifact } from '../jobs/job-plan.ts';
 import type { FinishedJob } from './capability.ts';
 
-/** Stands beside the URLs of every result. */
+/** Expiry field of every result with URLs. */
 export const urlsEnd = z.iso
   .datetime()
   .meta({ description: 'Time at which the URLs expire; each response signs them again.' });
 
-/** A stored film or recording, described. */
+/** Schema of a stored video or recording. */
 export const storedFileData = {
   url: z.url(),
   expiresAt: urlsEnd,
@@ -18,7 +18,7 @@ export const storedFileData = {
   format: z.string().meta({ example: 'mp3' }),
 };
 
-/** A stored film or recording: where it can be read and until when, where it is stored, and its format. */
+/** Presents a stored video or recording: its URL with expiry, its storage path and its format. */
 export function presentFile(job: FinishedJob, artifact: StoredArtifact) {
   const { storageKey } = artifact;
   return {
@@ -29,14 +29,14 @@ export function presentFile(job: FinishedJob, artifact: StoredArtifact) {
   };
 }
 
-/** The recording that a finished job is about: of several outputs, the one made last. */
+/** Returns the recording of a finished job: the last of its outputs. */
 export function recordingOf(job: FinishedJob, output = job.outputs.at(-1)): StoredArtifact {
   const [recording] = output?.artifacts ?? [];
   assert(recording, 'a completed audio job has a recording');
   return recording;
 }
 
-/** `data` of every video endpoint, described. */
+/** Schema of the `data` of every video endpoint. */
 export const videoData = z.object({
   ...storedFileData,
   format: z.string(),
@@ -49,7 +49,7 @@ export const videoData = z.object({
   metadata: z.record(z.string(), z.unknown()),
 });
 
-/** `data` of every video endpoint; `metadata` tells what was asked for. */
+/** Makes the `data` of every video endpoint; `metadata` contains the request's parameters. */
 export function presentVideo(
   job: FinishedJob,
   metadata: Record<string, unknown>,
@@ -68,7 +68,7 @@ export function presentVideo(
   };
 }
 
-/** A stored picture as callers see it. */
+/** Presents a stored picture. */
 const imageData = z
   .object({
     url: z.url(),
@@ -79,7 +79,7 @@ const imageData = z
   })
   .meta({ id: 'Image' });
 
-/** `data` of image generate and edit, described. */
+/** Schema of the `data` of image generate and edit. */
 export const imagesData = z.object({
   model: z.string(),
   images: z.array(imageData),
@@ -93,7 +93,7 @@ export const imagesData = z.object({
   }),
 });
 
-/** `data` of image generate and edit. */
+/** Makes the `data` of image generate and edit. */
 export function presentImages(job: FinishedJob): Record<string, unknown> {
   const images = job.outputs
     .flatMap((call) => call.artifacts)
@@ -116,7 +116,7 @@ export function presentImages(job: FinishedJob): Record<string, unknown> {
   };
 }
 
-/** A picture of a tool, described; `service` and `model` say what made it. */
+/** Schema of a picture tool's result, with the service and model that made it. */
 export const shownPictureData = z.object({
   url: z.url().nullable().meta({ description: 'null once a result that was not kept has expired' }),
   imageUrl: z.url().nullable().meta({ description: 'the same as `url`' }),
@@ -129,14 +129,14 @@ export const shownPictureData = z.object({
   expiresAt: urlsEnd,
 });
 
-/** Whether a tool's result is to be kept. */
+/** Returns whether a tool's result is persisted. */
 export function isPersisted(request: JsonObject): boolean {
   return request['persistToStorage'] === true;
 }
 
 /**
- * The last picture of a tool, as steps before it are not what was asked for: where it can be read and until when
- * (a kept one gets a new URL with every answer), and where it is stored if it is kept.
+ * Presents the picture of a tool's last step: its URL with expiry (a persisted picture gets a new URL in every
+ * response), and its storage path if it is persisted.
  */
 export function showPicture(job: FinishedJob) {
   const [artifact] = job.outputs.at(-1)?.artifacts ?? [];
@@ -156,7 +156,7 @@ export function showPicture(job: FinishedJob) {
   };
 }
 
-/** What models are asked for; a picture in whole pixels comes close to one of them. */
+/** Aspect ratios of the models; the pixels of a picture only approximate them. */
 const named = [
   '1:1',
   '4:3',
@@ -174,7 +174,7 @@ const named = [
 ];
 const differenceMax = 0.02;
 
-/** `16:9` of 1360×768; of a shape without a usual name its edges, as short as they can be: `8:5`. */
+/** Names the aspect ratio of a size: `16:9` for 1360×768, or the reduced ratio if it has no usual name (`8:5`). */
 export function aspectRatioOf({
   width,
   height,
@@ -190,7 +190,7 @@ export function aspectRatioOf({
   return like ?? ratioOf(width, height);
 }
 
-/** Width to height in lowest terms. */
+/** Reduces width and height to the lowest terms. */
 export function ratioOf(width: number, height: number): string {
   const divisor = (a: number, b: number): number => (b === 0 ? a : divisor(b, a % b));
   const common = Math.max(1, divisor(width, height));

@@ -1,4 +1,4 @@
-/** All Studio capabilities. Adding one is one import and one line. */
+/** All Studio capabilities. A new one is an import and a line. */
 import { audioTranscribe } from './audio-transcribe.ts';
 import type { Capability } from './capability.ts';
 import { imageBatch } from './image-batch.ts';
@@ -15,7 +15,7 @@ import { musicPlan } from './music-plan.ts';
 import { sfxGenerate } from './sfx-generate.ts';
 import { voiceoverGenerate } from './voiceover-generate.ts';
 
-/** In the order of the spec. */
+/** Capabilities in the order of the spec. */
 export const capabilities: readonly Capability[] = [
   imageGenerate,
   imageEdit,
@@ -33,7 +33,7 @@ export const capabilities: readonly Capability[] = [
   audioTranscribe,
 ];
 
-/** The capability behind a job's `type`. */
+/** Finds the capability of a job's `type`. */
 export function findCapability(type: string): Capability | undefined {
   return capabilities.find((capability) => capability.type === type);
 }

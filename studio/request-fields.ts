@@ -3,23 +3,23 @@ import { z } from 'zod';
 import type { Limit } from '../catalog/audio-models.ts';
 import { voices } from '../catalog/voices.ts';
 
-/** Formats a caller may ask for. */
+/** Output formats that a caller may request. */
 export const imageFormats = ['jpeg', 'png', 'webp'] as const;
 
-/** 3–2000 characters that are not all blank. */
+/** Prompt of 3–2000 characters that are not all white space. */
 export const promptText = z
   .string()
   .min(3)
   .max(2000)
   .refine((text) => text.trim() !== '', 'must not be blank');
 
-/** 2, 4 or 6. */
+/** Scale factor: 2, 4 or 6. */
 export const scaleChoice = z.literal([2, 4, 6]);
 
-/** 0–2147483647. */
+/** Seed of 0–2147483647. */
 export const seedNumber = z.int().min(0).max(2_147_483_647);
 
-/** An http(s) URL, or the id of an uploaded file, that a provider is to read. */
+/** Input of a request: an http(s) URL or the id of an uploaded file. */
 export const mediaUrl = z.union(
   [
     z.url({ protocol: /^https?$/ }).max(4096),
@@ -31,55 +31,55 @@ export const mediaUrl = z.union(
   { error: 'must be an http(s) URL, or the id of an uploaded file' },
 );
 
-/** 1–10 URLs (spec §8). */
+/** List of 1–10 inputs (spec §8). */
 export const mediaUrls = z.array(mediaUrl).min(1).max(10);
 
-/** 1–10. */
+/** Number of images, 1–10. */
 export const imageCount = z.int().min(1).max(10);
 
-/** The public id of a model; which ones exist is checked, and told, when the request is planned. */
+/** Public id of a model; the plan rejects an unknown one with a list of the known ones. */
 export function modelId(models: readonly { id: string }[], standard: string) {
   return z
     .string()
     .max(100)
     .default(standard)
     .meta({
-      // Described, not validated: an unknown model has an error of its own.
+      // Only described here, because an unknown model has its own error code.
       enum: models.map((model) => model.id),
       example: standard,
     });
 }
 
-/** A text within a limit that holds more than white space. */
+/** Makes the schema of a text with a length limit that is not only white space. */
 export function textOf({ min, max }: Limit) {
   return z.string().min(min).max(max).regex(/\S/u, 'must contain more than white space');
 }
 
-/** A number within a limit. */
+/** Makes the schema of a number with limits. */
 export function numberOf({ min, max }: Limit) {
   return z.number().min(min).max(max);
 }
 
-/** A number within a limit, with its preset. */
+/** Makes the schema of a number with limits and a default. */
 export function presetNumberOf(limit: Limit & { preset: number }) {
   return numberOf(limit).default(limit.preset);
 }
 
-/** A voice of the list (spec §4.8). */
+/** Name of a voice of the list (spec §4.8). */
 export const voiceName = z
   .enum(voices.map((voice) => voice.name))
   .meta({ description: 'One of the 23 voices.', example: 'rachel' });
 
-/** Asks for 202 at once. */
+/** Flag of an asynchronous request, which gets 202 immediately. */
 export const asyncFlag = z.boolean().optional();
 
 /**
- * Bytes of JSON that a part of a request may have, so that a job plan, which holds it twice (as the
- * request and as a provider's input), stays below the 64 KB that enter a workflow's history.
+ * Maximum size of a part of a request in bytes of JSON. A job plan contains it twice (in the request and in a
+ * provider's input) and must stay below the 64 KB that may enter a workflow's history.
  */
 const planBytesMax = 28_000;
 
-/** Whether a value fits into a job plan. */
+/** Checks whether a value fits into a job plan. */
 export function fitsIntoPlan(value: unknown): boolean {
   return Buffer.byteLength(JSON.stringify(value)) <= planBytesMax;
 }

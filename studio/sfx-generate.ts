@@ -18,7 +18,7 @@ const request = z.strictObject({
   async: asyncFlag,
 });
 
-/** Makes a sound. */
+/** Generates a sound effect. */
 export const sfxGenerate = defineCapability({
   type: 'sfxGenerate',
   path: '/studio/sfx/generate',
@@ -48,7 +48,7 @@ export const sfxGenerate = defineCapability({
           }),
         },
         meter: 'second',
-        // A length that the model chooses is paid for when it is known.
+        // If the model chooses the duration, it is charged when it is known.
         quantity: Math.ceil(body.durationSeconds ?? limits.durationSeconds.max),
         unitPriceUsd: model.usd,
         priceNote:

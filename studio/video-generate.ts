@@ -1,4 +1,4 @@
-/** POST /studio/video/generate (spec §4.10, design §7). Always answered 202: films take minutes. */
+/** POST /studio/video/generate (spec §4.10, design §7). It always returns 202, because videos take minutes. */
 import { z } from 'zod';
 import {
   findModel,
@@ -43,7 +43,7 @@ const request = z.strictObject({
 
 type VideoRequest = z.infer<typeof request>;
 
-/** Makes a film from a prompt, from a picture to begin with, or after reference pictures. */
+/** Generates a video from a prompt, a first frame, or reference pictures. */
 export const videoGenerate = defineCapability({
   type: 'videoGenerate',
   path: '/studio/video/generate',
@@ -117,7 +117,7 @@ function filmPrice({ usdPerSecond, id }: VideoModel, fields: Fields): FilmPrice 
   return rule;
 }
 
-/** Films that may come instead: without sound, or smaller. */
+/** Lists the cheaper videos that the provider may deliver: without sound, or smaller. */
 function cheaperFilms({ usdPerSecond }: VideoModel, asked: FilmPrice): DraftVariant[] {
   return usdPerSecond
     .filter(({ usd }) => usd < asked.usd)

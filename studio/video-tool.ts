@@ -1,4 +1,4 @@
-/** What the tools that work on a finished video share: one call, priced by the input's seconds. */
+/** Tools that process one video: one call, priced by the seconds of the input. */
 import { z } from 'zod';
 import { videoToolPriceRules } from '../catalog/price-rules.ts';
 import type { VideoTool } from '../catalog/video-models.ts';
@@ -22,7 +22,7 @@ interface VideoToolNames {
 
 const request = z.strictObject({ videoUrl: mediaUrl, async: asyncFlag });
 
-/** Declares a video tool; always answered 202. */
+/** Declares a video tool; it always returns 202. */
 export function defineVideoTool(
   { type, path, summary }: VideoToolNames,
   tool: VideoTool,
@@ -91,7 +91,7 @@ function toolOutput(tool: VideoTool, facts: InputFacts): MeasuredOutput {
   assert(durationSeconds !== null, 'a video has a length');
   const usd = toolUsd(tool, facts);
   return {
-    // A started second counts.
+    // Seconds are rounded up.
     quantity: Math.max(1, Math.ceil(durationSeconds)),
     expected: {
       width: facts.width * tool.scale,

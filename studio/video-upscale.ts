@@ -1,8 +1,8 @@
-/** POST /studio/video/upscale (spec §4.10): twice the edges. */
+/** POST /studio/video/upscale (spec §4.10), by a factor of 2. */
 import { videoUpscaler } from '../catalog/video-models.ts';
 import { defineVideoTool } from './video-tool.ts';
 
-/** Enlarges a video. */
+/** Upscales a video. */
 export const videoUpscale = defineVideoTool(
   { type: 'videoUpscale', path: '/studio/video/upscale', summary: 'Upscale a video' },
   videoUpscaler,

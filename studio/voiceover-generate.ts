@@ -19,7 +19,7 @@ const request = z.strictObject({
   async: asyncFlag,
 });
 
-/** Speaks a text. */
+/** Generates speech from a text. */
 export const voiceoverGenerate = defineCapability({
   type: 'voiceoverGenerate',
   path: '/studio/voiceover/generate',
