@@ -7,7 +7,8 @@ import { publicBaseUrl } from '../activities/services.ts';
 import { errorTable } from '../domain/errors.ts';
 import { compose, type AppDeps } from './composition.ts';
 import type { Middleware, RequestState } from './context.ts';
-import { limitBodyBytes } from './middleware/body.ts';
+import { limitBytes } from './middleware/byte-limits.ts';
+import { createByteBudget } from '../platform/byte-budget.ts';
 import { allowOrigins } from './middleware/cors.ts';
 import { errorAnswers } from './middleware/errors.ts';
 import { observedRequests, requestLog } from './middleware/observed-requests.ts';
@@ -17,6 +18,11 @@ import { createRouter } from './operations/runner.ts';
 
 /** Node's request handler. */
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** Size up to which a body is accepted whatever other organizations send, in bytes. */
+const smallBodyBytes = 64 * 1024;
+/** Bytes of running streams that are kept for a replay; a stream beyond them is not kept. */
+const keptTextLimits = { ownerMax: 32 * 1024 * 1024, processMax: 96 * 1024 * 1024 };
 
 /** Makes the application; it listens nowhere yet. */
 export function createApp(deps: AppDeps): Handler {
@@ -33,9 +39,17 @@ export function createApp(deps: AppDeps): Handler {
   app.use(allowOrigins(config.CORS_ORIGINS));
   app.use(errorAnswers(logger));
   app.use(
-    limitBodyBytes({
-      processMax: config.BODY_BYTES_MAX,
-      keyMax: config.BODY_BYTES_PER_KEY_MAX,
+    limitBytes({
+      body: createByteBudget({
+        processMax: config.BODY_BYTES_MAX,
+        ownerMax: config.BODY_BYTES_PER_ORGANIZATION_MAX,
+        smallMax: smallBodyBytes,
+      }),
+      spool: createByteBudget({
+        processMax: config.SPOOL_BYTES_MAX,
+        ownerMax: config.SPOOL_BYTES_PER_ORGANIZATION_MAX,
+      }),
+      keptText: createByteBudget(keptTextLimits),
     }),
   );
   app.use(createRouter(operations, { services, checkAnswers }).routes());

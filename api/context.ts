@@ -4,14 +4,16 @@ import type Koa from 'koa';
 import type { Caller } from './identity/access.ts';
 import type { Operator } from './identity/operators.ts';
 import type { ErrorShape } from './middleware/errors.ts';
+import type { HeldBytes } from './middleware/byte-limits.ts';
+import type { ExceededBound } from '../platform/byte-budget.ts';
 
 /** State of a request; `caller`, or `operator`, is set behind authentication. */
 export interface RequestState {
   requestId: string;
   caller: Caller;
   operator: Operator;
-  /** Holds so many bytes of its body until it is answered. @throws GatewayError 429, 503 when too many are in flight */
-  holdBytes: (bytes: number) => void;
+  /** Holds bytes for this request until it is finished; returns the bound that they would exceed (byte-limits.ts). */
+  holdBytes: (held: HeldBytes) => ExceededBound | null;
   /** Set where an operation tells errors in another shape than the service's own. */
   errorShape?: ErrorShape;
 }

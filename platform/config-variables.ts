@@ -139,7 +139,9 @@ export const gatewayVariables = {
   SYNC_WAITERS_MAX: count(1, 100_000).default(2000),
   /** Bytes of request bodies in flight, in this process and of one key; the largest body must fit. */
   BODY_BYTES_MAX: count(20_971_520, 68_719_476_736).default(134_217_728),
-  BODY_BYTES_PER_KEY_MAX: count(20_971_520, 68_719_476_736).default(50_331_648),
+  BODY_BYTES_PER_ORGANIZATION_MAX: count(20_971_520, 68_719_476_736).default(50_331_648),
+  SPOOL_BYTES_MAX: count(314_572_800, 1_099_511_627_776).default(1_073_741_824),
+  SPOOL_BYTES_PER_ORGANIZATION_MAX: count(314_572_800, 1_099_511_627_776).default(314_572_800),
 
   // Postgres and Temporal: where they are, how they are reached, what is kept there.
   DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/ }),

@@ -50,7 +50,7 @@ interface Inspected {
 
 interface RequestFilesDeps {
   storage: Storage;
-  uploads: Pick<Uploads, 'keep' | 'discard'>;
+  uploads: Pick<Uploads, 'keep' | 'discard' | 'requireRoom'>;
 }
 
 /** Makes the receivers of pictures and recordings that come with a request as parts of a form. */
@@ -87,6 +87,10 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
   }
 
   return {
+    /** Checks the storage quota before files are received. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
+    requireRoom: ({ organizationId }: UploadOwner, bytes: number): Promise<void> =>
+      uploads.requireRoom(organizationId, bytes),
+
     /**
      * Receives a picture; errors name the part's `field`.
      * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE

@@ -215,7 +215,10 @@ export async function probeMedia(path: string, medium: OutputSpec['medium']): Pr
       ? probeDocument(path)
       : probeRecording(path, medium));
   if (probe) return probe;
-  throw new ProviderFailure('failed', `the provider delivered a file that is not ${medium}`);
+  throw new ProviderFailure(
+    'failed',
+    `the file that the provider delivered is not of the type ${medium}`,
+  );
 }
 
 async function probePicture(path: string): Promise<Probe | null> {

@@ -16,6 +16,7 @@ import { fileBytesMax, headBytes, inspectHead } from './media.ts';
 import { contentTypeOf, type Storage } from './storage.ts';
 import { createReceipts } from './upload-receipts.ts';
 
+const roomRow = z.object({ room: z.literal(true) });
 const uploadBytesRow = z.object({ upload_bytes: z.number() });
 const storageKeyRow = z.object({ storage_key: z.string() });
 const deletedRow = z.object({ storage_key: z.string(), deleted_at: z.number() });
@@ -148,7 +149,10 @@ export function createUploads(deps: UploadsDeps) {
         UPDATE upload SET used_at = clock_timestamp() WHERE id = ${upload.id}`);
       return rowCount === 0 ? null : contentType;
     },
-    /** Null when there is none under this id. */
+    /** Checks the storage quota for further bytes. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
+    requireRoom: (organizationId: string, bytes: number): Promise<void> =>
+      requireRoom(deps, { organizationId, bytes }),
+    /** Finds an upload by id; null if there is none. */
     find: (id: string): Promise<Upload | null> =>
       pool.maybeOne(sql.type(uploadRow)`SELECT ${columns} FROM upload
         WHERE id = ${id} AND deleted_at IS NULL`),
@@ -161,6 +165,17 @@ export function createUploads(deps: UploadsDeps) {
 }
 /** See `createUploads`. */
 export type Uploads = ReturnType<typeof createUploads>;
+
+/** @throws GatewayError STORAGE_QUOTA_EXCEEDED if the organization has less room than `bytes` */
+async function requireRoom(
+  { pool, bytesMax: quota }: UploadsDeps,
+  { organizationId, bytes }: { organizationId: string; bytes: number },
+): Promise<void> {
+  const room = await pool.maybeOneFirst(sql.type(roomRow)`
+    SELECT true AS room FROM organization
+    WHERE id = ${organizationId} AND upload_bytes + ${bytes} <= ${quota}`);
+  if (room === null) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
+}
 
 /** One statement, which waits for others of the organization: of two that fit alone, one is refused. */
 async function create({ pool, bytesMax: quota }: UploadsDeps, upload: NewUpload): Promise<void> {

@@ -17,7 +17,7 @@ import {
   type EventStream,
 } from './event-stream.ts';
 import type { Context } from '../context.ts';
-import { keptBytesMax, type Hold } from '../idempotency/claims.ts';
+import type { Hold } from '../idempotency/claims.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
 
 /** A chat that is asked for. */
@@ -156,10 +156,10 @@ async function streamAnswer(
     },
   });
   try {
-    const told = await relay(shown, presentation, out);
+    const keptText = await relay(ctx, shown, { presentation, out });
     const end = presentation.end(shown, billOf(shown.chat));
-    if (told !== null) {
-      await shown.hold.finish({ text: told + end, contentType: eventStreamType });
+    if (keptText !== null) {
+      await shown.hold.finish({ text: keptText + end, contentType: eventStreamType });
     }
     out.end(end);
   } catch (error) {
@@ -191,21 +191,19 @@ function watch({ res }: Context, chat: OpenChat): void {
   else res.once('close', () => chat.callerLeft());
 }
 
-/** Returns what was sent when it is to be kept; null when it is not, or is too long. */
+/** Returns the text that was sent, if it is kept for a replay; null if it is not, or is too long. */
 async function relay(
+  ctx: Context,
   shown: Handled,
-  presentation: Presentation,
-  out: EventStream,
+  { presentation, out }: { presentation: Presentation; out: EventStream },
 ): Promise<string | null> {
-  let told: string[] | null = shown.hold.name ? [] : null;
-  let length = 0;
+  let keptText: string[] | null = shown.hold.name ? [] : null;
   let silent = true;
   await shown.chat.stream(async (steps) => {
     const text = presentation.steps(shown, steps);
     if (text === '') return;
-    length += text.length;
-    if (length > keptBytesMax) told = null;
-    told?.push(text);
+    if (keptText && ctx.state.holdBytes({ kind: 'keptText', bytes: text.length })) keptText = null;
+    keptText?.push(text);
     const written = out.write(text);
     if (silent && steps.some((step) => step.written !== '')) {
       silent = false;
@@ -213,7 +211,7 @@ async function relay(
     }
     await written;
   });
-  return told?.join('') ?? null;
+  return keptText?.join('') ?? null;
 }
 
 function billOf(chat: OpenChat): NonNullable<OpenChat['bill']> {

@@ -96,8 +96,6 @@ export function idempotencyKeyOf(ctx: Pick<Context, 'headers'>): string | null {
   return parseWith(header, { 'Idempotency-Key': given })['Idempotency-Key'];
 }
 
-/** The longest answer of any model fits, streamed token by token. */
-export const keptBytesMax = 32 * 1024 * 1024;
 /** After this a claim is taken over that nobody renews, and a charge without an answer is believed. */
 const holdFor = '10 seconds';
 const renewalMs = 3000;
@@ -234,7 +232,6 @@ function holdOf(pool: DatabasePool, logger: Logger, { name, subjectId }: Claimed
       clearInterval(renewal);
       finished = true;
       const body = Buffer.from(text);
-      if (body.length > keptBytesMax) return;
       await quietly(sql.fragment`UPDATE idempotency_claim
         SET state = 'done', answer = ${sql.binary(body)}, answer_type = ${contentType}
         WHERE ${named(name)}`);

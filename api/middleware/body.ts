@@ -1,76 +1,23 @@
-/**
- * Request bodies: read within their limits, then JSON. Bytes in flight (read, or on their way, and not answered yet)
- * are bounded for this process and for each key: what they come to in memory is a few times as much.
- */
+/** Request bodies: read within their limits, then parsed as JSON. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as othersTurn } from 'node:timers/promises';
 import type { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { isRecord } from '../../domain/json.ts';
-import type { Context, Middleware } from '../context.ts';
+import type { Context } from '../context.ts';
+import { arrivingBytes } from './arrival.ts';
+import { holdBytes } from './byte-limits.ts';
 import { JsonMeter, notABody } from './json-meter.ts';
 import { parseWith } from './parsing.ts';
 
-/** Bytes of a JSON body: all limits of spec §4 fit many times. */
+/** Default size limit of a JSON body, in bytes. */
 const jsonBytesMax = 1024 * 1024;
-/** A body that takes longer is not on its way; uploads have a route and a limit of their own. */
-const bodyTimeoutMs = 60_000;
-/** A larger body is parsed in steps, between which others have their turn. */
+/** Size above which a body is parsed in steps, so that other requests are served in between. */
 const quickBytesMax = 64 * 1024;
-/** What is too much in flight is less within seconds. */
-const retryAfterSeconds = 1;
-
-interface BodyBytesLimits {
-  /** Bytes. */
-  processMax: number;
-  /** Bytes of one key. */
-  keyMax: number;
-}
-
-/** Gives every request its part of the limits, and takes it back once it is answered. */
-export function limitBodyBytes({ processMax, keyMax }: BodyBytesLimits): Middleware {
-  const ofKeys = new Map<string, number>();
-  let ofProcess = 0;
-
-  function add(keyId: string | undefined, bytes: number): void {
-    ofProcess += bytes;
-    if (keyId === undefined) return;
-    const ofKey = (ofKeys.get(keyId) ?? 0) + bytes;
-    if (ofKey === 0) ofKeys.delete(keyId);
-    else ofKeys.set(keyId, ofKey);
-  }
-
-  return async (ctx, next) => {
-    let held = 0;
-    let keyId: string | undefined;
-    ctx.state.holdBytes = (bytes) => {
-      // Nobody has a key where something else than a key lets in.
-      keyId = ctx.state.caller?.keyId;
-      if (keyId !== undefined && (ofKeys.get(keyId) ?? 0) + bytes > keyMax) {
-        const message = 'Too many bytes of this key are in flight.';
-        throw new GatewayError('Rate limit exceeded. Please slow down.', message, {
-          retryAfterSeconds,
-        });
-      }
-      if (ofProcess + bytes > processMax) {
-        const message = 'Too many bytes of requests are in flight.';
-        throw new GatewayError('SERVICE_UNAVAILABLE', message, { retryAfterSeconds });
-      }
-      add(keyId, bytes);
-      held += bytes;
-    };
-    try {
-      await next();
-    } finally {
-      if (held > 0) add(keyId, -held);
-    }
-  };
-}
-
 /**
- * Reads the raw body; `count` is shown each piece of it as it arrives, and may refuse.
- * @throws GatewayError PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, what `count` throws, and 429 or
- * SERVICE_UNAVAILABLE when too much is in flight
+ * Reads the raw body; `count` sees each piece as it arrives, and may throw to reject the request.
+ * @throws GatewayError PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, REQUEST_TIMEOUT if the body arrives too slowly, 429 or
+ *   SERVICE_UNAVAILABLE if too many bytes are held, and errors of `count`
  */
 export async function readBody(
   ctx: Context,
@@ -81,47 +28,35 @@ export async function readBody(
   if (encoding && encoding !== 'identity') {
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Compressed request bodies are not accepted.');
   }
-  const announced = Number(ctx.headers['content-length'] ?? 0);
-  let held = 0;
-  /** Of a body that says how long it is, all is held from the start. */
-  const hold = (size: number): void => {
-    if (size > bytesMax) {
-      throw new GatewayError('PAYLOAD_TOO_LARGE', `The body has more than ${bytesMax} bytes.`);
-    }
-    if (size <= held) return;
-    ctx.state.holdBytes(size - held);
-    held = size;
+  const checkSize = (size: number): void => {
+    if (size <= bytesMax) return;
+    throw new GatewayError('PAYLOAD_TOO_LARGE', `The body has more than ${bytesMax} bytes.`);
   };
   try {
-    hold(announced);
+    checkSize(Number(ctx.headers['content-length'] ?? 0));
     return await collect(ctx.req, (piece, size) => {
-      hold(size);
+      checkSize(size);
+      holdBytes(ctx, { kind: 'body', bytes: piece.length });
       count?.(piece);
     });
   } catch (error) {
-    // The rest of the body is not worth reading, so the connection cannot be used again; who is asked to
-    // come back must hear it, which he does only when he has sent everything.
-    const comesBack = error instanceof GatewayError && error.retryAfterSeconds !== undefined;
-    if (!comesBack) ctx.set('Connection', 'close');
+    // The rest of the body is not read, so the connection cannot be used again. If the client should retry, the rest is
+    // read first: many clients see the response only after they have sent everything.
+    const isRetryable = error instanceof GatewayError && error.retryAfterSeconds !== undefined;
+    if (!isRetryable) ctx.set('Connection', 'close');
     throw error;
   }
 }
 
-/** The body; `look` is shown each piece and how many bytes there are, and may refuse. */
+/** Collects the body; `look` receives each piece and the size so far, and may throw to reject the request. */
 async function collect(
   request: IncomingMessage,
   look: (piece: Buffer, size: number) => void,
 ): Promise<Buffer> {
-  const late = setTimeout(
-    () => request.destroy(new GatewayError('REQUEST_TIMEOUT')),
-    bodyTimeoutMs,
-  );
   const pieces: Buffer[] = [];
   let size = 0;
   try {
-    // A body that is refused is left where it is: its connection has to carry the refusal.
-    const arriving: AsyncIterable<Buffer> = request.iterator({ destroyOnReturn: false });
-    for await (const piece of arriving) {
+    for await (const piece of arrivingBytes(request)) {
       size += piece.length;
       look(piece, size);
       pieces.push(piece);
@@ -129,15 +64,13 @@ async function collect(
     return Buffer.concat(pieces);
   } catch (error) {
     if (error instanceof GatewayError || request.complete) throw error;
-    throw new GatewayError('CANCELED', 'The caller went away.');
-  } finally {
-    clearTimeout(late);
+    throw new GatewayError('CANCELED', 'The caller closed the connection.');
   }
 }
 
 const json = /^\s*(?:application\/json|[\w!#$&^-]+\/[\w!#$&^.+-]+\+json)\s*(?:;|$)/i;
 
-/** Whether there is a body, and it says that it is JSON. */
+/** Checks whether the request has a body with a JSON content type. */
 function isJson(headers: IncomingHttpHeaders): boolean {
   const { 'content-type': type = '', 'content-length': length } = headers;
   if (length === undefined && headers['transfer-encoding'] === undefined) return false;
@@ -179,7 +112,7 @@ export async function parseBody<Body>(
 
 let lastTurn: Promise<unknown> = Promise.resolve();
 
-/** Runs what takes a while, one after the other; whatever else waits comes in between. */
+/** Runs steps of large bodies one at a time, with other requests in between. */
 function inTurn<Result>(run: () => Result): Promise<Result> {
   const turn = lastTurn.then(() => othersTurn()).then(run);
   lastTurn = turn.catch(() => {});
@@ -212,7 +145,7 @@ function storable<Value>(value: Value): Value {
   return value;
 }
 
-/** Whether Postgres can keep all texts and names of a value. */
+/** Checks whether Postgres can store all strings and names of a value. */
 function isStorable(value: unknown): boolean {
   if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0');
   if (typeof value !== 'object' || value === null) return true;

@@ -1,7 +1,10 @@
-/** multipart/form-data: a few short texts, and files, which are streamed to where they are kept. */
+/** multipart/form-data bodies: a few short texts, and files, which are streamed to the spool. */
 import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busboy';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import type { Context } from '../context.ts';
+import { idempotencyKeyOf } from '../idempotency/claims.ts';
+import { fileLimits, watchArrival } from './arrival.ts';
+import { holdBytes } from './byte-limits.ts';
 
 /** What a form may hold. */
 interface FormRules<Kept> {
@@ -13,7 +16,9 @@ interface FormRules<Kept> {
   bytesMax: number;
   /** Of one text; 4,096 where absent. */
   textBytesMax?: number;
-  /** Takes a file; rejects to refuse the request. */
+  /** Checks the storage quota for the size of the whole form, in bytes. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
+  requireRoom: (bytes: number) => Promise<void>;
+  /** Receives a file; an error rejects the request. */
   keep: (stream: BusboyFileStream, field: string) => Promise<Kept>;
 }
 
@@ -46,8 +51,9 @@ function refuse(path: string, message: string): GatewayError {
 }
 
 /**
- * Reads a form.
- * @throws GatewayError INVALID_REQUEST naming the part, FILE_TOO_LARGE, or what `keep` throws
+ * Reads a form. Its bytes count as spool bytes of the organization until the request is finished.
+ * @throws GatewayError INVALID_REQUEST naming the part, FILE_TOO_LARGE, REQUEST_TIMEOUT if it arrives too slowly, 429 or
+ *   SERVICE_UNAVAILABLE if too many bytes are held, and errors of `keep`
  */
 export async function receiveForm<Kept>(
   ctx: Context,
@@ -61,6 +67,8 @@ export async function receiveForm<Kept>(
         `The file must have at most ${rules.bytesMax} bytes.`,
       );
     }
+    // A replay stores nothing, so a request that may be one is read whatever the quota.
+    if (idempotencyKeyOf(ctx) === null) await rules.requireRoom(ctx.request.length ?? 0);
     return await read(ctx, rules);
   } catch (error) {
     // The rest of the body is not worth reading, so the connection cannot be used again.
@@ -110,14 +118,16 @@ async function read<Kept>(ctx: Context, rules: FormRules<Kept>): Promise<Receive
   const { promise: parsed, resolve, reject } = Promise.withResolvers<void>();
   const { texts, take } = collectTexts(rules.textBytesMax ?? textBytesMaxUsual, reject);
   const keeping: Promise<ReceivedFile<Kept>>[] = [];
+  const streams: BusboyFileStream[] = [];
   const fields = rules.fields.join(', ');
   const filesMax = rules.filesMax ?? 1;
   const tooMany = filesMax === 1 ? 'there may be one file only' : `at most ${filesMax} files`;
 
   parser.on('field', take);
   parser.on('file', (part, stream, fileName) => {
-    // A form that breaks off tells its file late, when nobody may be reading it any more.
+    // A form that ends unexpectedly destroys its files late, when nothing reads them any more.
     stream.on('error', () => {});
+    streams.push(stream);
     const field = part.endsWith('[]') ? part.slice(0, -2) : part;
     if (!rules.fields.includes(field)) {
       stream.resume();
@@ -138,13 +148,30 @@ async function read<Kept>(ctx: Context, rules: FormRules<Kept>): Promise<Receive
   ctx.req.once('close', () => {
     if (!ctx.req.complete) parser.destroy();
   });
-  parser.once('close', () => reject(refuse('(body)', 'broke off')));
+  parser.once('close', () => reject(refuse('(body)', 'ended unexpectedly')));
+  const arrival = watchArrival(reject, fileLimits);
+  const count = (piece: Buffer): void => {
+    arrival.count(piece.length);
+    try {
+      holdBytes(ctx, { kind: 'spool', bytes: piece.length });
+    } catch (error) {
+      reject(error);
+    }
+  };
+  ctx.req.on('data', count);
   ctx.req.pipe(parser);
   try {
     await parsed;
     const files = await Promise.all(keeping);
     return { texts: Object.fromEntries(texts), files };
+  } catch (error) {
+    // Ends the files that are still being written, so that they are removed from the spool.
+    for (const stream of streams) stream.destroy();
+    await Promise.allSettled(keeping);
+    throw error;
   } finally {
+    arrival.end();
+    ctx.req.off('data', count);
     ctx.req.unpipe(parser);
   }
 }

@@ -105,12 +105,20 @@ function run(operation: Operation, { services, checkAnswers }: RunnerOptions): M
   };
 }
 
+/** Size limit of a body on a route without a key, in bytes. */
+const openBodyBytesMax = 1024;
+
+/** Returns the default size limit of a body; undefined: the limit of JSON bodies. */
+function bytesMaxOf(scope: Operation['scope']): number | undefined {
+  return scope === 'open' ? openBodyBytesMax : undefined;
+}
+
 async function bodyOf(ctx: Context, { scope, request }: Operation): Promise<unknown> {
   const { body, bodyIsOptional, bodyBytesMax } = request;
   if (!body) return undefined;
   const isThere = (ctx.request.length ?? 0) > 0 || ctx.get('transfer-encoding') !== '';
   if (bodyIsOptional && !isThere) return parseWith(body, {});
-  const parsed = await parseBody(ctx, body, bodyBytesMax);
+  const parsed = await parseBody(ctx, body, bodyBytesMax ?? bytesMaxOf(scope));
   return scope === 'admin' ? signed(parsed, ctx.state.operator) : parsed;
 }
 

@@ -14,12 +14,12 @@ import type { ReceivedFile, Upload } from '../../activities/storage/uploads.ts';
 import { GatewayError, assert } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
+import { arrivingBytes, fileLimits } from '../middleware/arrival.ts';
+import { holdBytes } from '../middleware/byte-limits.ts';
 import { defineOperation } from './operation.ts';
 
 type ReceiverDeps = Pick<Composition, 'storage' | 'signedUrls' | 'uploads'>;
 
-/** A sender that pauses for longer is gone. */
-const idleTimeoutMs = 30_000;
 /** How long a refused sender may finish sending: it reads the refusal only then. */
 const lingerMs = 5000;
 
@@ -79,7 +79,8 @@ async function takeFile(ctx: Context, deps: Taking): Promise<z.infer<typeof rece
   const key = upload.storage_key;
   const path = await deps.storage.spoolPath();
   try {
-    const file = await spool(ctx, { path, bytesMax, agreedType: upload.content_type });
+    const owner = upload.organization_id;
+    const file = await spool(ctx, { path, owner, bytesMax, agreedType: upload.content_type });
     if (sizeBytes !== null && file.sizeBytes !== sizeBytes) {
       throw new GatewayError('INVALID_REQUEST', `Send exactly ${sizeBytes} bytes.`);
     }
@@ -129,15 +130,17 @@ function tooLarge(bytesMax: number): GatewayError {
 
 interface SpoolTerms {
   path: string;
+  /** Organization of the upload. */
+  owner: string;
   bytesMax: number;
   agreedType: string | null;
 }
 
 /** Streams the body to a file; memory holds only its start, by which the type is known. */
 async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
-  const idle = setTimeout(() => ctx.req.destroy(), idleTimeoutMs);
   const head: Buffer[] = [];
   const seen: { type?: MediaType } = {};
+  const { owner } = terms;
   let { bytesMax } = terms;
   let sizeBytes = 0;
 
@@ -147,10 +150,8 @@ async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
   }
 
   async function* watched(): AsyncGenerator<Buffer> {
-    // Not destroyed on the way out: a refused sender must still hear why.
-    const chunks: AsyncIterable<Buffer> = ctx.req.iterator({ destroyOnReturn: false });
-    for await (const bytes of chunks) {
-      idle.refresh();
+    for await (const bytes of arrivingBytes(ctx.req, fileLimits)) {
+      holdBytes(ctx, { kind: 'spool', bytes: bytes.length, owner });
       sizeBytes += bytes.length;
       if (!seen.type) {
         head.push(bytes);
@@ -170,8 +171,6 @@ async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
   } catch (error) {
     if (error instanceof GatewayError || !ctx.req.destroyed) throw error;
     throw new GatewayError('INVALID_REQUEST', 'The upload ended unexpectedly.', { cause: error });
-  } finally {
-    clearTimeout(idle);
   }
 }
 

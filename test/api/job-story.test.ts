@@ -112,7 +112,7 @@ describe('a job is explained', () => {
   it('when the provider failed it, or declined it', async () => {
     const failed = await storyOf(await ended('[[fail:422]] a lighthouse'));
     expect(failed.why).toMatch(
-      /^Failed after \d\.\d s and released 3\.9 credits: [A-Z_]+, .+ \(fal was asked.*\)\.$/,
+      /^Failed after \d\.\d s and released 3\.9 credits: [A-Z_]+, .+ \(fal was called.*\)\.$/,
     );
     expect(failed.ledger.map(({ kind }) => kind)).toEqual(['reserve', 'release']);
     const declined = await storyOf(await ended('[[policy]] a lighthouse'));

@@ -368,7 +368,7 @@ describe('bytes of bodies in flight', () => {
   const some = 15 * megabyte;
   const bytesMax = 128 * 1024 * 1024;
 
-  it('are bounded per key: 429, and others go on', async () => {
+  it('are bounded per organization: 429, and other organizations are served', async () => {
     const [greedy, other] = [
       await gateway.newCaller({ credits: 0 }),
       await gateway.newCaller({ credits: 0 }),

@@ -210,6 +210,7 @@ function readRecording(asked: (format: Format) => void): ReadRequestOf {
     const { texts, files } = await receiveForm(ctx, {
       fields: [field],
       bytesMax,
+      requireRoom: (bytes) => requestFiles.requireRoom(ctx.state.caller, bytes),
       keep(stream) {
         const receiving = requestFiles.receiveRecording({ field, stream }, ctx.state.caller);
         onReceiving(receiving);

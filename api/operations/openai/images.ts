@@ -197,6 +197,7 @@ function readEdit(asked: (fields: ImageAsked) => void): ReadRequestOf {
       filesMax,
       textBytesMax,
       bytesMax: fileBytesMax.image,
+      requireRoom: (bytes) => requestFiles.requireRoom(ctx.state.caller, bytes),
       keep(stream, field) {
         const receiving = requestFiles.receivePicture({ field, stream }, ctx.state.caller);
         onReceiving(receiving);

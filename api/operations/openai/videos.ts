@@ -102,6 +102,7 @@ async function readFilm(
     fields: ['input_reference'],
     textBytesMax,
     bytesMax: fileBytesMax.image,
+    requireRoom: (bytes) => requestFiles.requireRoom(ctx.state.caller, bytes),
     keep(stream, field) {
       const receiving = requestFiles.receivePicture({ field, stream }, ctx.state.caller);
       onReceiving(receiving);

@@ -1,0 +1,211 @@
+/**
+ * Bodies that arrive slowly or not at all: one organization, or clients without a key, cannot slow another
+ * organization's requests, and leave nothing behind.
+ */
+import { readdir } from 'node:fs/promises';
+import { request, type ClientRequest } from 'node:http';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { ofCallers } from '../harness/operations.ts';
+
+const megabyte = 1024 * 1024;
+
+let gateway: TestGateway;
+let other: TestCaller;
+let usualMs: number;
+beforeAll(async () => {
+  gateway = await startGateway({ latencyMs: 10, sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
+  other = await gateway.newCaller({ credits: 1000 });
+  await chatAndJob();
+  usualMs = await chatAndJob();
+});
+afterAll(() => gateway.close());
+
+/** Runs a chat and a job of the other organization; returns the time they took together. */
+async function chatAndJob(): Promise<number> {
+  const startedAt = performance.now();
+  const [chat, job] = await Promise.all([
+    gateway.call('/api/v1/chat', {
+      key: other.key,
+      body: { model: 'gpt-4o', messages: [{ role: 'user', content: 'hi' }], max_tokens: 20 },
+    }),
+    gateway.call('/api/v1/studio/image/generate', { key: other.key, body: { prompt: 'a boat' } }),
+  ]);
+  expect([chat.status, job.status]).toEqual([200, 200]);
+  return performance.now() - startedAt;
+}
+
+interface Sent {
+  client: ClientRequest;
+  /** Status of the response; `cut` if the connection ended without one. */
+  status: Promise<number | 'cut'>;
+}
+
+/** Opens a request that announces `bytes` of a body and sends only `text`. */
+function open(
+  path: string,
+  {
+    bytes,
+    text = '',
+    headers = {},
+    method = 'POST',
+  }: {
+    bytes: number;
+    text?: string;
+    headers?: Record<string, string>;
+    method?: string;
+  },
+): Sent {
+  const client = request(`${gateway.url}${path}`, {
+    method,
+    agent: false,
+    headers: { 'content-type': 'application/json', 'content-length': String(bytes), ...headers },
+  });
+  const status = new Promise<number | 'cut'>((resolve) => {
+    client.on('response', (response) => {
+      response.resume();
+      resolve(response.statusCode ?? 'cut');
+    });
+    client.on('error', () => resolve('cut'));
+  });
+  client.flushHeaders();
+  if (text !== '') client.write(text);
+  return { client, status };
+}
+
+/** Routes that only accept forms. */
+const forms = new Set(['/api/v1/images/edits', '/api/v1/audio/transcriptions']);
+
+const keyOf = ({ key }: TestCaller) => ({ authorization: `Bearer ${key}` });
+
+describe('silent clients', () => {
+  it('without a key do not delay the chat and the job of an organization', async () => {
+    const silent = Array.from({ length: 200 }, () =>
+      open('/api/v1/session/links/use', { bytes: 1024 }),
+    );
+    await sleep(500);
+    expect(await chatAndJob()).toBeLessThan(10 * usualMs + 500);
+    expect(new Set(await Promise.all(silent.map(({ status }) => status)))).toEqual(new Set([408]));
+  });
+
+  it('get 413 for more than 1 KB on a route without a key', async () => {
+    const large = open('/api/v1/session/links/use', { bytes: megabyte });
+    expect(await large.status).toBe(413);
+  });
+
+  it('with ten keys of one organization do not delay another organization', async () => {
+    const first = await gateway.newCaller({ credits: 0 });
+    const keys = await Promise.all(
+      Array.from({ length: 9 }, async () => {
+        const made = await gateway.call<{ key: string }>('/api/v1/api-keys', {
+          key: first.key,
+          body: { name: 'k' },
+        });
+        return made.body.key;
+      }),
+    );
+    const silent = [first.key, ...keys].flatMap((key) =>
+      Array.from({ length: 40 }, () =>
+        open('/api/v1/chat/estimate', {
+          bytes: megabyte,
+          headers: { authorization: `Bearer ${key}` },
+        }),
+      ),
+    );
+    await sleep(500);
+    expect(await chatAndJob()).toBeLessThan(10 * usualMs + 500);
+    const statuses = new Set(await Promise.all(silent.map(({ status }) => status)));
+    expect(statuses).toEqual(new Set([408]));
+  });
+
+  it('get 408 on every route with a body, whether they send nothing or a byte a second', async () => {
+    const poor = await gateway.newCaller({ credits: 0 });
+    await gateway.database.query(`UPDATE organization SET upload_bytes = 0`);
+    const routes = ofCallers.filter(({ takesBody }) => takesBody);
+    expect(routes.length).toBeGreaterThan(30);
+    const statuses = await Promise.all(
+      routes.flatMap(({ asked, method }) =>
+        [false, true].map(async (drips) => {
+          const { client, status } = open(asked, {
+            bytes: 900,
+            method,
+            headers: {
+              ...keyOf(poor),
+              ...(forms.has(asked) && { 'content-type': 'multipart/form-data; boundary=x' }),
+            },
+            text: drips ? '{' : '',
+          });
+          const drip = setInterval(() => drips && client.write(' '), 1000);
+          const received = await status;
+          clearInterval(drip);
+          client.destroy();
+          return `${method} ${asked} ${received}`;
+        }),
+      ),
+    );
+    expect(statuses.filter((line) => !/ (408|429)$/.test(line))).toEqual([]);
+    expect(statuses.filter((line) => line.endsWith(' 408')).length).toBeGreaterThan(30);
+  });
+});
+
+describe('bytes that an organization sends', () => {
+  /** Sends all of a body but its last bytes; the client then pauses. */
+  const send = (caller: TestCaller, bytes: number): Sent =>
+    open('/api/v1/chat', {
+      bytes: bytes + 1,
+      headers: keyOf(caller),
+      text: `{"zz":"${'x'.repeat(bytes - 8)}"`,
+    });
+
+  it('are bounded for all its keys together, and a small request of another is served', async () => {
+    const greedy = await Promise.all(
+      Array.from({ length: 4 }, () => gateway.newCaller({ credits: 0 })),
+    );
+    const sent = greedy.flatMap((caller) =>
+      Array.from({ length: 3 }, () => send(caller, 15 * megabyte)),
+    );
+    await sleep(1500);
+    expect(await chatAndJob()).toBeLessThan(20 * usualMs + 2000);
+    const statuses = await Promise.all(sent.map(({ status }) => status));
+    for (const { client } of sent) client.destroy();
+    expect(statuses.every((status) => [408, 429, 503, 'cut'].includes(status))).toBe(true);
+    expect(await chatAndJob()).toBeLessThan(10 * usualMs + 500);
+  });
+});
+
+describe('an unfinished form', () => {
+  const spooled = async (): Promise<string[]> =>
+    readdir(join(gateway.config.STORAGE_DIR, 'spool')).catch(() => []);
+
+  it('gets 408, and leaves nothing in the spool', async () => {
+    const poor = await gateway.newCaller({ credits: 0 });
+    const boundary = 'x'.repeat(20);
+    const part = `--${boundary}\r\ncontent-disposition: form-data; name="image"; filename="a.png"\r\n\r\n`;
+    const unfinished = Array.from({ length: 6 }, () =>
+      open('/api/v1/images/edits', {
+        bytes: 20 * megabyte,
+        headers: { ...keyOf(poor), 'content-type': `multipart/form-data; boundary=${boundary}` },
+        text: part + 'x'.repeat(2 * megabyte),
+      }),
+    );
+    await expect.poll(async () => (await spooled()).length).toBe(6);
+    expect(await Promise.all(unfinished.map(({ status }) => status))).toEqual(
+      unfinished.map(() => 408),
+    );
+    await expect.poll(spooled).toEqual([]);
+  });
+
+  it('is rejected by its Content-Length if the storage quota is used up', async () => {
+    const poor = await gateway.newCaller({ credits: 0 });
+    await gateway.database.query(`UPDATE organization SET upload_bytes = 1e15 WHERE id = $1`, [
+      poor.organizationId,
+    ]);
+    const form = open('/api/v1/images/edits', {
+      bytes: 20 * megabyte,
+      headers: { ...keyOf(poor), 'content-type': 'multipart/form-data; boundary=x' },
+    });
+    expect(await form.status).toBe(403);
+  });
+});
