@@ -1,7 +1,6 @@
 /** What API, workers and workflows agree on: ids, queues, signals, queries and search attributes. */
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { defineQuery, defineSignal } from '@temporalio/workflow';
-import type { Refusal } from './ledger-verdicts.ts';
 
 /** The workflow of a job: its id is the job's, so operators can paste either. */
 export function workflowIdOf(jobId: string): string {
@@ -114,6 +113,4 @@ export interface JobOutcome {
   chargedMicro: number;
   /** Why the ledger refused, or why the job failed. */
   reason: string | null;
-  /** The ledger's refusal in full, for a caller whose API process did not see it decided. */
-  refusal: Refusal | null;
 }

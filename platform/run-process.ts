@@ -5,14 +5,11 @@ import { createLogger, type Logger } from './logger.ts';
 import { assertSchemaCurrent } from './migrations.ts';
 import { announceReady, drainOnExit } from './process-life.ts';
 import { registerProcess, type GatewayProcess } from './process-register.ts';
-import { installMeasuredRuntime } from './temporal.ts';
 
 /** What a process is started with. */
 interface ProcessParts {
   config: Config;
   logger: Logger;
-  /** Where the Temporal SDK shows its own metrics, if it does. */
-  sdkMetricsUrl: string | null;
 }
 
 /** A process that serves. */
@@ -21,8 +18,8 @@ interface ServingProcess {
   /** Its ports are told to the parent. */
   port?: number;
   metricsPort: number | null;
-  /** Rejects when it can serve no longer: the supervisor starts a new process. */
-  failed: Promise<void>;
+  /** Rejects when the process can no longer serve: the supervisor starts a new one. */
+  failed?: Promise<void>;
   close: () => Promise<void>;
 }
 
@@ -52,9 +49,8 @@ export async function runProcess(
   const config = loadConfigOrExit(known);
   const logger = createLogger(kind, config.LOG_LEVEL);
   const { services, failed, close, ...ports } = await startOrExit(kind, logger, async () => {
-    const sdkMetricsUrl = await installMeasuredRuntime(logger, config);
     await assertSchemaCurrent(config.DATABASE_URL);
-    return start({ config, logger, sdkMetricsUrl });
+    return start({ config, logger });
   });
   const drain = drainOnExit(async () => {
     await leave();
@@ -67,7 +63,7 @@ export async function runProcess(
     buildId: config.WORKER_BUILD_ID ?? null,
     onDrain: drain,
   });
-  failed.catch((error: unknown) => {
+  failed?.catch((error: unknown) => {
     logger.fatal({ error }, 'worker.failed');
     process.exit(1);
   });

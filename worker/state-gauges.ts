@@ -1,5 +1,5 @@
 /** What a worker tells of the whole gateway: open reservations, waiting webhooks, backlogs of task queues. */
-import type { NativeConnection } from '@temporalio/worker';
+import type { Connection } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { providerDefinitions } from '../activities/providers/registry.ts';
@@ -14,7 +14,7 @@ import { polledQueues } from '../jobs/contract.ts';
 interface StateGaugesOptions {
   config: Config;
   services: Services;
-  connection: NativeConnection;
+  connection: Connection;
   metrics: Metrics;
   state: StateMetrics;
 }

@@ -12,6 +12,7 @@ import { createStateMetrics, type StateMetrics } from '../platform/metrics.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
 import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
+import { connectWorkers } from './runtime.ts';
 import { startStudioWorkers } from './studio-worker.ts';
 import { showState } from './state-gauges.ts';
 import { sweep } from './sweeper.ts';
@@ -42,7 +43,8 @@ export async function startWorkerProcess(
   const { metrics } = services.telemetry;
   const state = createStateMetrics(metrics);
   const { notificationRelay, webhookRelay } = createRelays(services, client, config);
-  const workers = await startStudioWorkers({ config, connection, services });
+  const workerConnection = await connectWorkers(config);
+  const workers = await startStudioWorkers({ config, connection: workerConnection, services });
   const pass = () => sweep({ config, services, client, prepareServer, webhookRelay });
   const stopSweeping = startSweeping({ pass, notificationRelay, config, services, state });
   const stopAuditing = startAuditor({
@@ -62,8 +64,8 @@ export async function startWorkerProcess(
           namespace: config.TEMPORAL_NAMESPACE,
           queues: polledQueues(config.TASK_QUEUE_PREFIX, [...providerDefinitions.keys()]),
           isPolled: (pollers) => pollers.includes(workers.identity),
-          workersRun: () => workers.running(),
         }),
+        workers: () => Promise.resolve(workers.running()),
       },
       wished: {},
     },
@@ -80,6 +82,7 @@ export async function startWorkerProcess(
       await stopSweeping();
       await stopAuditing();
       await operations?.close();
+      await workerConnection.close();
       await opened.close();
     },
   };

@@ -53,8 +53,7 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
     const admitted = await run(job, reserving, (activities) => activities.reserve(plan));
     if (admitted.verdict !== 'reserved') {
       progress.job(`refused: ${admitted.verdict}`);
-      const refused = { status: 'refused', billing: 'none', reason: admitted.verdict } as const;
-      return outcome(plan, { ...refused, refusal: admitted });
+      return outcome(plan, { status: 'refused', billing: 'none', reason: admitted.verdict });
     }
     // A reset workflow reserves again what was settled long ago: nothing may be sent for it any more.
     if (admitted.state !== 'reserved') return await settledBefore(job, admitted.state);
@@ -238,5 +237,5 @@ function outcome(plan: JobPlan, end: End): JobOutcome {
     { key: searchAttributes.billingState, value: end.billing },
     ...(end.reason === null ? [] : [{ key: searchAttributes.errorCode, value: end.reason }]),
   ]);
-  return { jobId: plan.jobId, chargedMicro: 0, refusal: null, ...end };
+  return { jobId: plan.jobId, chargedMicro: 0, ...end };
 }

@@ -32,8 +32,9 @@ import {
   type StoredArtifact,
 } from '../../jobs/job-plan.ts';
 import { createLogger } from '../../platform/logger.ts';
-import { installRuntime, registerSearchAttributes } from '../../platform/temporal.ts';
+import { registerSearchAttributes } from '../../platform/temporal.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
+import { installRuntime } from '../../worker/runtime.ts';
 
 type Name = Exclude<keyof Activities, 'stopDelivery'>;
 
@@ -150,7 +151,7 @@ export async function startScriptedJobs(): Promise<ScriptedJobs> {
     address: inject('temporalAddress'),
   });
   const namespace = 'default';
-  await registerSearchAttributes(env.nativeConnection, namespace, Object.values(searchAttributes));
+  await registerSearchAttributes(env.connection, namespace, Object.values(searchAttributes));
   const prefix = `${randomUUID().slice(0, 8)}-`;
   const scripts = new Map<string, { script: Script; calls: ActivityCall[]; news: EventEmitter }>();
 

@@ -97,7 +97,6 @@ describeJobs('a step', () => {
       billing: 'charged',
       chargedMicro: 1_000_000,
       reason: null,
-      refusal: null,
     });
     expect(end.details).toContain('**charged 1 credits**');
     expect(end.progress).toEqual({
@@ -681,7 +680,6 @@ describeJobs('a job', () => {
         status: 'refused',
         billing: 'none',
         reason: verdict,
-        refusal,
       });
       expect(end.details).toContain(`**refused: ${verdict}**`);
     },

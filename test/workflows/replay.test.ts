@@ -2,7 +2,7 @@ import { Worker } from '@temporalio/worker';
 import { DeterminismViolationError } from '@temporalio/workflow';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createLogger } from '../../platform/logger.ts';
-import { installRuntime } from '../../platform/temporal.ts';
+import { installRuntime } from '../../worker/runtime.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import { readHistories, shapeOf, type RecordedHistory } from '../harness/histories.ts';
