@@ -77,9 +77,6 @@ export function deliveryIdOf(jobId: string): string {
   return `${jobId}-webhook`;
 }
 
-/** Somebody wants the webhook delivered now. */
-export const deliverNow = defineSignal('deliverNow');
-
 /** Input of a delivery. */
 export interface WebhookDelivery {
   jobId: string;

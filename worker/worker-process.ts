@@ -1,7 +1,6 @@
-/** The worker process: Studio and provider workers, and what is done again and again: sweeps, audits, redelivery. */
+/** The worker process: all Temporal workers, the sweeper, the follow-up of unknown outcomes, and the auditor. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import type { NotificationRelay } from '../activities/calls/notifications.ts';
 import { runAudit, type AuditSources } from '../activities/ledger/audit.ts';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
 import { providerDefinitions } from '../activities/providers/registry.ts';
@@ -42,11 +41,11 @@ export async function startWorkerProcess(
   const { services, connection, client, prepareServer } = opened;
   const { metrics } = services.telemetry;
   const state = createStateMetrics(metrics);
-  const { notificationRelay, webhookRelay } = createRelays(services, client, config);
+  const { webhookRelay } = createRelays(services, client, config);
   const workerConnection = await connectWorkers(config);
   const workers = await startStudioWorkers({ config, connection: workerConnection, services });
   const pass = () => sweep({ config, services, client, prepareServer, webhookRelay });
-  const stopSweeping = startSweeping({ pass, notificationRelay, config, services, state });
+  const stopSweeping = startSweeping({ pass, config, services, state });
   const stopAuditing = startAuditor({
     sources: auditSources(config, services, client),
     logger,
@@ -99,21 +98,14 @@ function auditSources(config: Config, { pool }: Services, client: Client): Audit
 interface SweepingParts {
   /** Of the sweeper. */
   pass: () => ReturnType<typeof sweep>;
-  notificationRelay: NotificationRelay;
   config: Config;
   services: Services;
   state: StateMetrics;
 }
 
-/** A job waits for its notification; looking whether one waits is a look into an index that is empty as a rule. */
-const redeliverEveryMs = 2000;
-
-/**
- * The sweeper, the notifications that no workflow has heard, and the follow-up of what was released without
- * a verdict; returns what stops them.
- */
+/** Starts the sweeper and the follow-up of calls whose outcome is unknown; returns a function that stops both. */
 function startSweeping(parts: SweepingParts): () => Promise<void> {
-  const { notificationRelay, config, services, state } = parts;
+  const { config, services, state } = parts;
   const { outcomes, logger } = services;
   const sweepAndCount = async (): Promise<void> => {
     const report = await parts.pass();
@@ -121,10 +113,6 @@ function startSweeping(parts: SweepingParts): () => Promise<void> {
       state.sweeperActions.inc({ action }, count);
     }
     if (report.failed === 0) state.sweptAt.setToCurrentTime();
-  };
-  const redeliver = async (): Promise<void> => {
-    const count = await notificationRelay.redeliver();
-    state.sweeperActions.inc({ action: 'redelivered' }, count);
   };
   const again = (pass: () => Promise<unknown>, intervalMs: number, failed: string) =>
     repeat(
@@ -135,7 +123,6 @@ function startSweeping(parts: SweepingParts): () => Promise<void> {
     );
   const stops = [
     again(sweepAndCount, config.SWEEP_INTERVAL_MS, 'sweeper.failed'),
-    again(redeliver, redeliverEveryMs, 'notification.not_redelivered'),
     again(outcomes.followUp, config.SWEEP_INTERVAL_MS, 'outcome.follow_up_failed'),
   ];
   return async () => {

@@ -141,7 +141,7 @@ const goodDay: { [Verb in Name]: Activities[Verb] } = {
   }),
   release: async () => ({ verdict: 'settled', state: 'released', charged: 0, balance }),
   markVerifying: async () => {},
-  attemptDelivery: async () => ({ kind: 'delivered' }),
+  attemptDelivery: async () => {},
 };
 
 /** Connects to the run's Temporal server and starts workers; close it in `afterAll`. */
