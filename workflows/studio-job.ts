@@ -57,7 +57,7 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
     }
     // A reset workflow reserves again what was settled long ago: nothing may be sent for it any more.
     if (admitted.state !== 'reserved') return await settledBefore(job, admitted.state);
-    outputs = await assemble(job, await runCalls(job));
+    outputs = await assemble(job, await runCalls(job, admitted.paused));
   } catch (error) {
     return release(job, error);
   }
@@ -65,12 +65,13 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
 }
 
 /** Runs all calls; one that fails leaves the others' results standing, unless none delivered. */
-async function runCalls(job: RunningJob): Promise<CallOutputs[]> {
+async function runCalls(job: RunningJob, paused: string[]): Promise<CallOutputs[]> {
   const { plan } = job;
   const calling: CallingJob = {
     ...job,
     deadlineAtMs: Date.now() + plan.deadlineMs,
     operationIds: [],
+    paused: new Set(paused),
   };
   const started: Promise<CallOutputs>[] = [];
   for (const call of plan.calls) {

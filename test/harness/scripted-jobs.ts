@@ -125,12 +125,16 @@ const goodDay: { [Verb in Name]: Activities[Verb] } = {
     state: 'reserved',
     createdAt: new Date().toISOString(),
     balance,
+    paused: [],
   }),
   submit: async ({ callIndex, route }) => ({
     kind: 'operation',
     operation: { id: `${route.provider}-${callIndex}` },
   }),
-  store: async ({ callIndex }) => ({ kind: 'outputs', outputs: outputsOf(callIndex) }),
+  adopt: async () => ({ kind: 'not_sent' }),
+  awaitResume: async () => {},
+  check: async () => ({ kind: 'ended' }),
+  store: async ({ callIndex }) => outputsOf(callIndex),
   cancel: async () => 'requested',
   assemble: async ({ callIndex }) => outputsOf(callIndex),
   charge: async ({ chargeMicro }) => ({
