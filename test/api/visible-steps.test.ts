@@ -218,7 +218,9 @@ describe('a provider with room for one call', () => {
     for (const jobId of [...others, first]) {
       expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
       expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
-      expect(wordsOf(await rowsOf(jobId))).toContain('activity submit');
+      // The submit of the first one hangs; the others find no place in this process.
+      const row = jobId === first ? 'activity adopt' : 'activity submit';
+      expect(wordsOf(await rowsOf(jobId))).toContain(row);
     }
   });
 });

@@ -23,9 +23,7 @@ const ways = [
   'failed-outcome-unknown',
   'failed-rejected',
 ].map((way) => `imageGenerate.${way}`);
-const deliveries = ['completed', 'completed-retried', 'failed', 'failed-gone'].map(
-  (way) => `webhookDelivery.${way}`,
-);
+const deliveries = ['completed', 'failed'].map((way) => `webhookDelivery.${way}`);
 beforeAll(() => installRuntime(createLogger('replay', 'silent')));
 
 /** Replays all by one worker; what does not replay, with the reason. */
