@@ -14,6 +14,8 @@ export async function webhookDelivery(delivery: WebhookDelivery): Promise<void> 
   >({
     taskQueue,
     startToCloseTimeout: '90s',
+    // Longer than all waits together; the sweeper starts a delivery again that ends without a verdict.
+    scheduleToCloseTimeout: '7 days',
     // For failures of the gateway itself; a failure of the receiver names its own delay.
     retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '1 minute' },
     priority: { fairnessKey: organizationId },
