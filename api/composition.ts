@@ -32,8 +32,6 @@ export interface AppDeps {
   config: Config;
   services: Services;
   client: Client;
-  /** Whether this process works on the Studio queue. */
-  eager: boolean;
   news: JobNews;
   readiness: Readiness;
   /** Whether every answer is compared with its description: in tests. */
@@ -45,9 +43,9 @@ export type Composition = ReturnType<typeof compose>;
 
 /** See the file's head. */
 export function compose(deps: AppDeps, documents: Documents) {
-  const { config, services, client, news, eager } = deps;
-  const { pool, storage, logger, ledger, reads } = services;
-  const admission = createAdmission({ client, news, reads, ledger, config, eager });
+  const { config, services, client, news } = deps;
+  const { pool, storage, logger, reads } = services;
+  const admission = createAdmission({ client, news, reads, config });
   const claims = createClaims(pool, logger);
   const view = createJobView({
     publicBaseUrl: publicBaseUrl(config),

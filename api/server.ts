@@ -1,8 +1,7 @@
-/** The API process: HTTP, the Studio worker on the same connection (eager starts), the news of jobs. */
+/** The API process: an HTTP server, a Temporal client, and a listener to the events of jobs. It hosts no worker. */
 import { createServer, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import type { NativeConnection } from '@temporalio/worker';
 import { providerDefinitions } from '../activities/providers/registry.ts';
 import { openProcess, type Services } from '../activities/services.ts';
 import { assert } from '../domain/errors.ts';
@@ -14,26 +13,9 @@ import { polledQueues } from '../jobs/contract.ts';
 import { answerStarting, createApp, type Handler } from './app.ts';
 import { openJobNews, type JobNews } from './studio/job-news.ts';
 
-/** Workers that the composition root starts on this process's connection. */
-interface HostedWorkers {
-  done: Promise<void>;
-  shutdown: () => void;
-  running: () => boolean;
-}
-
 interface ApiOptions {
   config: Config;
   logger: Logger;
-  /** Starts the Studio worker; null when this process hosts none. */
-  startWorkers:
-    | ((parts: {
-        config: Config;
-        connection: NativeConnection;
-        services: Services;
-      }) => Promise<HostedWorkers>)
-    | null;
-  /** Where the Temporal SDK shows its own metrics, if it does. */
-  sdkMetricsUrl?: string | null;
   /** Whether every answer is compared with its description: in tests. */
   checkAnswers?: boolean;
 }
@@ -46,9 +28,7 @@ export interface Api {
   services: Services;
   client: Client;
   news: JobNews;
-  /** Ends when a hosted worker fails. */
-  failed: Promise<void>;
-  /** Refuses new connections, answers what is open, drains the workers. */
+  /** Refuses new connections and answers the requests that are open. */
   close: () => Promise<void>;
 }
 
@@ -78,9 +58,6 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const port = await listen(server, config);
   const opened = await openProcess(config, logger);
   const { services, connection, client } = opened;
-  const workers = options.startWorkers
-    ? await options.startWorkers({ config, connection, services })
-    : null;
   const news = await openJobNews({ databaseUrl: config.DATABASE_URL, ...services });
   let draining = false;
   const readiness = {
@@ -91,16 +68,13 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       namespace: config.TEMPORAL_NAMESPACE,
       queues: polledQueues(config.TASK_QUEUE_PREFIX, [...providerDefinitions.keys()]),
       isPolled: (pollers) => pollers.length > 0,
-      workersRun: () => workers?.running() ?? true,
     }),
   };
   const { checkAnswers = false } = options;
-  const eager = workers !== null;
-  handle = createApp({ config, services, client, news, eager, readiness, checkAnswers });
+  handle = createApp({ config, services, client, news, readiness, checkAnswers });
   const operations = await openOperationsServer(config, {
     metrics: services.telemetry.metrics,
     readiness,
-    sdkMetricsUrl: options.sdkMetricsUrl ?? null,
   });
   logger.info({ port }, 'api.listening');
   return {
@@ -109,7 +83,6 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     services,
     client,
     news,
-    failed: workers?.done ?? new Promise(() => {}),
     async close() {
       // Who balances the load looks at readiness: until it has looked, requests still come here.
       draining = true;
@@ -117,8 +90,6 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       // Who follows jobs connects again, elsewhere.
       news.interrupt();
       await closeServer(server);
-      workers?.shutdown();
-      await workers?.done.catch(() => {});
       await news.close();
       // Every chat has ended with its connection; what it cost must be written before the pool closes.
       await services.chat.drained();

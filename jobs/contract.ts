@@ -1,7 +1,6 @@
 /** Contract between API, workers and workflows: ids, task queues, signals, queries and search attributes. */
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { defineQuery, defineSignal } from '@temporalio/workflow';
-import type { Refusal } from './ledger-verdicts.ts';
 
 /** Returns the workflow id of a job, which is the job id, so that operators can search for either. */
 export function workflowIdOf(jobId: string): string {
@@ -78,9 +77,6 @@ export function deliveryIdOf(jobId: string): string {
   return `${jobId}-webhook`;
 }
 
-/** Somebody wants the webhook delivered now. */
-export const deliverNow = defineSignal('deliverNow');
-
 /** Input of a delivery. */
 export interface WebhookDelivery {
   jobId: string;
@@ -114,6 +110,4 @@ export interface JobOutcome {
   chargedMicro: number;
   /** Error code of the ledger's refusal, or of the failed job. */
   reason: string | null;
-  /** The ledger's refusal in full, for a caller whose API process did not see it decided. */
-  refusal: Refusal | null;
 }

@@ -129,8 +129,6 @@ export const gatewayVariables = {
   CORS_ORIGINS: openOriginList,
   /** How long a process that was asked to end still serves while it says that it is not ready. */
   DRAIN_DELAY_MS: count(0, 60_000).default(0),
-  /** Whether the API process also works on the Studio queue, so that workflows start eagerly. */
-  API_WORKER: flag.default(true),
   RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(60),
   POLL_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
   SYNC_WAIT_MS: count(0, 600_000).default(60_000),

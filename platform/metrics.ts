@@ -162,12 +162,6 @@ export function createStateMetrics({ registry }: Metrics) {
     jobsVerifying: gauge(registry, 'jobs_verifying', [
       "Jobs whose provider's outcome is unknown for now.",
     ]),
-    notificationsWaiting: gauge(registry, 'notifications_waiting', [
-      'Webhooks that no workflow has been told of yet.',
-    ]),
-    notificationAgeSeconds: gauge(registry, 'notification_oldest_age_seconds', [
-      'Age of the oldest webhook that no workflow has been told of.',
-    ]),
     callerWebhooksOpen: gauge(registry, 'caller_webhooks_open', [
       "Callers' webhooks that have not been delivered and are still tried.",
     ]),

@@ -12,8 +12,8 @@ import { checkReadiness, type Readiness } from './readiness.ts';
 interface OperationsOptions {
   metrics: Metrics;
   readiness: Readiness;
-  /** Where the Temporal SDK of this process shows its own metrics; null when it shows none. */
-  sdkMetricsUrl: string | null;
+  /** URL of the Temporal SDK's own metrics, which only workers have. */
+  sdkMetricsUrl?: string | null;
 }
 
 /** A listening operations port. */
@@ -51,7 +51,7 @@ async function answer(
 ): Promise<void> {
   const path = url.split('?', 1)[0];
   if (path === '/metrics') {
-    const text = `${await options.metrics.page()}${await sdkMetrics(options.sdkMetricsUrl)}`;
+    const text = `${await options.metrics.page()}${await sdkMetrics(options.sdkMetricsUrl ?? null)}`;
     response.writeHead(200, { 'content-type': options.metrics.registry.contentType }).end(text);
   } else if (path === '/healthz') {
     sendJson(response, 200, { status: 'ok' });

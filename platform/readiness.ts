@@ -1,5 +1,5 @@
 /** Whether a process can do its work now: named checks, each with a time limit. */
-import type { NativeConnection } from '@temporalio/worker';
+import type { Connection } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from './database.ts';
@@ -59,14 +59,12 @@ async function within(check: () => Promise<boolean>): Promise<boolean> {
 const none = z.object({});
 
 interface JobCheckParts {
-  connection: NativeConnection;
+  connection: Connection;
   namespace: string;
   /** Task queues that must be polled. */
   queues: readonly { queue: string; task: TaskKind }[];
   /** Whether those who poll a queue are enough for this process. */
   isPolled: (pollers: readonly string[]) => boolean;
-  /** Whether the process's own workers, if it has any, are running. */
-  workersRun: () => boolean;
 }
 
 /** Probes come often; the server need not be asked each time. */
@@ -82,7 +80,7 @@ export function databaseChecks(pool: DatabasePool): Checks {
   };
 }
 
-/** What jobs need beside it: Temporal, the process's own workers, and somebody at every queue. */
+/** Checks of what Studio jobs need besides the database: a Temporal server, and a poller on every queue. */
 export function jobChecks(parts: JobCheckParts): Checks {
   const { connection, namespace, queues } = parts;
   return {
@@ -90,7 +88,6 @@ export function jobChecks(parts: JobCheckParts): Checks {
       await connection.workflowService.getSystemInfo({});
       return true;
     },
-    workers: () => Promise.resolve(parts.workersRun()),
     pollers: remembered(async () => {
       const states = await Promise.all(
         queues.map((queue) => describeTaskQueue(connection, namespace, queue)),

@@ -3,7 +3,6 @@ import { loadConfigOrExit, type Config, type KnownProviders } from './config.ts'
 import { createLogger, type Logger } from './logger.ts';
 import { assertSchemaCurrent } from './migrations.ts';
 import { announceReady, drainOnExit } from './process-life.ts';
-import { installMeasuredRuntime } from './temporal.ts';
 
 /** The kinds of processes, which their logs name. */
 type ProcessKind = 'api' | 'worker';
@@ -12,8 +11,6 @@ type ProcessKind = 'api' | 'worker';
 interface ProcessParts {
   config: Config;
   logger: Logger;
-  /** Where the Temporal SDK shows its own metrics, if it does. */
-  sdkMetricsUrl: string | null;
 }
 
 /** A process that serves. */
@@ -21,8 +18,8 @@ interface ServingProcess {
   /** Its ports are told to the parent. */
   port?: number;
   metricsPort: number | null;
-  /** Rejects when it can serve no longer: the supervisor starts a new process. */
-  failed: Promise<void>;
+  /** Rejects when the process can no longer serve: the supervisor starts a new one. */
+  failed?: Promise<void>;
   close: () => Promise<void>;
 }
 
@@ -52,12 +49,11 @@ export async function runProcess(
   const config = loadConfigOrExit(known);
   const logger = createLogger(kind, config.LOG_LEVEL);
   const { failed, close, ...ports } = await startOrExit(kind, logger, async () => {
-    const sdkMetricsUrl = await installMeasuredRuntime(logger, config);
     await assertSchemaCurrent(config.DATABASE_URL);
-    return start({ config, logger, sdkMetricsUrl });
+    return start({ config, logger });
   });
   drainOnExit(close, drainTimeoutMs);
-  failed.catch((error: unknown) => {
+  failed?.catch((error: unknown) => {
     logger.fatal({ error }, 'worker.failed');
     process.exit(1);
   });

@@ -1,5 +1,5 @@
 /** What the Temporal server knows of task queues: who polls them, and what waits in them. */
-import type { NativeConnection } from '@temporalio/worker';
+import type { Connection } from '@temporalio/client';
 
 /** Kind of task; a queue has one list of each. */
 export type TaskKind = 'workflow' | 'activity';
@@ -21,7 +21,7 @@ const describeTimeoutMs = 2500;
 
 /** Asks for one queue and kind. */
 export async function describeTaskQueue(
-  connection: NativeConnection,
+  connection: Connection,
   namespace: string,
   { queue, task }: { queue: string; task: TaskKind },
 ): Promise<TaskQueueState> {

@@ -1,67 +1,26 @@
-/** Temporal: runtime, connection, what the namespace must know, and what travels with a workflow (domain/request-context.ts). */
+/** Temporal clients: connection, search attributes of the namespace, and the header with the request's context. */
 import { readFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import {
   Client,
+  Connection,
   type WorkflowClientInterceptor,
   type WorkflowStartInput,
 } from '@temporalio/client';
-import {
-  DefaultLogger,
-  NativeConnection,
-  Runtime,
-  type NativeConnectionOptions,
-} from '@temporalio/worker';
 import { context, propagation, ROOT_CONTEXT, SpanKind, type Context } from '@opentelemetry/api';
 import { defaultPayloadConverter, type Headers } from '@temporalio/common';
-import { assert } from '../domain/errors.ts';
-import type { Config, TemporalConfig } from './config.ts';
+import type { TemporalConfig } from './config.ts';
 import type { Logger } from './logger.ts';
 import { dataConverterOf } from './payload-codec.ts';
 import { inSpan } from './telemetry.ts';
 import { requestContextHeader, type RequestContext } from '../domain/request-context.ts';
 import { correlation } from './correlation.ts';
 
-/**
- * Installs the SDK's runtime once per process: its logs go to ours, its signal handling is off. With
- * `metricsAddress` (host:port) it serves its own metrics there.
- */
-export function installRuntime(logger: Logger, metricsAddress?: string): void {
-  Runtime.install({
-    // The process that hosts the worker decides when to drain.
-    shutdownSignals: [],
-    logger: new DefaultLogger('TRACE', ({ level, message, meta }) =>
-      logger[pinoLevel[level]](meta ?? {}, message),
-    ),
-    telemetryOptions: {
-      logging: { filter: { core: 'WARN', other: 'ERROR' }, forward: {} },
-      ...(metricsAddress !== undefined && {
-        metrics: {
-          prometheus: {
-            bindAddress: metricsAddress,
-            countersTotalSuffix: true,
-            unitSuffix: true,
-            useSecondsForDurations: true,
-          },
-        },
-      }),
-    },
-  });
-}
-
-const pinoLevel = {
-  TRACE: 'trace',
-  DEBUG: 'debug',
-  INFO: 'debug',
-  WARN: 'warn',
-  ERROR: 'error',
-} as const;
-
 function readIfNamed(path: string | undefined): Promise<Buffer> | undefined {
   return path === undefined ? undefined : readFile(path);
 }
 
-async function connectionOptions(config: TemporalConfig): Promise<NativeConnectionOptions> {
+/** Returns the address and the credentials of the Temporal server, for clients and for workers. */
+export async function connectionOptions(config: TemporalConfig) {
   const certificate = await readIfNamed(config.TEMPORAL_TLS_CERT_PATH);
   const key = await readIfNamed(config.TEMPORAL_TLS_KEY_PATH);
   const ca = await readIfNamed(config.TEMPORAL_TLS_CA_PATH);
@@ -79,48 +38,18 @@ async function connectionOptions(config: TemporalConfig): Promise<NativeConnecti
   };
 }
 
-/**
- * As `installRuntime`; where the configuration has a metrics port, the SDK shows its own metrics on a free
- * port of the loopback interface, for the operations server to pass on.
- * @returns their URL, or null
- */
-export async function installMeasuredRuntime(
-  logger: Logger,
-  config: Config,
-): Promise<string | null> {
-  if (config.METRICS_PORT === undefined) {
-    installRuntime(logger);
-    return null;
-  }
-  const address = `127.0.0.1:${await freeLoopbackPort()}`;
-  installRuntime(logger, address);
-  return `http://${address}/metrics`;
-}
+/** Reconnects within a second after an outage; the default of gRPC doubles the wait up to two minutes. */
+const channelArgs = {
+  'grpc.initial_reconnect_backoff_ms': 100,
+  'grpc.max_reconnect_backoff_ms': 1000,
+};
 
-/** The SDK takes a port but does not tell which it got, so that 0 would be of no use. */
-async function freeLoopbackPort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  const address = server.address();
-  await new Promise((resolve) => {
-    server.close(resolve);
-  });
-  assert(typeof address === 'object' && address, 'a listening server has a port');
-  return address.port;
-}
-
-/** Connects, and keeps trying while the server is away: a process that starts first waits. */
-export async function connectTemporal(
-  config: TemporalConfig,
-  logger: Logger,
-): Promise<NativeConnection> {
-  const options = await connectionOptions(config);
+/** Connects a client; waits while the server cannot be reached. */
+export async function connectTemporal(config: TemporalConfig, logger: Logger): Promise<Connection> {
+  const options = { ...(await connectionOptions(config)), channelArgs };
   for (let waitMs = 250; ; waitMs = Math.min(waitMs * 2, 5000)) {
     try {
-      return await NativeConnection.connect(options);
+      return await Connection.connect(options);
     } catch (error) {
       logger.warn({ error, address: config.TEMPORAL_ADDRESS, waitMs }, 'temporal.away');
       await new Promise((resolve) => setTimeout(resolve, waitMs));
@@ -129,7 +58,7 @@ export async function connectTemporal(
 }
 
 /** A client on a connection: it hands the request's context over, and seals payloads as configured. */
-export function createTemporalClient(connection: NativeConnection, config: TemporalConfig): Client {
+export function createTemporalClient(connection: Connection, config: TemporalConfig): Client {
   return new Client({
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
@@ -143,7 +72,7 @@ const indexedTypes = { KEYWORD: 2, KEYWORD_LIST: 7 } as const;
 
 /** Registers the search attributes that are missing in the namespace. */
 export async function registerSearchAttributes(
-  connection: NativeConnection,
+  connection: Connection,
   namespace: string,
   keys: readonly { name: string; type: keyof typeof indexedTypes }[],
 ): Promise<void> {

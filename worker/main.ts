@@ -1,8 +1,10 @@
 /** `npm run worker`: a worker process. */
 import { knownProviders } from '../activities/providers/registry.ts';
 import { runProcess } from '../platform/run-process.ts';
+import { installMeasuredRuntime } from './runtime.ts';
 import { startWorkerProcess } from './worker-process.ts';
 
-await runProcess('worker', knownProviders, ({ config, logger, sdkMetricsUrl }) =>
-  startWorkerProcess(config, logger, { sdkMetricsUrl }),
-);
+await runProcess('worker', knownProviders, async ({ config, logger }) => {
+  const sdkMetricsUrl = await installMeasuredRuntime(logger, config);
+  return startWorkerProcess(config, logger, { sdkMetricsUrl });
+});

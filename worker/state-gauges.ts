@@ -1,5 +1,5 @@
 /** What a worker tells of the whole gateway: open reservations, waiting webhooks, backlogs of task queues. */
-import type { NativeConnection } from '@temporalio/worker';
+import type { Connection } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { providerDefinitions } from '../activities/providers/registry.ts';
@@ -14,7 +14,7 @@ import { polledQueues } from '../jobs/contract.ts';
 interface StateGaugesOptions {
   config: Config;
   services: Services;
-  connection: NativeConnection;
+  connection: Connection;
   metrics: Metrics;
   state: StateMetrics;
 }
@@ -29,8 +29,6 @@ const reservations = z.object({
 const counts = z.object({
   jobsOverdue: z.number(),
   jobsVerifying: z.number(),
-  notificationsWaiting: z.number(),
-  notificationAgeSeconds: z.number(),
   callerWebhooksOpen: z.number(),
   callerWebhookAgeSeconds: z.number(),
 });
@@ -85,14 +83,10 @@ async function readDatabase({ services, state }: StateGaugesOptions): Promise<vo
     state.reservationAgeSeconds.set({ kind }, ageSeconds);
   }
   const found = await services.pool.one(sql.type(counts)`
-    SELECT jobs.*, waiting.*, telling.* FROM (
+    SELECT jobs.*, telling.* FROM (
       SELECT count(*) FILTER (WHERE j.deadline_at < clock_timestamp()) AS "jobsOverdue",
         count(*) FILTER (WHERE j.verifying) AS "jobsVerifying"
       FROM reservation r JOIN job j ON j.id = r.id WHERE r.state = 'reserved') AS jobs, (
-      SELECT count(*) AS "notificationsWaiting",
-        coalesce(extract(epoch FROM clock_timestamp() - min(received_at)), 0)::float8
-          AS "notificationAgeSeconds"
-      FROM notification WHERE state = 'received') AS waiting, (
       SELECT count(*) AS "callerWebhooksOpen",
         coalesce(extract(epoch FROM clock_timestamp() - min(coalesce(j.completed_at, n.created_at))), 0)::float8
           AS "callerWebhookAgeSeconds"

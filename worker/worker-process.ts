@@ -1,7 +1,6 @@
-/** The worker process: Studio and provider workers, and what is done again and again: sweeps, audits, redelivery. */
+/** The worker process: all Temporal workers, the sweeper, the follow-up of unknown outcomes, and the auditor. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import type { NotificationRelay } from '../activities/calls/notifications.ts';
 import { runAudit, type AuditSources } from '../activities/ledger/audit.ts';
 import { ownerOf } from '../activities/jobs/job-owner.ts';
 import { providerDefinitions } from '../activities/providers/registry.ts';
@@ -12,6 +11,7 @@ import { createStateMetrics, type StateMetrics } from '../platform/metrics.ts';
 import { openOperationsServer } from '../platform/operations-server.ts';
 import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
+import { connectWorkers } from './runtime.ts';
 import { startStudioWorkers } from './studio-worker.ts';
 import { showState } from './state-gauges.ts';
 import { sweep } from './sweeper.ts';
@@ -41,10 +41,11 @@ export async function startWorkerProcess(
   const { services, connection, client, prepareServer } = opened;
   const { metrics } = services.telemetry;
   const state = createStateMetrics(metrics);
-  const { notificationRelay, webhookRelay } = createRelays(services, client, config);
-  const workers = await startStudioWorkers({ config, connection, services });
+  const { webhookRelay } = createRelays(services, client, config);
+  const workerConnection = await connectWorkers(config);
+  const workers = await startStudioWorkers({ config, connection: workerConnection, services });
   const pass = () => sweep({ config, services, client, prepareServer, webhookRelay });
-  const stopSweeping = startSweeping({ pass, notificationRelay, config, services, state });
+  const stopSweeping = startSweeping({ pass, config, services, state });
   const stopAuditing = startAuditor({
     sources: auditSources(config, services, client),
     logger,
@@ -62,8 +63,8 @@ export async function startWorkerProcess(
           namespace: config.TEMPORAL_NAMESPACE,
           queues: polledQueues(config.TASK_QUEUE_PREFIX, [...providerDefinitions.keys()]),
           isPolled: (pollers) => pollers.includes(workers.identity),
-          workersRun: () => workers.running(),
         }),
+        workers: () => Promise.resolve(workers.running()),
       },
       wished: {},
     },
@@ -80,6 +81,7 @@ export async function startWorkerProcess(
       await stopSweeping();
       await stopAuditing();
       await operations?.close();
+      await workerConnection.close();
       await opened.close();
     },
   };
@@ -96,44 +98,27 @@ function auditSources(config: Config, { pool }: Services, client: Client): Audit
 interface SweepingParts {
   /** Of the sweeper. */
   pass: () => ReturnType<typeof sweep>;
-  notificationRelay: NotificationRelay;
   config: Config;
   services: Services;
   state: StateMetrics;
 }
 
-/** A job waits for its notification; looking whether one waits is a look into an index that is empty as a rule. */
-const redeliverEveryMs = 2000;
-
-/** Starts the sweeper and the redelivery of notifications that no workflow has received; returns what stops them. */
+/** Starts the sweeper; returns a function that stops it. */
 function startSweeping(parts: SweepingParts): () => Promise<void> {
-  const { notificationRelay, config, services, state } = parts;
+  const { config, services, state } = parts;
   const { logger } = services;
   const sweepAndCount = async (): Promise<void> => {
-    const report = await parts.pass();
-    for (const [action, count] of Object.entries(report)) {
-      state.sweeperActions.inc({ action }, count);
+    try {
+      const report = await parts.pass();
+      for (const [action, count] of Object.entries(report)) {
+        state.sweeperActions.inc({ action }, count);
+      }
+      if (report.failed === 0) state.sweptAt.setToCurrentTime();
+    } catch (error) {
+      logger.warn({ error }, 'sweeper.failed');
     }
-    if (report.failed === 0) state.sweptAt.setToCurrentTime();
   };
-  const redeliver = async (): Promise<void> => {
-    const count = await notificationRelay.redeliver();
-    state.sweeperActions.inc({ action: 'redelivered' }, count);
-  };
-  const again = (pass: () => Promise<unknown>, intervalMs: number, failed: string) =>
-    repeat(
-      async () => {
-        await pass().catch((error: unknown) => logger.warn({ error }, failed));
-      },
-      { intervalMs },
-    );
-  const stops = [
-    again(sweepAndCount, config.SWEEP_INTERVAL_MS, 'sweeper.failed'),
-    again(redeliver, redeliverEveryMs, 'notification.not_redelivered'),
-  ];
-  return async () => {
-    await Promise.all(stops.map((stop) => stop()));
-  };
+  return repeat(sweepAndCount, { intervalMs: config.SWEEP_INTERVAL_MS });
 }
 
 interface AuditorOptions {

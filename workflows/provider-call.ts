@@ -1,15 +1,13 @@
 /**
- * One provider call of a job, from submit to stored output. A notification only wakes; `store` asks the
- * provider. While the outcome is unknown nothing is sent again and nothing is given up (design §3.5, §3.6).
+ * One provider call of a job, from submit to stored output. A notification is no result: `store` reads that from
+ * the provider. While the outcome is unknown nothing is sent again and nothing is released (design §3.5, §3.6).
  */
-import type { SearchAttributePair } from '@temporalio/common';
-import { condition, upsertSearchAttributes } from '@temporalio/workflow';
-import type { StoreOutcome } from '../activities/calls/provider-calls.ts';
+import { CancellationScope, condition } from '@temporalio/workflow';
+import type { AdoptOutcome, SubmitOutcome } from '../activities/calls/submits.ts';
 import type { Operation } from '../activities/providers/provider.ts';
 import { callTaskOf, type CallTask } from '../jobs/job-plan.ts';
-import { searchAttributes } from '../jobs/contract.ts';
 import type { CallOutputs, CallRoute, PlannedCall } from '../jobs/job-plan.ts';
-import { clock } from './running-job.ts';
+import { clock, showTaken } from './running-job.ts';
 import { next, waitOf, type Waiting } from './next-check.ts';
 import { failed, failureOf, run, type RunningJob, type Step, type Verb } from './steps.ts';
 
@@ -19,6 +17,8 @@ export interface CallingJob extends RunningJob {
   deadlineAtMs: number;
   /** The provider's ids of the calls that were taken so far. */
   operationIds: string[];
+  /** Providers that were paused when this was last read: nothing is submitted to them. */
+  paused: Set<string>;
 }
 
 /** One call by one of its routes. */
@@ -27,9 +27,6 @@ interface RunningCall extends CallingJob {
   route: CallRoute;
   task: CallTask;
 }
-
-/** How often a call asks whether its provider is still paused; a resume tells it at once. */
-const pauseCheckMs = 60_000;
 
 /** Failures of a status check that tell how the call ended. */
 const verdicts: ReadonlySet<string> = new Set([
@@ -52,14 +49,12 @@ export async function runCall(
 ): Promise<CallOutputs> {
   try {
     for (;;) {
-      const { checksAsked } = job.signals;
-      // Each round follows the wait before it.
-      const outputs = await tryRoutes(job, call, inputKey);
-      if (outputs) {
+      const tried = await tryRoutes(job, call, inputKey);
+      if (tried.kind === 'outputs') {
         job.progress.call(call.index, 'delivered');
-        return outputs;
+        return tried.outputs;
       }
-      await awaitResume(job, call, checksAsked);
+      await awaitResume(job, call, tried.paused);
     }
   } catch (error) {
     const { type, message } = failureOf(error);
@@ -68,90 +63,113 @@ export async function runCall(
   }
 }
 
-/** Tries the next route only when the last certainly did not take the call; null: one is paused. */
+type Tried = { kind: 'outputs'; outputs: CallOutputs } | { kind: 'paused'; paused: RunningCall[] };
+
+/** Tries the routes in turn; the next one only when the last one certainly did not take the call. */
 async function tryRoutes(
   job: CallingJob,
   call: PlannedCall,
   inputKey: string | undefined,
-): Promise<CallOutputs | null> {
+): Promise<Tried> {
   let refusal = 'no route is configured';
-  let isPaused = false;
+  const paused: RunningCall[] = [];
   for (const [routeIndex, route] of call.routes.entries()) {
     if (job.signals.cancelRequested) throw failed('CANCELED', 'canceled before a provider took it');
     const task = callTaskOf(job.plan, { call, routeIndex, inputKey });
     if (!task) continue;
     const running = { ...job, call, route, task };
-    const submitted = await submit(running);
-    if (submitted.kind === 'outputs') return submitted.outputs;
-    if (submitted.kind === 'operation') return awaitOutputs(running, submitted.operation);
-    if (submitted.kind === 'paused') isPaused = true;
-    else refusal = submitted.message;
+    if (!job.paused.has(route.provider)) {
+      const submitted = await submit(running);
+      if (submitted.kind === 'outputs') return submitted;
+      if (submitted.kind === 'operation') {
+        return { kind: 'outputs', outputs: await awaitOutputs(running, submitted.operation) };
+      }
+      if (submitted.kind === 'refused') refusal = submitted.message;
+      else job.paused.add(route.provider);
+    }
+    if (job.paused.has(route.provider)) paused.push(running);
   }
-  if (isPaused) return null;
-  // Nobody took it, and nobody wants it any more: that is a cancel, not a failure.
+  if (paused.length > 0) return { kind: 'paused', paused };
+  // A call that no provider took and that the caller has canceled is canceled, not failed.
   if (job.signals.cancelRequested) throw failed('CANCELED', 'canceled before a provider took it');
   throw failed('PROVIDER_ERROR', refusal);
 }
 
-/** Waits until an operator resumes a provider, or for the next time to ask. */
+/** Waits until an operator resumes one of the providers, by an activity that fails until then. */
 async function awaitResume(
-  { signals, progress, deadlineAtMs }: CallingJob,
+  { signals, progress, deadlineAtMs, paused }: CallingJob,
   call: PlannedCall,
-  checksAsked: number,
+  waiting: RunningCall[],
 ): Promise<void> {
+  const [first] = waiting;
+  if (!first) return;
+  const providers = waiting.map(({ route }) => route.provider);
+  const step = { ...stepOf(first, 'awaitResume'), summary: `paused: ${providers.join(', ')}` };
+  const tasks = waiting.map(({ task }) => task);
   progress.call(call.index, 'waiting: the provider is paused');
-  await condition(
-    () => signals.cancelRequested || signals.checksAsked > checksAsked,
-    Math.max(1, Math.min(pauseCheckMs, deadlineAtMs - Date.now())),
-    { summary: 'provider paused' },
-  );
-  if (Date.now() >= deadlineAtMs) {
-    throw failed('DEADLINE_EXCEEDED', 'the provider was paused for too long');
+  for (let isResumed = false; !isResumed;) {
+    const { checksAsked } = signals;
+    const isWoken = (): boolean => signals.cancelRequested || signals.checksAsked > checksAsked;
+    const leftMs = Math.max(1, deadlineAtMs - Date.now());
+    const scope = new CancellationScope();
+    isResumed = await scope.run(() =>
+      Promise.race([
+        run(first, step, (activities) => activities.awaitResume(tasks)).then(() => true),
+        condition(isWoken, leftMs, { summary: 'the deadline' }).then(() => false),
+      ]),
+    );
+    scope.cancel();
+    if (signals.cancelRequested) throw failed('CANCELED', 'canceled before a provider took it');
+    if (Date.now() >= deadlineAtMs) {
+      throw failed('DEADLINE_EXCEEDED', 'the provider was paused for too long');
+    }
   }
+  for (const provider of providers) paused.delete(provider);
 }
 
-type Submitted =
-  | { kind: 'outputs'; outputs: CallOutputs }
-  | { kind: 'operation'; operation: Operation }
-  | { kind: 'paused' }
-  | { kind: 'refused'; message: string };
-
-/** Sends the call; whoever does not learn whether it was taken waits for the provider to name it. */
-async function submit(running: RunningCall): Promise<Submitted> {
-  const { call, route, progress, task } = running;
-  // A provider that answers with the result works for as long as the submit lasts.
-  const step = stepOf(running, 'submit', { isQueued: !route.notifies });
+/** Submits the call; when it is not known whether it was taken, waits for a notification that names it. */
+async function submit(
+  running: RunningCall,
+): Promise<SubmitOutcome | { kind: 'refused'; message: string }> {
+  const { call, route, progress } = running;
   progress.call(call.index, `submitting to ${route.provider}`);
-  const attempt = () => run(running, step, (activities) => activities.submit(task));
   try {
-    return taken(running, await attempt());
+    return showTaken(running, await send(running));
   } catch (error) {
     const failure = failureOf(error);
     const { type, message, isFinal } = failure;
-    if (isFinal) progress.failed(step, failure);
+    if (isFinal) progress.failed(stepOf(running, 'submit'), failure);
     if (type === 'PROVIDER_NOT_ACCEPTED') return { kind: 'refused', message };
     // A timeout says as little as a broken connection.
     if (type !== 'OUTCOME_UNKNOWN' && type !== null) throw error;
     if (!route.notifies) throw failed('OUTCOME_UNKNOWN', message);
     await awaitNotification(running);
-    return taken(running, await attempt());
+    const adopted = await adopt(running);
+    if (adopted.kind === 'not_sent') throw failed('OUTCOME_UNKNOWN', message);
+    return showTaken(running, adopted);
   }
 }
 
-/** Shows who took the call, where it is not the first choice, and under which id. */
-function taken(running: RunningCall, submitted: Submitted): Submitted {
-  if (submitted.kind === 'paused') return submitted;
-  const { call, route, operationIds } = running;
-  const shown: SearchAttributePair[] = [];
-  if (call.routes[0] !== route) {
-    shown.push({ key: searchAttributes.provider, value: route.provider });
+/** Sends the call once; a submit that is still in flight when its first attempt ends is adopted, not repeated. */
+async function send(running: RunningCall): Promise<SubmitOutcome> {
+  const { route, task, deadlineAtMs } = running;
+  for (;;) {
+    try {
+      return await run(running, stepOf(running, 'submit'), (activities) => activities.submit(task));
+    } catch (error) {
+      if (failureOf(error).type !== null || !route.notifies) throw error;
+    }
+    const adopted = await adopt(running);
+    if (adopted.kind !== 'not_sent') return adopted;
+    if (Date.now() >= deadlineAtMs) {
+      throw failed('DEADLINE_EXCEEDED', 'the call could not be sent in time');
+    }
   }
-  if (submitted.kind === 'operation') {
-    operationIds.push(submitted.operation.id);
-    shown.push({ key: searchAttributes.providerRequestId, value: operationIds });
-  }
-  if (shown.length > 0) upsertSearchAttributes(shown);
-  return submitted;
+}
+
+/** Reads what an earlier submit of the call came to. */
+function adopt(running: RunningCall): Promise<AdoptOutcome> {
+  return run(running, stepOf(running, 'adopt'), (activities) => activities.adopt(running.task));
 }
 
 /** Waits for the notification that names the operation whose submit was never answered. */
@@ -189,8 +207,8 @@ async function awaitOutputs(running: RunningCall, operation: Operation): Promise
       waitMs,
       { summary: `${whichOf(running)}notification, or the next check` },
     );
-    const checked = await check(running, operation);
-    if (checked.kind === 'outputs') return checked.outputs;
+    const outputs = await collect(running, operation);
+    if (outputs) return outputs;
 
     const follows = next(waiting, {
       nowMs: Date.now(),
@@ -206,26 +224,29 @@ async function awaitOutputs(running: RunningCall, operation: Operation): Promise
   }
 }
 
-/** Asks the provider, and stores what it has made; what told nothing is no verdict. */
-async function check(running: RunningCall, operation: Operation): Promise<StoreOutcome> {
+/**
+ * Stores the outputs of a call that has ended: at once when a notification has said so, else when a check finds it.
+ * Returns null while the provider works on it, and when its status or result could not be read.
+ */
+async function collect(running: RunningCall, operation: Operation): Promise<CallOutputs | null> {
   const { call, signals, progress, deadlineAtMs, task } = running;
   const notified = signals.isNotified(call.index);
   if (notified) signals.takeNotification(call.index);
-  const step = stepOf(running, 'store', {
-    // A film takes longer to store than a first attempt may.
-    isQueued: call.output.medium === 'video',
-    isUrgent: notified,
-  });
+  const accepted = { ...task, operation };
+  let step = stepOf(running, 'check');
   try {
-    return await run(running, step, (activities) =>
-      activities.store({ ...task, operation, notified }),
-    );
+    if (!notified) {
+      const checked = await run(running, step, (activities) => activities.check(accepted));
+      if (checked.kind === 'pending') return null;
+    }
+    step = stepOf(running, 'store');
+    return await run(running, step, (activities) => activities.store({ ...accepted, notified }));
   } catch (error) {
     const failure = failureOf(error);
     const { type } = failure;
     progress.failed(step, failure);
-    // Not having learnt anything is not a verdict; neither is a fault of ours, a database that is away.
-    if (type === null || !verdicts.has(type)) return { kind: 'pending', progress: null };
+    // A provider or a database that cannot be reached decides nothing.
+    if (type === null || !verdicts.has(type)) return null;
     if (type === 'CANCELED' && !signals.cancelRequested) {
       throw Date.now() >= deadlineAtMs
         ? failed('DEADLINE_EXCEEDED', 'the provider did not finish in time')
@@ -249,29 +270,16 @@ async function cancel(running: RunningCall, operation: Operation): Promise<void>
 }
 
 function markVerifying(running: RunningCall): Promise<void> {
-  const { plan } = running;
-  const step = { ...stepOf(running, 'markVerifying'), taskQueue: undefined };
-  return run(running, step, (activities) => activities.markVerifying(plan.jobId));
+  const { jobId } = running.plan;
+  return run(running, stepOf(running, 'markVerifying'), (activities) =>
+    activities.markVerifying(jobId),
+  );
 }
 
-/**
- * A step of a call, as its row says it: `call 2 of 4 · fal nano-banana`. Steps of calls that run side by side
- * are queued: a replay hands results of local activities over in other groups than they came in, so two at
- * the same time could be followed by the same commands in another order.
- */
-function stepOf(
-  { plan, call, route }: RunningCall,
-  verb: Verb,
-  { isQueued = false, isUrgent = false }: Pick<Step, 'isQueued' | 'isUrgent'> = {},
-): Step {
-  return {
-    verb,
-    summary: `${whichOf({ plan, call })}${route.provider} ${plan.model ?? route.operation}`,
-    callIndex: call.index,
-    taskQueue: route.taskQueue,
-    isQueued: isQueued || plan.calls.length > 1,
-    isUrgent,
-  };
+/** A step of a call, with the text of its row: `call 2 of 4 · fal nano-banana`. */
+function stepOf({ plan, call, route }: RunningCall, verb: Verb): Step {
+  const summary = `${whichOf({ plan, call })}${route.provider} ${plan.model ?? route.operation}`;
+  return { verb, summary, of: { call, route } };
 }
 
 /** Which of several calls a row is about. */

@@ -2,15 +2,24 @@
  * A running job seen from outside: what it has been told by signals, and what an operator reads of it, while it
  * runs and after it ended (Current Details, and the answer to the query `progress`). Costs no history event.
  */
-import { CancellationScope, log, setHandler, setCurrentDetails } from '@temporalio/workflow';
+import type { SearchAttributePair } from '@temporalio/common';
+import {
+  CancellationScope,
+  log,
+  setHandler,
+  setCurrentDetails,
+  upsertSearchAttributes,
+} from '@temporalio/workflow';
+import type { SubmitOutcome } from '../activities/calls/submits.ts';
 import {
   checkNow,
   providerNotification,
   progressQuery,
+  searchAttributes,
   type JobProgress,
 } from '../jobs/contract.ts';
 import { creditsFromMicro } from '../domain/credits.ts';
-import type { JobPlan } from '../jobs/job-plan.ts';
+import type { CallRoute, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
 import type { StepFailure } from './steps.ts';
 
 /** Listens. Called first in a workflow: signals that came earlier are handed over at once. */
@@ -80,14 +89,12 @@ export function reportProgress(plan: JobPlan) {
       progress.phase = `${plan.calls.length} call(s), ${creditsOf(plan.priceMicro)} reserved`;
       tell();
     },
-    /** An attempt that brought nothing, and why. */
+    /** Adds an attempt that failed. */
     failed(
-      { verb, callIndex }: { verb: string; callIndex?: number },
-      { type, message }: StepFailure,
+      { verb, of }: { verb: string; of?: { call: { index: number } } },
+      { message }: Pick<StepFailure, 'message'>,
     ): void {
-      // No room in this process is nobody's failure: the queue has the next attempt.
-      if (type === 'PROVIDER_BUSY') return;
-      const where = callIndex === undefined ? '' : ` of call ${callIndex + 1}`;
+      const where = of === undefined ? '' : ` of call ${of.call.index + 1}`;
       progress.failures.push(`${clock(Date.now())} ${verb}${where}: ${message}`);
       if (progress.failures.length > failuresMax) progress.failures.shift();
       tell();
@@ -106,6 +113,24 @@ function markdownOf({ phase, calls, failures }: JobProgress): string {
   return [`**${phase}**`, '', ...lines, ...tried, ...failures.map((line) => `- ${line}`)].join(
     '\n',
   );
+}
+
+/** Shows which provider took a call, unless it is the first choice, and the provider's ids; returns the outcome. */
+export function showTaken<Outcome extends SubmitOutcome>(
+  { call, route, operationIds }: { call: PlannedCall; route: CallRoute; operationIds: string[] },
+  submitted: Outcome,
+): Outcome {
+  if (submitted.kind === 'paused') return submitted;
+  const shown: SearchAttributePair[] = [];
+  if (call.routes[0] !== route) {
+    shown.push({ key: searchAttributes.provider, value: route.provider });
+  }
+  if (submitted.kind === 'operation') {
+    operationIds.push(submitted.operation.id);
+    shown.push({ key: searchAttributes.providerRequestId, value: operationIds });
+  }
+  if (shown.length > 0) upsertSearchAttributes(shown);
+  return submitted;
 }
 
 /** An amount as an operator reads it; micro-credits in. */

@@ -1,8 +1,8 @@
 /**
- * How every step of a job runs, written once (docs/decisions/0007): its first attempt is a local activity,
- * here and now, of at most three seconds. What does not end there (no room for the provider, a refusal, a
- * fault, time) goes on as an ordinary activity of the same name, whose attempts an operator sees, pauses and
- * resets. Every activity is idempotent by what is on record, so an attempt that was given up may still end.
+ * The rule of every step of a job (docs/decisions/0007): its first attempt is a local activity of at most three
+ * seconds. A step that does not end there continues as an ordinary activity of the same name, whose attempts an
+ * operator sees, pauses and resets. Every activity is idempotent by what is recorded, so an attempt that was given
+ * up may still end.
  */
 import {
   condition,
@@ -14,7 +14,7 @@ import {
   type ActivityOptions,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.ts';
-import type { JobPlan } from '../jobs/job-plan.ts';
+import type { CallRoute, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
 import type { ProgressReport, JobSignals } from './running-job.ts';
 
 /** A job that runs. */
@@ -28,6 +28,9 @@ export interface RunningJob {
 export type Verb =
   | 'reserve'
   | 'submit'
+  | 'adopt'
+  | 'awaitResume'
+  | 'check'
   | 'store'
   | 'cancel'
   | 'assemble'
@@ -40,19 +43,16 @@ type JobActivities = Pick<Activities, Verb>;
 /** One step. */
 export interface Step {
   verb: Verb;
-  /** What an operator reads in the step's row. */
+  /** Text that an operator reads in the step's row. */
   summary: string;
-  /** The call it belongs to, where it has one. */
-  callIndex?: number;
-  /** Queue of the provider; without it the ordinary activity runs on the workflow's own. */
-  taskQueue?: string | undefined;
-  /** It is an ordinary activity from the start. */
-  isQueued?: boolean;
-  /** Goes before others that wait in the same queue. */
-  isUrgent?: boolean;
+  /** The call that the step belongs to, by one of its routes. */
+  of?: { call: PlannedCall; route: CallRoute };
 }
 
-/** An attempt that has not ended by then goes on as an activity that one can see. */
+/**
+ * Longest first attempt. Nearly all steps end sooner, and no step may run for longer than this without a row that
+ * shows it.
+ */
 const firstAttemptMax = '3s';
 
 const backoff = {
@@ -60,29 +60,64 @@ const backoff = {
   backoffCoefficient: 2,
   maximumInterval: '20s',
 } as const;
-/** A settlement is the only way on: it is tried for days, and settles half a minute after an outage. */
+/** A settlement is the only way on: it is retried for days, and settles half a minute after an outage. */
 const settling: ActivityOptions = {
   startToCloseTimeout: '20s',
   scheduleToCloseTimeout: '7 days',
   retry: { ...backoff, maximumInterval: '30s' },
 };
 
-/**
- * The ordinary activities: how long an attempt may take, and how often it is made. A submit is retried up
- * to the job's deadline while nothing was sent; how often a provider may refuse says the call's task.
- */
-const policies: Record<Verb, ActivityOptions> = {
-  // After half a minute the caller is better told to come back.
+/** How a step runs as an ordinary activity. */
+interface Policy extends ActivityOptions {
+  /** Whether it waits on the queue of its provider; other steps run on the queue of the workflow. */
+  byProvider?: true;
+}
+
+/** The policies; a step without `scheduleToCloseTimeout` ends with its job. */
+const policies: Record<Verb, Policy> = {
+  // After half a minute the caller had better repeat the request.
   reserve: { startToCloseTimeout: '20s', scheduleToCloseTimeout: '40s', retry: backoff },
-  // Five minutes for a provider that answers with the result, and as long to store it.
-  submit: { startToCloseTimeout: '10 minutes', heartbeatTimeout: '15s', retry: backoff },
-  // Three quarters of a minute for the check, two minutes to read each output, and their conversion.
-  store: {
-    startToCloseTimeout: '5 minutes',
+  // Five minutes for a provider that responds with the result, and as long to store it. Refusals are counted by the call.
+  submit: {
+    byProvider: true,
+    startToCloseTimeout: '10 minutes',
+    heartbeatTimeout: '15s',
+    retry: backoff,
+  },
+  // As long as the submit whose record it waits for.
+  adopt: {
+    byProvider: true,
+    startToCloseTimeout: '10 minutes',
+    heartbeatTimeout: '15s',
+    retry: backoff,
+  },
+  // It fails while the provider is paused, until the workflow cancels it: its attempts cost no history event.
+  awaitResume: {
+    startToCloseTimeout: '20s',
+    scheduleToCloseTimeout: '7 days',
+    retry: { initialInterval: '1 minute', backoffCoefficient: 1 },
+  },
+  check: {
+    byProvider: true,
+    startToCloseTimeout: '50s',
     heartbeatTimeout: '15s',
     retry: { ...backoff, maximumAttempts: 6 },
   },
-  cancel: { startToCloseTimeout: '50s', heartbeatTimeout: '15s', retry: { maximumAttempts: 3 } },
+  // Three quarters of a minute for the result, two minutes to read each output, and their conversion.
+  store: {
+    byProvider: true,
+    startToCloseTimeout: '5 minutes',
+    heartbeatTimeout: '15s',
+    retry: { ...backoff, maximumAttempts: 6 },
+    // Before the checks and submits that wait on the queue of its provider.
+    priority: { priorityKey: 2 },
+  },
+  cancel: {
+    byProvider: true,
+    startToCloseTimeout: '50s',
+    heartbeatTimeout: '15s',
+    retry: { maximumAttempts: 3 },
+  },
   assemble: {
     startToCloseTimeout: '5 minutes',
     scheduleToCloseTimeout: '15 minutes',
@@ -95,59 +130,78 @@ const policies: Record<Verb, ActivityOptions> = {
 };
 
 /**
- * Runs a step.
- * @throws what its last attempt failed with (`failureOf`)
+ * Runs a step. A first attempt of `submit` that times out fails the step: the call may have been sent.
+ * @throws the failure of its last attempt (`failureOf`)
  */
 export async function run<Outcome>(
   job: RunningJob,
   step: Step,
   attempt: (activities: JobActivities) => Promise<Outcome>,
 ): Promise<Outcome> {
-  const { plan } = job;
-  const { summary } = step;
-  if (!step.isQueued) {
+  if (startsLocally(job.plan, step)) {
     try {
       return await attempt(
         proxyLocalActivities<JobActivities>({
           scheduleToCloseTimeout: firstAttemptMax,
           retry: { maximumAttempts: 1 },
-          summary,
+          summary: step.summary,
         }),
       );
     } catch (error) {
-      const failure = failureOf(error);
-      if (failure.isFinal) throw error;
-      job.progress.failed(step, failure);
-      const { retryAfterMs } = failure;
-      // As with an ordinary activity: a wait that is longer than its time ends it.
-      if (retryAfterMs !== null && retryAfterMs > plan.deadlineMs) throw error;
-      if (retryAfterMs !== null && (await canceledWithin(job, retryAfterMs))) throw error;
+      await beforeRetry(job, step, error);
     }
   }
-  return attempt(
-    proxyActivities<JobActivities>({
-      scheduleToCloseTimeout: plan.deadlineMs + plan.outcomeWaitMs,
-      ...policies[step.verb],
-      ...(step.taskQueue !== undefined && { taskQueue: step.taskQueue }),
-      priority: { fairnessKey: plan.organizationId, priorityKey: step.isUrgent ? 2 : 3 },
-      summary,
-    }),
-  );
+  return attempt(ordinaryActivities(job.plan, step));
 }
 
-/** Waits as long as the provider asked for; true as soon as the job is to be canceled. */
-function canceledWithin({ signals }: RunningJob, waitMs: number): Promise<boolean> {
-  return condition(() => signals.cancelRequested, waitMs, { summary: 'the provider asks to wait' });
+/** Whether the first attempt is a local activity; false for steps that would not end in its time. */
+function startsLocally({ calls }: JobPlan, { verb, of }: Step): boolean {
+  if (verb === 'adopt' || verb === 'awaitResume') return false;
+  if (!of) return true;
+  // A replay groups the results of parallel local activities in another way than they came in.
+  if (calls.length > 1) return false;
+  // A provider that never notifies responds with the result: the submit takes as long as its work.
+  if (verb === 'submit') return of.route.notifies;
+  return verb !== 'store' || of.call.output.medium !== 'video';
 }
 
-/** A failure of a step, local or not. */
+/** Returns when a step whose first attempt failed may be repeated; throws the failure when it may not. */
+async function beforeRetry(
+  { plan, signals, progress }: RunningJob,
+  step: Step,
+  error: unknown,
+): Promise<void> {
+  const failure = failureOf(error);
+  const { type, isFinal, retryAfterMs } = failure;
+  if (isFinal) throw error;
+  if (type !== 'PROVIDER_BUSY') progress.failed(step, failure);
+  if (type === null && step.verb === 'submit') throw error;
+  if (retryAfterMs === null) return;
+  // As Temporal does with ordinary activities: a wait that is longer than the job ends the step.
+  if (retryAfterMs > plan.deadlineMs) throw error;
+  const summary = 'the provider asks to wait';
+  if (await condition(() => signals.cancelRequested, retryAfterMs, { summary })) throw error;
+}
+
+function ordinaryActivities(plan: JobPlan, { verb, summary, of }: Step): JobActivities {
+  const { byProvider, priority, ...options } = policies[verb];
+  return proxyActivities<JobActivities>({
+    scheduleToCloseTimeout: plan.deadlineMs + plan.outcomeWaitMs,
+    ...options,
+    ...(byProvider && of && { taskQueue: of.route.taskQueue }),
+    priority: { fairnessKey: plan.organizationId, priorityKey: 3, ...priority },
+    summary,
+  });
+}
+
+/** The failure of a step's last attempt. */
 export interface StepFailure {
-  /** A code of the error table, or a word of retries; null for a timeout. */
+  /** A code of the error table, or a type of activities (activities/calls/attempt.ts); null for a timeout. */
   type: string | null;
   message: string;
-  /** Whether the same would fail again. */
+  /** Whether another attempt would fail in the same way. */
   isFinal: boolean;
-  /** When the provider wants to be asked again, if it said so. */
+  /** The wait that the provider named, if it did. */
   retryAfterMs: number | null;
 }
 
@@ -156,7 +210,7 @@ export function failureOf(error: unknown): StepFailure {
   const cause = error instanceof ActivityFailure ? error.cause : error;
   if (!(cause instanceof ApplicationFailure)) {
     const said = error instanceof Error ? error.message : String(error);
-    const message = cause instanceof TimeoutFailure ? 'no answer in time' : said;
+    const message = cause instanceof TimeoutFailure ? 'no response in time' : said;
     return { type: null, message, isFinal: false, retryAfterMs: null };
   }
   const { type, message, nonRetryable, details } = cause;
@@ -169,8 +223,8 @@ export function failureOf(error: unknown): StepFailure {
 }
 
 function retryAfterOf(detail: unknown): number | null {
-  const isTold = typeof detail === 'object' && detail !== null && 'retryAfterMs' in detail;
-  return isTold && typeof detail.retryAfterMs === 'number' ? detail.retryAfterMs : null;
+  const isNamed = typeof detail === 'object' && detail !== null && 'retryAfterMs' in detail;
+  return isNamed && typeof detail.retryAfterMs === 'number' ? detail.retryAfterMs : null;
 }
 
 /** A failure that ends a call, or the job; `code` is of the error table. */

@@ -53,12 +53,11 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
     const admitted = await run(job, reserving, (activities) => activities.reserve(plan));
     if (admitted.verdict !== 'reserved') {
       progress.job(`refused: ${admitted.verdict}`);
-      const refused = { status: 'refused', billing: 'none', reason: admitted.verdict } as const;
-      return outcome(plan, { ...refused, refusal: admitted });
+      return outcome(plan, { status: 'refused', billing: 'none', reason: admitted.verdict });
     }
     // A reset workflow reserves again what was settled long ago: nothing may be sent for it any more.
     if (admitted.state !== 'reserved') return await settledBefore(job, admitted.state);
-    outputs = await assemble(job, await runCalls(job));
+    outputs = await assemble(job, await runCalls(job, admitted.paused));
   } catch (error) {
     return release(job, error);
   }
@@ -66,12 +65,13 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
 }
 
 /** Runs all calls; one that fails leaves the others' results standing, unless none delivered. */
-async function runCalls(job: RunningJob): Promise<CallOutputs[]> {
+async function runCalls(job: RunningJob, paused: string[]): Promise<CallOutputs[]> {
   const { plan } = job;
   const calling: CallingJob = {
     ...job,
     deadlineAtMs: Date.now() + plan.deadlineMs,
     operationIds: [],
+    paused: new Set(paused),
   };
   const started: Promise<CallOutputs>[] = [];
   for (const call of plan.calls) {
@@ -238,5 +238,5 @@ function outcome(plan: JobPlan, end: End): JobOutcome {
     { key: searchAttributes.billingState, value: end.billing },
     ...(end.reason === null ? [] : [{ key: searchAttributes.errorCode, value: end.reason }]),
   ]);
-  return { jobId: plan.jobId, chargedMicro: 0, refusal: null, ...end };
+  return { jobId: plan.jobId, chargedMicro: 0, ...end };
 }

@@ -1,18 +1,46 @@
 /**
- * One attempt of an activity that may take long: it beats while it runs, and its failures cross the border into
- * Temporal: the type is a word that the workflow decides by, the message is ours, and a wait that the provider
- * asked for becomes the next retry delay.
+ * One attempt of an activity of a provider: it takes a place of the provider, heartbeats while it runs, and throws
+ * failures that the workflow understands: the type decides what follows, and a wait that the provider named becomes
+ * the next retry delay.
  */
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
+import type { CallTask } from '../../jobs/job-plan.ts';
 import { ProviderFailure, type FailureKind } from '../providers/provider.ts';
 import { StorageFailure } from '../storage/artifacts.ts';
 
 const heartbeatIntervalMs = 4000;
 
 /**
- * Runs one attempt with a heartbeat. `refusalsMax` counts attempts of the task queue: the first attempt
- * in a workflow task is one more.
+ * Runs one attempt in a place of its provider; `places` counts those that are free in this process. The provider's
+ * task queue hands over no more than it has places; a local activity must find a free one, or it fails as
+ * `PROVIDER_BUSY` and waits on the queue, which is fair between organizations.
+ * @throws what the attempt throws, as a failure that the workflow understands
+ */
+export async function attemptInPlace<Outcome>(
+  places: Map<string, number>,
+  { route: { provider }, refusalsMax }: CallTask,
+  run: () => Promise<Outcome>,
+): Promise<Outcome> {
+  const free = (): number => places.get(provider) ?? 0;
+  if (Context.current().info.isLocal && free() <= 0) {
+    throw ApplicationFailure.create({
+      message: 'nothing was sent: all places of the provider in this process are taken',
+      type: 'PROVIDER_BUSY',
+      category: ApplicationFailureCategory.BENIGN,
+    });
+  }
+  places.set(provider, free() - 1);
+  try {
+    return await attempt(run, refusalsMax);
+  } finally {
+    places.set(provider, free() + 1);
+  }
+}
+
+/**
+ * Runs one attempt with a heartbeat. `refusalsMax` counts attempts of the task queue: the first attempt, as a local
+ * activity, is one more.
  * @throws what the attempt throws, as a failure that the workflow understands
  */
 export async function attempt<Outcome>(
@@ -46,6 +74,7 @@ const rows: Record<FailureKind, FailureRow> = {
   unknown: { type: 'OUTCOME_UNKNOWN', nonRetryable: true, benign: false },
   failed: { type: 'PROVIDER_ERROR', nonRetryable: true, benign: false },
   canceled: { type: 'CANCELED', nonRetryable: true, benign: true },
+  unfinished: { type: 'PROVIDER_UNFINISHED', nonRetryable: true, benign: true },
   unreachable: { type: 'PROVIDER_UNREACHABLE', nonRetryable: false, benign: false },
 };
 

@@ -23,6 +23,10 @@ const beginVerdict = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('paused') }),
   /** The job was settled: nothing may be sent for it any more. */
   z.object({ verdict: z.literal('settled') }),
+  /** An attempt that only waits for the end of a pause finds none. */
+  z.object({ verdict: z.literal('resumed') }),
+  /** The provider certainly did not take it, or it waits for the end of a pause. */
+  z.object({ verdict: z.enum(['refused', 'waiting']) }),
   /**
    * Another attempt sends it, and said that it lives at `touchedAtMs` (Unix ms of the database's clock); a
    * notification may have named it since.
@@ -41,6 +45,15 @@ const beginVerdict = z.discriminatedUnion('verdict', [
 export type BeginVerdict = z.infer<typeof beginVerdict>;
 
 const beginRow = z.object({ verdict: beginVerdict });
+
+/** A call by one of its routes. */
+interface RoutedCall extends CallName {
+  routeIndex: number;
+  provider: string;
+  endpoint: string;
+  /** Only waits for the end of a pause: nothing is begun. */
+  wait?: true;
+}
 const none = z.object({});
 
 /** Call records over a pool. */
@@ -51,11 +64,14 @@ export function createCallRecords(pool: DatabasePool) {
     );
   }
   return {
-    begin: (
-      call: CallName & { routeIndex: number; provider: string; endpoint: string },
-    ): Promise<BeginVerdict> =>
+    /** Records that the call is about to be sent, unless it must not be. */
+    begin: (call: RoutedCall): Promise<BeginVerdict> =>
       pool.oneFirst(sql.type(beginRow)`SELECT call_begin(${sql.jsonb({ ...call })}) AS verdict`),
-    /** The attempt that sends the call lives. */
+    /** Reads what earlier attempts recorded; null when there were none. */
+    find: ({ jobId, callIndex }: CallName): Promise<BeginVerdict | null> =>
+      pool.maybeOneFirst(sql.type(beginRow)`SELECT call_found(c) AS verdict FROM provider_call c
+        WHERE job_id = ${jobId} AND call_index = ${callIndex}`),
+    /** Records that the attempt that sends the call is running. */
     touched: (call: CallName): Promise<void> => record(call, {}),
     /** The provider certainly did not take the call: it may be sent again. */
     refused: (call: CallName): Promise<void> => record(call, { state: 'refused' }),

@@ -6,10 +6,16 @@ import { correlate } from '../../platform/correlation.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { CallOutputs, JobPlan } from '../../jobs/job-plan.ts';
-import type { ReserveVerdict, SettleVerdict } from '../../jobs/ledger-verdicts.ts';
+import type { Refusal, ReserveVerdict, SettleVerdict } from '../../jobs/ledger-verdicts.ts';
 import type { Ledger, Settle } from '../ledger/ledger.ts';
 
 const none = z.object({});
+const pausedRow = z.object({ provider: z.string() });
+
+/** The ledger's verdict, and the providers to which nothing may be sent now. */
+export type ReserveOutcome =
+  | Refusal
+  | (Extract<ReserveVerdict, { verdict: 'reserved' }> & { paused: string[] });
 
 /** A job that delivered. */
 export interface Delivered {
@@ -43,7 +49,8 @@ export function createJobMoves(deps: JobMovesDeps) {
     return verdict;
   }
   return {
-    async reserve(plan: JobPlan): Promise<ReserveVerdict> {
+    /** Reserves the price of a job; says also which providers are paused. */
+    async reserve(plan: JobPlan): Promise<ReserveOutcome> {
       correlate({ requestId: plan.requestId });
       const verdict = await deps.ledger.reserve({
         organizationId: plan.organizationId,
@@ -63,7 +70,10 @@ export function createJobMoves(deps: JobMovesDeps) {
         },
       });
       deps.logger.info({ jobId: plan.jobId, verdict: verdict.verdict }, 'reservation.decided');
-      return verdict;
+      if (verdict.verdict !== 'reserved') return verdict;
+      const paused = await deps.pool.anyFirst(sql.type(pausedRow)`
+        SELECT provider FROM provider_pause`);
+      return { ...verdict, paused: [...paused] };
     },
 
     /** Charges what was delivered and completes the job, with its outputs, in one move. */

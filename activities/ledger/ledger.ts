@@ -9,14 +9,12 @@ import { type ErrorCode, assert } from '../../domain/errors.ts';
 import { jsonOf, type JsonObject } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Metrics } from '../../platform/metrics.ts';
-import type { CallOutputs, JobPlan, StoredArtifact } from '../../jobs/job-plan.ts';
+import type { CallOutputs, StoredArtifact } from '../../jobs/job-plan.ts';
 import {
   balance,
   insufficientCredits,
-  refusal,
   reserveVerdict,
   settleVerdict,
-  type Refusal,
   type ReserveVerdict,
   type SettleVerdict,
 } from '../../jobs/ledger-verdicts.ts';
@@ -78,31 +76,10 @@ const grantVerdict = z.discriminatedUnion('verdict', [
 /** See `grantVerdict`. */
 type GrantVerdict = z.infer<typeof grantVerdict>;
 
-const refusalRow = z.object({ refusal: refusal.nullable() });
-
 /** The ledger over a pool; `metrics` are absent in tools. */
 export function createLedger(pool: DatabasePool, metrics?: Metrics) {
   const move = createLedgerMoves(pool, { name: 'ledger', metrics });
   return {
-    /** The refusal that a job's reservation would meet now; null: none. Nothing is reserved. */
-    refusalOf: ({
-      organizationId,
-      keyId,
-      jobId: id,
-      priceMicro: amount,
-    }: Pick<
-      JobPlan,
-      'organizationId' | 'keyId' | 'jobId' | 'priceMicro'
-    >): Promise<Refusal | null> =>
-      pool.oneFirst(
-        sql.type(refusalRow)`SELECT ledger_refusal(${sql.jsonb({
-          organizationId,
-          keyId,
-          id,
-          amount,
-          kind: 'studio',
-        })}) AS refusal`,
-      ),
     /** @throws AssertionError when the organization has no account or the id stands for another price. */
     reserve: async ({ amountMicro, ...reserve }: Reserve): Promise<ReserveVerdict> => {
       assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a price is whole');

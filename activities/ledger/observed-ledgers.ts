@@ -54,11 +54,6 @@ export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
   const { metrics } = observers;
   return {
     ...ledger,
-    async refusalOf(plan) {
-      const refusal = await ledger.refusalOf(plan);
-      if (refusal) metrics.reservationsRefused.inc({ kind: 'studio', verdict: refusal.verdict });
-      return refusal;
-    },
     async reserve(reserve) {
       const answer = await moved('ledger.reserve', () => ledger.reserve(reserve));
       const { kind, amountMicro } = reserve;

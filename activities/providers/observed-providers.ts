@@ -102,8 +102,8 @@ function observeQueue(
         (checked) => {
           if (checked.kind === 'pending') return 'pending';
           if (checked.kind === 'failed') return checked.failure.kind;
-          const wokenBy = options.expectDone ? 'notification' : 'timer';
-          metrics.providerResults.inc({ provider, woken_by: wokenBy });
+          const { wokenBy } = options;
+          if (wokenBy) metrics.providerResults.inc({ provider, woken_by: wokenBy });
           return 'ok';
         },
       ),

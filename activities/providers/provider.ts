@@ -65,8 +65,10 @@ export interface RawNotification {
 /** How to check an operation. */
 export interface CheckOptions {
   signal: AbortSignal;
-  /** A notification said that it ended: the result may be asked for at once. */
+  /** The operation is known to have ended: its result is requested at once. */
   expectDone: boolean;
+  /** What reported the end of the operation whose result is read. */
+  wokenBy?: 'notification' | 'timer';
 }
 
 /** One provider. */
@@ -108,7 +110,9 @@ export type FailureKind =
   | 'failed'
   /** Taken, and ended because it was canceled. */
   | 'canceled'
-  /** A check that told nothing; check again later. */
+  /** The provider still works on it. */
+  | 'unfinished'
+  /** The provider gave no usable response; check again later. */
   | 'unreachable';
 
 interface FailureExtras {

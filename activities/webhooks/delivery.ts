@@ -4,6 +4,11 @@
  */
 import { Webhook } from 'standardwebhooks';
 import type { Client } from '@temporalio/client';
+import {
+  ApplicationFailure,
+  ApplicationFailureCategory,
+  type WorkflowIdConflictPolicy,
+} from '@temporalio/common';
 import { assert } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import { isoTime } from '../../domain/json.ts';
@@ -14,7 +19,6 @@ import type { Notices } from './notices.ts';
 import type { SigningSecrets } from './signing-secrets.ts';
 import type { AttemptEnd, WebhookName, Webhooks } from './webhooks.ts';
 import {
-  deliverNow,
   deliveryIdOf,
   studioTaskQueue,
   webhookDeliveryType,
@@ -22,17 +26,6 @@ import {
 } from '../../jobs/contract.ts';
 import { forEachAlone, type Isolated } from '../../platform/isolation.ts';
 import type { Logger } from '../../platform/logger.ts';
-
-/** Which attempt of a delivery is to be made. */
-interface DeliveryAttempt extends WebhookName {
-  /** Attempts of this delivery before it; decides how long the next one waits. */
-  failures: number;
-}
-
-/** What became of it; `over`: there was nothing to deliver any more. */
-type DeliveryOutcome =
-  | { kind: 'delivered' | 'gone' | 'given_up' | 'over' }
-  | { kind: 'retry'; waitMs: number };
 
 /** What deliveries are made with. */
 export interface DeliveryDeps {
@@ -53,25 +46,45 @@ const responseBytesMax = 1024;
 /** Activities of the webhook queue. */
 export function createDeliveries(deps: DeliveryDeps) {
   return {
-    attemptDelivery: async (attempt: DeliveryAttempt): Promise<DeliveryOutcome> => {
-      const begun = await deps.webhooks.begin(attempt);
-      if (!begun) return { kind: 'over' };
-      const message = await messageOf(deps, attempt);
+    /**
+     * Sends the webhook once; returns when it was accepted, or when nothing is left to deliver.
+     * @throws ApplicationFailure: with the delay before the next attempt, or final after the last one and after 410
+     */
+    attemptDelivery: async (name: WebhookName): Promise<void> => {
+      const begun = await deps.webhooks.begin(name);
+      if (!begun) return;
+      const message = await messageOf(deps, name);
       const startedAtMs = performance.now();
-      const heard = await send(deps, begun.url, message);
-      const retryInMs = waitAfter(deps.retryDelaysMs, heard, attempt.failures);
-      const { retryAfter: _, ...told } = heard;
+      const { retryAfter, ...sent } = await send(deps, begun.url, message);
+      const delayMs = deps.retryDelaysMs[begun.failures];
+      const retryInMs =
+        sent.outcome !== 'failed' || delayMs === undefined
+          ? null
+          : Math.max(delayMs, parseRetryAfter(retryAfter) ?? 0);
       const durationMs = Math.round(performance.now() - startedAtMs);
-      await deps.webhooks.end(attempt.jobId, begun.number, { ...told, durationMs, retryInMs });
-      if (heard.outcome !== 'failed') return { kind: heard.outcome };
-      return retryInMs === null ? { kind: 'given_up' } : { kind: 'retry', waitMs: retryInMs };
+      await deps.webhooks.end(name.jobId, begun.number, { ...sent, durationMs, retryInMs });
+      if (sent.outcome !== 'delivered') throw notDelivered(sent, retryInMs);
     },
-    /** The delivery was stopped by an operator. */
+    /** Records that an operator has stopped the delivery. */
     stopDelivery: (jobId: string): Promise<void> => deps.webhooks.giveUp(jobId),
   };
 }
 /** See `createDeliveries`. */
 export type Deliveries = ReturnType<typeof createDeliveries>;
+
+type Sent = Omit<AttemptEnd, 'durationMs' | 'retryInMs'>;
+
+/** The failure of an attempt; Temporal retries it after `retryInMs`, and never when that is null. */
+function notDelivered({ outcome, status, error }: Sent, retryInMs: number | null) {
+  return ApplicationFailure.create({
+    message: `the receiver responded with ${status ?? error}`,
+    type: outcome === 'gone' ? 'WEBHOOK_GONE' : 'WEBHOOK_NOT_DELIVERED',
+    nonRetryable: retryInMs === null,
+    ...(retryInMs !== null && { nextRetryDelay: retryInMs }),
+    // A receiver that fails is no failure of this worker.
+    category: ApplicationFailureCategory.BENIGN,
+  });
+}
 
 interface Message {
   headers: Record<string, string>;
@@ -118,11 +131,11 @@ async function messageOf(deps: DeliveryDeps, name: WebhookName): Promise<Message
   };
 }
 
-type Heard = Omit<AttemptEnd, 'durationMs' | 'retryInMs'> & {
-  retryAfter: string | string[] | undefined;
-};
-
-async function send(deps: DeliveryDeps, url: string, message: Message): Promise<Heard> {
+async function send(
+  deps: DeliveryDeps,
+  url: string,
+  message: Message,
+): Promise<Sent & { retryAfter: string | string[] | undefined }> {
   try {
     const { status, text, retryAfter } = await deps.outbound.post(url, {
       ...message,
@@ -144,13 +157,6 @@ async function send(deps: DeliveryDeps, url: string, message: Message): Promise<
   }
 }
 
-/** The wait until the next attempt, at least what the receiver asked for; null after the last. */
-function waitAfter(delaysMs: readonly number[], heard: Heard, failures: number): number | null {
-  const delayMs = delaysMs[failures];
-  if (heard.outcome !== 'failed' || delayMs === undefined) return null;
-  return Math.max(delayMs, parseRetryAfter(heard.retryAfter) ?? 0);
-}
-
 interface RelayDeps {
   client: Client;
   webhooks: Webhooks;
@@ -160,7 +166,7 @@ interface RelayDeps {
 
 /** Sets deliveries going: when one is asked for again, and for those that nobody seems to make. */
 export interface WebhookRelay {
-  /** Delivers now, whatever became of it before; one that is under way is hurried. */
+  /** Delivers now, with all attempts again; a delivery that is running or waiting is replaced. */
   redeliver: (name: WebhookName) => Promise<void>;
   /** Starts what is forsaken. */
   resume: () => Promise<Isolated>;
@@ -172,22 +178,20 @@ const startTimeoutMs = 10_000;
 export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
   const { client, webhooks, logger } = deps;
 
-  function optionsOf(name: WebhookName) {
-    return {
-      workflowId: deliveryIdOf(name.jobId),
-      taskQueue: studioTaskQueue(deps.taskQueuePrefix),
-      args: [{ ...name, taskQueue: webhookTaskQueue(deps.taskQueuePrefix) }],
-      staticSummary: `webhook of ${name.jobId}`,
-    };
+  function start(name: WebhookName, workflowIdConflictPolicy: WorkflowIdConflictPolicy) {
+    return client.withDeadline(Date.now() + startTimeoutMs, () =>
+      client.workflow.start(webhookDeliveryType, {
+        workflowId: deliveryIdOf(name.jobId),
+        taskQueue: studioTaskQueue(deps.taskQueuePrefix),
+        args: [{ ...name, taskQueue: webhookTaskQueue(deps.taskQueuePrefix) }],
+        staticSummary: `webhook of ${name.jobId}`,
+        workflowIdConflictPolicy,
+      }),
+    );
   }
 
   async function resumeOne(name: WebhookName): Promise<void> {
-    await client.withDeadline(Date.now() + startTimeoutMs, () =>
-      client.workflow.start(webhookDeliveryType, {
-        ...optionsOf(name),
-        workflowIdConflictPolicy: 'USE_EXISTING',
-      }),
-    );
+    await start(name, 'USE_EXISTING');
     await webhooks.attended(name.jobId);
     logger.info({ jobId: name.jobId }, 'webhook.resumed');
   }
@@ -196,14 +200,9 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
     async redeliver(name) {
       await webhooks.renew(name.jobId);
       try {
-        await client.withDeadline(Date.now() + startTimeoutMs, () =>
-          client.workflow.signalWithStart(webhookDeliveryType, {
-            ...optionsOf(name),
-            signal: deliverNow,
-          }),
-        );
+        await start(name, 'TERMINATE_EXISTING');
       } catch (error) {
-        // It is written down as wanted: the sweeper starts it once it can.
+        // The sweeper starts it by its row, which says that the webhook is being delivered.
         logger.warn({ error, jobId: name.jobId }, 'webhook.not_started');
       }
     },

@@ -7,7 +7,12 @@ import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Metrics } from '../../platform/metrics.ts';
 
-const urlRow = z.object({ url: z.string(), number: z.number() });
+const begunAttempt = z.object({
+  url: z.string(),
+  number: z.number(),
+  /** Attempts before this one, counted from the last redelivery. */
+  failures: z.number(),
+});
 const jobIdRow = z.object({ jobId: z.string(), organizationId: z.string() });
 
 /** Where a webhook stands; `gone`: the receiver said 410, `failed`: the last attempt has failed. */
@@ -67,10 +72,7 @@ export interface WebhookName {
 }
 
 /** An attempt that has begun. */
-interface BegunAttempt {
-  url: string;
-  number: number;
-}
+type BegunAttempt = z.infer<typeof begunAttempt>;
 
 /** How an attempt ended. */
 export interface AttemptEnd {
@@ -115,10 +117,10 @@ function createRegistry(pool: DatabasePool) {
       await pool.query(sql.type(none)`DELETE FROM webhook w WHERE job_id = ${jobId}
         AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.job_id)`);
     },
-    /** Whatever its state was, it is to be delivered now. */
+    /** Opens it for delivery, whatever its state is, with all its attempts again. */
     async renew(jobId: string): Promise<void> {
       await pool.query(sql.type(none)`UPDATE webhook SET state = 'delivering',
-        next_attempt_at = clock_timestamp(),
+        attempts_before = attempts, next_attempt_at = clock_timestamp(),
         overdue_at = clock_timestamp() + ${forsakenAfter}::interval, updated_at = clock_timestamp()
         WHERE job_id = ${jobId}`);
     },
@@ -135,18 +137,19 @@ function createDeliveryMoves(pool: DatabasePool) {
   return {
     /** Null when there is nothing to deliver any more. */
     begin: ({ jobId, organizationId }: WebhookName): Promise<BegunAttempt | null> =>
-      pool.maybeOne(sql.type(urlRow)`
+      pool.maybeOne(sql.type(begunAttempt)`
         WITH begun AS (
           UPDATE webhook SET state = 'delivering', attempts = attempts + 1, next_attempt_at = NULL,
             overdue_at = clock_timestamp() + ${overdueAfter}::interval,
             updated_at = clock_timestamp()
           WHERE job_id = ${jobId} AND organization_id = ${organizationId}
             AND state IN ('waiting', 'delivering')
-          RETURNING job_id, url, attempts),
+          RETURNING job_id, url, attempts, attempts - attempts_before - 1 AS failures),
         logged AS (
           INSERT INTO webhook_attempt (job_id, number) SELECT job_id, attempts FROM begun
           RETURNING number)
-        SELECT begun.url, logged.number FROM begun, logged`),
+        SELECT begun.url, begun.failures, logged.number FROM begun, logged`),
+    /** Records the end of an attempt; the state of the webhook follows from its newest attempt. */
     async end(jobId: string, number: number, end: AttemptEnd): Promise<void> {
       const { outcome, status, error, response, durationMs, retryInMs } = end;
       const state = outcome === 'failed' && retryInMs !== null ? 'delivering' : outcome;
@@ -160,7 +163,7 @@ function createDeliveryMoves(pool: DatabasePool) {
           next_attempt_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond',
           overdue_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond'
             + ${overdueAfter}::interval
-        FROM logged WHERE w.job_id = logged.job_id`);
+        FROM logged WHERE w.job_id = logged.job_id AND w.attempts = ${number}`);
     },
   };
 }

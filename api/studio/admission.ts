@@ -1,20 +1,12 @@
 /**
- * Jobs as the API starts, awaits and cancels them. The workflow itself reserves, so a reservation never exists
- * without an owner; started eagerly, its first task runs in this very process, and Postgres tells the verdict
- * (docs/decisions/0002).
+ * Starts, awaits and cancels jobs. The workflow reserves the credits, so no reservation exists without a workflow;
+ * the transaction that reserves or refuses notifies every API process (docs/decisions/0002).
  */
-import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  ServiceError,
-  WorkflowExecutionAlreadyStartedError,
-  type Client,
-  WorkflowNotFoundError,
-} from '@temporalio/client';
+import { ServiceError, type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { JobReads, JobRecord } from '../../activities/jobs/job-reads.ts';
-import type { Ledger } from '../../activities/ledger/ledger.ts';
 import { throwRefusal } from '../../activities/ledger/refusals.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { studioTaskQueue, workflowIdOf, type JobOutcome } from '../../jobs/contract.ts';
+import { studioTaskQueue, workflowIdOf } from '../../jobs/contract.ts';
 import type { JobPlan } from '../../jobs/job-plan.ts';
 import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import type { Config } from '../../platform/config.ts';
@@ -28,10 +20,7 @@ interface AdmissionDeps {
   client: Client;
   news: JobNews;
   reads: JobReads;
-  ledger: Pick<Ledger, 'refusalOf'>;
   config: Config;
-  /** Whether this process works on the Studio queue, so that starts can be eager. */
-  eager: boolean;
 }
 
 /** A job to wait for. */
@@ -45,8 +34,8 @@ interface AwaitedJob {
 /** Told before the start is sent, and when the ledger has refused what was started. */
 type StartHold = Pick<Hold, 'starting' | 'refused'>;
 
-/** The verdict on an eager start that is not heard by now was lost, or the start ran elsewhere or not at all. */
-const eagerVerdictWaitMs = 2_000;
+/** Time without an event after which the job's row is read. */
+const rowPollMs = 1000;
 const startTimeoutMs = 10_000;
 /** How long a cancel waits for the provider's verdict before it answers with what is known. */
 const cancelWaitMs = 5000;
@@ -55,33 +44,53 @@ const cancelWaitMs = 5000;
 export type Admission = ReturnType<typeof createAdmission>;
 
 /**
- * See the file's head. Only so many jobs are on their way at a time, fairly by organization: those that run here
- * until the verdict, others until Temporal has them; more at once only make each other late. Whoever is turned
- * away has started nothing.
+ * Makes the function that starts a workflow. At most TEMPORAL_STARTS_MAX starts are on their way to Temporal at a
+ * time, fairly by organization: more at once only delay each other. A rejected request has started nothing.
  */
-export function createAdmission(deps: AdmissionDeps) {
+function createStartInTurn(deps: AdmissionDeps) {
   const limiter = createFairLimiter(deps.config.TEMPORAL_STARTS_MAX);
+  return async (plan: JobPlan, hold: StartHold): Promise<void> => {
+    const leave = await limiter.enter(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
+    if (!leave) {
+      throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many jobs wait to be started.', {
+        retryAfterSeconds: 2,
+      });
+    }
+    try {
+      await hold.starting();
+      await start(deps, plan);
+    } finally {
+      leave();
+    }
+  };
+}
+
+/** Starts, awaits and cancels jobs. */
+export function createAdmission(deps: AdmissionDeps) {
+  const startInTurn = createStartInTurn(deps);
   let waiting = 0;
 
   return {
     /**
-     * Starts the workflow and returns once the credits are reserved, with the news of the job
-     * since before its start; whoever gets them ends the subscription.
+     * Starts the workflow and returns once the credits are reserved, with a subscription to the events of the job
+     * since before its start. The caller of this function ends the subscription.
      * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED, WINDOW_EXHAUSTED,
      *   SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
      */
     async admit(plan: JobPlan, hold: StartHold): Promise<JobSubscription> {
       correlate({ jobId: plan.jobId, workflowId: workflowIdOf(plan.jobId) });
-      const leave = await limiter.enter(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
-      if (!leave) {
-        throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many jobs wait to be started.', {
-          retryAfterSeconds: 2,
-        });
-      }
+      const news = deps.news.subscribe(plan.jobId);
       try {
-        return await startJob(deps, plan, { hold, leave });
-      } finally {
-        leave();
+        await startInTurn(plan, hold);
+        const refusal = await awaitVerdict(deps, plan, news);
+        if (refusal) {
+          hold.refused();
+          throwRefusal(refusal);
+        }
+        return news;
+      } catch (error) {
+        news.end();
+        throw error;
       }
     },
 
@@ -115,35 +124,6 @@ export function createAdmission(deps: AdmissionDeps) {
   };
 }
 
-/** Starts the workflow and hears the ledger's verdict; calls `leave` when others may start. */
-async function startJob(
-  deps: AdmissionDeps,
-  plan: JobPlan,
-  { hold, leave }: { hold: StartHold; leave: () => void },
-): Promise<JobSubscription> {
-  // Who has nothing left starts nothing; the reservation itself is the workflow's.
-  const refused = await deps.ledger.refusalOf(plan);
-  if (refused) throwRefusal(refused);
-  const news = deps.news.subscribe(plan.jobId);
-  try {
-    await hold.starting();
-    const { eager } = await start(deps, plan);
-    const event = await news.next(eager ? eagerVerdictWaitMs : 0);
-    // A worker elsewhere may be away for long: its jobs wait in Temporal, not for this process.
-    leave();
-    const told = event?.event === 'refused' ? event.refusal : null;
-    const refusal = event === null ? await findRefusal(deps, plan) : told;
-    if (refusal) {
-      hold.refused();
-      throwRefusal(refusal);
-    }
-    return news;
-  } catch (error) {
-    news.end();
-    throw error;
-  }
-}
-
 async function awaitEnd(
   deps: Pick<AdmissionDeps, 'news' | 'reads'>,
   { organizationId, jobId, news: given }: AwaitedJob,
@@ -174,33 +154,27 @@ async function untilEnd(news: JobSubscription, waitMs: number): Promise<void> {
 }
 
 /**
- * The refusal of a workflow of which nothing is heard; null: it has reserved.
- * @throws GatewayError SERVICE_UNAVAILABLE when it has done neither in time
+ * Waits for the verdict of the ledger on a job that was started: the refusal, or null when its credits are reserved.
+ * The event of the deciding transaction can be lost with a connection; a reservation is then found by the job's
+ * row. A refused job has no row: a repeat with the same Idempotency-Key starts it again, and receives an event.
+ * @throws GatewayError SERVICE_UNAVAILABLE with the job's id when neither event nor row is there in time
  */
-async function findRefusal(deps: AdmissionDeps, plan: JobPlan): Promise<Refusal | null> {
-  const leaving = new AbortController();
-  const { signal } = leaving;
-  const reserved = untilReserved(deps.reads, plan, signal).then(() => null);
-  const refused = deps.client
-    .withAbortSignal(signal, () =>
-      deps.client.workflow.getHandle(workflowIdOf(plan.jobId)).result(),
-    )
-    .then(
-      (outcome: JobOutcome) => outcome.refusal,
-      () => null,
-    );
-  const undecided = sleep(deps.config.VERDICT_WAIT_MS, undefined, { signal }).then(() => {
-    throw startFailed(plan, 'The job waits for a worker.');
-  });
-  try {
-    return await Promise.race([reserved, refused, undecided]);
-  } finally {
-    // The end of a job can be an hour away: nobody listens for it any more.
-    leaving.abort();
+async function awaitVerdict(
+  { config, reads }: AdmissionDeps,
+  plan: JobPlan,
+  news: JobSubscription,
+): Promise<Refusal | null> {
+  const deadlineAtMs = performance.now() + config.VERDICT_WAIT_MS;
+  for (;;) {
+    const leftMs = deadlineAtMs - performance.now();
+    if (leftMs <= 0) throw startFailed(plan, 'The job waits for a worker.');
+    const event = await news.next(Math.min(rowPollMs, leftMs));
+    if (event) return event.event === 'refused' ? event.refusal : null;
+    if (await reads.read(plan.organizationId, plan.jobId)) return null;
   }
 }
 
-/** What is told of a job that was started and may run all the same: its id, and when to ask again. */
+/** The response to a request whose job may run all the same: it names the job. */
 function startFailed(plan: JobPlan, message: string, cause?: unknown): GatewayError {
   return new GatewayError('SERVICE_UNAVAILABLE', message, {
     retryAfterSeconds: 2,
@@ -209,34 +183,24 @@ function startFailed(plan: JobPlan, message: string, cause?: unknown): GatewayEr
   });
 }
 
-/** Starts the workflow; a second start of the same job finds the first. */
-async function start(deps: AdmissionDeps, plan: JobPlan): Promise<{ eager: boolean }> {
+/**
+ * Starts the workflow, unless it is running. A workflow that has ended may be started again: its reservation is
+ * idempotent by job id, and nothing is sent for a job that was settled.
+ */
+async function start({ client, config }: AdmissionDeps, plan: JobPlan): Promise<void> {
   try {
-    const handle = await deps.client.withDeadline(Date.now() + startTimeoutMs, () =>
-      deps.client.workflow.start(plan.type, {
+    await client.withDeadline(Date.now() + startTimeoutMs, () =>
+      client.workflow.start(plan.type, {
         workflowId: workflowIdOf(plan.jobId),
-        taskQueue: studioTaskQueue(deps.config.TASK_QUEUE_PREFIX),
+        taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
         args: [plan],
-        requestEagerStart: deps.eager,
-        workflowIdReusePolicy: 'REJECT_DUPLICATE',
         workflowIdConflictPolicy: 'USE_EXISTING',
         ...describeJob(plan),
         priority: { fairnessKey: plan.organizationId },
       }),
     );
-    return { eager: handle.eagerlyStarted };
   } catch (error) {
-    if (error instanceof WorkflowExecutionAlreadyStartedError) return { eager: false };
-    if (error instanceof ServiceError)
-      throw startFailed(plan, 'The job could not be started.', error);
-    throw error;
-  }
-}
-
-/** Looks for the job's row until it is there, or until nobody waits for it. */
-async function untilReserved(reads: JobReads, plan: JobPlan, signal: AbortSignal): Promise<void> {
-  for (let waitMs = 20; !signal.aborted; waitMs = Math.min(waitMs * 2, 500)) {
-    if (await reads.read(plan.organizationId, plan.jobId)) return;
-    await sleep(waitMs, undefined, { signal });
+    if (!(error instanceof ServiceError)) throw error;
+    throw startFailed(plan, 'The job could not be started.', error);
   }
 }

@@ -21,8 +21,6 @@ export interface JobFacts {
   attempts: readonly WebhookAttempt[];
   /** Operators’ actions to it, newest first. */
   actions: readonly RecordedAction[];
-  /** Notifications that no workflow has been told of. */
-  untold: number;
 }
 
 /** Operations that bring a job on, by their ids in the description of the operators' API, as commands. */
@@ -30,7 +28,6 @@ const commands = {
   reverifyJob: 'reverify',
   resettleJob: 'resettle',
   cancelJob: 'cancel',
-  redeliverNotifications: 'renotify',
   redeliverJobWebhook: 'redeliver-webhook',
   resumeProvider: 'resume',
 } as const;
@@ -132,7 +129,7 @@ function remedy(operation: Remedy, subject: string, words: string): NextStep {
   return { operation, command: `admin ${commands[operation]} ${subject}`, words };
 }
 
-function openSteps({ job, owner, calls, untold }: JobFacts): NextStep[] {
+function openSteps({ job, owner, calls }: JobFacts): NextStep[] {
   if (owner === null) return [advice('Bring Temporal back: docs/runbooks/temporal-lost.md.')];
   if (owner.state !== 'running') {
     const words =
@@ -144,9 +141,6 @@ function openSteps({ job, owner, calls, untold }: JobFacts): NextStep[] {
   const deadline = new Date(job.deadline_at).toISOString();
   return [
     ...(paused ? [remedy('resumeProvider', paused.provider, 'Resume the provider.')] : []),
-    ...(untold > 0
-      ? [remedy('redeliverNotifications', job.id, 'Tell its workflow of the provider’s webhook.')]
-      : []),
     ...(sent ? [remedy('reverifyJob', job.id, 'Ask the provider now.')] : []),
     advice(`Or wait: it ends by itself, at the latest soon after ${deadline}.`),
     remedy('cancelJob', job.id, 'Or cancel it: the provider’s response then decides.'),

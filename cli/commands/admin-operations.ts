@@ -65,7 +65,7 @@ function addNotificationList(admin: Command): void {
     command: admin
       .command('notifications')
       .description('stored notifications of providers, newest first')
-      .option('--state <state>', 'received (no workflow has it yet), delivered or late'),
+      .option('--state <state>', 'received (not signaled to its workflow yet), delivered or late'),
     path: () => '/notifications',
     columns: {
       job: 'jobId',
@@ -113,17 +113,6 @@ function addJobCommands(admin: Command): void {
     path: (jobId) => `/jobs/${jobId}/resettle`,
     body: ({ release = false }) => ({ release }),
     text: (job) => settledText(job, { decision: cellOf(job, 'decision') }),
-  });
-  addWrite({
-    command: admin
-      .command('renotify <jobId>')
-      .description('tell a job’s workflow again of its stored notifications'),
-    path: (jobId) => `/jobs/${jobId}/notifications/redeliver`,
-    bare: true,
-    text: (told) =>
-      table(
-        listIn(told, 'data').map((each) => cellsOf(each, { call: 'callIndex', state: 'state' })),
-      ),
   });
 }
 

@@ -313,23 +313,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/admin/v1/jobs/{jobId}/notifications/redeliver": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Tell a job’s workflow again of its stored notifications */
-        post: operations["redeliverNotifications"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/admin/v1/jobs/{jobId}": {
         parameters: {
             query?: never;
@@ -774,17 +757,6 @@ export interface components {
             cancelUrl: string;
             organizationId: string;
         };
-        Notification: {
-            provider: string;
-            jobId: string;
-            callIndex: number;
-            operationId: string;
-            /** @enum {string} */
-            state: "received" | "delivered" | "late";
-            deliveries: number;
-            /** Format: date-time */
-            receivedAt: string;
-        };
         ExplainedJob: {
             jobId: string;
             keyId: string;
@@ -836,7 +808,7 @@ export interface components {
             /** @description What can be done, most promising first. */
             next: {
                 /** @description An operation of this API that does it. */
-                operation: ("reverifyJob" | "resettleJob" | "cancelJob" | "redeliverNotifications" | "redeliverJobWebhook" | "resumeProvider") | null;
+                operation: ("reverifyJob" | "resettleJob" | "cancelJob" | "redeliverJobWebhook" | "resumeProvider") | null;
                 /** @description Of `npm run studio --`, which also wants `--reason`. */
                 command: string | null;
                 words: string;
@@ -907,6 +879,17 @@ export interface components {
             attempts: number | null;
             startedAt: string | null;
             endedAt: string | null;
+        };
+        Notification: {
+            provider: string;
+            jobId: string;
+            callIndex: number;
+            operationId: string;
+            /** @enum {string} */
+            state: "received" | "delivered" | "late";
+            deliveries: number;
+            /** Format: date-time */
+            receivedAt: string;
         };
         Webhook: {
             jobId: string;
@@ -1958,40 +1941,6 @@ export interface operations {
                             /** @enum {string} */
                             decision: "taken_up" | "released" | "already_settled";
                         };
-                    };
-                };
-            };
-        };
-    };
-    redeliverNotifications: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                jobId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
-                    actor?: string;
-                    reason: string;
-                };
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: components["schemas"]["Notification"][];
                     };
                 };
             };

@@ -9,7 +9,7 @@ import { Client } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { createLogger } from '../../platform/logger.ts';
 import { announceReady, drainOnExit } from '../../platform/process-life.ts';
-import { installRuntime } from '../../platform/temporal.ts';
+import { installRuntime } from '../../worker/runtime.ts';
 
 const taskQueue = 'bench-bare';
 const createdAtMs = new Map<string, number>();

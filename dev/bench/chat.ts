@@ -139,7 +139,6 @@ async function startOurs(
   const { url, api, pids, stop } = await startGateway(servers, gateway, {
     hasWorker: false,
     env: {
-      API_WORKER: 'false',
       OPENAI_API_KEY: upstreamKey,
       OPENAI_BASE_URL: `${given.upstreamUrl}/v1`,
       ...given.env,

@@ -238,7 +238,7 @@ CREATE INDEX artifact_of_job ON artifact (job_id);
 CREATE INDEX artifact_to_remove ON artifact (deleted_at) WHERE deleted_at IS NOT NULL AND removed_at IS NULL;
 CREATE INDEX artifact_of_organization ON artifact (organization_id, created_at DESC, storage_key DESC);
 
--- Verified webhooks of providers, kept until the workflow has been told.
+-- Verified webhooks of providers. `received`: not signaled to the workflow yet, which the provider's repeat does.
 CREATE TABLE notification (
   provider text NOT NULL,
   job_id text NOT NULL,
@@ -249,7 +249,7 @@ CREATE TABLE notification (
   state text NOT NULL DEFAULT 'received' CHECK (state IN ('received', 'delivered', 'late')),
   PRIMARY KEY (job_id, call_index, operation_id)
 );
-CREATE INDEX notification_waiting ON notification (received_at) WHERE state = 'received';
+
 
 -- Chats ----------------------------------------------------------------------------------------
 
@@ -360,6 +360,8 @@ CREATE TABLE webhook (
   state text NOT NULL DEFAULT 'waiting'
     CHECK (state IN ('waiting', 'delivering', 'delivered', 'gone', 'failed')),
   attempts integer NOT NULL DEFAULT 0,
+  -- Attempts before the last redelivery: from there on all waits between attempts begin again.
+  attempts_before integer NOT NULL DEFAULT 0,
   -- When the next attempt is due, while there is one to come.
   next_attempt_at timestamptz,
   -- After this, whoever was delivering is believed to be gone.

@@ -1,11 +1,22 @@
 -- Records of provider calls: what was about to be sent is written before it is sent.
 
--- Says whether a call may be sent now. A row in `begun` from an earlier attempt means that the earlier attempt may
--- have reached the provider: it is never sent a second time. Whoever finds it begun learns when its sender last
--- said that it lives, and which operation a notification has named since. A call to a paused provider is
--- not begun, it waits; a call of a settled job is never begun, whatever replays or resets its workflow. Both are
--- read where the call is begun, so that whoever pauses or settles knows that nothing is sent from then on.
--- {jobId, callIndex, routeIndex, provider, endpoint}
+-- The record of a call, as attempts read it. `touchedAtMs` is when its sender last said that it runs; `notifiedId` is
+-- the operation that a notification has named.
+CREATE FUNCTION call_found(c provider_call) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN jsonb_build_object('verdict', c.state, 'operation', c.operation, 'outputs', c.outputs,
+    'touchedAtMs', unix_ms(c.updated_at), 'notifiedId', (
+      SELECT operation_id FROM notification
+        WHERE job_id = c.job_id AND call_index = c.call_index
+        ORDER BY received_at DESC LIMIT 1));
+END $$;
+
+-- Says whether a call may be sent now, and if so records it as begun. A row in `begun` from an earlier attempt means
+-- that the earlier attempt may have reached the provider: it is never sent a second time. A call to a paused provider
+-- waits; a call of a settled job is never begun, whatever replays or resets its workflow. Both are read where the
+-- call is begun, so nothing is sent after the transaction that pauses or settles. With `wait` nothing is begun: the
+-- call is recorded as waiting while the provider is paused, else the verdict is `resumed`.
+-- {jobId, callIndex, routeIndex, provider, endpoint, wait?}
 CREATE FUNCTION call_begin(move jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   c provider_call;
@@ -14,6 +25,7 @@ DECLARE
   sent jsonb := jsonb_build_object('verdict', CASE WHEN paused THEN 'paused' ELSE 'send' END);
   open boolean := EXISTS (SELECT FROM reservation WHERE id = move->>'jobId' AND state = 'reserved');
 BEGIN
+  IF move ? 'wait' AND NOT paused THEN RETURN '{"verdict": "resumed"}'; END IF;
   INSERT INTO provider_call (job_id, call_index, route_index, provider, endpoint, state)
     SELECT move->>'jobId', (move->>'callIndex')::integer, (move->>'routeIndex')::integer,
       move->>'provider', move->>'endpoint', begun WHERE open
@@ -33,11 +45,7 @@ BEGIN
       WHERE job_id = c.job_id AND call_index = c.call_index;
     RETURN sent;
   END IF;
-  RETURN jsonb_build_object('verdict', c.state, 'operation', c.operation, 'outputs', c.outputs,
-    'touchedAtMs', unix_ms(c.updated_at), 'notifiedId', (
-      SELECT operation_id FROM notification
-        WHERE job_id = c.job_id AND call_index = c.call_index
-        ORDER BY received_at DESC LIMIT 1));
+  RETURN call_found(c);
 END $$;
 
 -- What a provider took stays taken. `refused` (it certainly did not take the call) says so of a call that was

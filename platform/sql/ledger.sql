@@ -67,22 +67,6 @@ BEGIN
   END IF;
 END $$;
 
--- The refusal that a job's reservation {organizationId, id, kind, amount, keyId} would meet now; null: none. It is
--- asked before a job is started, so that who has nothing left starts nothing; only ledger_apply reserves.
-CREATE FUNCTION ledger_refusal(move jsonb) RETURNS json LANGUAGE plpgsql AS $$
-DECLARE answer json;
-BEGIN
-  SELECT (decide_reserve(a, r, move, key_budget(move->>'keyId'))).answer INTO answer
-    FROM account a LEFT JOIN reservation r ON r.id = move->>'id'
-    WHERE a.organization_id = move->>'organizationId';
-  IF answer->>'verdict' = 'key_limit_exceeded' THEN
-    PERFORM budget_note_refusal(holder) FROM api_key k
-      JOIN api_key holder ON holder.id = coalesce(k.budget_of, k.id) WHERE k.id = move->>'keyId';
-  END IF;
-  -- As every refusal does; other answers are no verdict (jobs/ledger-verdicts.ts).
-  RETURN CASE WHEN answer->>'required' IS NOT NULL THEN answer END;
-END $$;
-
 -- {organizationId, id, to: charged|released, amount?, reason, job?: {status, outputs?, error?, artifacts?}};
 -- of a chat also {inputTokens, outputTokens, countedBy}. Charge and release share one key: one can happen.
 CREATE FUNCTION decide_settle(INOUT a account, INOUT r reservation, move jsonb,

@@ -15,11 +15,8 @@ import { createInputs } from '../../activities/inputs/inputs.ts';
 import { createCallRecords } from '../../activities/calls/call-records.ts';
 import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
 import { createInbox, createNotificationUrls } from '../../activities/calls/notifications.ts';
-import {
-  createProviderCalls,
-  type ProviderCalls,
-  type ProviderCallsDeps,
-} from '../../activities/calls/provider-calls.ts';
+import type { ProviderCallsDeps } from '../../activities/calls/called-provider.ts';
+import { createProviderCalls, type ProviderCalls } from '../../activities/calls/provider-calls.ts';
 import {
   ProviderFailure,
   type Provider,
@@ -265,6 +262,49 @@ describe('a submit', () => {
     expect(sent).toHaveLength(1);
   });
 
+  it('in flight is adopted once it is recorded, and nothing is adopted that was not sent', async () => {
+    const task = await newTask();
+    const answered = Promise.withResolvers<void>();
+    const { calls, sent } = processWith(async () => {
+      await answered.promise;
+      return taken;
+    });
+    expect(await fromQueue().run(calls.adopt, task)).toEqual({ kind: 'not_sent' });
+    const inTheAir = inTask().run(calls.submit, task);
+    await expect.poll(() => stateOf(task)).toBe('begun');
+    const adopting = fromQueue().run(calls.adopt, task);
+    await sleep(700);
+    answered.resolve();
+    expect(await Promise.all([inTheAir, adopting])).toEqual([taken, taken]);
+    expect(sent).toHaveLength(1);
+  });
+
+  it('that was refused is not adopted: it may be sent again', async () => {
+    const task = await newTask();
+    const { calls } = processWith(async () => {
+      throw new ProviderFailure('not_accepted', 'not now');
+    });
+    await expect(inTask().run(calls.submit, task)).rejects.toThrow('not now');
+    expect(await fromQueue().run(calls.adopt, task)).toEqual({ kind: 'not_sent' });
+  });
+
+  it('to a paused provider waits, is recorded as waiting, and is not begun by the wait', async () => {
+    const task = await newTask();
+    const { calls, sent } = processWith(async () => taken);
+    await database.query(`INSERT INTO provider_pause VALUES ('own', 'olga', 'test')`);
+    await expect(fromQueue().run(calls.awaitResume, [task])).rejects.toMatchObject({
+      type: 'PROVIDER_PAUSED',
+      nonRetryable: false,
+    });
+    expect(await stateOf(task)).toBe('waiting');
+    expect(await inTask().run(calls.submit, task)).toEqual({ kind: 'paused' });
+    await database.query('DELETE FROM provider_pause');
+    await fromQueue().run(calls.awaitResume, [task]);
+    expect(await stateOf(task)).toBe('waiting');
+    expect(sent).toEqual([]);
+    expect(await inTask().run(calls.submit, task)).toEqual(taken);
+  });
+
   it('of a job that was settled is not sent', async () => {
     const task = await newTask();
     const { organizationId, jobId: id } = task;
@@ -354,7 +394,7 @@ describe('while the database is away', () => {
     way.cut();
     setTimeout(() => void way.mend(), 500);
     const operation = { id: 'op-1' };
-    expect(await fromQueue().run(calls.store, { ...task, operation, notified: false })).toEqual({
+    expect(await fromQueue().run(calls.check, { ...task, operation })).toEqual({
       kind: 'pending',
       progress: null,
     });

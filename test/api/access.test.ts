@@ -11,7 +11,7 @@ let other: string;
 
 beforeAll(async () => {
   gateway = await startGateway({ env: { RATE_LIMIT_PER_MINUTE: String(limit) } });
-  const { port } = await gateway.spawn('api', { API_PORT: '0', API_WORKER: 'false' });
+  const { port } = await gateway.spawn('api', { API_PORT: '0' });
   other = `http://127.0.0.1:${port}`;
 });
 afterAll(() => gateway.close());

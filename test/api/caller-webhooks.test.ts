@@ -373,6 +373,19 @@ describe.concurrent('redelivery', () => {
     await untilState(jobId, 'delivered');
   });
 
+  it('gives a webhook whose attempts have all failed as many attempts again', async () => {
+    const webhookUrl = receiver.at('/twice', (response) => response.writeHead(500).end());
+    const jobId = await start(webhookUrl);
+    const failed = await untilState(jobId, 'failed');
+    await redeliver(jobId);
+    await untilHolds(async () =>
+      expect(await webhookOf(jobId)).toMatchObject({
+        state: 'failed',
+        attempts: 2 * failed.attempts,
+      }),
+    );
+  });
+
   it('is refused while the job runs, for no webhook, and for foreign jobs', async () => {
     const jobId = await start(receiver.at('/running'), '[[slow:60s]] a tree');
     expect((await redeliver(jobId)).body.error).toBe('JOB_NOT_DONE');

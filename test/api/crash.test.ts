@@ -5,11 +5,10 @@
 import { once } from 'node:events';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { startGateway, type SpawnedProcess, type TestGateway } from '../harness/gateway.ts';
 
 let gateway: TestGateway;
 beforeAll(async () => {
-  // The API of this test hosts no worker: the test decides which worker lives.
   gateway = await startGateway({ worker: false, env: { RESERVATION_TTL_MS: '2000' } });
 });
 afterEach(() => gateway.expectSettled());
@@ -154,6 +153,7 @@ describe('a job whose workflow runs', () => {
 
 describe('a job that no worker takes', () => {
   let idle: TestGateway;
+  let worker: SpawnedProcess;
   beforeAll(async () => {
     idle = await startGateway({ worker: false, env: { VERDICT_WAIT_MS: '1000' } });
   });
@@ -174,11 +174,47 @@ describe('a job that no worker takes', () => {
     const repeated = await ask();
     expect([repeated.status, repeated.body.jobId]).toEqual([503, jobId]);
 
-    await idle.spawn('worker');
+    worker = await idle.spawn('worker');
     await expect.poll(async () => (await ask()).status).toBe(200);
     const job = await idle.untilDone(jobId);
     expect(job.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
     expect(await idle.sandbox.submits({ match: 'without a keeper' })).toHaveLength(1);
     await idle.expectSettled();
+  });
+
+  it('is refused 402 when its key is repeated, though the event of the refusal was missed', async () => {
+    const { key } = await idle.newCaller({ credits: 1 });
+    const headers = { 'idempotency-key': 'keeper-2' };
+    const ask = () => idle.call(path, { key, headers, body: { prompt: 'an unpaid keeper' } });
+    worker.child.kill('SIGSTOP');
+    const undecided = await ask();
+    expect([undecided.status, undecided.body.jobId]).toEqual([503, expect.stringMatching(/^job_/)]);
+    worker.child.kill('SIGCONT');
+    const { client } = idle.api;
+    const refused = await client.workflow.getHandle(undecided.body.jobId).result();
+    expect(refused).toMatchObject({ status: 'refused', billing: 'none' });
+    const repeated = await ask();
+    expect([repeated.status, repeated.body.error]).toEqual([402, 'INSUFFICIENT_CREDITS']);
+  });
+});
+
+describe('an API whose connection for events is cut again and again', () => {
+  it('finds the reservation of a job by its row', async () => {
+    await gateway.spawn('worker');
+    const cutting = setInterval(() => {
+      void gateway.database.query(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE datname = current_database() AND query LIKE 'LISTEN%'`,
+      );
+    }, 20);
+    const startedAt = performance.now();
+    // The end of a job is found by another look at its row.
+    const prompt = '[[slow:6s]] a deaf keeper';
+    const accepted = await gateway.call(path, { body: { prompt, async: true } });
+    clearInterval(cutting);
+    expect(accepted.status).toBe(202);
+    expect(performance.now() - startedAt).toBeLessThan(4000);
+    const done = await gateway.untilDone(accepted.body.data.jobId);
+    expect(done.body.data.status).toBe('completed');
   });
 });

@@ -251,27 +251,6 @@ describe('a job', () => {
       await operators.write('/providers/fal/resume');
     }
   });
-
-  it('hears a kept notification again', async () => {
-    const jobId = await operators.start('[[slow:700ms]] [[no-webhook]] a deaf owl');
-    await operators.taken(jobId);
-    const none = await operators.write(`/jobs/${jobId}/notifications/redeliver`);
-    expect(`${none.status} ${none.body.error}`).toBe('404 NOT_FOUND');
-    const [submit] = await gateway.sandbox.submits({ jobId });
-    // Kept by a process that died before it told anybody.
-    await gateway.database.query(
-      `INSERT INTO notification (provider, job_id, call_index, operation_id) VALUES ('fal', $1, 0, $2)`,
-      [jobId, submit?.requestId],
-    );
-    expect((await operators.read('/notifications?state=received')).data).toMatchObject([{ jobId }]);
-    await expect
-      .poll(async () => {
-        await operators.write(`/jobs/${jobId}/notifications/redeliver`);
-        return (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data.status;
-      })
-      .toBe('completed');
-    expect((await operators.read('/notifications?state=received')).data).toEqual([]);
-  });
 });
 
 describe('an outcome that becomes known too late', () => {

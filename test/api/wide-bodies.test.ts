@@ -24,7 +24,7 @@ let poor: TestCaller;
 let smallest: TestCaller;
 beforeAll(async () => {
   gateway = await startGateway({ worker: false });
-  api = await gateway.spawn('api', { API_PORT: '0', API_WORKER: 'false' });
+  api = await gateway.spawn('api', { API_PORT: '0' });
   poor = await gateway.newCaller({ credits: 0 });
   smallest = await gateway.newCaller({ credits: 0, scopes: ['models:read'] });
   prober = new Worker(proberSource, {

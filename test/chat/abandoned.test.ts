@@ -148,7 +148,7 @@ describe('a key that lives on such ends', () => {
 
   it('is refused by another process at its next such end', async () => {
     const caller = await newCaller();
-    const { port } = await gateway.spawn('api', { API_PORT: '0', API_WORKER: 'false' });
+    const { port } = await gateway.spawn('api', { API_PORT: '0' });
     const elsewhere = `http://127.0.0.1:${port}`;
     await abandonMany(caller, silent, 3);
     await settledChatsOf(gateway, caller);

@@ -10,7 +10,7 @@ let gateway: TestGateway;
 let bases: string[];
 beforeAll(async () => {
   gateway = await startGateway({ worker: false });
-  const { port } = await gateway.spawn('api', { API_PORT: '0', API_WORKER: 'false' });
+  const { port } = await gateway.spawn('api', { API_PORT: '0' });
   bases = [gateway.url, `http://127.0.0.1:${port}`];
 });
 afterEach(() => gateway.expectSettled());

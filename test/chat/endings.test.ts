@@ -252,7 +252,6 @@ describe('an API that is killed', () => {
   it('leaves chats that the sweeper charges by their last checkpoint, or releases', async () => {
     const { child, port } = await gateway.spawn('api', {
       API_PORT: '0',
-      API_WORKER: 'false',
       CHAT_RESERVATION_TTL_MS: '5000',
     });
     const base = `http://127.0.0.1:${port}`;
@@ -290,7 +289,7 @@ describe('an API that is killed', () => {
   });
 
   it('in good order first ends its chats', async () => {
-    const { child, port } = await gateway.spawn('api', { API_PORT: '0', API_WORKER: 'false' });
+    const { child, port } = await gateway.spawn('api', { API_PORT: '0' });
     const caller = await newCaller();
     const { answer } = await open({
       base: `http://127.0.0.1:${port}`,

@@ -193,7 +193,6 @@ describe('an API that is killed in the middle of 20 streams', () => {
     const [api] = await Promise.all([
       gateway.spawn('api', {
         API_PORT: '0',
-        API_WORKER: 'false',
         // A busy machine may hold up a record for seconds, and the chat lives on.
         CHAT_RESERVATION_TTL_MS: '6000',
       }),
@@ -283,7 +282,6 @@ describe.runIf(process.platform === 'linux')(`${slowReaders} readers of a byte a
   it('cost little memory, are dropped and settled, and leave nothing behind', async () => {
     const { child, port } = await gateway.spawn('api', {
       API_PORT: '0',
-      API_WORKER: 'false',
       CHAT_STALL_TIMEOUT_MS: '4000',
       // So many at once on a busy machine: no chat of theirs is lost.
       CHAT_RESERVATION_TTL_MS: '60000',

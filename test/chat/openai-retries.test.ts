@@ -118,7 +118,6 @@ describe('the OpenAI client does not try again', () => {
   it('more than 60 requests a minute, when it is told not to: its RateLimitError', async () => {
     const { port } = await gateway.spawn('api', {
       API_PORT: '0',
-      API_WORKER: 'false',
       RATE_LIMIT_PER_MINUTE: '1',
     });
     const caller = await newCaller();

@@ -247,13 +247,12 @@ describe('studio admin', () => {
     const waiting = async () =>
       (await admin(['stuck', '--older-than-seconds', '0', '--json'])).stdout.includes('paused');
     await expect.poll(waiting, { interval: 500 }).toBe(true);
-    const [stuck, providers, unknown, notifications, looked, redelivered] = await Promise.all([
+    const [stuck, providers, unknown, notifications, looked] = await Promise.all([
       admin(['stuck', '--older-than-seconds', '0']),
       admin(['providers']),
       admin(['unknown']),
       admin(['notifications', '--state', 'received']),
       admin(['reverify', jobId, ...why]),
-      admin(['renotify', jobId, ...why]),
     ]);
     expect(stuck.stdout).toMatch(/job_.* call 1 waits: fal was paused .* by olga: ticket 7$/m);
     expect(providers.stdout).toMatch(/^fal +.* by olga: ticket 7 +1 +0 +\d+ +0 +[\d.]+ +[\d.]+$/m);
@@ -261,7 +260,6 @@ describe('studio admin', () => {
       Array.from({ length: 2 }, () => '(none)\n'),
     );
     expect(looked.stdout).toMatch(/^ *0 +fal +not_sent +fal certainly did not take it$/m);
-    expect(redelivered.stderr).toContain('No notification');
     const refused = await admin(['resettle', jobId, ...why]);
     expect(refused.stderr).toContain('JOB_RUNNING');
     expect((await admin(['resume', 'fal', ...why])).stdout).toMatch(/^provider +fal$/m);

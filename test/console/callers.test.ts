@@ -171,7 +171,7 @@ describeInBrowser('the console of a caller', () => {
   });
 
   it('says when the gateway is away, and comes back by itself', async () => {
-    const alone = { API_PORT: '0', API_WORKER: 'false' };
+    const alone = { API_PORT: '0' };
     const first = await gateway.spawn('api', alone);
     const place = await openPlace(first.port);
     onTestFinished(place.close);

@@ -5,22 +5,13 @@ import { loadConfigOrExit } from '../../platform/config.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { assertSchemaCurrent } from '../../platform/migrations.ts';
 import { announceReady, drainOnExit } from '../../platform/process-life.ts';
-import { installRuntime } from '../../platform/temporal.ts';
-import { startStudioWorkers } from '../../worker/studio-worker.ts';
-import { stopActivities, stopAnswers, stopStarts } from './points.ts';
+import { stopAnswers, stopStarts } from './points.ts';
 
 const config = loadConfigOrExit(knownProviders);
 const logger = createLogger('api', config.LOG_LEVEL);
-installRuntime(logger);
 await assertSchemaCurrent(config.DATABASE_URL);
 stopAnswers();
-const api = await startApi({
-  config,
-  logger,
-  startWorkers: config.API_WORKER ? startStudioWorkers : null,
-});
+const api = await startApi({ config, logger });
 stopStarts(api.client);
-stopActivities(api.services);
 drainOnExit(() => api.close(), 45_000);
-api.failed.catch(() => process.exit(1));
 announceReady({ port: api.port });

@@ -80,7 +80,7 @@ export async function runColumn(stack: FaultStack, column: Column): Promise<Cell
       const violations = [
         ...(late.has(tag) ? ['never came to the point'] : []),
         ...(await checkJob(stack, { tag, answer })),
-        ...checkLiveness(column, { kind, answer, submits, holders: holdersOf(stack) }),
+        ...checkLiveness(column, { kind, answer, submits }),
         ...shared,
       ];
       return {
@@ -213,18 +213,16 @@ const inTheAir: readonly Point[] = [
   'mid-store',
 ];
 
-/** Where a provider's one answer can be when it is lost: calls run in APIs that host a worker, too. */
-function holdersOf({ env }: FaultStack): readonly Victim[] {
-  return env['API_WORKER'] === 'true' ? ['api', 'worker', 'sandbox'] : ['worker', 'sandbox'];
-}
+/** Processes that hold the only copy of a provider's response while it is on its way. */
+const holders: readonly Victim[] = ['worker', 'sandbox'];
 
 /** What the provider did is delivered, unless its one answer died with the process that held it. */
 function checkLiveness(
   { victim, point }: Column,
-  seen: { kind: Kind; answer: PatientAnswer; submits: number; holders: readonly Victim[] },
+  seen: { kind: Kind; answer: PatientAnswer; submits: number },
 ): string[] {
   if (seen.answer.outcome === 'completed' || seen.submits === 0) return [];
-  const heldTheAnswer = seen.holders.includes(victim);
+  const heldTheAnswer = holders.includes(victim);
   if (seen.kind.answersOnce && heldTheAnswer && inTheAir.includes(point)) return [];
   return [`the provider took it, but the job failed: ${seen.answer.code}`];
 }

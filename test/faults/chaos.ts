@@ -15,7 +15,6 @@ const print = (line: string): void => void process.stdout.write(`${line}\n`);
 print(`seed ${values.seed}`);
 const stack = await startStack({
   run: ['api', 'api2', 'worker', 'worker2'],
-  env: { API_WORKER: 'true' },
 });
 try {
   const startedAt = performance.now();

@@ -18,7 +18,7 @@ describe.runIf(isWhole).each([
 ])('%s', (_case, api, worker) => {
   let stack: FaultStack;
   beforeAll(async () => {
-    stack = await startStack({ clockShiftMs: { api, worker }, env: { API_WORKER: 'true' } });
+    stack = await startStack({ clockShiftMs: { api, worker } });
   });
   afterAll(() => stack.close());
 

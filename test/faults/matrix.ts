@@ -14,7 +14,6 @@ import { startStack, type FaultStack } from './stack.ts';
 const usage = `npm run test:faults -- [options]
   --seed <n>       order of the columns; printed, so that a run can be repeated
   --cells <list>   victim/point/kind, * for all, several with commas: worker/*/musicGenerate,*/stored/*
-  --together       the API hosts a worker, as it does by default; without it they die apart
   --down <ms>      how long a killed process stays away (default 1500)
   --resume         go on where the last run with this seed was broken off
   --json           print the results as JSON`;
@@ -24,15 +23,13 @@ const { values: given } = parseArgs({
     seed: { type: 'string' },
     cells: { type: 'string', default: '*/*/*' },
     down: { type: 'string', default: '1500' },
-    together: { type: 'boolean', default: false },
     resume: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 });
 
-const shape = given.together ? 'together' : 'apart';
-const recordPath = fileURLToPath(new URL(`../../.cache/faults-${shape}.json`, import.meta.url));
+const recordPath = fileURLToPath(new URL('../../.cache/faults.json', import.meta.url));
 
 interface Record_ {
   seed: number;
@@ -91,7 +88,7 @@ async function runAll(columns: readonly Column[], record: Record_): Promise<void
   let stack: FaultStack | null = null;
   try {
     for (const [index, column] of columns.entries()) {
-      stack ??= await startStack({ env: { API_WORKER: String(given.together) } });
+      stack ??= await startStack();
       const name = `${column.victim}/${column.point}`;
       const startedAt = performance.now();
       let results: CellResult[];

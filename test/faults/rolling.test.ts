@@ -17,7 +17,7 @@ describe.runIf(isWhole)('a rolling restart under load', () => {
   beforeAll(async () => {
     stack = await startStack({
       run: ['api', 'api2', 'worker', 'worker2'],
-      env: { API_WORKER: 'true', DRAIN_DELAY_MS: String(drainDelayMs) },
+      env: { DRAIN_DELAY_MS: String(drainDelayMs) },
     });
   });
   afterAll(() => stack.close());

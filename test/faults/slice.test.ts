@@ -1,6 +1,6 @@
 /**
  * A slice of the crash matrix (docs/faults.md), another one every day: one column in which the worker
- * dies, one of another victim, four kinds each; on every other day the API hosts a worker.
+ * dies, one of another victim, four kinds each.
  * `FAULT_DAY=<n>` repeats the slice of a day.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -12,9 +12,6 @@ import { guardSettlements } from '../harness/settlement-guard.ts';
 import { startStack, type FaultStack } from './stack.ts';
 
 const day = Number(process.env['FAULT_DAY'] ?? Math.floor(Date.now() / 86_400_000));
-
-/** As many days each way before a point comes again. */
-const together = (day + Math.floor(day / points.length)) % 2 === 1;
 
 /** Ten days see every point of the worker, forty every point of the others. */
 function columnsOfDay(): { victim: Victim; point: Point }[] {
@@ -30,13 +27,13 @@ function columnsOfDay(): { victim: Victim; point: Point }[] {
 
 let stack: FaultStack;
 beforeAll(async () => {
-  stack = await startStack({ env: { API_WORKER: String(together) } });
+  stack = await startStack();
   // Whatever dies, no transaction leaves a job charged and not completed, or the other way round.
   await guardSettlements((text) => stack.query(text));
 });
 afterAll(() => stack.close());
 
-describe(`day ${day}, API and worker ${together ? 'in one process' : 'apart'}`, () => {
+describe(`day ${day}`, () => {
   it.each(columnsOfDay())(
     '$victim killed at $point: nothing lost, nothing charged twice',
     async ({ victim, point }) => {

@@ -117,7 +117,6 @@ function environment(given: {
     DATABASE_POOL_MAX: '8',
     TEMPORAL_ADDRESS: `127.0.0.1:${ports.temporal}`,
     API_PORT: String(ports.api),
-    API_WORKER: 'false',
     PUBLIC_BASE_URL: url,
     STORAGE_DIR: join(directory, 'storage'),
     STORAGE_SECRET: secret(),

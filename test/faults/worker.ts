@@ -4,7 +4,7 @@ import { loadConfigOrExit } from '../../platform/config.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { assertSchemaCurrent } from '../../platform/migrations.ts';
 import { announceReady, drainOnExit } from '../../platform/process-life.ts';
-import { installRuntime } from '../../platform/temporal.ts';
+import { installRuntime } from '../../worker/runtime.ts';
 import { startWorkerProcess } from '../../worker/worker-process.ts';
 import { stopActivities } from './points.ts';
 

@@ -1,6 +1,6 @@
 /**
- * A whole gateway for one test file: fresh database and storage, a sandbox process, the API in this
- * process with a worker on its connection, and, when asked for, further API or worker processes.
+ * A gateway for one test file: fresh database and storage, a sandbox process, an API and Temporal workers in the
+ * process of the test, and further API or worker processes for tests that start or kill them.
  */
 import { knownProviders } from '../../activities/providers/registry.ts';
 import { sandboxedProviders } from './variables.ts';
@@ -15,6 +15,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, expect, inject } from 'vitest';
 import { runAudit } from '../../activities/ledger/audit.ts';
+import type { Services } from '../../activities/services.ts';
 import { startApi, type Api } from '../../api/server.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
@@ -23,9 +24,9 @@ import { microFromCredits, type CreditsBlock } from '../../domain/credits.ts';
 import type { ErrorDetail } from '../../domain/errors.ts';
 import { loadConfig, type Config } from '../../platform/config.ts';
 import { createLogger } from '../../platform/logger.ts';
-import { installRuntime } from '../../platform/temporal.ts';
 import { freePort } from '../../dev/stack/free-port.ts';
 import { compileCache } from '../../dev/stack/node-service.ts';
+import { connectWorkers, installRuntime } from '../../worker/runtime.ts';
 import { startStudioWorkers } from '../../worker/studio-worker.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
 import { during } from './during.ts';
@@ -130,7 +131,7 @@ interface GatewayOptions {
   /** How long the sandbox takes for an image. */
   latencyMs?: number;
   sandboxEnv?: Record<string, string>;
-  /** False: no worker in this process (the test spawns its own). */
+  /** False: no workers in the process of the test, which spawns its own. */
   worker?: boolean;
   credits?: number;
   /** Further origins that inputs may be read from although they are private. */
@@ -162,12 +163,8 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
     ...options.env,
   };
   const config = loadConfig(knownProviders, env);
-  const api = await startApi({
-    config,
-    logger,
-    startWorkers: options.worker === false ? null : startStudioWorkers,
-    checkAnswers: true,
-  });
+  const api = await startApi({ config, logger, checkAnswers: true });
+  const stopWorkers = options.worker === false ? null : await startWorkers(config, api.services);
   const children: ChildProcess[] = [];
 
   async function newCaller(wanted: CallerOptions): Promise<TestCaller> {
@@ -264,8 +261,9 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
     },
     async close() {
       await Promise.all(children.map(endChild));
-      // Together: a call that hangs at the sandbox would hold up the workers for a minute.
-      await Promise.all([api.close(), sandbox.stop()]);
+      // A call that hangs at the sandbox would keep the workers from stopping for a minute.
+      await Promise.all([stopWorkers?.(), sandbox.stop()]);
+      await api.close();
       await database.drop();
       await rm(directory, { recursive: true, force: true });
     },
@@ -289,6 +287,17 @@ export function useGateway(
   // Hooks of this kind run from the last to the first: before the gateway is closed.
   if (settled === 'last') afterAll(expectSettled);
   return gateway;
+}
+
+/** Starts workers with the services of the API; returns a function that stops them. */
+async function startWorkers(config: Config, services: Services): Promise<() => Promise<void>> {
+  const connection = await connectWorkers(config);
+  const workers = await startStudioWorkers({ config, connection, services });
+  return async () => {
+    workers.shutdown();
+    await workers.done.catch(() => {});
+    await connection.close();
+  };
 }
 
 async function endChild(child: ChildProcess): Promise<void> {

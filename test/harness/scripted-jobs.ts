@@ -32,8 +32,9 @@ import {
   type StoredArtifact,
 } from '../../jobs/job-plan.ts';
 import { createLogger } from '../../platform/logger.ts';
-import { installRuntime, registerSearchAttributes } from '../../platform/temporal.ts';
+import { registerSearchAttributes } from '../../platform/temporal.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
+import { installRuntime } from '../../worker/runtime.ts';
 
 type Name = Exclude<keyof Activities, 'stopDelivery'>;
 
@@ -124,12 +125,16 @@ const goodDay: { [Verb in Name]: Activities[Verb] } = {
     state: 'reserved',
     createdAt: new Date().toISOString(),
     balance,
+    paused: [],
   }),
   submit: async ({ callIndex, route }) => ({
     kind: 'operation',
     operation: { id: `${route.provider}-${callIndex}` },
   }),
-  store: async ({ callIndex }) => ({ kind: 'outputs', outputs: outputsOf(callIndex) }),
+  adopt: async () => ({ kind: 'not_sent' }),
+  awaitResume: async () => {},
+  check: async () => ({ kind: 'ended' }),
+  store: async ({ callIndex }) => outputsOf(callIndex),
   cancel: async () => 'requested',
   assemble: async ({ callIndex }) => outputsOf(callIndex),
   charge: async ({ chargeMicro }) => ({
@@ -140,7 +145,7 @@ const goodDay: { [Verb in Name]: Activities[Verb] } = {
   }),
   release: async () => ({ verdict: 'settled', state: 'released', charged: 0, balance }),
   markVerifying: async () => {},
-  attemptDelivery: async () => ({ kind: 'delivered' }),
+  attemptDelivery: async () => {},
 };
 
 /** Connects to the run's Temporal server and starts workers; close it in `afterAll`. */
@@ -150,7 +155,7 @@ export async function startScriptedJobs(): Promise<ScriptedJobs> {
     address: inject('temporalAddress'),
   });
   const namespace = 'default';
-  await registerSearchAttributes(env.nativeConnection, namespace, Object.values(searchAttributes));
+  await registerSearchAttributes(env.connection, namespace, Object.values(searchAttributes));
   const prefix = `${randomUUID().slice(0, 8)}-`;
   const scripts = new Map<string, { script: Script; calls: ActivityCall[]; news: EventEmitter }>();
 

@@ -204,19 +204,6 @@ describe('a budget', () => {
     await keys.setLimit({ keyId, memberId, makerKeyId: null, limit: null });
     expect(await reserve(of, 4)).toMatchObject({ verdict: 'reserved' });
   });
-
-  it('is told before a job is started, which counts as a refusal', async () => {
-    const of = await holder(10);
-    const refusalOf = (priceMicro: number) =>
-      ledger().refusalOf({ ...of, jobId: newId('job'), priceMicro });
-    expect(await refusalOf(10)).toBeNull();
-    const refused = () =>
-      database.query('SELECT FROM budget_refusal WHERE budget_id = $1', [of.keyId]);
-    expect(await refused()).toHaveLength(0);
-    const refusal = await refusalOf(11);
-    expect(await refused()).toHaveLength(1);
-    expect(refusal).toEqual(await reserve(of, 11));
-  });
 });
 
 describe('a period', () => {

@@ -60,7 +60,7 @@ describe('a configuration', () => {
     ['DATABASE_URL', 'mysql://localhost/db'],
     ['RATE_LIMIT_PER_MINUTE', '0'],
     ['SYNC_WAIT_MS', 'soon'],
-    ['API_WORKER', 'yes'],
+    ['PAYLOAD_ENCRYPTION', 'yes'],
     ['WEBHOOK_RETRY_DELAYS_MS', '5000,soon'],
     ['S3_BUCKET', '../other/bucket'],
     ['UPLOAD_URL_TTL_MS', '600001'],

@@ -185,7 +185,6 @@ describe('temporal-lost.md', () => {
     await expect
       .poll(() => stack.query('SELECT state FROM notification WHERE job_id = $1', [notified]))
       .toEqual([{ state: 'received' }]);
-    await gateway.untilFiring(since, 'NotificationsWait');
     const chat = { model: 'gpt-4o', messages: [{ role: 'user', content: 'hi' }], max_tokens: 20 };
     expect((await ask('/api/v1/chat', { body: chat })).status).toBe(200);
     expect(await ask(studioPath, { body: { prompt: 'a salmon in vain' } })).toMatchObject({
@@ -225,6 +224,6 @@ describe('temporal-lost.md', () => {
         .toMatch(new RegExp(`${notified} .*fal: \\w+, notified \\d{4}`));
     });
     const healed = await scrape();
-    await gateway.untilQuiet(healed, 'LedgerBroken', 'JobsLost', 'NotificationsWait');
+    await gateway.untilQuiet(healed, 'LedgerBroken', 'JobsLost');
   });
 });

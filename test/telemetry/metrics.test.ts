@@ -37,7 +37,7 @@ beforeAll(async () => {
     AUDIT_INTERVAL_MS: '500',
   };
   worker = await gateway.spawn('worker', env);
-  api = await gateway.spawn('api', { ...env, API_WORKER: 'false' });
+  api = await gateway.spawn('api', { ...env });
 });
 afterAll(async () => {
   await gateway.expectSettled();
@@ -48,10 +48,15 @@ describe('probes', () => {
   it('are ready once the server has seen the pollers', async () => {
     await expect.poll(() => probe(worker.metricsPort, '/readyz')).toMatchObject({ status: 200 });
     const checks = { postgres: true, temporal: true, workers: true, pollers: true };
-    for (const port of [worker.metricsPort, api.metricsPort, api.port]) {
+    const ofApi = { postgres: true, temporal: true, serving: true, pollers: true };
+    for (const [port, expected] of [
+      [worker.metricsPort, checks],
+      [api.metricsPort, ofApi],
+      [api.port, ofApi],
+    ] as const) {
       await expect
         .poll(() => probe(port, '/readyz'))
-        .toMatchObject({ status: 200, body: { checks } });
+        .toMatchObject({ status: 200, body: { checks: expected } });
       expect((await probe(port, '/healthz')).status).toBe(200);
     }
     expect((await probe(worker.metricsPort, '/nothing')).status).toBe(404);
@@ -61,7 +66,6 @@ describe('probes', () => {
 describe('an API whose queues nobody polls', () => {
   it('is ready for chat, and says what is missing', async () => {
     const alone = await gateway.spawn('api', {
-      API_WORKER: 'false',
       API_PORT: '0',
       TASK_QUEUE_PREFIX: 'nobody-polls-',
     });
@@ -69,7 +73,7 @@ describe('an API whose queues nobody polls', () => {
       status: 200,
       body: {
         status: 'degraded',
-        checks: { postgres: true, temporal: true, workers: true, pollers: false },
+        checks: { postgres: true, temporal: true, pollers: false },
       },
     });
     expect((await probe(alone.port, '/healthz')).status).toBe(200);

@@ -43,7 +43,7 @@ beforeAll(async () => {
     API_PORT: '0',
   };
   worker = await gateway.spawn('worker', env);
-  api = await gateway.spawn('api', { ...env, API_WORKER: 'false' });
+  api = await gateway.spawn('api', { ...env });
 });
 afterAll(async () => {
   await gateway.expectSettled();

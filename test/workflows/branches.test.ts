@@ -8,12 +8,13 @@ import { WorkflowNotFoundError } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { Worker } from '@temporalio/worker';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { StoreOutcome, SubmitOutcome } from '../../activities/calls/provider-calls.ts';
+import type { CheckOutcome } from '../../activities/calls/provider-calls.ts';
+import type { SubmitOutcome } from '../../activities/calls/submits.ts';
+import type { ReserveOutcome } from '../../activities/jobs/job-moves.ts';
 import { toApplicationFailure } from '../../activities/calls/attempt.ts';
 import { ProviderFailure, type FailureKind } from '../../activities/providers/provider.ts';
 import { checkNow, progressQuery } from '../../jobs/contract.ts';
-import type { PlannedCall } from '../../jobs/job-plan.ts';
-import type { ReserveVerdict } from '../../jobs/ledger-verdicts.ts';
+import type { CallOutputs, PlannedCall } from '../../jobs/job-plan.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import {
   artifactOf,
@@ -42,20 +43,27 @@ const lastRefusal = toApplicationFailure(new ProviderFailure('not_accepted', 'it
 const fault = (type = 'DatabaseAway'): Error =>
   ApplicationFailure.create({ message: 'our fault', type, nextRetryDelay: 10 });
 
-const pending: StoreOutcome = { kind: 'pending', progress: null };
-const delivered: StoreOutcome = { kind: 'outputs', outputs: outputsOf(0) };
-const operation: SubmitOutcome = { kind: 'operation', operation: { id: 'fal-0' } };
+const pending: CheckOutcome = { kind: 'pending', progress: null };
+const ended: CheckOutcome = { kind: 'ended' };
+const delivered = outputsOf(0);
+const operation = { kind: 'operation', operation: { id: 'fal-0' } } as const;
 const settledNow = {
   verdict: 'settled',
   balance: { posted: 0, reserved: 0, available: 0 },
 } as const;
-const reserved = (state: string): ReserveVerdict => ({
-  verdict: 'reserved',
+const reserved = (state: string) => ({
+  verdict: 'reserved' as const,
   repeated: state !== 'reserved',
   state,
   createdAt: new Date().toISOString(),
   balance: settledNow.balance,
+  paused: [],
 });
+
+const pausedFal = { ...reserved('reserved'), paused: ['fal'] };
+/** As the activity fails while the provider is paused. */
+const paused = ApplicationFailure.create({ message: 'paused: fal', type: 'PROVIDER_PAUSED' });
+const stillPaused = inTurn<unknown, void>(paused);
 
 /** A door that an activity waits at until the test opens it. */
 function gate(): { open: () => void; passed: Promise<void> } {
@@ -81,11 +89,14 @@ describeJobs('a step', () => {
     const [call] = job.plan.calls;
     const task = { jobId, organizationId, callIndex: 0, routeIndex: 0, route: call?.routes[0] };
     const made = { output: call?.output, meter: 'artifact', quantity: 3, source: null };
-    expect(end.steps).toEqual(['reserve', 'submit', 'store', 'charge']);
+    expect(end.steps).toEqual(['reserve', 'submit', 'check', 'store', 'charge']);
     expect(job.inputsOf('reserve')).toEqual([job.plan]);
     expect(job.inputsOf('submit')).toEqual([{ ...task, ...made, refusalsMax: 6 }]);
     expect(job.inputsOf('store')).toEqual([
       { ...task, ...made, refusalsMax: 6, operation: { id: 'fal-0' }, notified: false },
+    ]);
+    expect(job.inputsOf('check')).toEqual([
+      { ...task, ...made, refusalsMax: 6, operation: { id: 'fal-0' } },
     ]);
     // One of three was delivered.
     expect(job.inputsOf('charge')).toEqual([
@@ -97,7 +108,6 @@ describeJobs('a step', () => {
       billing: 'charged',
       chargedMicro: 1_000_000,
       reason: null,
-      refusal: null,
     });
     expect(end.details).toContain('**charged 1 credits**');
     expect(end.progress).toEqual({
@@ -108,24 +118,24 @@ describeJobs('a step', () => {
     expect(end).toMatchObject({ provider: 'fal', requests: ['fal-0'], errorCode: undefined });
   });
 
-  it('that takes more than three seconds goes on as an activity of the provider’s queue', async () => {
-    const submit = inTurn(async () => sleep(4500, operation), operation);
-    const job = await scripted.start({ submit });
-    await job.called('submit', 2);
+  it('whose submit takes more than three seconds is adopted by an activity, not sent again', async () => {
+    const submit = inTurn(async () => sleep(4500, operation));
+    const adopt = inTurn(() => sleep(500, operation));
+    const job = await scripted.start({ submit, adopt });
+    await job.called('adopt');
     expect(await progressOf(job)).toMatchObject({
       calls: [{ phase: expect.stringMatching(/submitting to fal|fal works on it/) }],
     });
     const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'submit on fal', 'store', 'charge']);
-    const [first, second] = job.inputsOf('submit');
-    expect(second).toEqual(first);
+    expect(end.steps).toEqual(['reserve', 'submit', 'adopt on fal', 'check', 'store', 'charge']);
+    expect(job.inputsOf('adopt')).toEqual(job.inputsOf('submit'));
     expect(end.progress.failures).toEqual([expect.stringContaining('submit of call 1')]);
   });
 
   it('without room goes by the queue, and that is nobody’s failure', async () => {
     const job = await scripted.start({ submit: inTurn(fault('PROVIDER_BUSY'), operation) });
     const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'submit on fal', 'store', 'charge']);
+    expect(end.steps).toEqual(['reserve', 'submit', 'submit on fal', 'check', 'store', 'charge']);
     expect(end.progress.failures).toEqual([]);
   });
 
@@ -141,6 +151,7 @@ describeJobs('a step', () => {
       'reserve on studio',
       'reserve on studio',
       'submit',
+      'check',
       'store',
       'charge',
       'charge on studio',
@@ -167,7 +178,13 @@ describeJobs('a step', () => {
     const routes = [scripted.route('openai', { notifies: false })];
     const submit = inTurn<unknown, SubmitOutcome>({ kind: 'outputs', outputs: outputsOf(0) });
     const inline = await scripted.start({ submit }, { calls: [scripted.call({ routes })] });
-    expect((await film.end()).steps).toEqual(['reserve', 'submit', 'store on fal', 'charge']);
+    expect((await film.end()).steps).toEqual([
+      'reserve',
+      'submit',
+      'check',
+      'store on fal',
+      'charge',
+    ]);
     const end = await inline.end();
     expect(end.steps).toEqual(['reserve', 'submit on openai', 'charge']);
     expect(end.requests).toBeUndefined();
@@ -183,7 +200,7 @@ describeJobs('a cancel', () => {
 
   it('before a provider was asked releases, and nothing is sent', async () => {
     const door = gate();
-    const reserve = inTurn<unknown, ReserveVerdict>(fault(), async () => {
+    const reserve = inTurn<unknown, ReserveOutcome>(fault(), async () => {
       await door.passed;
       return reserved('reserved');
     });
@@ -233,13 +250,13 @@ describeJobs('a cancel', () => {
       await door.passed;
       return operation;
     });
-    const store = inTurn<unknown, StoreOutcome>(pending, failure('canceled'));
-    const job = await scripted.start({ submit, store }, askedRarely());
+    const check = inTurn<unknown, CheckOutcome>(pending, failure('canceled'));
+    const job = await scripted.start({ submit, check }, askedRarely());
     await job.called('submit');
     await job.handle.cancel();
     door.open();
     const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'store', 'cancel', 'store', 'release']);
+    expect(end.steps).toEqual(['reserve', 'submit', 'check', 'cancel', 'check', 'release']);
     expect(end).toMatchObject(canceled);
     expect(job.inputsOf('cancel')).toEqual([
       expect.objectContaining({ callIndex: 0, operation: { id: 'fal-0' } }),
@@ -247,9 +264,9 @@ describeJobs('a cancel', () => {
   });
 
   it('after the submit that comes too late is charged', async () => {
-    const store = inTurn<unknown, StoreOutcome>(pending, pending, delivered);
-    const job = await scripted.start({ store });
-    await job.called('store');
+    const check = inTurn<unknown, CheckOutcome>(pending, pending, ended);
+    const job = await scripted.start({ check });
+    await job.called('check');
     await job.handle.cancel();
     const end = await job.end();
     expect(end.steps.filter((step) => step === 'cancel')).toHaveLength(1);
@@ -257,13 +274,13 @@ describeJobs('a cancel', () => {
   });
 
   it('that does not reach the provider changes nothing', async () => {
-    const store = inTurn<unknown, StoreOutcome>(pending, delivered);
+    const check = inTurn<unknown, CheckOutcome>(pending, ended);
     const cancel = inTurn<unknown, 'requested'>(ApplicationFailure.nonRetryable('no such path'));
-    const job = await scripted.start({ store, cancel }, askedRarely());
+    const job = await scripted.start({ check, cancel }, askedRarely());
     await job.called('submit');
     await job.handle.cancel();
     const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'store', 'cancel', 'store', 'charge']);
+    expect(end.steps).toEqual(['reserve', 'submit', 'check', 'cancel', 'check', 'store', 'charge']);
     expect(end.progress.failures).toEqual([
       expect.stringContaining('cancel of call 1: no such path'),
     ]);
@@ -285,7 +302,7 @@ describeJobs('a cancel', () => {
         assemble: { assemble: slowly(outputsOf(1)) },
         charge: { charge: slowly({ ...settledNow, state: 'charged' as const, charged: 1 }) },
         release: {
-          store: inTurn<unknown, StoreOutcome>(failure('failed')),
+          check: inTurn<unknown, CheckOutcome>(failure('failed')),
           release: slowly({ ...settledNow, state: 'released' as const, charged: 0 }),
         },
       };
@@ -300,26 +317,24 @@ describeJobs('a cancel', () => {
     },
   );
 
-  it('while the provider is paused releases', async () => {
-    const job = await scripted.start({
-      submit: inTurn<unknown, SubmitOutcome>({ kind: 'paused' }),
-    });
-    await job.called('submit');
+  it('while the provider is paused releases, and nothing is submitted', async () => {
+    const job = await scripted.start({ reserve: inTurn(pausedFal), awaitResume: stillPaused });
+    await job.called('awaitResume');
     await job.handle.cancel();
     expect(await job.end()).toMatchObject({
-      steps: ['reserve', 'submit', 'release'],
+      steps: ['reserve', 'awaitResume on studio', 'release'],
       ...canceled,
     });
   });
 
   it('of several calls is told to each provider that works', async () => {
-    const store = inTurn<{ callIndex: number }, StoreOutcome>(async ({ callIndex }) => {
+    const check = inTurn<{ callIndex: number }, CheckOutcome>(async ({ callIndex }) => {
       const asked = job.inputsOf('cancel').some((task) => task.callIndex === callIndex);
       if (asked) throw failure('canceled');
       return pending;
     });
     const calls = [0, 1, 2].map((index) => scripted.call({ index, firstCheckMs: 50_000 }));
-    const job = await scripted.start({ store }, { calls });
+    const job = await scripted.start({ check }, { calls });
     await job.called('submit', 3);
     await job.handle.cancel();
     const end = await job.end();
@@ -337,15 +352,15 @@ describeJobs('after the deadline', () => {
   const soon = { deadlineMs: 500, outcomeWaitMs: 700 };
 
   it('the provider is asked to stop, and without its verdict the outcome is unknown', async () => {
-    const job = await scripted.start({ store: inTurn(pending) }, { ...askedRarely(), ...soon });
+    const job = await scripted.start({ check: inTurn(pending) }, { ...askedRarely(), ...soon });
     const end = await job.end();
     expect(end.steps).toEqual([
       'reserve',
       'submit',
-      'store',
+      'check',
       'cancel',
       'markVerifying',
-      'store',
+      'check',
       'release',
     ]);
     expect(job.inputsOf('markVerifying')).toEqual([job.plan.jobId]);
@@ -362,9 +377,8 @@ describeJobs('after the deadline', () => {
   });
 
   it('a verdict that comes late is kept: delivered is charged', async () => {
-    const store = inTurn<unknown, StoreOutcome>(pending, delivered);
     const job = await scripted.start(
-      { store },
+      { check: inTurn(pending) },
       { ...askedRarely(), ...soon, outcomeWaitMs: 50_000 },
     );
     await job.called('markVerifying');
@@ -375,26 +389,33 @@ describeJobs('after the deadline', () => {
   });
 
   it('a provider that stopped has not finished in time', async () => {
-    const store = inTurn<unknown, StoreOutcome>(pending, failure('canceled'));
-    const job = await scripted.start({ store }, { ...askedRarely(), ...soon });
+    const check = inTurn<unknown, CheckOutcome>(pending, failure('canceled'));
+    const job = await scripted.start({ check }, { ...askedRarely(), ...soon });
     const end = await job.end();
     expect(end.failure?.type).toBe('DEADLINE_EXCEEDED');
     expect(end.errorCode).toBe('DEADLINE_EXCEEDED');
   });
 
-  it('nobody waits any more for a provider that is paused', async () => {
-    const submit = inTurn<unknown, SubmitOutcome>({ kind: 'paused' });
-    const end = await (await scripted.start({ submit }, soon)).end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'release']);
+  it('a job of a paused provider fails', async () => {
+    const script = { reserve: inTurn(pausedFal), awaitResume: stillPaused };
+    const end = await (await scripted.start(script, soon)).end();
+    expect(end.steps).toEqual(['reserve', 'awaitResume on studio', 'release']);
     expect(end.failure?.type).toBe('DEADLINE_EXCEEDED');
   });
 
   it('which passes during a check is seen by the same check, then and on replay', async () => {
-    const store = inTurn<unknown, StoreOutcome>(() => sleep(1500, pending), delivered);
+    const check = inTurn<unknown, CheckOutcome>(() => sleep(1500, pending), ended);
     const calls = [scripted.call({ firstCheckMs: 100 })];
-    const job = await scripted.start({ store }, { calls, deadlineMs: 1000 });
+    const job = await scripted.start({ check }, { calls, deadlineMs: 1000 });
     const end = await job.end();
-    expect(end.steps.slice(2)).toEqual(['store', 'cancel', 'markVerifying', 'store', 'charge']);
+    expect(end.steps.slice(2)).toEqual([
+      'check',
+      'cancel',
+      'markVerifying',
+      'check',
+      'store',
+      'charge',
+    ]);
   });
 
   it('no provider is waited for that asked to wait until then: the next one is asked', async () => {
@@ -405,7 +426,7 @@ describeJobs('after the deadline', () => {
     );
     const none = await scripted.start({ submit: inTurn<unknown, SubmitOutcome>(busy) });
     expect(await second.end()).toMatchObject({
-      steps: ['reserve', 'submit', 'submit', 'store', 'charge'],
+      steps: ['reserve', 'submit', 'submit', 'check', 'store', 'charge'],
       provider: 'openai',
     });
     expect((await none.end()).failure?.type).toBe('PROVIDER_ERROR');
@@ -413,41 +434,46 @@ describeJobs('after the deadline', () => {
 });
 
 describeJobs('a paused provider', () => {
-  it('has its jobs wait, until somebody asks to check', async () => {
-    const submit = inTurn<unknown, SubmitOutcome>(
-      { kind: 'paused' },
-      { kind: 'paused' },
-      operation,
-    );
-    const job = await scripted.start({ submit });
+  it('has its jobs wait in one activity, which a signal repeats at once', async () => {
+    const awaitResume = inTurn<unknown, void>(paused, paused, undefined);
+    const job = await scripted.start({ reserve: inTurn(pausedFal), awaitResume });
     for (const times of [1, 2]) {
-      await job.called('submit', times);
+      await job.called('awaitResume', times);
+      await sleep(300);
+      expect(await progressOf(job)).toMatchObject({
+        phase: '1 call(s), 1 credits reserved',
+        calls: [{ call: 1, phase: 'waiting: the provider is paused', operationId: null }],
+      });
       await job.handle.signal(checkNow);
     }
+    const waits = Array(3).fill('awaitResume on studio');
     const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'submit', 'submit', 'store', 'charge']);
+    expect(end.steps).toEqual(['reserve', ...waits, 'submit', 'check', 'store', 'charge']);
   });
 
-  it('says so while it waits', async () => {
+  it('that is paused after the reservation is found by the submit', async () => {
     const submit = inTurn<unknown, SubmitOutcome>({ kind: 'paused' }, operation);
-    const job = await scripted.start({ submit });
-    await job.called('submit');
-    await sleep(300);
-    expect(await progressOf(job)).toMatchObject({
-      phase: '1 call(s), 1 credits reserved',
-      calls: [{ call: 1, phase: 'waiting: the provider is paused', operationId: null }],
-    });
-    expect(job.calls).toHaveLength(2);
-    await job.handle.signal(checkNow);
-    await job.end();
+    const end = await (await scripted.start({ submit })).end();
+    const steps = [
+      'reserve',
+      'submit',
+      'awaitResume on studio',
+      'submit',
+      'check',
+      'store',
+      'charge',
+    ];
+    expect(end.steps).toEqual(steps);
   });
 
   it('leaves the call to the next one', async () => {
-    const submit = inTurn<unknown, SubmitOutcome>(
-      { kind: 'paused' },
-      { kind: 'operation', operation: { id: 'openai-0' } },
-    );
-    const end = await (await scripted.start({ submit }, twoRoutes())).end();
+    const submit = inTurn<unknown, SubmitOutcome>({
+      kind: 'operation',
+      operation: { id: 'openai-0' },
+    });
+    const reserve = inTurn(pausedFal);
+    const end = await (await scripted.start({ reserve, submit }, twoRoutes())).end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'check', 'store', 'charge']);
     expect(end.provider).toBe('openai');
     expect(end.outcome?.status).toBe('completed');
   });
@@ -461,7 +487,7 @@ describeJobs('a provider that does not take the call', () => {
     } as const);
     const job = await scripted.start({ submit }, twoRoutes());
     const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'submit', 'store', 'charge']);
+    expect(end.steps).toEqual(['reserve', 'submit', 'submit', 'check', 'store', 'charge']);
     const [, call] = job.inputsOf('submit');
     expect(call).toMatchObject({ routeIndex: 1, route: { provider: 'openai' }, refusalsMax: 6 });
     expect(job.inputsOf('submit')[0]).toMatchObject({ routeIndex: 0, refusalsMax: 4 });
@@ -506,14 +532,20 @@ describeJobs('a provider that does not take the call', () => {
 
 describeJobs('a submit that nobody knows the outcome of', () => {
   it('is adopted once the provider names it, and never sent by another', async () => {
-    const submit = inTurn(failure('unknown'), operation);
-    const job = await scripted.start({ submit }, { ...twoRoutes() });
+    const submit = inTurn<unknown, SubmitOutcome>(failure('unknown'));
+    const job = await scripted.start({ submit, adopt: inTurn(operation) }, { ...twoRoutes() });
     await job.called('markVerifying');
     await job.notify();
     const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'markVerifying', 'submit', 'store', 'charge']);
-    const [first, second] = job.inputsOf('submit');
-    expect(second).toEqual(first);
+    expect(end.steps).toEqual([
+      'reserve',
+      'submit',
+      'markVerifying',
+      'adopt on fal',
+      'store',
+      'charge',
+    ]);
+    expect(job.inputsOf('adopt')).toEqual(job.inputsOf('submit'));
     // The notification told that it ended: it is asked for at once.
     expect(job.inputsOf('store')).toEqual([expect.objectContaining({ notified: true })]);
     expect(end.requests).toEqual(['fal-0']);
@@ -521,20 +553,23 @@ describeJobs('a submit that nobody knows the outcome of', () => {
 
   it('is adopted at once where the provider was quicker', async () => {
     const door = gate();
-    const submit = inTurn<unknown, SubmitOutcome>(
-      fault('PROVIDER_BUSY'),
-      async () => {
-        await door.passed;
-        throw failure('unknown');
-      },
-      operation,
-    );
-    const job = await scripted.start({ submit });
+    const submit = inTurn<unknown, SubmitOutcome>(fault('PROVIDER_BUSY'), async () => {
+      await door.passed;
+      throw failure('unknown');
+    });
+    const job = await scripted.start({ submit, adopt: inTurn(operation) });
     await job.called('submit', 2);
     await job.notify();
     door.open();
     const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'submit on fal', 'submit', 'store', 'charge']);
+    expect(end.steps).toEqual([
+      'reserve',
+      'submit',
+      'submit on fal',
+      'adopt on fal',
+      'store',
+      'charge',
+    ]);
   });
 
   it('fails as unknown when no provider names it in time, canceled or not', async () => {
@@ -598,9 +633,9 @@ describeJobs('a notification', () => {
 
   it('that comes twice has the provider asked twice at most; after the end it finds nobody', async () => {
     const door = gate();
-    const store = inTurn<unknown, StoreOutcome>(async () => {
+    const store = inTurn<unknown, CallOutputs>(async () => {
       await door.passed;
-      return pending;
+      throw failure('unfinished');
     }, delivered);
     const job = await scripted.start({ store }, askedRarely());
     await job.called('submit');
@@ -620,10 +655,10 @@ describeJobs('a check', () => {
   it('that learns nothing, however often, is no verdict', async () => {
     const away = failure('unreachable', { retryAfterMs: 10 });
     const attempts = Array.from({ length: 7 }, () => away);
-    const store = inTurn<unknown, StoreOutcome>(...attempts, delivered);
-    const end = await (await scripted.start({ store })).end();
-    expect(end.steps.filter((step) => step === 'store on fal')).toHaveLength(6);
-    expect(end.steps.slice(-2)).toEqual(['store', 'charge']);
+    const check = inTurn<unknown, CheckOutcome>(...attempts, ended);
+    const end = await (await scripted.start({ check })).end();
+    expect(end.steps.filter((step) => step === 'check on fal')).toHaveLength(6);
+    expect(end.steps.slice(-3)).toEqual(['check', 'store', 'charge']);
     expect(end.outcome?.status).toBe('completed');
   });
 
@@ -642,16 +677,16 @@ describeJobs('a check', () => {
     // Nobody asked for that.
     ['canceled', 'PROVIDER_ERROR'],
   ] as const)('that finds the call %s fails the job as %s', async (kind, type) => {
-    const store = inTurn<unknown, StoreOutcome>(pending, failure(kind));
-    const end = await (await scripted.start({ store })).end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'store', 'store', 'release']);
+    const check = inTurn<unknown, CheckOutcome>(pending, failure(kind));
+    const end = await (await scripted.start({ check })).end();
+    expect(end.steps).toEqual(['reserve', 'submit', 'check', 'check', 'release']);
     expect(end).toMatchObject({ failure: { type }, errorCode: type });
     expect(end.details).toContain(`- call 1: no output: ${type}, request \`fal-0\``);
   });
 
   it('whose outputs can never be stored fails the job', async () => {
     const lost = ApplicationFailure.nonRetryable('the storage did not take it', 'STORAGE_ERROR');
-    const job = await scripted.start({ store: inTurn<unknown, StoreOutcome>(lost) });
+    const job = await scripted.start({ store: inTurn<unknown, CallOutputs>(lost) });
     expect((await job.end()).failure?.type).toBe('STORAGE_ERROR');
     expect(job.inputsOf('release')).toEqual([
       expect.objectContaining({
@@ -672,7 +707,7 @@ describeJobs('a job', () => {
           : { verdict, required: 5, limit: 9, used: 7, resetAt: 'later', now: 'now', balance };
       const webhook = { taskQueue: 'nobody' };
       const job = await scripted.start(
-        { reserve: inTurn<unknown, ReserveVerdict>(refusal) },
+        { reserve: inTurn<unknown, ReserveOutcome>(refusal) },
         { webhook },
       );
       const end = await job.end();
@@ -681,7 +716,6 @@ describeJobs('a job', () => {
         status: 'refused',
         billing: 'none',
         reason: verdict,
-        refusal,
       });
       expect(end.details).toContain(`**refused: ${verdict}**`);
     },
@@ -733,7 +767,7 @@ describeJobs('a job', () => {
     const webhook = { taskQueue: 'nobody' };
     const job = await scripted.start(
       {
-        reserve: inTurn<unknown, ReserveVerdict>(ApplicationFailure.nonRetryable('no account')),
+        reserve: inTurn<unknown, ReserveOutcome>(ApplicationFailure.nonRetryable('no account')),
         release: inTurn({ verdict: 'not_reserved' } as const),
       },
       { webhook },
@@ -746,25 +780,23 @@ describeJobs('a job', () => {
     });
   });
 
-  it('whose caller wants to be told tells it of either end', async () => {
+  it('with a webhook starts its delivery at either end, and Temporal retries the delivery', async () => {
     const webhook = { taskQueue: scripted.webhookQueue };
-    const retried = inTurn<unknown, { kind: 'delivered' } | { kind: 'retry'; waitMs: number }>(
-      { kind: 'retry', waitMs: 10 },
-      { kind: 'delivered' },
+    const retried = inTurn<unknown, void>(
+      ApplicationFailure.create({ type: 'WEBHOOK_NOT_DELIVERED', nextRetryDelay: 10 }),
+      undefined,
     );
     const good = await scripted.start({ attemptDelivery: retried }, { webhook });
     const bad = await scripted.start(
-      { store: inTurn<unknown, StoreOutcome>(failure('failed')) },
+      { store: inTurn<unknown, CallOutputs>(failure('failed')) },
       { webhook },
     );
     await Promise.all([good.called('attemptDelivery', 2), bad.called('attemptDelivery')]);
     expect((await good.end()).outcome?.status).toBe('completed');
     expect((await bad.end()).failure?.type).toBe('PROVIDER_ERROR');
     const { jobId, organizationId } = good.plan;
-    expect(good.inputsOf('attemptDelivery')).toEqual([
-      { jobId, organizationId, failures: 0 },
-      { jobId, organizationId, failures: 1 },
-    ]);
+    const name = { jobId, organizationId };
+    expect(good.inputsOf('attemptDelivery')).toEqual([name, name]);
   });
 
   it('without a plan fails at once', async () => {
@@ -793,9 +825,9 @@ describeJobs('several calls', () => {
     calls: changes.map((change, index) => scripted.call({ index, ...change })),
   });
   const failing = (...indexes: number[]) =>
-    inTurn<{ callIndex: number }, StoreOutcome>(async ({ callIndex }) => {
+    inTurn<{ callIndex: number }, CallOutputs>(async ({ callIndex }) => {
       if (indexes.includes(callIndex)) throw failure('content_policy');
-      return { kind: 'outputs', outputs: outputsOf(callIndex) };
+      return outputsOf(callIndex);
     });
 
   it('go by the queue, and what is delivered is charged', async () => {
@@ -812,7 +844,7 @@ describeJobs('several calls', () => {
       [
         'charge',
         'reserve',
-        ...['store', 'submit'].flatMap((verb) => Array(3).fill(`${verb} on fal`)),
+        ...['check', 'store', 'submit'].flatMap((verb) => Array(3).fill(`${verb} on fal`)),
       ].toSorted(),
     );
     expect(end.requests?.toSorted()).toEqual(['fal-0', 'fal-1', 'fal-2']);
@@ -824,7 +856,7 @@ describeJobs('several calls', () => {
   });
 
   it('of which all fail release, for the first one’s reason', async () => {
-    const store = inTurn<{ callIndex: number }, StoreOutcome>(async ({ callIndex }) => {
+    const store = inTurn<{ callIndex: number }, CallOutputs>(async ({ callIndex }) => {
       throw failure(callIndex === 0 ? 'content_policy' : 'failed');
     });
     const end = await (await scripted.start({ store }, calls([{}, {}]))).end();
@@ -895,11 +927,11 @@ describeJobs('several calls', () => {
             if (luck === 2) throw failure('not_accepted', { retryAfterMs: 5 });
             return { kind: 'operation', operation: { id: `${route.provider}-${callIndex}` } };
           },
-          async store({ callIndex }) {
-            const luck = chance(`store${callIndex}`);
+          async check({ callIndex }) {
+            const luck = chance(`check${callIndex}`);
             await sleep(luck * 2);
             if (luck === 1) throw failure('failed');
-            return luck < 4 ? pending : { kind: 'outputs', outputs: outputsOf(callIndex) };
+            return luck < 4 ? pending : ended;
           },
         },
         calls(changes),

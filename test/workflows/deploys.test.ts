@@ -2,8 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { NativeConnection } from '@temporalio/worker';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createLogger } from '../../platform/logger.ts';
-import { connectTemporal } from '../../platform/temporal.ts';
+import { connectWorkers } from '../../worker/runtime.ts';
 import { startStudioWorkers, type StudioWorkers } from '../../worker/studio-worker.ts';
 import { checkNow } from '../../jobs/contract.ts';
 import { bundleChanged, type SourceChange } from '../harness/changed-workflows.ts';
@@ -14,7 +13,7 @@ let gateway: TestGateway;
 const connections: NativeConnection[] = [];
 /** As every process has one of its own. */
 async function connect(): Promise<NativeConnection> {
-  const connection = await connectTemporal(gateway.config, createLogger('test', 'silent'));
+  const connection = await connectWorkers(gateway.config);
   connections.push(connection);
   return connection;
 }

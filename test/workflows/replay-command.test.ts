@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { createLogger } from '../../platform/logger.ts';
-import { installRuntime } from '../../platform/temporal.ts';
+import { installRuntime } from '../../worker/runtime.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import { explain, recorderPath, replays } from '../../dev/replay/divergence.ts';
 import { scrubbedIdOf, scrubHistory } from '../../dev/replay/scrub.ts';

@@ -99,8 +99,7 @@ async function readParts(job: JobRecord, services: Composition) {
     ]);
   const owner = open ? open.owner : await workflowOf(client, jobId).catch(() => null);
   const reasons = open?.reasons ?? [];
-  const untold = notifications.filter(({ state }) => state === 'received').length;
-  const facts = { caller, calls, reasons, owner, webhook, attempts, actions, untold };
+  const facts = { caller, calls, reasons, owner, webhook, attempts, actions };
   return { facts, entries, notifications };
 }
 

@@ -4,7 +4,7 @@ import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
 import { askToCheck, workflowOf } from '../../../activities/jobs/job-owner.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import { isoTime, isoTimes } from '../../../domain/json.ts';
+import { isoTime } from '../../../domain/json.ts';
 import { jobSchema } from '../../../studio/job-view.ts';
 import type { Composition } from '../../composition.ts';
 import { recordAction } from '../../identity/operators.ts';
@@ -14,7 +14,6 @@ import {
   found,
   foundPage,
   idField,
-  listOf,
   oneOf,
   pageLimit,
   pageOf,
@@ -24,7 +23,6 @@ import {
   pathId,
 } from '../fields.ts';
 import { defineOperation, section } from '../operation.ts';
-import { notificationSchema } from './outcomes.ts';
 
 const path = '/api/admin/v1/jobs';
 const status = z.enum(['queued', 'completed', 'failed', 'canceled']);
@@ -208,22 +206,6 @@ const actions = {
       const done = await resettle(job, release, services);
       ctx.status = done.decision === 'taken_up' ? 202 : 200;
       return found({ ...stateOf(await overseenJob(write, { oversight })), ...done });
-    },
-  }),
-
-  redeliverNotifications: defineOperation({
-    route: `POST ${path}/:jobId/notifications/redeliver`,
-    summary: 'Tell a job’s workflow again of its stored notifications',
-    request: writeToJob,
-    answer: listOf(notificationSchema),
-    errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
-    async handle(write, { pool, oversight, inbox, notificationRelay }) {
-      const job = await overseenJob(write, { oversight });
-      const kept = await inbox.ofJob(job.id);
-      if (kept.length === 0) throw new GatewayError('NOT_FOUND', 'No notification of it was kept.');
-      await recordAction(pool, write, { ...recordedOf(job), action: 'notification.redelivered' });
-      await Promise.all(kept.map((notification) => notificationRelay.deliver(notification)));
-      return found((await inbox.ofJob(job.id)).map(isoTimes));
     },
   }),
 };

@@ -1,0 +1,80 @@
+/** The Temporal SDK's runtime and the connection of workers. */
+import { createServer } from 'node:net';
+import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
+import { assert } from '../domain/errors.ts';
+import type { Config, TemporalConfig } from '../platform/config.ts';
+import type { Logger } from '../platform/logger.ts';
+import { connectionOptions } from '../platform/temporal.ts';
+
+/**
+ * Installs the SDK's runtime, once per process: it logs through our logger and handles no signals. With
+ * `metricsAddress` (host:port) it serves its own metrics there.
+ */
+export function installRuntime(logger: Logger, metricsAddress?: string): void {
+  Runtime.install({
+    // The process decides when to drain (platform/process-life.ts).
+    shutdownSignals: [],
+    logger: new DefaultLogger('TRACE', ({ level, message, meta }) =>
+      logger[pinoLevel[level]](meta ?? {}, message),
+    ),
+    telemetryOptions: {
+      logging: { filter: { core: 'WARN', other: 'ERROR' }, forward: {} },
+      ...(metricsAddress !== undefined && {
+        metrics: {
+          prometheus: {
+            bindAddress: metricsAddress,
+            countersTotalSuffix: true,
+            unitSuffix: true,
+            useSecondsForDurations: true,
+          },
+        },
+      }),
+    },
+  });
+}
+
+const pinoLevel = {
+  TRACE: 'trace',
+  DEBUG: 'debug',
+  INFO: 'debug',
+  WARN: 'warn',
+  ERROR: 'error',
+} as const;
+
+/**
+ * Installs the runtime as `installRuntime` does. With METRICS_PORT the SDK serves its metrics on a free port of
+ * the loopback interface, from where the operations server adds them to its page.
+ * @returns the URL of the SDK's metrics, or null without METRICS_PORT
+ */
+export async function installMeasuredRuntime(
+  logger: Logger,
+  config: Config,
+): Promise<string | null> {
+  if (config.METRICS_PORT === undefined) {
+    installRuntime(logger);
+    return null;
+  }
+  const address = `127.0.0.1:${await freeLoopbackPort()}`;
+  installRuntime(logger, address);
+  return `http://${address}/metrics`;
+}
+
+/** Finds a free port: the SDK does not report which port it chose for port 0. */
+async function freeLoopbackPort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const address = server.address();
+  await new Promise((resolve) => {
+    server.close(resolve);
+  });
+  assert(typeof address === 'object' && address, 'a listening server has a port');
+  return address.port;
+}
+
+/** Connects workers to a server that can be reached: the process has connected its client before. */
+export async function connectWorkers(config: TemporalConfig): Promise<NativeConnection> {
+  return NativeConnection.connect(await connectionOptions(config));
+}
