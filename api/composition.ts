@@ -24,6 +24,7 @@ import { createSessions } from './identity/sessions.ts';
 import type { Documents } from './openapi/document.ts';
 import { createAdmission } from './studio/admission.ts';
 import { createJobFeed } from './studio/job-feed.ts';
+import { createOpenWaits } from './studio/open-waits.ts';
 import type { JobNews } from './studio/job-news.ts';
 import { createPriceList } from './studio/prices.ts';
 
@@ -61,6 +62,7 @@ export function compose(deps: AppDeps, documents: Documents) {
     claims,
     admission,
     view,
+    openWaits: createOpenWaits(),
     jobFeed: createJobFeed({ pool, news, reads, view, logger }),
     readCalls: createReadCalls(pool),
     access: createAccess(pool, {

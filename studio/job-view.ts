@@ -74,7 +74,8 @@ export const jobSchema = z
   })
   .meta({ id: 'Job' });
 
-type JobResource = z.infer<typeof jobSchema>;
+/** The job resource. */
+export type JobResource = z.infer<typeof jobSchema>;
 
 /** See `createJobView`. */
 export type JobView = ReturnType<typeof createJobView>;

@@ -17,13 +17,14 @@ import {
   type ContentBlock,
 } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
+import { GatewayError } from '../../domain/errors.ts';
 import type { JobRecord } from '../../activities/jobs/job-reads.ts';
 import { idForm } from '../../domain/ids.ts';
 import type { Composition } from '../composition.ts';
 import type { Caller } from '../identity/access.ts';
 import { type OwnAnswer, type OwnApi, findTool, toolsFor } from './tools.ts';
 
-type Services = Pick<Composition, 'admission' | 'reads' | 'storage' | 'view'>;
+type Services = Pick<Composition, 'admission' | 'openWaits' | 'reads' | 'storage' | 'view'>;
 type Extra = RequestHandlerExtra<ServerRequest, ServerNotification>;
 
 interface Conversation {
@@ -100,7 +101,23 @@ async function callTool(
   });
   const { ok, jobId } = answer;
   if (!ok || jobId === null) return plainResult(answer);
-  return followJob(conversation, { jobId, wait: given['async'] !== true }, extra);
+  // A job that was started is never rejected: if too many requests wait, the tool returns the job without waiting.
+  const leave = given['async'] === true ? null : enterWait(conversation);
+  try {
+    return await followJob(conversation, { jobId, wait: leave !== null }, extra);
+  } finally {
+    leave?.();
+  }
+}
+
+/** Counts a waiting tool call; returns the function that ends it, or null if too many requests wait. */
+function enterWait({ caller, services }: Conversation): (() => void) | null {
+  try {
+    return services.openWaits.enter(caller);
+  } catch (error) {
+    if (error instanceof GatewayError) return null;
+    throw error;
+  }
 }
 
 /** An answer as it came; a refusal is for the model to read. */

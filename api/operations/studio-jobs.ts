@@ -9,7 +9,6 @@ import { workflowIdOf } from '../../jobs/contract.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { creditsSchema, jobSchema, type JobView } from '../../studio/job-view.ts';
 import type { Composition } from '../composition.ts';
-import { streamJob } from '../studio/job-feed.ts';
 import { stepSchema, stepsOf } from '../studio/job-steps.ts';
 import { preferredWaitMs } from '../studio/job-submission.ts';
 import {
@@ -27,7 +26,6 @@ import { defineOperation, ownAnswer, section, type Call } from './operation.ts';
 import { redeliver, showWebhook, webhookOf, webhookSchema } from './webhooks.ts';
 
 const longPollMaxMs = 60_000;
-const eventIntervalMs = 1000;
 
 const path = '/api/v1/studio/jobs';
 const request = { params: z.object({ jobId: pathId('job') }) };
@@ -72,7 +70,16 @@ const eventsAnswer = {
   },
 };
 
-function sendEvents(ctx: ParameterizedContext, events: PassThrough): void {
+/** Opens an event stream of one job, or of all jobs. @throws GatewayError 429, SERVICE_UNAVAILABLE if too many are open */
+function follow(
+  ctx: ParameterizedContext,
+  { caller, jobId }: { caller: NamesJob['caller']; jobId: string | null },
+  { jobFeed, openWaits }: Pick<Composition, 'jobFeed' | 'openWaits'>,
+): void {
+  const { organizationId, keyId } = caller;
+  const events = new PassThrough();
+  events.once('close', openWaits.enter(caller));
+  jobFeed.follow({ organizationId, keyId, jobId, events });
   ctx.set({
     'Content-Type': 'text/event-stream',
     'Cache-Control': 'no-cache, no-transform',
@@ -103,11 +110,8 @@ const ofAllJobs = section('Jobs', {
       'The stream ends when its key may no longer read, or when something may have been missed: connect again and read the list.',
     answer: ownAnswer,
     answers: eventsAnswer,
-    handle({ ctx, caller: { organizationId, keyId } }, { jobFeed }) {
-      // Where nobody can be taken, no stream is begun.
-      const events = new PassThrough();
-      jobFeed.follow({ organizationId, keyId, events });
-      sendEvents(ctx, events);
+    handle({ ctx, caller }, services) {
+      follow(ctx, { caller, jobId: null }, services);
     },
   }),
 });
@@ -146,14 +150,19 @@ const jobs = section('Jobs', {
     },
     answer: oneJob,
     errors: ['JOB_NOT_FOUND'],
-    async handle({ ctx, query, ...call }, { reads, admission, view }) {
+    async handle({ ctx, query, ...call }, { reads, admission, openWaits, view }) {
       const job = await find(call, { reads });
       const wait = (query.wait ?? 0) * 1000;
       const waitMs = ctx.get('prefer') ? preferredWaitMs(ctx, longPollMaxMs) : wait;
       const { organizationId } = call.caller;
-      const now =
-        waitMs > 0 && (await admission.awaitEnd({ organizationId, jobId: job.id }, waitMs));
-      return show(ctx, view, now || job);
+      if (waitMs === 0 || job.status !== 'queued') return show(ctx, view, job);
+      const leave = openWaits.enter(call.caller);
+      try {
+        const awaited = await admission.awaitEnd({ organizationId, jobId: job.id }, waitMs);
+        return await show(ctx, view, awaited ?? job);
+      } finally {
+        leave();
+      }
     },
   }),
 
@@ -192,18 +201,9 @@ const jobs = section('Jobs', {
     answer: ownAnswer,
     answers: eventsAnswer,
     errors: ['JOB_NOT_FOUND'],
-    async handle({ ctx, ...call }, { reads, admission, view }) {
-      const first = await find(call, { reads });
-      const { organizationId } = call.caller;
-      const events = new PassThrough();
-      sendEvents(ctx, events);
-      void streamJob({
-        events,
-        first,
-        view,
-        next: async (last) =>
-          (await admission.awaitEnd({ organizationId, jobId: last.id }, eventIntervalMs)) ?? last,
-      });
+    async handle({ ctx, ...call }, services) {
+      const { id: jobId } = await find(call, services);
+      follow(ctx, { caller: call.caller, jobId }, services);
     },
   }),
 

@@ -68,7 +68,8 @@ function createStartInTurn(deps: AdmissionDeps) {
 /** Starts, awaits and cancels jobs. */
 export function createAdmission(deps: AdmissionDeps) {
   const startInTurn = createStartInTurn(deps);
-  let waiting = 0;
+  const waiting = new Map<string, number>();
+  let waitingCount = 0;
 
   return {
     /**
@@ -94,14 +95,24 @@ export function createAdmission(deps: AdmissionDeps) {
       }
     },
 
-    /** As `awaitEnd`; beyond so many waiters nobody is waited for: an answer to poll is kinder than a slow process. */
+    /**
+     * Waits like `awaitEnd` for a synchronous request. If `SYNC_WAITERS_MAX` requests wait, or half as many of one
+     * organization, it does not wait, so that the response is 202.
+     */
     async awaitByFew(job: AwaitedJob, waitMs: number): Promise<JobRecord | null> {
-      const allowed = waiting < deps.config.SYNC_WAITERS_MAX;
-      waiting += 1;
+      const { organizationId } = job;
+      const max = deps.config.SYNC_WAITERS_MAX;
+      const count = waiting.get(organizationId) ?? 0;
+      const mayWait = waitingCount < max && count < Math.ceil(max / 2);
+      waiting.set(organizationId, count + 1);
+      waitingCount += 1;
       try {
-        return await awaitEnd(deps, job, allowed ? waitMs : 0);
+        return await awaitEnd(deps, job, mayWait ? waitMs : 0);
       } finally {
-        waiting -= 1;
+        waitingCount -= 1;
+        const left = (waiting.get(organizationId) ?? 1) - 1;
+        if (left === 0) waiting.delete(organizationId);
+        else waiting.set(organizationId, left);
       }
     },
 

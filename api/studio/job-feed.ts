@@ -1,21 +1,22 @@
 /**
- * Jobs as server-sent events, each time they have changed: one job, or all of an organization. Postgres tells which
- * jobs begin and end; while some are open and somebody follows them they are read once a second, for all readers of
- * an organization together. When nothing happens nothing is asked, but whether the keys of the readers still may.
+ * Job feed: server-sent events of jobs that have changed, for readers that follow one job or all jobs of their
+ * organization. NOTIFY names jobs that start and end. Open jobs that have a reader are read once a second, with one query
+ * per organization. Idle streams cost one query for all keys every five seconds, which ends the streams of revoked keys.
  */
 import type { PassThrough } from 'node:stream';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { JobReads, JobRecord } from '../../activities/jobs/job-reads.ts';
-import { GatewayError } from '../../domain/errors.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
-import type { JobView } from '../../studio/job-view.ts';
+import type { JobResource, JobView } from '../../studio/job-view.ts';
 import type { JobNews } from './job-news.ts';
 
 interface Reader {
   organizationId: string;
   keyId: string;
+  /** The job that is followed; null: all jobs of the organization. */
+  jobId: string | null;
   events: PassThrough;
 }
 
@@ -27,26 +28,25 @@ interface JobFeedDeps {
   logger: Logger;
 }
 
-/** Readers of one organization, and the jobs that are shown to them. */
+/** Readers of one organization, and the jobs that they follow. */
 interface Topic {
   readers: Set<Reader>;
-  /** To be read at the next tick. */
+  /** Ids of jobs to read at the next tick. */
   changed: Set<string>;
-  /** Open jobs, as they were shown. */
+  /** State of each open job, as it was last sent (`markOf`). */
   open: Map<string, string>;
 }
 
 const tickMs = 1000;
 const keysEvery = 5;
 const keepaliveEvery = 15;
-const readersMax = 1000;
-/** Of an organization, at a time. */
+/** Open jobs of one organization that are read in one tick. */
 const openMax = 200;
-/** A reader that takes nothing for long is let go. */
+/** Unread bytes after which a reader is disconnected. */
 const unreadBytesMax = 4 * 1024 * 1024;
 const keyRow = z.object({ id: z.string() });
 
-/** Those who follow all jobs of their organizations. */
+/** Makes the job feed of a process. */
 export function createJobFeed(deps: JobFeedDeps) {
   const topics = new Map<string, Topic>();
   let timer: NodeJS.Timeout | undefined;
@@ -94,13 +94,8 @@ export function createJobFeed(deps: JobFeedDeps) {
   });
 
   return {
-    /** Writes to `events` until it is closed, or ends it. @throws GatewayError SERVICE_UNAVAILABLE */
+    /** Writes the jobs of a reader to its `events`, until that is closed or the followed job has ended. */
     follow(reader: Reader): void {
-      if (readers().length >= readersMax) {
-        throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many streams are open.', {
-          retryAfterSeconds: 5,
-        });
-      }
       const { organizationId, events } = reader;
       const topic: Topic = topics.get(organizationId) ?? {
         readers: new Set(),
@@ -112,40 +107,66 @@ export function createJobFeed(deps: JobFeedDeps) {
       events.once('close', () => leave(reader));
       events.write(': following\n\n');
       if (timer === undefined) schedule();
-      void begin(deps, organizationId, topic).catch(() => leave(reader));
+      void begin(deps, reader, topic).catch(() => leave(reader));
     },
   };
 }
 
-/** Whoever comes is shown what is open. */
-async function begin({ reads }: JobFeedDeps, organizationId: string, topic: Topic): Promise<void> {
-  const open = await reads.list(organizationId, { status: 'open', limit: openMax });
-  for (const { id } of open) {
-    topic.changed.add(id);
-    topic.open.delete(id);
+/** Sends a new reader the job that it follows, or all open jobs. */
+async function begin({ reads, view }: JobFeedDeps, reader: Reader, topic: Topic): Promise<void> {
+  const { organizationId, jobId, events } = reader;
+  const jobs =
+    jobId === null
+      ? await reads.list(organizationId, { status: 'open', limit: openMax })
+      : [await reads.read(organizationId, jobId)].filter((job) => job !== null);
+  for (const job of jobs) {
+    events.write(eventOf(await view.resource(job)));
+    if (job.status !== 'queued') events.end();
+    else if (!topic.open.has(job.id)) topic.open.set(job.id, markOf(job));
   }
 }
 
-async function show(
-  { reads, view }: JobFeedDeps,
-  organizationId: string,
-  topic: Topic,
-): Promise<void> {
-  const ids = [...new Set([...topic.changed, ...topic.open.keys()])].slice(0, openMax);
+const eventOf = (job: JobResource): string => `event: job\ndata: ${JSON.stringify(job)}\n\n`;
+
+async function show(deps: JobFeedDeps, organizationId: string, topic: Topic): Promise<void> {
+  const { reads, view } = deps;
+  const followed = new Set([...topic.readers].map(({ jobId }) => jobId));
+  const ids = [...new Set([...topic.changed, ...topic.open.keys()])].filter(
+    (id) => followed.has(null) || followed.has(id),
+  );
+  topic.changed.clear();
+  for (const id of topic.open.keys()) if (!ids.includes(id)) topic.open.delete(id);
   if (ids.length === 0) return;
-  for (const id of ids) topic.changed.delete(id);
-  for (const job of await reads.some(organizationId, ids)) {
+  for (const id of ids.slice(openMax)) topic.changed.add(id);
+  for (const job of await reads.some(organizationId, ids.slice(0, openMax))) {
+    const isOpen = job.status === 'queued';
     const mark = markOf(job);
     if (topic.open.get(job.id) !== mark) {
-      const text = `event: job\ndata: ${JSON.stringify(await view.resource(job))}\n\n`;
-      for (const { events } of topic.readers) events.write(text);
+      const text = eventOf(await view.resource(job));
+      for (const { jobId, events } of topic.readers) {
+        if (jobId === null || (jobId === job.id && isOpen)) events.write(text);
+      }
     }
-    if (job.status === 'queued') topic.open.set(job.id, mark);
+    if (!isOpen) await sendEnd(deps, job, topic);
+    if (isOpen) topic.open.set(job.id, mark);
     else topic.open.delete(job.id);
   }
 }
 
-/** A key that was revoked, or whose organization was suspended, reads no further. */
+/** Sends a finished job with its whole result to the readers that follow only this job, and ends their streams. */
+async function sendEnd(
+  { reads, view }: JobFeedDeps,
+  { id, organization_id: organizationId }: JobRecord,
+  topic: Topic,
+): Promise<void> {
+  const followers = [...topic.readers].filter(({ jobId }) => jobId === id);
+  if (followers.length === 0) return;
+  const whole = await reads.read(organizationId, id);
+  const text = whole && eventOf(await view.resource(whole));
+  for (const { events } of followers) events.end(text);
+}
+
+/** Ends the streams of keys that were revoked or have expired, and of suspended organizations. */
 async function refuseDeadKeys(
   pool: DatabasePool,
   readers: readonly Reader[],
@@ -161,42 +182,7 @@ async function refuseDeadKeys(
   for (const reader of readers) if (!live.has(reader.keyId)) leave(reader);
 }
 
-interface JobStream {
-  events: PassThrough;
-  first: JobRecord;
-  view: JobView;
-  /** The job after a change, or after a short while without one. */
-  next: (last: JobRecord) => Promise<JobRecord>;
-}
-
-const keepaliveIntervalMs = 15_000;
-
-/** Writes one job until it is done or the reader is gone. Never throws. */
-export async function streamJob(stream: JobStream): Promise<void> {
-  const { events, view } = stream;
-  const keepalive = setInterval(() => events.write(': keepalive\n\n'), keepaliveIntervalMs);
-  let job = stream.first;
-  let shown = '';
-  try {
-    for (;;) {
-      const mark = markOf(job);
-      if (mark !== shown) {
-        const resource = await view.resource(job);
-        events.write(`event: job\ndata: ${JSON.stringify(resource)}\n\n`);
-      }
-      shown = mark;
-      if (job.status !== 'queued' || events.destroyed) break;
-      job = await stream.next(job);
-    }
-  } catch {
-    // The stream ends without a `done` state; a reader connects again or polls.
-  } finally {
-    clearInterval(keepalive);
-    events.end();
-  }
-}
-
-/** What tells one state from the next; result URLs do not, they are signed anew each time. */
+/** Describes the state of a job, without the result URLs, which are different in each response. */
 function markOf(job: JobRecord): string {
   return JSON.stringify([job.status, job.call_states, job.progress, job.verifying]);
 }

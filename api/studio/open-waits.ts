@@ -1,0 +1,70 @@
+/**
+ * Open waits: event streams and long polls that are open at the same time, bounded per key, per organization and for the
+ * process, so that one organization cannot slow others down.
+ */
+import { GatewayError } from '../../domain/errors.ts';
+
+interface WaitLimits {
+  keyMax: number;
+  organizationMax: number;
+  processMax: number;
+}
+
+/** The caller that a wait belongs to. */
+interface Waiter {
+  organizationId: string;
+  keyId: string;
+}
+
+/** Limits of open waits. A browser tab needs one stream; a process serves 2,000 idle streams (docs/performance.md). */
+const limits: WaitLimits = { keyMax: 20, organizationMax: 200, processMax: 2500 };
+const retryAfterSeconds = 5;
+
+/** Makes the count of open waits of a process. */
+export function createOpenWaits({ keyMax, organizationMax, processMax } = limits) {
+  const counts = new Map<string, number>();
+  let open = 0;
+
+  function add(id: string, change: 1 | -1): void {
+    const count = (counts.get(id) ?? 0) + change;
+    if (count === 0) counts.delete(id);
+    else counts.set(id, count);
+  }
+
+  function refuse(id: string, max: number, owner: string): void {
+    if ((counts.get(id) ?? 0) < max) return;
+    const message = `At most ${max} event streams and waiting requests may be open per ${owner}.`;
+    throw new GatewayError('Rate limit exceeded. Please slow down.', message, {
+      retryAfterSeconds,
+    });
+  }
+
+  return {
+    /**
+     * Counts a wait; returns the function that ends it.
+     * @throws GatewayError 429 if the key or its organization has too many, SERVICE_UNAVAILABLE if the process has
+     */
+    enter({ organizationId, keyId }: Waiter): () => void {
+      refuse(keyId, keyMax, 'key');
+      refuse(organizationId, organizationMax, 'organization');
+      if (open >= processMax) {
+        throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many event streams are open.', {
+          retryAfterSeconds,
+        });
+      }
+      const ids = [keyId, organizationId];
+      for (const id of ids) add(id, 1);
+      open += 1;
+      let ended = false;
+      return () => {
+        if (ended) return;
+        ended = true;
+        for (const id of ids) add(id, -1);
+        open -= 1;
+      };
+    },
+  };
+}
+
+/** Count of open waits. */
+export type OpenWaits = ReturnType<typeof createOpenWaits>;

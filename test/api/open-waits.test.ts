@@ -1,0 +1,155 @@
+/**
+ * Event streams and long polls of one organization: they are bounded, share one read per second, and do not slow
+ * another organization's requests.
+ */
+import { request } from 'node:http';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  startGateway,
+  type SpawnedProcess,
+  type TestCaller,
+  type TestGateway,
+} from '../harness/gateway.ts';
+
+let gateway: TestGateway;
+let api: SpawnedProcess;
+let busy: TestCaller;
+let keys: string[];
+let jobId: string;
+let other: TestCaller;
+beforeAll(async () => {
+  gateway = await startGateway({
+    latencyMs: 60_000,
+    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+    env: { POLL_RATE_LIMIT_PER_MINUTE: '6000', RATE_LIMIT_PER_MINUTE: '6000' },
+  });
+  api = await gateway.spawn('api', { API_PORT: '0' });
+  busy = await gateway.newCaller({ credits: 1000 });
+  other = await gateway.newCaller({ credits: 1000 });
+  keys = [busy.key];
+  for (let count = 0; count < 9; count += 1) {
+    const made = await gateway.call<{ key: string }>('/api/v1/api-keys', {
+      key: busy.key,
+      body: { name: 'k' },
+    });
+    keys.push(made.body.key);
+  }
+  const started = await gateway.call('/api/v1/studio/image/generate', {
+    key: busy.key,
+    body: { prompt: 'a boat', async: true },
+  });
+  ({ jobId } = started.body.data);
+});
+afterAll(async () => {
+  await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST', key: busy.key });
+  await gateway.close();
+});
+
+interface Opened {
+  status: number;
+  retryAfter: string | undefined;
+  /** Text received so far. */
+  text: () => string;
+  close: () => void;
+}
+
+function open(path: string, key: string): Promise<Opened> {
+  return new Promise((resolve, reject) => {
+    const client = request(`http://127.0.0.1:${api.port}${path}`, {
+      agent: false,
+      headers: { authorization: `Bearer ${key}` },
+    });
+    client.on('error', reject);
+    client.on('response', (response) => {
+      let text = '';
+      response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+      response.on('error', () => {});
+      resolve({
+        status: response.statusCode ?? 0,
+        retryAfter: response.headers['retry-after'],
+        text: () => text,
+        close: () => client.destroy(),
+      });
+    });
+    client.end();
+  });
+}
+
+async function slowestUsage(): Promise<number> {
+  let slowest = 0;
+  for (let round = 0; round < 20; round += 1) {
+    const startedAt = performance.now();
+    const answer = await fetch(`http://127.0.0.1:${api.port}/api/v1/usage`, {
+      headers: { authorization: `Bearer ${other.key}` },
+    });
+    await answer.text();
+    expect(answer.status).toBe(200);
+    slowest = Math.max(slowest, performance.now() - startedAt);
+  }
+  return slowest;
+}
+
+describe('open waits', () => {
+  it('are bounded per key with 429, and free again when they are closed', async () => {
+    const path = `/api/v1/studio/jobs/${jobId}/events`;
+    const streams = await Promise.all(Array.from({ length: 25 }, () => open(path, busy.key)));
+    expect(streams.filter(({ status }) => status === 200)).toHaveLength(20);
+    const rejected = streams.filter(({ status }) => status === 429);
+    expect(rejected.map(({ retryAfter }) => retryAfter)).toEqual(
+      Array.from({ length: 5 }, () => '5'),
+    );
+    // Long polls and the stream of all jobs count together with them.
+    expect((await open(`/api/v1/studio/jobs/${jobId}?wait=5`, busy.key)).status).toBe(429);
+    expect((await open('/api/v1/studio/jobs/events', busy.key)).status).toBe(429);
+    expect((await open(`/api/v1/studio/jobs/${jobId}`, busy.key)).status).toBe(200);
+    for (const { close } of streams) close();
+    await expect
+      .poll(async () => {
+        const again = await open(path, busy.key);
+        again.close();
+        return again.status;
+      })
+      .toBe(200);
+  });
+
+  it('of all keys of one organization leave the latency of another organization as it was', async () => {
+    const usualMs = await slowestUsage();
+    const paths = [`/api/v1/studio/jobs/${jobId}/events`, '/api/v1/studio/jobs/events'];
+    const streams = await Promise.all(
+      keys.flatMap((key) => Array.from({ length: 40 }, (_, at) => open(paths[at % 2] ?? '', key))),
+    );
+    const opened = streams.filter(({ status }) => status === 200);
+    expect(opened).toHaveLength(200);
+    expect(streams.filter(({ status }) => status === 429)).toHaveLength(200);
+    expect(await slowestUsage()).toBeLessThan(5 * usualMs + 100);
+    // Each stream has received the open job.
+    await expect.poll(() => opened.every(({ text }) => text().includes(jobId))).toBe(true);
+    for (const { close } of streams) close();
+  });
+
+  it('end when their key is revoked', async () => {
+    const made = await gateway.call<{ key: string; keyId: string }>('/api/v1/api-keys', {
+      key: other.key,
+      body: { name: 'short' },
+    });
+    const job = await gateway.call('/api/v1/studio/image/generate', {
+      key: other.key,
+      body: { prompt: 'a boat', async: true },
+    });
+    const stream = await fetch(
+      `http://127.0.0.1:${api.port}/api/v1/studio/jobs/${job.body.data.jobId}/events`,
+      { headers: { authorization: `Bearer ${made.body.key}` } },
+    );
+    const text = stream.text();
+    const revoked = await gateway.call(`/api/v1/api-keys/${made.body.keyId}`, {
+      key: other.key,
+      method: 'DELETE',
+    });
+    expect(revoked.status).toBe(200);
+    expect(await text).toContain(job.body.data.jobId);
+    await gateway.call(`/api/v1/studio/jobs/${job.body.data.jobId}/cancel`, {
+      method: 'POST',
+      key: other.key,
+    });
+  });
+});
