@@ -1,5 +1,4 @@
 /** The HTTP application: the order of the middleware is the order of refusals. */
-import { createHmac } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 import Koa from 'koa';
@@ -30,8 +29,6 @@ export function createApp(deps: AppDeps): Handler {
   const services = compose(deps, createDocuments(publicBaseUrl(config), operations));
   const { logger, telemetry } = services;
   const app = new Koa<RequestState>();
-  // Signs the cookies of sessions.
-  app.keys = [createHmac('sha256', config.KEY_PEPPER).update('console-session').digest('hex')];
   app.use(shortPaths);
   app.use(requestLog(logger));
   app.use(securityHeaders);

@@ -20,7 +20,7 @@ import { createClaims } from './idempotency/claims.ts';
 import { createAccess } from './identity/access.ts';
 import { createKeys } from './identity/keys.ts';
 import { createFindOperator } from './identity/operators.ts';
-import { createSessions } from './identity/sessions.ts';
+import { createKeySessions, createSessions } from './identity/sessions.ts';
 import type { Documents } from './openapi/document.ts';
 import { createAdmission } from './studio/admission.ts';
 import { createJobFeed } from './studio/job-feed.ts';
@@ -71,17 +71,21 @@ export function compose(deps: AppDeps, documents: Documents) {
       limits: {
         requests: config.RATE_LIMIT_PER_MINUTE,
         polls: config.POLL_RATE_LIMIT_PER_MINUTE,
+        console: config.CONSOLE_RATE_LIMIT_PER_MINUTE,
       },
       metrics: services.telemetry.metrics,
     }),
     sessions: createSessions({
+      pool,
       cookie: 'studio_session',
       path: '/api/v1',
       publicBaseUrl: publicBaseUrl(config),
     }),
+    keySessions: createKeySessions(pool),
     operatorSessions: createSessions({
+      pool,
       cookie: 'studio_operator',
-      // Also to where both are looked for.
+      // GET /api/v1/session looks for both cookies.
       path: '/api',
       publicBaseUrl: publicBaseUrl(config),
     }),

@@ -11,6 +11,7 @@ const prefixes = {
   upload: 'file',
   notice: 'ntc',
   operator: 'opr',
+  session: 'ses',
 } as const;
 
 /** Kinds of things that have an id. */

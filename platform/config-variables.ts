@@ -131,6 +131,7 @@ export const gatewayVariables = {
   DRAIN_DELAY_MS: count(0, 60_000).default(0),
   RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(60),
   POLL_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
+  CONSOLE_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
   SYNC_WAIT_MS: count(0, 600_000).default(60_000),
   /** How long a started job may be undecided, because no worker takes it: then 503, with its id. */
   VERDICT_WAIT_MS: count(1000, 600_000).default(60_000),

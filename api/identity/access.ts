@@ -54,8 +54,8 @@ const callerShape = z.object({
 /** See `callerShape`. */
 export type Caller = z.infer<typeof callerShape>;
 
-/** Rate buckets: polls do not eat up the requests that cost. */
-export type RateBucket = 'requests' | 'polls';
+/** Rate buckets of a key: requests, reads of jobs, and requests of its console sessions. */
+export type RateBucket = 'requests' | 'polls' | 'console';
 
 interface AccessOptions {
   pepper: string;

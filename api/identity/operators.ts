@@ -60,7 +60,7 @@ export function createFindOperator(
       const mac = macOfKey(key, pepper);
       return byMacs(mac, previousPepper === undefined ? mac : macOfKey(key, previousPepper));
     },
-    async bySession({ mac, name }: Session): Promise<Operator | null> {
+    async bySession({ mac, name }: Pick<Session, 'mac' | 'name'>): Promise<Operator | null> {
       return mac === macOfKey(adminKey, pepper) ? { operatorId: null, name } : byMacs(mac, mac);
     },
   };

@@ -1,9 +1,14 @@
 /**
- * Sessions of the console: a signed cookie that stands for a key and does not hold it. What it names is
- * looked up on each request as the key itself would be, so a session ends with its key.
+ * Sessions of the console: a cookie holds a random token, and a row names the key that the session acts for. A session ends
+ * when it is ended, when its key ends, or twelve hours after it began.
  */
+import { hash, randomBytes } from 'node:crypto';
 import type Koa from 'koa';
+import { sql, type FragmentSqlToken } from 'slonik';
+import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import type { DatabasePool } from '../../platform/database.ts';
 
 type Context = Pick<Koa.Context, 'cookies' | 'get' | 'method'>;
 
@@ -11,60 +16,104 @@ const lifetimeMs = 12 * 3_600_000;
 /** Methods that change nothing. */
 const safeMethods = ['GET', 'HEAD'];
 
-/** What a cookie says. */
-export interface Session {
-  /** The MAC of the key, as hex (key-format.ts). */
-  mac: string;
-  /** Who has begun it, where the key does not tell. */
-  name: string | null;
-  expiresAtMs: number;
-}
+const sessionRow = z.object({
+  sessionId: z.string(),
+  /** MAC of the key, in hex (key-format.ts). */
+  mac: z.string(),
+  /** Name of the operator, if the key has none. */
+  name: z.string().nullable(),
+  expiresAtMs: z.number(),
+});
+/** A session of a key or of an operator. */
+export type Session = z.infer<typeof sessionRow>;
+
+const keySession = z.object({
+  sessionId: z.string(),
+  keyId: z.string(),
+  createdAtMs: z.number(),
+  expiresAtMs: z.number(),
+});
+/** A session as its user sees it; times are Unix ms. */
+export type KeySession = z.infer<typeof keySession>;
+
+const none = z.object({});
+
+/** Owner of a new session: an API key, or an operator's key by its MAC (hex) with the name to record. */
+type SessionOwner = { keyId: string } | { operatorMac: string; name: string };
 
 interface SessionsOptions {
+  pool: DatabasePool;
   /** Name of the cookie. */
   cookie: string;
-  /** The paths it is sent to. */
+  /** Path that the cookie is sent to. */
   path: string;
-  /** Where callers reach the API. */
+  /** Base URL of the API, whose origin may change things with a session. */
   publicBaseUrl: string;
 }
 
-/** Sessions of one kind of key, in cookies that the application signs (`app.keys`). */
-export function createSessions({ cookie, path, publicBaseUrl }: SessionsOptions) {
-  const { origin: publicOrigin, protocol } = new URL(publicBaseUrl);
-  const secure = protocol === 'https:';
-  const options = { signed: true, httpOnly: true, sameSite: 'strict', path, secure } as const;
+/** Makes the sessions of one cookie. */
+export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOptions) {
+  const publicUrl = new URL(publicBaseUrl);
+  const secure = publicUrl.protocol === 'https:';
+  const options = { httpOnly: true, sameSite: 'strict', path, secure } as const;
 
-  function of(ctx: Context): Session | undefined {
-    const parts = ctx.cookies.get(cookie, { signed: true })?.split('.') ?? [];
-    const [mac = '', expiresAtMs, name = ''] = parts;
-    const session = { mac, expiresAtMs: Number(expiresAtMs), name: textOf(name) || null };
-    return session.expiresAtMs > Date.now() ? session : undefined;
+  const tokenHashOf = (ctx: Context): FragmentSqlToken =>
+    sql.fragment`decode(${hash('sha256', ctx.cookies.get(cookie) ?? '')}, 'hex')`;
+
+  function setCookie(ctx: Context, token: string | null): void {
+    // TLS ends before this process.
+    ctx.cookies.secure = secure;
+    ctx.cookies.set(cookie, token, token === null ? options : { ...options, maxAge: lifetimeMs });
   }
+
+  /** Finds the session of a request; undefined if there is none or it has ended. */
+  async function find(ctx: Context): Promise<Session | undefined> {
+    if (ctx.cookies.get(cookie) === undefined) return undefined;
+    const found = await pool.maybeOne(sql.type(sessionRow)`
+      SELECT s.id AS "sessionId", encode(coalesce(k.mac, s.operator_mac), 'hex') AS mac, s.name,
+        s.expires_at AS "expiresAtMs"
+      FROM console_session s LEFT JOIN api_key k ON k.id = s.key_id
+      WHERE s.token_hash = ${tokenHashOf(ctx)} AND s.expires_at > clock_timestamp()`);
+    return found ?? undefined;
+  }
+
+  /** Checks that the request comes from a page of the console: scheme, host and port are compared. */
+  function isOwnPage(ctx: Context): boolean {
+    const origin = ctx.get('origin');
+    return origin === publicUrl.origin || origin === `${publicUrl.protocol}//${ctx.get('host')}`;
+  }
+
   return {
-    /** The session of a request; undefined where there is none. */
-    of,
-    /** Sets the cookie of a new session. */
-    begin(ctx: Context, { mac, name }: Pick<Session, 'mac' | 'name'>): Session {
-      const session = { mac, name, expiresAtMs: Date.now() + lifetimeMs };
-      const parts = [mac, session.expiresAtMs, Buffer.from(name ?? '').toString('base64url')];
-      // TLS ends before this process.
-      ctx.cookies.secure = secure;
-      ctx.cookies.set(cookie, parts.join('.'), { ...options, maxAge: lifetimeMs });
-      return session;
+    find,
+    /** Begins a session, sets its cookie, and ends the session that the request had. */
+    async begin(ctx: Context, owner: SessionOwner): Promise<{ expiresAtMs: number }> {
+      const token = randomBytes(32).toString('base64url');
+      const expiresAtMs = Date.now() + lifetimeMs;
+      const keyId = 'keyId' in owner ? owner.keyId : null;
+      const { operatorMac, name } = 'keyId' in owner ? { operatorMac: null, name: null } : owner;
+      await pool.query(sql.type(none)`
+        WITH ended AS (
+          DELETE FROM console_session
+          WHERE expires_at < clock_timestamp() OR token_hash = ${tokenHashOf(ctx)})
+        INSERT INTO console_session (id, token_hash, key_id, operator_mac, name, expires_at)
+        VALUES (${newId('session')}, decode(${hash('sha256', token)}, 'hex'), ${keyId},
+          decode(${operatorMac}, 'hex'), ${name}, to_timestamp(${expiresAtMs / 1000}))`);
+      setCookie(ctx, token);
+      return { expiresAtMs };
     },
-    /** Clears the cookie. */
-    end(ctx: Context): void {
-      ctx.cookies.secure = secure;
-      ctx.cookies.set(cookie, null, options);
+    /** Ends the session of a request, and clears its cookie. */
+    async end(ctx: Context): Promise<void> {
+      await pool.query(sql.type(none)`
+        DELETE FROM console_session WHERE token_hash = ${tokenHashOf(ctx)}`);
+      setCookie(ctx, null);
     },
     /**
-     * The session that a request is made with.
-     * @throws GatewayError FORBIDDEN when it changes something and does not come from the console's own pages
+     * Finds the session that a request is made with.
+     * @throws GatewayError FORBIDDEN if the request changes something and does not come from the console's own pages
      */
-    admit(ctx: Context): Session | undefined {
-      const session = of(ctx);
-      if (session && !safeMethods.includes(ctx.method) && !isOwnPage(ctx, publicOrigin)) {
+    async admit(ctx: Context): Promise<Session | undefined> {
+      const session = await find(ctx);
+      if (session && !safeMethods.includes(ctx.method) && !isOwnPage(ctx)) {
         throw new GatewayError('FORBIDDEN', 'A session is for the pages of the console only.');
       }
       return session;
@@ -72,12 +121,26 @@ export function createSessions({ cookie, path, publicBaseUrl }: SessionsOptions)
   };
 }
 
-/** Beside `SameSite=Strict`, which older browsers do not know and sibling domains pass. */
-function isOwnPage(ctx: Context, publicOrigin: string): boolean {
-  const origin = ctx.get('origin');
-  return (
-    origin === publicOrigin || (URL.canParse(origin) && new URL(origin).host === ctx.get('host'))
-  );
-}
+/** Sessions of one cookie. */
+export type Sessions = ReturnType<typeof createSessions>;
 
-const textOf = (base64url: string): string => Buffer.from(base64url, 'base64url').toString();
+/** Makes the list of the sessions of API keys. */
+export function createKeySessions(pool: DatabasePool) {
+  return {
+    /** Lists the sessions of a user's keys, newest first. */
+    list: (memberId: string): Promise<readonly KeySession[]> =>
+      pool.any(sql.type(keySession)`
+        SELECT s.id AS "sessionId", s.key_id AS "keyId", s.created_at AS "createdAtMs",
+          s.expires_at AS "expiresAtMs"
+        FROM console_session s JOIN api_key k ON k.id = s.key_id
+        WHERE k.member_id = ${memberId} AND k.revoked_at IS NULL
+          AND s.expires_at > clock_timestamp() ORDER BY s.id DESC LIMIT 100`),
+    /** Ends a session of a user's key. @throws GatewayError NOT_FOUND if the user has no such session */
+    async endById(sessionId: string, memberId: string): Promise<void> {
+      const { rowCount } = await pool.query(sql.type(none)`
+        DELETE FROM console_session s USING api_key k
+        WHERE s.id = ${sessionId} AND k.id = s.key_id AND k.member_id = ${memberId}`);
+      if (rowCount === 0) throw new GatewayError('NOT_FOUND', 'Unknown session.');
+    },
+  };
+}

@@ -14,16 +14,18 @@ export function authenticate(
   { access, sessions }: Pick<Composition, 'access' | 'sessions'>,
   { bucket = 'requests', takesXApiKey }: Pick<Operation, 'bucket' | 'takesXApiKey'>,
 ): Middleware {
-  const limit = access.limits[bucket];
-  async function callerOf(ctx: Context): Promise<Caller | null> {
+  async function callerOf(ctx: Context): Promise<{ caller: Caller | null; limit: number }> {
     const key = bearerKey(ctx.req) ?? (takesXApiKey ? headerKey(ctx.req) : undefined);
-    if (key !== undefined) return access.admit(key, bucket);
-    // Who brings a key, be it a wrong one, does not mean the session.
-    const session = ctx.headers.authorization === undefined ? sessions.admit(ctx) : undefined;
-    return session ? access.admitMac(session.mac, bucket) : null;
+    if (key !== undefined) {
+      return { caller: await access.admit(key, bucket), limit: access.limits[bucket] };
+    }
+    // A request with a key, even a wrong one, does not use the session.
+    const session = ctx.headers.authorization === undefined ? await sessions.admit(ctx) : undefined;
+    const caller = session ? await access.admitMac(session.mac, 'console') : null;
+    return { caller, limit: access.limits.console };
   }
   return async (ctx, next) => {
-    const caller = await callerOf(ctx);
+    const { caller, limit } = await callerOf(ctx);
     if (!caller) throw new GatewayError('Unauthorized');
     ctx.state.caller = caller;
     ctx.set('X-RateLimit-Limit', String(limit));

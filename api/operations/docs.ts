@@ -41,7 +41,6 @@ const startScript = `SwaggerUIBundle({
   url: '/api/v1/openapi.json',
   dom_id: '#reference',
   deepLinking: true,
-  persistAuthorization: true,
   tryItOutEnabled: true,
   defaultModelsExpandDepth: 0,
 });`;

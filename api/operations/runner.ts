@@ -72,13 +72,13 @@ function gateOf(operation: Operation, services: Composition): Middleware[] {
   return [authenticate(services, operation), mayUse];
 }
 
-/** Who brings a key, be it a wrong one, does not mean the session. */
+/** Finds the operator of a request. A request with a key, even a wrong one, does not use the session. */
 async function operatorOf(
   ctx: Context,
   { findOperator, operatorSessions }: Composition,
 ): Promise<Operator | null> {
   if (ctx.headers.authorization !== undefined) return findOperator.byKey(bearerKey(ctx.req));
-  const session = operatorSessions.admit(ctx);
+  const session = await operatorSessions.admit(ctx);
   return session ? findOperator.bySession(session) : null;
 }
 

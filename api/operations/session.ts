@@ -1,20 +1,24 @@
-/** /api/v1/session: the console's session, begun with a key or with a link that a key has made. */
+/** /api/v1/session: sign-in to the console with a key or a link, and sign-out. */
 import { hash, randomBytes } from 'node:crypto';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { publicBaseUrl } from '../../activities/services.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { isoTime } from '../../domain/json.ts';
-import { macOfKey } from '../identity/key-format.ts';
+import { isoTime, isoTimes } from '../../domain/json.ts';
 import { bearerKey } from '../middleware/authenticate.ts';
-import { time } from './fields.ts';
+import { pathId, time } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
 
 const path = '/api/v1/session';
 const linkLifetimeMs = 3_600_000;
 
 const session = z.object({ expiresAt: time });
-const macRow = z.object({ mac: z.string() });
+const listedSession = session.extend({
+  sessionId: z.string(),
+  keyId: z.string(),
+  createdAt: time,
+});
+const linkRow = z.object({ keyId: z.string() });
 const none = z.object({});
 
 const digest = (token: string): string => hash('sha256', token);
@@ -26,17 +30,13 @@ export const sessions = section('Console', {
     scope: 'any',
     summary: 'Sign in to the console with an API key',
     description:
-      'Sets a cookie that stands for the key: signed, HttpOnly, SameSite=Strict, for twelve hours. It may do what the key may, ' +
-      'from the console’s own pages, and ends when the key is revoked, replaced or expires.',
+      'Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, on the ' +
+      'console’s own pages, and ends when you sign out or when the key is revoked, replaced or expires.',
     answer: session,
     answers: { 201: 'The session has begun.' },
-    handle({ ctx }, { config, sessions: ofKeys }) {
-      const key = bearerKey(ctx.req);
-      if (key === undefined) throw new GatewayError('Unauthorized');
-      const { expiresAtMs } = ofKeys.begin(ctx, {
-        mac: macOfKey(key, config.KEY_PEPPER),
-        name: null,
-      });
+    async handle({ ctx, caller: { keyId } }, { sessions: ofKeys }) {
+      if (bearerKey(ctx.req) === undefined) throw new GatewayError('Unauthorized');
+      const { expiresAtMs } = await ofKeys.begin(ctx, { keyId });
       return { expiresAt: isoTime(expiresAtMs) };
     },
   }),
@@ -51,9 +51,9 @@ export const sessions = section('Console', {
     }),
     answers: { 200: 'The session; null if there is none.' },
     async handle({ ctx }, { sessions: ofKeys, operatorSessions, access, findOperator }) {
-      const known = ofKeys.of(ctx);
-      const caller = known && (await access.admitMac(known.mac, 'polls'));
-      const begun = operatorSessions.of(ctx);
+      const known = await ofKeys.find(ctx);
+      const caller = known && (await access.admitMac(known.mac, 'console'));
+      const begun = await operatorSessions.find(ctx);
       const found = begun && (await findOperator.bySession(begun));
       return {
         session: known && caller ? { expiresAt: isoTime(known.expiresAtMs) } : null,
@@ -68,8 +68,8 @@ export const sessions = section('Console', {
     scope: 'open',
     summary: 'Sign out of the console',
     answer: z.object({ success: z.literal(true) }),
-    handle({ ctx }, { sessions: ofKeys }) {
-      ofKeys.end(ctx);
+    async handle({ ctx }, { sessions: ofKeys }) {
+      await ofKeys.end(ctx);
       return { success: true as const };
     },
   }),
@@ -78,10 +78,18 @@ export const sessions = section('Console', {
     route: `POST ${path}/links`,
     scope: 'any',
     summary: 'Create a link that signs in to the console once',
-    description: 'The first to open it, within the hour, gets a session of this key.',
+    description:
+      'The first request that uses it, within an hour, gets a session of this key. A session cannot create links.',
     answer: z.object({ url: z.url(), expiresAt: time }),
     answers: { 201: 'The link. It is shown once.' },
+    errors: ['FORBIDDEN'],
     async handle({ ctx, caller }, { pool, config }) {
+      if (bearerKey(ctx.req) === undefined) {
+        throw new GatewayError(
+          'FORBIDDEN',
+          'A link is created with an API key, not with a session.',
+        );
+      }
       const token = randomBytes(32).toString('base64url');
       const expiresAt = isoTime(Date.now() + linkLifetimeMs);
       await pool.query(sql.type(none)`
@@ -106,14 +114,43 @@ export const sessions = section('Console', {
     answers: { 201: 'The session has begun.' },
     errors: ['NOT_FOUND'],
     async handle({ ctx, body: { token } }, { pool, sessions: ofKeys }) {
-      const found = await pool.maybeOne(sql.type(macRow)`
+      const found = await pool.maybeOne(sql.type(linkRow)`
         DELETE FROM sign_in_link l USING api_key k
         WHERE l.token_hash = decode(${digest(token)}, 'hex') AND l.expires_at > clock_timestamp()
-          AND k.id = l.key_id RETURNING encode(k.mac, 'hex') AS mac`);
+          AND k.id = l.key_id AND k.revoked_at IS NULL
+          AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
+        RETURNING k.id AS "keyId"`);
       if (!found) {
-        throw new GatewayError('NOT_FOUND', 'This link was used, or is too old: make another.');
+        throw new GatewayError(
+          'NOT_FOUND',
+          'This link was already used or has expired. Create another one.',
+        );
       }
-      return { expiresAt: isoTime(ofKeys.begin(ctx, { mac: found.mac, name: null }).expiresAtMs) };
+      const { expiresAtMs } = await ofKeys.begin(ctx, found);
+      return { expiresAt: isoTime(expiresAtMs) };
+    },
+  }),
+
+  listSessions: defineOperation({
+    route: 'GET /api/v1/sessions',
+    scope: 'keys:read',
+    summary: 'List the console sessions of your API keys, newest first',
+    answer: z.object({ sessions: z.array(listedSession) }),
+    async handle({ caller }, { keySessions }) {
+      return { sessions: (await keySessions.list(caller.memberId)).map(isoTimes) };
+    },
+  }),
+
+  endSessionById: defineOperation({
+    route: 'DELETE /api/v1/sessions/:sessionId',
+    scope: 'keys:write',
+    summary: 'End a console session',
+    request: { params: z.object({ sessionId: pathId('session') }) },
+    answer: z.object({ success: z.literal(true), sessionId: z.string() }),
+    errors: ['NOT_FOUND'],
+    async handle({ caller, params: { sessionId } }, { keySessions }) {
+      await keySessions.endById(sessionId, caller.memberId);
+      return { success: true as const, sessionId };
     },
   }),
 });

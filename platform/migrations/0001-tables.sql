@@ -62,6 +62,22 @@ CREATE UNLOGGED TABLE rate_window (
   PRIMARY KEY (key_id, bucket)
 ) WITH (fillfactor = 50);
 
+-- Sessions of the console. A cookie holds the token; the row is deleted when the session ends.
+CREATE TABLE console_session (
+  id text PRIMARY KEY,
+  -- SHA-256 of the token.
+  token_hash bytea NOT NULL UNIQUE,
+  -- The session acts for an API key, or for the holder of an operator's key.
+  key_id text REFERENCES api_key,
+  operator_mac bytea,
+  -- Name of the operator that is recorded with actions.
+  name text,
+  created_at timestamptz NOT NULL DEFAULT now(),
+  expires_at timestamptz NOT NULL,
+  CHECK ((key_id IS NULL) <> (operator_mac IS NULL))
+);
+CREATE INDEX console_session_of_key ON console_session (key_id);
+
 -- Links that sign in to the console once, for the key that made them.
 CREATE TABLE sign_in_link (
   -- SHA-256 of the word in the link.

@@ -33,7 +33,10 @@ async function newKey(expiresAtMs?: number) {
 }
 
 function newAccess(perMinute: number): Access {
-  return createAccess(pool, { pepper, limits: { requests: perMinute, polls: perMinute } });
+  return createAccess(pool, {
+    pepper,
+    limits: { requests: perMinute, console: 60, polls: perMinute },
+  });
 }
 
 /** How many of so many requests are within the limit. */

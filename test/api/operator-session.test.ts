@@ -38,7 +38,7 @@ describe('the session of an operator', () => {
     expect(`${nameless.status} ${nameless.body.details[0]?.path}`).toBe('400 actor');
     const { status, cookies, cookie } = await begin(adminKey(), { actor: 'Jörg. Ö' });
     expect(status).toBe(201);
-    expect(cookies).toHaveLength(2);
+    expect(cookies).toHaveLength(1);
     for (const each of cookies) expect(each).toMatch(/path=\/api;.*samesite=strict; httponly/i);
     expect(cookies.join()).not.toContain(adminKey());
     const told = await ask('/api/v1/session', cookie);
@@ -85,7 +85,7 @@ describe('the session of an operator', () => {
     const headers = { cookie };
     const wrong = await gateway.call('/api/admin/v1/operator', { key: 'admin_wrong', headers });
     expect(wrong.status).toBe(401);
-    const forged = cookie.replace(/studio_operator=[0-9a-f]/, (text) => `${text.slice(0, -1)}x`);
+    const forged = cookie.replace(/=./, (start) => (start === '=a' ? '=b' : '=a'));
     expect((await ask('/api/admin/v1/operator', forged)).status).toBe(401);
   });
 

@@ -34,7 +34,11 @@ async function newKey() {
 
 /** An API process that was started with these. */
 function process(pepper: string, previousPepper?: string): Access {
-  return createAccess(pool, { pepper, previousPepper, limits: { requests: 100, polls: 100 } });
+  return createAccess(pool, {
+    pepper,
+    previousPepper,
+    limits: { requests: 100, console: 60, polls: 100 },
+  });
 }
 
 describe('a key that was made under the pepper before', () => {

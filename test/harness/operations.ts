@@ -10,7 +10,7 @@ const words: Record<string, string> = {
   userId: `usr_${zeros}`,
   operatorId: `opr_${zeros}`,
   provider: 'nobody',
-  processId: 'worker-00000000',
+  sessionId: `ses_${zeros}`,
   id: 'nothing',
 };
 

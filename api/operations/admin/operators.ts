@@ -139,19 +139,20 @@ const named = section('Operators', {
     route: `POST ${sessionPath}`,
     summary: 'Sign in to the console',
     description:
-      'Sets a cookie that stands for the key: signed, HttpOnly, SameSite=Strict, for twelve hours. It may do what the key ' +
-      'may, from the console’s own pages, and ends when the key is revoked or replaced. What is done in it has this name.',
+      'Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, on the ' +
+      'console’s own pages, and ends when the operator signs out or the key is revoked. Its actions are recorded with this name.',
     request: {
       body: z.strictObject({ actor: authority.actor }),
       example: { actor: exampleAuthority.actor },
     },
     answer: oneOf(z.object({ expiresAt: time })),
     answers: { 201: 'The session has begun.' },
-    handle({ ctx, body }, { config, operatorSessions }) {
+    async handle({ ctx, body }, { config, operatorSessions }) {
       const key = bearerKey(ctx.req);
       if (key === undefined) throw new GatewayError('Unauthorized');
-      const mac = macOfKey(key, config.KEY_PEPPER);
-      const { expiresAtMs } = operatorSessions.begin(ctx, { mac, name: body.actor });
+      const operatorMac = macOfKey(key, config.KEY_PEPPER);
+      const owner = { operatorMac, name: body.actor };
+      const { expiresAtMs } = await operatorSessions.begin(ctx, owner);
       return found({ expiresAt: isoTime(expiresAtMs) });
     },
   }),
@@ -160,8 +161,8 @@ const named = section('Operators', {
     route: `DELETE ${sessionPath}`,
     summary: 'Sign out of the console',
     answer: oneOf(z.object({})),
-    handle({ ctx }, { operatorSessions }) {
-      operatorSessions.end(ctx);
+    async handle({ ctx }, { operatorSessions }) {
+      await operatorSessions.end(ctx);
       return found({});
     },
   }),
