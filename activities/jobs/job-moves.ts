@@ -2,6 +2,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { errorTable, type ErrorCode } from '../../domain/errors.ts';
+import { jsonOf } from '../../domain/json.ts';
 import { correlate } from '../../platform/correlation.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
@@ -44,6 +45,7 @@ export function createJobMoves(deps: JobMovesDeps) {
   }
   return {
     async reserve(plan: JobPlan): Promise<ReserveVerdict> {
+      const { request, ...planned } = plan;
       correlate({ requestId: plan.requestId });
       const verdict = await deps.ledger.reserve({
         organizationId: plan.organizationId,
@@ -58,7 +60,8 @@ export function createJobMoves(deps: JobMovesDeps) {
           provider: plan.calls[0]?.routes[0]?.provider ?? 'none',
           requestId: plan.requestId,
           deadlineAt: plan.deadlineAt,
-          request: plan.request,
+          request,
+          plan: jsonOf(planned),
           ...(plan.metadata && { metadata: plan.metadata }),
         },
       });
