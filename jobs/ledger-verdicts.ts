@@ -7,7 +7,6 @@ export const balance = z.object({
   reserved: z.number(),
   available: z.number(),
 });
-/** See `balance`. */
 export type Balance = z.infer<typeof balance>;
 
 /** There is less than `required`. */
@@ -52,7 +51,6 @@ export const refusal = z.discriminatedUnion('verdict', [
     balance,
   }),
 ]);
-/** See `refusal`. */
 export type Refusal = z.infer<typeof refusal>;
 
 /** The answer to a reservation. */
@@ -66,7 +64,6 @@ export const reserveVerdict = z.discriminatedUnion('verdict', [
   }),
   refusal,
 ]);
-/** See `reserveVerdict`. */
 export type ReserveVerdict = z.infer<typeof reserveVerdict>;
 
 /** What became of a reservation; `state` is its state now, whoever settled it. */
@@ -79,5 +76,4 @@ export const settleVerdict = z.discriminatedUnion('verdict', [
   }),
   z.object({ verdict: z.literal('not_reserved') }),
 ]);
-/** See `settleVerdict`. */
 export type SettleVerdict = z.infer<typeof settleVerdict>;

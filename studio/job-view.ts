@@ -76,7 +76,6 @@ export const jobSchema = z
 
 type JobResource = z.infer<typeof jobSchema>;
 
-/** See `createJobView`. */
 export type JobView = ReturnType<typeof createJobView>;
 
 /** How long the URL of a kept result reads; every answer signs anew. */

@@ -29,7 +29,6 @@ export const compositionPlan = z
   })
   .meta({ id: 'CompositionPlan' });
 
-/** See `compositionPlan`. */
 export type CompositionPlan = z.infer<typeof compositionPlan>;
 
 /** The sum of the sections, in milliseconds. */

@@ -5,7 +5,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { jsonOf, type Json, type JsonObject } from '../../domain/json.ts';
-import type { DatabasePool } from '../../platform/database.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
 import { callOutputs } from '../../jobs/job-record.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
 import { providerOperation, type Operation } from '../providers/provider.ts';
@@ -37,18 +37,14 @@ const beginVerdict = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('accepted'), operation: providerOperation }),
   z.object({ verdict: z.literal('answered'), outputs: callOutputs }),
 ]);
-/** See `beginVerdict`. */
 export type BeginVerdict = z.infer<typeof beginVerdict>;
 
 const beginRow = z.object({ verdict: beginVerdict });
-const none = z.object({});
 
 /** Call records over a pool. */
 export function createCallRecords(pool: DatabasePool) {
   async function record({ jobId, callIndex }: CallName, told: JsonObject): Promise<void> {
-    await pool.query(
-      sql.type(none)`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(told)})`,
-    );
+    await pool.query(command`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(told)})`);
   }
   return {
     begin: (
@@ -69,5 +65,4 @@ export function createCallRecords(pool: DatabasePool) {
       record(call, { progress }),
   };
 }
-/** See `createCallRecords`. */
 export type CallRecords = ReturnType<typeof createCallRecords>;

@@ -86,7 +86,6 @@ export function createProviderCalls(deps: ProviderCallsDeps) {
       ),
   };
 }
-/** See `createProviderCalls`. */
 export type ProviderCalls = ReturnType<typeof createProviderCalls>;
 
 /**

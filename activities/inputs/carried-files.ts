@@ -70,7 +70,6 @@ export function createPictures({ storage, uploads }: { storage: Storage; uploads
       }),
   };
 }
-/** See `createPictures`. */
 export type Pictures = ReturnType<typeof createPictures>;
 
 interface RecordingsDeps {
@@ -119,7 +118,6 @@ export function createRecordings({ storage, uploads, inputs }: RecordingsDeps) {
     },
   };
 }
-/** See `createRecordings`. */
 export type Recordings = ReturnType<typeof createRecordings>;
 
 /** What a recording is and how long. @throws GatewayError INVALID_REQUEST naming the field */

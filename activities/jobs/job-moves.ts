@@ -1,16 +1,12 @@
 /** The workflow's moves on its job: reserve, charge, release, and the mark that an outcome is being verified. */
-import { sql } from 'slonik';
-import { z } from 'zod';
 import { errorTable, type ErrorCode } from '../../domain/errors.ts';
 import { jsonOf } from '../../domain/json.ts';
 import { correlate } from '../../platform/correlation.ts';
-import type { DatabasePool } from '../../platform/database.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { CallOutputs, JobPlan } from '../../jobs/job-plan.ts';
 import type { ReserveVerdict, SettleVerdict } from '../../jobs/ledger-verdicts.ts';
 import type { Ledger, Settle } from '../ledger/ledger.ts';
-
-const none = z.object({});
 
 /** A job that delivered. */
 export interface Delivered {
@@ -90,12 +86,11 @@ export function createJobMoves(deps: JobMovesDeps) {
 
     async markVerifying(jobId: string): Promise<void> {
       await deps.pool.query(
-        sql.type(none)`UPDATE job SET verifying = true WHERE id = ${jobId} AND status = 'queued'`,
+        command`UPDATE job SET verifying = true WHERE id = ${jobId} AND status = 'queued'`,
       );
     },
   };
 }
-/** See `createJobMoves`. */
 export type JobMoves = ReturnType<typeof createJobMoves>;
 
 /** Releases a job's credits and ends it, in one move. */

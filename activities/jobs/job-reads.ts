@@ -77,7 +77,6 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
         SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'queued'`),
   };
 }
-/** See `createJobReads`. */
 export type JobReads = ReturnType<typeof createJobReads>;
 
 function conditions({ status, type, beforeId }: JobListing): FragmentSqlToken[] {
@@ -141,7 +140,6 @@ const jobCall = z.object({
   notifiedAtMs: z.number().nullable(),
   updatedAtMs: z.number(),
 });
-/** See `jobCall`. */
 export type JobCall = z.infer<typeof jobCall>;
 
 /** The calls of a job in their order. */
@@ -168,7 +166,6 @@ const jobCaller = z.object({
   userId: z.string(),
   userName: z.string(),
 });
-/** See `jobCaller`. */
 export type JobCaller = z.infer<typeof jobCaller>;
 
 /** Which jobs to list; newest first. */

@@ -10,8 +10,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import { isSecret } from '../../platform/secret-comparison.ts';
 import { isOperatorKey, macOfKey, newOperatorKey, prefixOfKey } from './key-format.ts';
 import type { Session } from './sessions.ts';
-
-const none = z.object({});
+import { command } from '../../platform/database.ts';
 
 const namedOperator = z.object({ operatorId: z.string(), name: z.string() });
 /**
@@ -27,7 +26,6 @@ const operatorRecord = namedOperator.extend({
   revokedAtMs: z.number().nullable(),
   lastUsedAtMs: z.number().nullable(),
 });
-/** See `operatorRecord`. */
 export type OperatorRecord = z.infer<typeof operatorRecord>;
 
 interface OperatorSecrets {
@@ -77,7 +75,7 @@ export async function createOperator(
 ): Promise<{ operatorId: string; key: string }> {
   const operatorId = newId('operator');
   const key = newOperatorKey();
-  const { rowCount } = await connection.query(sql.type(none)`
+  const { rowCount } = await connection.query(command`
     INSERT INTO operator (id, name, prefix, mac)
       VALUES (${operatorId}, ${name}, ${prefixOfKey(key)}, decode(${macOfKey(key, pepper)}, 'hex'))
       ON CONFLICT DO NOTHING`);
@@ -116,7 +114,7 @@ export async function revokeOperator(
   connection: CommonQueryMethods,
   operatorId: string,
 ): Promise<void> {
-  const { rowCount } = await connection.query(sql.type(none)`
+  const { rowCount } = await connection.query(command`
     UPDATE operator SET revoked_at = clock_timestamp()
     WHERE id = ${operatorId} AND revoked_at IS NULL`);
   if (rowCount === 0) throw unknownOperator();
@@ -157,7 +155,6 @@ const recordedAction = z.object({
   requestId: z.string(),
   createdAtMs: z.number(),
 });
-/** See `recordedAction`. */
 export type RecordedAction = z.infer<typeof recordedAction>;
 
 /** Records an action, best in the transaction of what was done. */
@@ -166,7 +163,7 @@ export async function recordAction(
   { body: { actor, reason }, requestId }: Write,
   { action, organizationId = null, subject, details = {}, actionKey = null }: Action,
 ): Promise<void> {
-  await connection.query(sql.type(none)`
+  await connection.query(command`
     INSERT INTO admin_action (action, actor, reason, organization_id, subject, details, request_id,
         action_key)
       VALUES (${action}, ${actor}, ${reason}, ${organizationId}, ${subject},
