@@ -15,12 +15,12 @@ const webhookState = z.enum(['waiting', 'delivering', 'delivered', 'gone', 'fail
 export type WebhookState = z.infer<typeof webhookState>;
 
 /** A webhook; times are Unix ms. */
-const webhookRecord = z.object({
+export const webhookRecord = z.object({
   jobId: z.string(),
   organizationId: z.string(),
   url: z.string(),
   state: webhookState,
-  attempts: z.number(),
+  attempts: z.int(),
   nextAttemptAtMs: z.number().nullable(),
   createdAtMs: z.number(),
   updatedAtMs: z.number(),
@@ -28,20 +28,20 @@ const webhookRecord = z.object({
 export type WebhookRecord = z.infer<typeof webhookRecord>;
 
 /** One attempt; `sending`: under way, or its end was never told. */
-const webhookAttempt = z.object({
-  number: z.number(),
+export const webhookAttempt = z.object({
+  number: z.int(),
   outcome: z.enum(['sending', 'delivered', 'gone', 'failed']),
-  status: z.number().nullable(),
-  error: z.string().nullable(),
-  response: z.string().nullable(),
-  durationMs: z.number().nullable(),
+  status: z.int().nullable(),
+  error: z.string().nullable().meta({ description: 'Why there is no status.' }),
+  response: z.string().nullable().meta({ description: 'The first of what was answered.' }),
+  durationMs: z.int().nullable(),
   startedAtMs: z.number(),
 });
 export type WebhookAttempt = z.infer<typeof webhookAttempt>;
 
 /** A webhook with its last attempt. */
 export const listedWebhook = webhookRecord.extend({
-  lastStatus: z.number().nullable(),
+  lastStatus: z.int().nullable(),
   lastError: z.string().nullable(),
 });
 export type ListedWebhook = z.infer<typeof listedWebhook>;

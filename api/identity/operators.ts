@@ -20,7 +20,7 @@ const namedOperator = z.object({ operatorId: z.string(), name: z.string() });
 export type Operator = z.infer<typeof namedOperator> | { operatorId: null; name: string | null };
 
 /** An operator with a key; times are Unix ms. */
-const operatorRecord = namedOperator.extend({
+export const operatorRecord = namedOperator.extend({
   keyPrefix: z.string(),
   createdAtMs: z.number(),
   revokedAtMs: z.number().nullable(),
@@ -144,8 +144,8 @@ interface Action {
 }
 
 /** An action as it was recorded. */
-const recordedAction = z.object({
-  id: z.number(),
+export const recordedAction = z.object({
+  id: z.int(),
   action: z.string(),
   actor: z.string(),
   reason: z.string(),

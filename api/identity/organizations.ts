@@ -19,14 +19,13 @@ const organizationRecord = accountState.extend({
 export type OrganizationRecord = z.infer<typeof organizationRecord>;
 
 /** A user. */
-const memberRecord = z.object({
+export const memberRecord = z.object({
   userId: z.string(),
   organizationId: z.string(),
   name: z.string(),
   role: role,
   createdAtMs: z.number(),
-  /** Keys that are not revoked. */
-  keys: z.number(),
+  keys: z.int().meta({ description: 'Keys that are not revoked.' }),
 });
 export type MemberRecord = z.infer<typeof memberRecord>;
 
