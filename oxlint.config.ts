@@ -20,7 +20,7 @@ export const graph: Readonly<Record<string, Edge>> = {
   worker: {
     value: ['domain', 'catalog', 'jobs', 'studio', 'platform', 'activities', 'workflows'],
   },
-  cli: { value: ['domain'] },
+  cli: { value: ['domain', 'clients'] },
   // Packages for others' programs: they know the public API only.
   clients: { value: [] },
   console: { value: ['clients'] },

@@ -39,7 +39,6 @@ export interface AppDeps {
   checkAnswers: boolean;
 }
 
-/** See the file's head. */
 export type Composition = ReturnType<typeof compose>;
 
 /** See the file's head. */

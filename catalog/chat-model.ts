@@ -12,7 +12,6 @@ const chatCost = z.strictObject({
   /** Applies to the whole request once its input has more tokens than this. */
   longInput: z.strictObject({ inputTokensAbove: tokens, ...tokenPrice }).exactOptional(),
 });
-/** See `chatCost`. */
 export type ChatCost = z.infer<typeof chatCost>;
 
 /** A row in a file: the committed catalog, or models of the operator's own. */
@@ -40,7 +39,6 @@ export const chatModelSchema = z.strictObject({
   /** Day from which the provider no longer serves it, `YYYY-MM-DD` (UTC). */
   retiresOn: z.iso.date().exactOptional(),
 });
-/** See `chatModelSchema`. */
 export type ChatModel = z.infer<typeof chatModelSchema>;
 
 /** USD per million tokens for a request with this much input. */

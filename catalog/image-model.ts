@@ -1,4 +1,4 @@
-/** The shape of a row of the image model table, what its rows share, and what an image costs. */
+/** The shape of a row of the image model table, and values that its rows share. */
 import {
   seedRule,
   type CatalogRow,
@@ -55,48 +55,6 @@ export const background = { oneOf: ['auto', 'transparent', 'opaque'] } as const;
 export const imageUrls = { itemsMax: 10 } as const;
 /** What image/edit takes of models without fields of their own. */
 export const plainEdit: ParameterRules = { imageUrls, numImages, outputFormat, seed: seedRule };
-
-/** USD of one image of this request; `pixels` is its size where the request decides it. */
-export function imagePriceUsd(
-  price: ImagePrice,
-  request: Readonly<Record<string, unknown>>,
-  pixels = 0,
-): number {
-  const share = price.includedPixels ? Math.max(1, pixels / price.includedPixels) : 1;
-  for (const [field, table] of Object.entries(price.by ?? {})) {
-    const value = request[field];
-    const usd = typeof value === 'string' ? table[value] : undefined;
-    if (usd !== undefined) return usd * share;
-  }
-  return price.usd * share;
-}
-
-/** USD of the smaller pictures that may come instead of one of this many pixels. */
-export function smallerImagesUsd(
-  price: ImagePrice,
-  usd: number,
-  pixels: number,
-): { pixelsBelow: number; unitPriceUsd: number }[] {
-  const { includedPixels, smaller } = price;
-  if (smaller && smaller.usd < usd) {
-    return [{ pixelsBelow: smaller.pixelsBelow, unitPriceUsd: smaller.usd }];
-  }
-  if (!includedPixels || pixels <= includedPixels) return [];
-  const usdPerStep = usd / (pixels / includedPixels);
-  return pixelSteps(Math.ceil(pixels / includedPixels) - 1, includedPixels, usdPerStep);
-}
-
-/** The price of so many steps of pixels, each begun one paid for. */
-export function pixelSteps(
-  count: number,
-  stepPixels: number,
-  usdPerStep: number,
-): { pixelsBelow: number; unitPriceUsd: number }[] {
-  return Array.from({ length: Math.max(0, count) }, (_, index) => ({
-    pixelsBelow: (index + 1) * stepPixels + 1,
-    unitPriceUsd: (index + 1) * usdPerStep,
-  }));
-}
 
 /** Pixels of the named sizes of `imageSize` (spec §4.7; fal's `image_size`). */
 export const imageSizes = {

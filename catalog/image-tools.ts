@@ -25,6 +25,12 @@ export interface Upscaler extends CatalogRow {
   price: PixelPrice;
 }
 
+/** The edges of each step's result, as multiples of the input's: 3 and 6 for the steps 3 and 2. */
+export function enlargementsOf({ steps }: Upscaler, scaleFactor: number): number[] {
+  let enlargement = 1;
+  return (steps[scaleFactor] ?? [scaleFactor]).map((factor) => (enlargement *= factor));
+}
+
 /** No result is larger; the largest picture that is stored and decoded safely. */
 export const upscaledPixelsMax = 64_000_000;
 

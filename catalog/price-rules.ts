@@ -1,11 +1,12 @@
 /**
- * Prices of the Studio models as rules that a program can apply, made from the very rows that requests are
- * priced by. A price is the sum of its rules; a rule of which no row fits adds nothing.
+ * Prices of the Studio models as rules: `priceOf` applies them to requests, and GET /pricing publishes them.
+ * A price is the sum of its rules; a rule without a row that fits adds nothing.
  */
 import type { AudioModel } from './audio-models.ts';
-import { imagePriceUsd, type ImagePrice } from './image-model.ts';
-import type { BackgroundRemover, Upscaler } from './image-tools.ts';
-import type { ParameterRules } from './model-parameters.ts';
+import { assert } from '../domain/errors.ts';
+import type { ImagePrice } from './image-model.ts';
+import { enlargementsOf, type BackgroundRemover, type Upscaler } from './image-tools.ts';
+import type { Fields, ParameterRules } from './model-parameters.ts';
 import type { VideoModel, VideoTool } from './video-models.ts';
 
 type Value = string | number | boolean;
@@ -44,6 +45,49 @@ export interface PriceRule {
   rows: readonly PriceRow[];
 }
 
+/** USD of a unit of a request. */
+export interface UnitPrice {
+  usd: number;
+  /** The value that costs the same, where the request leaves the choice to the model. */
+  chargedAs?: string;
+  /** Prices of results with fewer pixels, which the provider may deliver instead. */
+  smaller: { pixelsBelow: number; unitPriceUsd: number }[];
+}
+
+/**
+ * Prices a unit of a request by a rule.
+ * @param fields the request with its defaults
+ * @param pixels those of the result, 0 where the request does not decide them
+ */
+export function priceOf(rule: PriceRule, fields: Fields, pixels = 0): UnitPrice {
+  const row = rule.rows.find(
+    ({ when, pixelsMax = Infinity }) =>
+      pixels <= pixelsMax &&
+      Object.entries(when).every(([field, value]) => fields[field] === value),
+  );
+  assert(row, 'every request has a price');
+  const { usd, chargedAs } = row;
+  const each = rule.pixels?.each ?? null;
+  if (each === null) {
+    const smaller = rule.rows.flatMap(({ pixelsMax, usd: unitPriceUsd }) =>
+      pixelsMax !== undefined && unitPriceUsd < usd
+        ? [{ pixelsBelow: pixelsMax + 1, unitPriceUsd }]
+        : [],
+    );
+    return { usd, ...(chargedAs !== undefined && { chargedAs }), smaller };
+  }
+  const steps = Math.max(1, Math.ceil(pixels / each));
+  const share = rule.pixels?.rounding === 'up' ? steps : Math.max(1, pixels / each);
+  return {
+    usd: usd * share,
+    ...(chargedAs !== undefined && { chargedAs }),
+    smaller: Array.from({ length: steps - 1 }, (_, index) => ({
+      pixelsBelow: (index + 1) * each + 1,
+      unitPriceUsd: (index + 1) * usd,
+    })),
+  };
+}
+
 const one = { of: null, default: 1 };
 
 /** Of images, so many as `numImages` says unless told otherwise. */
@@ -51,14 +95,14 @@ export function imagePriceRules(
   price: ImagePrice,
   parameters: ParameterRules,
   quantity: PriceRule['quantity'] = { of: 'numImages', default: 1 },
-): PriceRule[] {
+): [PriceRule] {
   const [field = '', table = {}] = Object.entries(price.by ?? {})[0] ?? [];
   const values = parameters[field]?.oneOf ?? [];
   const rows = values.map((value): PriceRow => {
-    const usd = imagePriceUsd(price, { [field]: value });
-    const alike = Object.keys(table).find((known) => table[known] === usd);
-    const isOpen = table[String(value)] === undefined && alike !== undefined;
-    return { when: { [field]: value }, usd, ...(isOpen && { chargedAs: alike }) };
+    const listedUsd = table[String(value)];
+    if (listedUsd !== undefined) return { when: { [field]: value }, usd: listedUsd };
+    const alike = Object.keys(table).find((known) => table[known] === price.usd);
+    return { when: { [field]: value }, usd: price.usd, ...(alike && { chargedAs: alike }) };
   });
   const each = parameters['imageSize'] && price.includedPixels;
   return [
@@ -73,32 +117,28 @@ export function imagePriceRules(
 }
 
 /** Of an image of a song's cover, in full mode only. */
-export function coverPriceRules(price: ImagePrice): PriceRule[] {
-  return imagePriceRules(price, {}, one).map((rule) => ({
-    ...rule,
-    rows: rule.rows.map((row) => ({ ...row, when: { ...row.when, mode: 'full' } })),
-  }));
+export function coverPriceRules(price: ImagePrice): [PriceRule] {
+  const [rule] = imagePriceRules(price, {}, one);
+  const rows = rule.rows.map((row) => ({ ...row, when: { ...row.when, mode: 'full' } }));
+  return [{ ...rule, rows }];
 }
 
 /** Of enlargements, each step of one paid for by the pixels of its result. */
 export function upscalePriceRules(
-  { price, steps }: Upscaler,
+  service: Upscaler,
   quantity: PriceRule['quantity'] = one,
-): PriceRule[] {
+): [PriceRule, ...PriceRule[]] {
   const rule = (edgesTimes: number | string, when: PriceRow['when']): PriceRule => ({
     unit: 'image',
     quantity,
-    pixels: { of: 'input', edgesTimes, each: price.stepPixels, rounding: 'up' },
-    rows: [{ when, usd: price.usd }],
+    pixels: { of: 'input', edgesTimes, each: service.price.stepPixels, rounding: 'up' },
+    rows: [{ when, usd: service.price.usd }],
   });
-  const before = Object.entries(steps).flatMap(([scaleFactor, factors]) =>
-    factors.slice(0, -1).map((_, index) =>
-      rule(
-        factors.slice(0, index + 1).reduce((product, factor) => product * factor, 1),
-        { scaleFactor: Number(scaleFactor) },
-      ),
-    ),
-  );
+  const before = Object.keys(service.steps).flatMap((key) => {
+    const scaleFactor = Number(key);
+    const enlargements = enlargementsOf(service, scaleFactor).slice(0, -1);
+    return enlargements.map((enlargement) => rule(enlargement, { scaleFactor }));
+  });
   return [rule('scaleFactor', {}), ...before];
 }
 
@@ -106,7 +146,7 @@ export function upscalePriceRules(
 export function removalPriceRules(
   { usdByResolution, parameters }: BackgroundRemover,
   quantity?: PriceRule['quantity'],
-): PriceRule[] {
+): [PriceRule] {
   const rows = Object.entries(usdByResolution).map(([operatingResolution, usd]): PriceRow => ({
     when: { operatingResolution },
     usd,
@@ -126,7 +166,7 @@ export function removalPriceRules(
 }
 
 /** Of a film from a prompt. */
-export function filmPriceRules({ usdPerSecond, parameters }: VideoModel): PriceRule[] {
+export function filmPriceRules({ usdPerSecond, parameters }: VideoModel): [PriceRule] {
   const preset = parameters['durationSeconds']?.default;
   return [
     {
@@ -139,7 +179,7 @@ export function filmPriceRules({ usdPerSecond, parameters }: VideoModel): PriceR
 }
 
 /** Of work on a finished film. */
-export function videoToolPriceRules({ usdPerSecond, scale }: VideoTool): PriceRule[] {
+export function videoToolPriceRules({ usdPerSecond, scale }: VideoTool): [PriceRule] {
   return [
     {
       unit: 'second',

@@ -35,7 +35,7 @@ export function addAction<Options extends object>(action: Action<Options>): void
   });
 }
 
-/** Shows the price of a request to this path below /api/v1. @throws ApiError, CliError */
+/** Shows the price of a request to this path below /api/v1. @throws StudioError, CliError */
 export async function showEstimate(
   session: Session,
   path: string,

@@ -1,23 +1,9 @@
-/** The gateway over HTTP: one request, its errors in words, safe repeats. */
+/** Requests of the command line with one key, through the transport of clients/typescript. */
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { z } from 'zod';
+import type { z } from 'zod';
+import { createSend } from '../clients/typescript/transport.ts';
 
-/** An answer that is no success. */
-export class ApiError extends Error {
-  override readonly name = 'ApiError';
-  readonly status: number;
-  /** The body as it came; undefined when it was no JSON. */
-  readonly body: unknown;
-
-  constructor(status: number, body: unknown, message: string) {
-    super(message);
-    this.status = status;
-    this.body = body;
-  }
-}
-
-/** A request that never got an answer, or that misses what it needs. */
+/** A command that misses what it needs, or an answer that it cannot read. */
 export class CliError extends Error {
   override readonly name = 'CliError';
 }
@@ -28,7 +14,7 @@ interface RequestOptions {
   body?: object;
   form?: FormData;
   headers?: Record<string, string>;
-  /** The request may be sent again when no answer came: it carries an Idempotency-Key. */
+  /** The request is sent with an Idempotency-Key, and again when no answer came. */
   repeatable?: boolean;
 }
 
@@ -41,68 +27,47 @@ export interface Answer<Body> {
 
 /** Sends requests with one key. */
 export interface ApiClient {
-  /** @throws ApiError, CliError */
+  /** @throws StudioError, CliError */
   send: <Body>(
     path: string,
     schema: z.ZodType<Body>,
     options?: RequestOptions,
   ) => Promise<Answer<Body>>;
-  /** The answer with its body unread. @throws ApiError, CliError */
+  /** The answer; a stream of events is unread. @throws StudioError */
   open: (path: string, options?: RequestOptions) => Promise<Response>;
 }
 
-const attemptsMax = 3;
-const retryWaitMs = 500;
-const retryWaitMaxSeconds = 60;
+/** A whole answer of a chat model may take minutes. */
+const timeoutMs = 600_000;
 
-const errorBody = z.looseObject({
-  error: z.union([z.string(), z.looseObject({ message: z.string().optional() })]),
-  message: z.string().optional(),
-  requestId: z.string().optional(),
-  details: z.array(z.looseObject({ path: z.string(), message: z.string() })).optional(),
-});
+/** Fetches without following redirects, which could carry the key to another address. */
+const fetch = (url: string, init: RequestInit): Promise<Response> =>
+  globalThis.fetch(url, { ...init, redirect: 'error' });
+const sendAgain = createSend({ fetch, timeoutMs });
+const sendOnce = createSend({ fetch, timeoutMs, retries: 0 });
 
 /** A client for one address and one key. */
 export function createApiClient(apiUrl: string, key: string): ApiClient {
-  async function attempt(path: string, options: RequestOptions): Promise<Response> {
-    const { body, form, query = {} } = options;
+  function open(path: string, options: RequestOptions = {}): Promise<Response> {
+    const { body, form, query = {}, repeatable = false } = options;
     const url = new URL(`${apiUrl}${path}`);
     for (const [name, value] of Object.entries(query)) {
       if (value !== undefined) url.searchParams.set(name, String(value));
     }
     const payload = body === undefined ? form : JSON.stringify(body);
-    return fetch(url, {
-      method: options.method ?? (payload === undefined ? 'GET' : 'POST'),
+    const { method = payload === undefined ? 'GET' : 'POST' } = options;
+    const send = repeatable || method === 'GET' ? sendAgain : sendOnce;
+    return send({
+      url: url.href,
+      method,
       headers: {
         authorization: `Bearer ${key}`,
         ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...(repeatable && { 'idempotency-key': randomUUID() }),
         ...options.headers,
       },
       ...(payload !== undefined && { body: payload }),
-      redirect: 'error',
     });
-  }
-
-  async function open(path: string, options: RequestOptions = {}): Promise<Response> {
-    const reads = options.method === undefined && !options.body && !options.form;
-    const repeatable = options.repeatable ?? reads;
-    const headers = {
-      ...options.headers,
-      ...(options.repeatable && { 'idempotency-key': randomUUID() }),
-    };
-    for (let count = 1; ; count += 1) {
-      const last = !repeatable || count === attemptsMax;
-      const response = await attempt(path, { ...options, headers }).catch((error: unknown) => {
-        if (last) throw new CliError(`${apiUrl} does not answer (${causeOf(error)})`);
-        return null;
-      });
-      if (response?.ok) return response;
-      const again = response === null || response.status === 503 || response.status === 429;
-      if (response && (last || !again)) throw await errorOf(response);
-      const seconds = Number(response?.headers.get('retry-after') ?? 'NaN');
-      if (response && seconds > retryWaitMaxSeconds) throw await errorOf(response);
-      await sleep(Number.isFinite(seconds) ? seconds * 1000 : retryWaitMs * count);
-    }
   }
 
   return {
@@ -112,28 +77,9 @@ export function createApiClient(apiUrl: string, key: string): ApiClient {
       const raw: unknown = await response.json();
       const parsed = schema.safeParse(raw);
       if (!parsed.success) {
-        throw new CliError(
-          `${path}: the answer is not what was expected (${parsed.error.message})`,
-        );
+        throw new CliError(`${path}: the answer has another form (${parsed.error.message})`);
       }
       return { status: response.status, body: parsed.data, raw };
     },
   };
-}
-
-async function errorOf(response: Response): Promise<ApiError> {
-  const body: unknown = await response.json().catch(() => undefined);
-  const { data } = errorBody.safeParse(body);
-  if (!data) return new ApiError(response.status, body, `HTTP ${response.status}`);
-  const code = typeof data.error === 'string' ? data.error : data.error.message;
-  const details = (data.details ?? []).map(({ path, message }) => `\n  ${path}: ${message}`);
-  const request = data.requestId ? ` (request ${data.requestId})` : '';
-  const text = data.message ? `: ${data.message}` : '';
-  return new ApiError(response.status, body, `${code}${text}${request}${details.join('')}`);
-}
-
-function causeOf(error: unknown): string {
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-  if (!(cause instanceof Error)) return String(cause);
-  return 'code' in cause ? String(cause.code) : cause.message;
 }

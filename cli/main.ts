@@ -3,7 +3,8 @@
  * as every other client does. Exit status: 0 done, 1 refused or failed, 2 not understood.
  */
 import { Command, CommanderError } from 'commander';
-import { ApiError, CliError } from './api-client.ts';
+import { StudioError } from '../clients/typescript/errors.ts';
+import { CliError } from './api-client.ts';
 import { adminCommand } from './commands/admin.ts';
 import { chatCommand, modelsCommand } from './commands/chat.ts';
 import { filesCommand } from './commands/files.ts';
@@ -58,14 +59,21 @@ function settle(command: Command): void {
 function report(error: unknown): number {
   // Commander has already said it; help and version are no errors.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-  if (error instanceof ApiError) {
+  if (error instanceof StudioError) {
     if (program.opts<{ json?: boolean }>().json && error.body !== undefined) {
       process.stdout.write(`${JSON.stringify(error.body, null, 2)}\n`);
     }
-    process.stderr.write(`studio: ${error.message}\n`);
+    process.stderr.write(`studio: ${textOf(error)}\n`);
     return 1;
   }
   const known = error instanceof CliError;
   process.stderr.write(`studio: ${known ? error.message : String(error)}\n`);
   return 1;
+}
+
+/** Describes a refusal in a line, and each field at fault in one more. */
+function textOf({ code, message, requestId, details }: StudioError): string {
+  const request = requestId === null ? '' : ` (request ${requestId})`;
+  const fields = details.map((detail) => `\n  ${detail.path}: ${detail.message}`);
+  return `${code}${message === code ? '' : `: ${message}${request}`}${fields.join('')}`;
 }

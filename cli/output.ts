@@ -68,12 +68,10 @@ export function createOutput(json: boolean) {
     },
   };
 }
-/** See `createOutput`. */
 export type Output = ReturnType<typeof createOutput>;
 
 /** An object of an answer, as it came. */
 export const fields = z.looseObject({});
-/** See `fields`. */
 export type Fields = z.infer<typeof fields>;
 /** A list in an answer. */
 export const listAnswer = z.looseObject({

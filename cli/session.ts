@@ -27,7 +27,6 @@ export function sessionOf(command: Command) {
       ),
   };
 }
-/** See `sessionOf`. */
 export type Session = ReturnType<typeof sessionOf>;
 
 /** Options that every command takes; `json`: answers are printed as JSON, for programs. */

@@ -107,10 +107,8 @@ export interface JobPlan {
   reservationTtlMs: number;
 }
 
-/** See `storedArtifact`. */
 export type StoredArtifact = z.infer<typeof storedArtifact>;
 
-/** See `callOutputs`. */
 export type CallOutputs = z.infer<typeof callOutputs>;
 
 /** One call by one of its routes, as an activity receives it. */

@@ -66,5 +66,4 @@ export const jobRow = z.object({
 /** Content of JSON artifacts by storage key. */
 export type Documents = ReadonlyMap<string, Json>;
 
-/** See `jobRow`; `documents` are loaded for a finished job that is looked at by itself. */
 export type JobRecord = z.infer<typeof jobRow> & { documents?: Documents };

@@ -7,7 +7,6 @@ export const balance = z.object({
   reserved: z.number(),
   available: z.number(),
 });
-/** See `balance`. */
 export type Balance = z.infer<typeof balance>;
 
 /** Refusal because less than `required` is available. */
@@ -52,7 +51,6 @@ export const refusal = z.discriminatedUnion('verdict', [
     balance,
   }),
 ]);
-/** See `refusal`. */
 export type Refusal = z.infer<typeof refusal>;
 
 /** Result of a reservation. */
@@ -66,7 +64,6 @@ export const reserveVerdict = z.discriminatedUnion('verdict', [
   }),
   refusal,
 ]);
-/** See `reserveVerdict`. */
 export type ReserveVerdict = z.infer<typeof reserveVerdict>;
 
 /** Result of a settlement; `state` is the current state of the reservation, also if it was settled before. */
@@ -79,5 +76,4 @@ export const settleVerdict = z.discriminatedUnion('verdict', [
   }),
   z.object({ verdict: z.literal('not_reserved') }),
 ]);
-/** See `settleVerdict`. */
 export type SettleVerdict = z.infer<typeof settleVerdict>;

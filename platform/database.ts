@@ -10,15 +10,20 @@ import {
   StatementTimeoutError,
   createPool,
   createTypeParserPreset,
+  sql,
   type DatabasePool,
   type Interceptor,
 } from 'slonik';
+import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
 import { withoutCorrelation } from './correlation.ts';
 import type { Logger } from './logger.ts';
 import type { Metrics } from './metrics.ts';
 
 export type { DatabasePool };
+
+/** Makes a statement that returns no rows. */
+export const command = sql.type(z.object({}));
 
 const safeInteger = {
   name: 'int8',
@@ -148,11 +153,13 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
 /** Slonik itself uses the schema of a query as a type only. */
 const checkRows: Interceptor = {
   name: 'check-rows',
-  transformRow({ resultParser }, { sql }, row) {
+  transformRow({ resultParser }, query, row) {
     const checked = resultParser?.['~standard'].validate(row);
     assert(!(checked instanceof Promise), 'a row is checked at once');
-    // Not the row: what it holds is not for logs.
-    if (checked?.issues) throw new RowError(`${JSON.stringify(checked.issues)} in a row of ${sql}`);
+    // Without the row, whose contents must not reach logs.
+    if (checked?.issues) {
+      throw new RowError(`${JSON.stringify(checked.issues)} in a row of ${query.sql}`);
+    }
     return row;
   },
 };

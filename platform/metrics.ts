@@ -199,7 +199,6 @@ export function createStateMetrics({ registry }: Metrics) {
   };
 }
 
-/** See `createStateMetrics`. */
 export type StateMetrics = ReturnType<typeof createStateMetrics>;
 
 /** The metrics that every process has. */
@@ -221,5 +220,4 @@ export function createMetrics() {
   };
 }
 
-/** See `createMetrics`. */
 export type Metrics = ReturnType<typeof createMetrics>;

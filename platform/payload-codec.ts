@@ -7,7 +7,7 @@
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import type { DataConverter, Payload, PayloadCodec } from '@temporalio/common';
-import protobuf from 'protobufjs/light.js';
+import proto from '@temporalio/proto';
 
 /** A key of AES-256-GCM and the name that payloads know it by. */
 export interface PayloadKey {
@@ -29,10 +29,7 @@ const nonceBytes = 12;
 const tagBytes = 16;
 const keyBytes = 32;
 
-/** `temporal.api.common.v1.Payload`. */
-const payloadMessage = new protobuf.Type('Payload')
-  .add(new protobuf.MapField('metadata', 1, 'string', 'bytes'))
-  .add(new protobuf.Field('data', 2, 'bytes'));
+const { Payload: payloadMessage } = proto.temporal.api.common.v1;
 
 /**
  * Reads `id:key,id:key`, where a key is 32 bytes in base64 or base64url.
@@ -112,7 +109,7 @@ function textOf(payload: Payload, field: string): string {
 function seal(payload: Payload, { id, secret }: PayloadKey): Payload {
   const nonce = randomBytes(nonceBytes);
   const cipher = createCipheriv('aes-256-gcm', secret, nonce);
-  const message = payloadMessage.encode(payloadMessage.fromObject(payload)).finish();
+  const message = payloadMessage.encode(payload).finish();
   const sealed = [nonce, cipher.update(message), cipher.final(), cipher.getAuthTag()];
   return {
     metadata: { encoding: Buffer.from(sealedEncoding), [keyIdField]: Buffer.from(id) },
@@ -128,7 +125,7 @@ function unseal(data: Uint8Array, secret: Buffer): Payload {
     decipher.setAuthTag(data.subarray(-tagBytes));
     const sealed = data.subarray(nonceBytes, -tagBytes);
     const message = Buffer.concat([decipher.update(sealed), decipher.final()]);
-    const { metadata, data: bytes } = payloadMessage.toObject(payloadMessage.decode(message));
+    const { metadata, data: bytes } = payloadMessage.decode(message);
     return { metadata, data: bytes };
   } catch (cause) {
     throw new PayloadUnreadableError('the payload is not what was sealed', { cause });

@@ -1,8 +1,6 @@
 /** Whether a process can do its work now: named checks, each with a time limit. */
 import type { Connection } from '@temporalio/client';
-import { sql } from 'slonik';
-import { z } from 'zod';
-import type { DatabasePool } from './database.ts';
+import { command, type DatabasePool } from './database.ts';
 import { describeTaskQueue, remembered, type TaskKind } from './task-queues.ts';
 
 /** Checks by name; true when that part can be used now. */
@@ -56,8 +54,6 @@ async function within(check: () => Promise<boolean>): Promise<boolean> {
   }
 }
 
-const none = z.object({});
-
 interface JobCheckParts {
   connection: Connection;
   namespace: string;
@@ -74,7 +70,7 @@ const pollersAgeMaxMs = 5000;
 export function databaseChecks(pool: DatabasePool): Checks {
   return {
     postgres: async () => {
-      await pool.query(sql.type(none)`SELECT 1`);
+      await pool.query(command`SELECT 1`);
       return true;
     },
   };

@@ -87,7 +87,10 @@ export async function registerSearchAttributes(
   });
 }
 
-/** Puts the context of the current request on workflows that a client starts. */
+/**
+ * Puts the context of the current request on workflows that a client starts. Temporal's own interceptors
+ * (@temporalio/interceptors-opentelemetry 1.24) need version 1 of the OpenTelemetry SDK.
+ */
 const requestContextInterceptor: WorkflowClientInterceptor = {
   startWithDetails(input, next) {
     const { workflowType, options } = input;

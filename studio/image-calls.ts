@@ -1,7 +1,5 @@
 /** Calls of image generate and edit: the split of a request into calls, and the providers' inputs. */
 import {
-  imagePriceUsd,
-  smallerImagesUsd,
   type ImageModel,
   type ImageRoute,
   imageSizes,
@@ -13,7 +11,12 @@ import {
   providerInput,
   type Fields,
 } from '../catalog/model-parameters.ts';
-import { imagePriceRules } from '../catalog/price-rules.ts';
+import {
+  imagePriceRules,
+  priceOf,
+  type PriceRule,
+  type UnitPrice,
+} from '../catalog/price-rules.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
 import type { DraftCall, PlanInput } from './capability.ts';
@@ -49,8 +52,9 @@ export function planImageCalls(
   const perCall = Math.min(...routes.map((route) => route.imagesPerCallMax));
   const size = sizeOf(fields);
   const pixels = size ? size.width * size.height : 0;
-  const unitPriceUsd = imagePriceUsd(model.price, fields, pixels);
-  const priceNote = chargedAs(model, rules, fields);
+  const priceRules = imagePriceRules(model.price, rules);
+  const price = priceOf(priceRules[0], fields, pixels);
+  const { smaller } = model.price;
   const output: OutputSpec = {
     medium: 'image',
     format: body.outputFormat ?? null,
@@ -64,10 +68,13 @@ export function planImageCalls(
     const ofCall = { ...fields, numImages: quantity, seed };
     calls.push({
       quantity,
-      unitPriceUsd,
-      priceNote,
+      unitPriceUsd: price.usd,
+      priceNote: noteOf(priceRules, fields, price),
       typicalSeconds: model.typicalSeconds,
-      variants: smallerImagesUsd(model.price, unitPriceUsd, pixels),
+      variants:
+        smaller && smaller.usd < price.usd
+          ? [{ pixelsBelow: smaller.pixelsBelow, unitPriceUsd: smaller.usd }]
+          : price.smaller,
       required: false,
       output,
       routes: routes.map((route) => ({
@@ -80,16 +87,12 @@ export function planImageCalls(
   return calls;
 }
 
-/** Returns the value by which a model-chosen value such as `auto` is charged. */
-function chargedAs(model: ImageModel, rules: ParameterRules, fields: Fields): string | undefined {
-  const rows = imagePriceRules(model.price, rules).flatMap((rule) => rule.rows);
-  for (const { when, chargedAs: alike } of rows) {
-    const [[field, value] = []] = Object.entries(when);
-    if (alike !== undefined && field !== undefined && fields[field] === value) {
-      return `${field} "${String(value)}" leaves the choice to the model: it is charged as "${alike}"`;
-    }
-  }
-  return undefined;
+/** Returns the note about the value that is charged if the model makes the choice. */
+function noteOf([rule]: [PriceRule], fields: Fields, { chargedAs }: UnitPrice): string | undefined {
+  if (chargedAs === undefined) return undefined;
+  const values = rule.rows.flatMap(({ when }) => Object.entries(when));
+  const [field = '', value] = values.find(([name, each]) => fields[name] === each) ?? [];
+  return `${field} "${String(value)}" leaves the choice to the model: it is charged as "${chargedAs}"`;
 }
 
 function fieldsOf(rules: ParameterRules, body: ImageRequest): Fields {

@@ -77,7 +77,6 @@ export const jobSchema = z
 /** The job resource. */
 export type JobResource = z.infer<typeof jobSchema>;
 
-/** See `createJobView`. */
 export type JobView = ReturnType<typeof createJobView>;
 
 /** Lifetime of the URLs of a persisted result; each response signs new ones. */

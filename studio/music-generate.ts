@@ -1,10 +1,9 @@
 /** POST /studio/music/generate (spec §4.9): a song, in full mode with cover art and lyrics. */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
-import { imagePriceUsd } from '../catalog/image-model.ts';
 import { findModel } from '../catalog/model-parameters.ts';
 import { imageModels } from '../catalog/image-models.ts';
-import { audioPriceRules, coverPriceRules } from '../catalog/price-rules.ts';
+import { audioPriceRules, coverPriceRules, priceOf } from '../catalog/price-rules.ts';
 import { fieldError, fieldsError, GatewayError, assert } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
 import { defineCapability, type DraftCall, publishAudioModel } from './capability.ts';
@@ -177,7 +176,7 @@ function coverCall(body: MusicRequest): DraftCall {
     required: false,
     output: { medium: 'image', format: 'jpeg' },
     quantity: 1,
-    unitPriceUsd: imagePriceUsd(painter.price, {}),
+    unitPriceUsd: priceOf(coverPriceRules(painter.price)[0], { mode: 'full' }).usd,
     routes: [
       {
         provider: route.provider,

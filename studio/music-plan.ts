@@ -29,7 +29,6 @@ export const compositionPlan = z
   })
   .meta({ id: 'CompositionPlan' });
 
-/** See `compositionPlan`. */
 export type CompositionPlan = z.infer<typeof compositionPlan>;
 
 /** Adds up the durations of the sections, in milliseconds. */

@@ -1,16 +1,21 @@
 /** Calls of the tools that process one picture; image/batch plans them for each item. */
 import {
+  enlargementsOf,
   largestResolution,
   upscaledPixelsMax,
   type BackgroundRemover,
-  type PixelPrice,
   type Upscaler,
 } from '../catalog/image-tools.ts';
-import { pixelSteps } from '../catalog/image-model.ts';
 import { defaultsFor, providerInput, type Fields } from '../catalog/model-parameters.ts';
-import { fieldError, assert } from '../domain/errors.ts';
+import {
+  priceOf,
+  removalPriceRules,
+  upscalePriceRules,
+  type UnitPrice,
+} from '../catalog/price-rules.ts';
+import { fieldError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
-import type { DraftCall, InputFacts, MeasuredOutput } from './capability.ts';
+import type { DraftCall, InputFacts } from './capability.ts';
 import type { PictureInput } from './image-calls.ts';
 
 const picture = { medium: 'image', format: 'png' } as const;
@@ -29,8 +34,12 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
   const fields: Fields = { ...options.fields, ...defaultsFor(service.parameters, options.fields) };
   const wanted = Number(fields['scaleFactor']);
   const steps = service.steps[wanted] ?? [wanted];
+  const enlargements = enlargementsOf(service, wanted);
+  const [rule] = upscalePriceRules(service);
   return steps.map((factor, index): DraftCall => {
-    const enlargement = steps.slice(0, index + 1).reduce((product, step) => product * step, 1);
+    const enlargement = enlargements[index] ?? factor;
+    const priced = ({ width, height }: InputFacts): UnitPrice =>
+      priceOf(rule, fields, width * height * enlargement ** 2);
     return {
       quantity: 1,
       required: steps.length > 1,
@@ -38,8 +47,14 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
       typicalSeconds: service.typicalSeconds,
       unitPriceUsd: {
         input: source,
-        usdOf: (facts) => upscaleUsd(service, { facts, source, wanted, enlargement }),
-        outputOf: (facts) => enlarged(service, facts, enlargement),
+        usdOf(facts) {
+          refuseLarger(facts, source, wanted);
+          return priced(facts).usd;
+        },
+        outputOf: (facts) => ({
+          expected: { width: facts.width * enlargement, height: facts.height * enlargement },
+          variants: priced(facts).smaller,
+        }),
       },
       routes: service.routes.map((route) => ({
         provider: route.provider,
@@ -61,42 +76,11 @@ function modelOf({ model }: Fields): { model?: Json } {
   return model === undefined ? {} : { model };
 }
 
-interface Enlargement {
-  facts: InputFacts;
-  source: PictureInput;
-  wanted: number;
-  /** Factor by which this step enlarges the edges of its input. */
-  enlargement: number;
-}
-
-function upscaleUsd(
-  service: Upscaler,
-  { facts, source, wanted, enlargement }: Enlargement,
-): number {
-  const inputPixels = facts.width * facts.height;
-  if (inputPixels * wanted ** 2 > upscaledPixelsMax) {
-    const message = `${facts.width}×${facts.height} pixels enlarged ${wanted} times are more than ${upscaledPixelsMax}`;
-    throw fieldError('INVALID_REQUEST', source.field, message);
-  }
-  return usdOfPixels(service, inputPixels * enlargement ** 2);
-}
-
-function enlarged(service: Upscaler, facts: InputFacts, enlargement: number): MeasuredOutput {
-  const width = facts.width * enlargement;
-  const height = facts.height * enlargement;
-  return { expected: { width, height }, variants: smallerUsd(service, width * height) };
-}
-
-function usdOfPixels({ price }: Upscaler, pixels: number): number {
-  return price.usd * stepsOf(price, pixels);
-}
-
-function smallerUsd({ price }: Upscaler, pixels: number): MeasuredOutput['variants'] {
-  return pixelSteps(stepsOf(price, pixels) - 1, price.stepPixels, price.usd);
-}
-
-function stepsOf({ stepPixels }: PixelPrice, pixels: number): number {
-  return Math.max(1, Math.ceil(pixels / stepPixels));
+/** Checks the size limit of an upscale. @throws GatewayError INVALID_REQUEST */
+function refuseLarger({ width, height }: InputFacts, source: PictureInput, wanted: number): void {
+  if (width * height * wanted ** 2 <= upscaledPixelsMax) return;
+  const message = `${width}×${height} pixels enlarged ${wanted} times are more than ${upscaledPixelsMax}`;
+  throw fieldError('INVALID_REQUEST', source.field, message);
 }
 
 /** Plans the call of one background removal. */
@@ -106,17 +90,14 @@ export function planRemoval(
   source: PictureInput,
 ): DraftCall {
   const filled: Fields = { ...fields, ...defaultsFor(model.parameters, fields) };
-  const { operatingResolution: resolution } = filled;
-  assert(typeof resolution === 'string', 'the resolution has a default');
-  const unitPriceUsd = model.usdByResolution[resolution];
-  assert(unitPriceUsd !== undefined, 'every resolution has a price');
-  const largest = resolution === largestResolution.operatingResolution;
+  const [rule] = removalPriceRules(model);
+  const largest = filled['operatingResolution'] === largestResolution.operatingResolution;
   return {
     quantity: 1,
     required: false,
     output: picture,
     typicalSeconds: model.typicalSeconds,
-    unitPriceUsd,
+    unitPriceUsd: priceOf(rule, filled).usd,
     routes: model.routes.map((route) => ({
       provider: route.provider,
       operation: route.operation,

@@ -8,13 +8,8 @@ import {
   providerInput,
   type Fields,
 } from '../catalog/model-parameters.ts';
-import { filmPriceRules } from '../catalog/price-rules.ts';
-import {
-  videoModels,
-  type FilmPrice,
-  type VideoModel,
-  type VideoRoute,
-} from '../catalog/video-models.ts';
+import { filmPriceRules, priceOf } from '../catalog/price-rules.ts';
+import { videoModels, type VideoModel, type VideoRoute } from '../catalog/video-models.ts';
 import { assert } from '../domain/errors.ts';
 import {
   defineCapability,
@@ -79,7 +74,8 @@ export const videoGenerate = defineCapability({
 
 function planFilm(model: VideoModel, body: VideoRequest): DraftCall {
   const fields: Fields = { ...body, ...defaultsFor(model.parameters, body) };
-  const price = filmPrice(model, fields);
+  const [rule] = filmPriceRules(model);
+  const { usd } = priceOf(rule, fields);
   const { durationSeconds, generateAudio: hasAudio } = fields;
   assert(typeof durationSeconds === 'number', 'the length of a film has a default');
   return {
@@ -92,8 +88,8 @@ function planFilm(model: VideoModel, body: VideoRequest): DraftCall {
       format: null,
       expected: { durationSeconds, ...(typeof hasAudio === 'boolean' && { hasAudio }) },
     },
-    unitPriceUsd: price.usd,
-    variants: cheaperFilms(model, price),
+    unitPriceUsd: usd,
+    variants: cheaperFilms(model, usd),
     routes: model.routes.map((route) => ({
       provider: route.provider,
       operation: operationOf(route, body),
@@ -109,18 +105,10 @@ function operationOf(route: VideoRoute, body: VideoRequest): string {
   return route.fromReferences;
 }
 
-function filmPrice({ usdPerSecond, id }: VideoModel, fields: Fields): FilmPrice {
-  const rule = usdPerSecond.find(({ when }) =>
-    Object.entries(when).every(([field, value]) => fields[field] === value),
-  );
-  assert(rule, `${id} has a price for every request`);
-  return rule;
-}
-
-/** Lists the cheaper videos that the provider may deliver: without sound, or smaller. */
-function cheaperFilms({ usdPerSecond }: VideoModel, asked: FilmPrice): DraftVariant[] {
+/** Prices films that the provider may deliver instead: without sound, or smaller. */
+function cheaperFilms({ usdPerSecond }: VideoModel, usdMax: number): DraftVariant[] {
   return usdPerSecond
-    .filter(({ usd }) => usd < asked.usd)
+    .filter(({ usd }) => usd < usdMax)
     .map(({ when, usd: unitPriceUsd, pixelsBelow }) => ({
       unitPriceUsd,
       ...(when['generateAudio'] === false && { hasAudio: false }),

@@ -1,6 +1,6 @@
 /** Tools that process one video: one call, priced by the seconds of the input. */
 import { z } from 'zod';
-import { videoToolPriceRules } from '../catalog/price-rules.ts';
+import { priceOf, videoToolPriceRules, type UnitPrice } from '../catalog/price-rules.ts';
 import type { VideoTool } from '../catalog/video-models.ts';
 import { fieldError, type GatewayError, assert } from '../domain/errors.ts';
 import {
@@ -50,7 +50,7 @@ export function defineVideoTool(
             output: { medium: 'video', format: null },
             unitPriceUsd: {
               input: source,
-              usdOf: (facts) => toolUsd(tool, facts),
+              usdOf: (facts) => priceFilm(tool, facts).usd,
               outputOf: (facts) => toolOutput(tool, facts),
             },
             routes: [
@@ -69,7 +69,7 @@ export function defineVideoTool(
   });
 }
 
-function toolUsd(tool: VideoTool, { width, height, durationSeconds }: InputFacts): number {
+function priceFilm(tool: VideoTool, { width, height, durationSeconds }: InputFacts): UnitPrice {
   assert(durationSeconds !== null, 'a video has a length');
   const longerEdge = Math.max(width, height) * tool.scale;
   if (durationSeconds > tool.inputSecondsMax) {
@@ -80,16 +80,13 @@ function toolUsd(tool: VideoTool, { width, height, durationSeconds }: InputFacts
       `is ${width}×${height} pixels; edges of at most ${tool.outputEdgeMax / tool.scale}`,
     );
   }
-  const pixels = width * height * tool.scale ** 2;
-  const step = tool.usdPerSecond.find(({ pixelsMax }) => pixels <= pixelsMax);
-  assert(step, `${tool.id} has a price for every size`);
-  return step.usd;
+  const [rule] = videoToolPriceRules(tool);
+  return priceOf(rule, {}, width * height * tool.scale ** 2);
 }
 
 function toolOutput(tool: VideoTool, facts: InputFacts): MeasuredOutput {
   const { durationSeconds } = facts;
   assert(durationSeconds !== null, 'a video has a length');
-  const usd = toolUsd(tool, facts);
   return {
     // Seconds are rounded up.
     quantity: Math.max(1, Math.ceil(durationSeconds)),
@@ -98,9 +95,7 @@ function toolOutput(tool: VideoTool, facts: InputFacts): MeasuredOutput {
       height: facts.height * tool.scale,
       durationSeconds,
     },
-    variants: tool.usdPerSecond
-      .filter((step) => step.usd < usd)
-      .map((step) => ({ pixelsBelow: step.pixelsMax + 1, unitPriceUsd: step.usd })),
+    variants: priceFilm(tool, facts).smaller,
   };
 }
 

@@ -11,11 +11,9 @@ import type { WebhookRelay } from '../activities/webhooks/delivery.ts';
 import type { Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { withCorrelation } from '../platform/correlation.ts';
-import type { DatabasePool } from '../platform/database.ts';
+import { command, type DatabasePool } from '../platform/database.ts';
 import { forEachAlone } from '../platform/isolation.ts';
 import { workflowIdOf } from '../jobs/contract.ts';
-
-const none = z.object({});
 
 interface SweeperDeps {
   config: Config;
@@ -131,7 +129,7 @@ async function sweepChats({ services, config }: SweeperDeps): Promise<number> {
 
 /** Throws away old Idempotency-Keys, and with them the answers of chats that they keep. */
 async function forgetClaims(pool: DatabasePool): Promise<void> {
-  await pool.query(sql.type(none)`DELETE FROM idempotency_claim
+  await pool.query(command`DELETE FROM idempotency_claim
     WHERE (organization_id, idempotency_key) IN (
       SELECT organization_id, idempotency_key FROM idempotency_claim
       WHERE created_at < clock_timestamp() - ${claimsKeptFor}::interval
@@ -186,7 +184,7 @@ async function postpone(
   entry: Due,
   until: { delayMs: number; missing: boolean },
 ): Promise<void> {
-  await deps.services.pool.query(sql.type(none)`UPDATE reservation SET
+  await deps.services.pool.query(command`UPDATE reservation SET
     expires_at = clock_timestamp() + ${until.delayMs} * interval '1 millisecond',
     owner_missing_at =
       CASE WHEN ${until.missing} THEN coalesce(owner_missing_at, clock_timestamp()) END

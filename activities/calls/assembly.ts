@@ -41,7 +41,6 @@ export function createAssembly(deps: AssemblyDeps) {
     },
   };
 }
-/** See `createAssembly`. */
 export type Assembly = ReturnType<typeof createAssembly>;
 
 /**

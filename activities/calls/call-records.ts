@@ -5,7 +5,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { jsonOf, type Json, type JsonObject } from '../../domain/json.ts';
-import type { DatabasePool } from '../../platform/database.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
 import { callOutputs } from '../../jobs/job-record.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
 import { providerOperation, type Operation } from '../providers/provider.ts';
@@ -41,7 +41,6 @@ const beginVerdict = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('accepted'), operation: providerOperation }),
   z.object({ verdict: z.literal('answered'), outputs: callOutputs }),
 ]);
-/** See `beginVerdict`. */
 export type BeginVerdict = z.infer<typeof beginVerdict>;
 
 const beginRow = z.object({ verdict: beginVerdict });
@@ -54,14 +53,11 @@ interface RoutedCall extends CallName {
   /** Only waits for the end of a pause: nothing is begun. */
   wait?: true;
 }
-const none = z.object({});
 
 /** Call records over a pool. */
 export function createCallRecords(pool: DatabasePool) {
   async function record({ jobId, callIndex }: CallName, told: JsonObject): Promise<void> {
-    await pool.query(
-      sql.type(none)`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(told)})`,
-    );
+    await pool.query(command`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(told)})`);
   }
   return {
     /** Records that the call is about to be sent, unless it must not be. */
@@ -85,5 +81,4 @@ export function createCallRecords(pool: DatabasePool) {
       record(call, { progress }),
   };
 }
-/** See `createCallRecords`. */
 export type CallRecords = ReturnType<typeof createCallRecords>;

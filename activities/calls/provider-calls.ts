@@ -47,7 +47,6 @@ export function createProviderCalls(deps: ProviderCallsDeps) {
     awaitResume: (routes: CallTask[]): Promise<void> => awaitResume(deps, routes),
   };
 }
-/** Activities made by `createProviderCalls`. */
 export type ProviderCalls = ReturnType<typeof createProviderCalls>;
 
 async function check(deps: ProviderCallsDeps, task: AcceptedCall): Promise<CheckOutcome> {

@@ -112,7 +112,6 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
       receive(part, owner, (path) => measure(fileSource(path), part.field)),
   };
 }
-/** Receivers of the files that come with requests. */
 export type RequestFiles = ReturnType<typeof createRequestFiles>;
 
 interface RecordingsDeps {
@@ -136,7 +135,6 @@ export function createRecordings({ storage, inputs }: RecordingsDeps) {
     },
   };
 }
-/** Look-up of recordings. */
 export type Recordings = ReturnType<typeof createRecordings>;
 
 /** Reads a recording's file extension and duration. @throws GatewayError INVALID_REQUEST naming the field */

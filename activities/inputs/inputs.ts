@@ -190,7 +190,6 @@ export function createInputs(deps: InputsDeps) {
       }),
   };
 }
-/** See `createInputs`. */
 export type Inputs = ReturnType<typeof createInputs>;
 
 async function mapStrings(

@@ -11,7 +11,7 @@ import { z } from 'zod';
 import sharp from 'sharp';
 import { newId } from '../../domain/ids.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import type { DatabasePool } from '../../platform/database.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import { storageReference } from './inputs.ts';
 import {
@@ -68,12 +68,11 @@ const sweepCountMax = 500;
 /** Copies of all requests. */
 export function createInputCopies(deps: InputCopiesDeps) {
   const { pool, storage } = deps;
-  const none = z.object({});
   const enter = createPlaces();
 
   async function remove(storageKey: string): Promise<void> {
     await storage.remove(storageKey);
-    await pool.query(sql.type(none)`DELETE FROM input_copy WHERE storage_key = ${storageKey}`);
+    await pool.query(command`DELETE FROM input_copy WHERE storage_key = ${storageKey}`);
   }
 
   /** Fetches, checks and stores one file; calls `named` once its key is on record. */
@@ -85,7 +84,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
       const body = await deps.outbound.fetch(url, limits);
       const { extension } = await spool(body, path, medium);
       const storageKey = `${organizationId}/${newId('upload')}.${extension}`;
-      await pool.query(sql.type(none)`INSERT INTO input_copy (storage_key, organization_id, job_id)
+      await pool.query(command`INSERT INTO input_copy (storage_key, organization_id, job_id)
         VALUES (${storageKey}, ${organizationId}, ${jobId})`);
       named(storageKey);
       await storage.put(storageKey, path);

@@ -121,7 +121,6 @@ const unknownOutcome = z.object({
   completedAtMs: z.number(),
   calls: z.array(listedCall),
 });
-/** See `unknownOutcome`. */
 export type UnknownOutcome = z.infer<typeof unknownOutcome>;
 
 /** The number of jobs whose outcome is being verified now, and of jobs released without the provider's answer. */

@@ -2,14 +2,14 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { errorTable, type ErrorCode } from '../../domain/errors.ts';
+import { jsonOf } from '../../domain/json.ts';
 import { correlate } from '../../platform/correlation.ts';
-import type { DatabasePool } from '../../platform/database.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { CallOutputs, JobPlan } from '../../jobs/job-plan.ts';
 import type { Refusal, ReserveVerdict, SettleVerdict } from '../../jobs/ledger-verdicts.ts';
 import type { Ledger, Settle } from '../ledger/ledger.ts';
 
-const none = z.object({});
 const pausedRow = z.object({ provider: z.string() });
 
 /** The ledger's verdict, and the providers to which nothing may be sent now. */
@@ -51,6 +51,7 @@ export function createJobMoves(deps: JobMovesDeps) {
   return {
     /** Reserves the price of a job; says also which providers are paused. */
     async reserve(plan: JobPlan): Promise<ReserveOutcome> {
+      const { request, ...planned } = plan;
       correlate({ requestId: plan.requestId });
       const verdict = await deps.ledger.reserve({
         organizationId: plan.organizationId,
@@ -65,7 +66,8 @@ export function createJobMoves(deps: JobMovesDeps) {
           provider: plan.calls[0]?.routes[0]?.provider ?? 'none',
           requestId: plan.requestId,
           deadlineAt: plan.deadlineAt,
-          request: plan.request,
+          request,
+          plan: jsonOf(planned),
           ...(plan.metadata && { metadata: plan.metadata }),
         },
       });
@@ -97,12 +99,11 @@ export function createJobMoves(deps: JobMovesDeps) {
 
     async markVerifying(jobId: string): Promise<void> {
       await deps.pool.query(
-        sql.type(none)`UPDATE job SET verifying = true WHERE id = ${jobId} AND status = 'queued'`,
+        command`UPDATE job SET verifying = true WHERE id = ${jobId} AND status = 'queued'`,
       );
     },
   };
 }
-/** See `createJobMoves`. */
 export type JobMoves = ReturnType<typeof createJobMoves>;
 
 /** Releases a job's credits and ends it, in one move. */

@@ -5,11 +5,20 @@ import { z } from 'zod';
 import type { Json } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import { jobRow, type Documents, type JobRecord } from '../../jobs/job-record.ts';
-import type { CallOutputs } from '../../jobs/job-plan.ts';
+import { planVersion, type CallOutputs, type JobPlan } from '../../jobs/job-plan.ts';
 import type { Storage } from '../storage/storage.ts';
 import { recordConditions, type RecordFilter } from './record-lists.ts';
 
 const idRow = z.object({ id: z.string() });
+
+const planHead = z.looseObject({ planVersion: z.literal(planVersion) });
+/** A plan as `reserve` has written it; null for a plan of another version. */
+const planRow = z.object({
+  plan: z
+    .custom<Omit<JobPlan, 'request'>>((plan) => planHead.safeParse(plan).success)
+    .nullable()
+    .catch(null),
+});
 
 export type { JobRecord };
 
@@ -68,7 +77,6 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
         SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'queued'`),
   };
 }
-/** See `createJobReads`. */
 export type JobReads = ReturnType<typeof createJobReads>;
 
 function conditions({ status, type, beforeId }: JobListing): FragmentSqlToken[] {
@@ -132,7 +140,6 @@ const jobCall = z.object({
   notifiedAtMs: z.number().nullable(),
   updatedAtMs: z.number(),
 });
-/** See `jobCall`. */
 export type JobCall = z.infer<typeof jobCall>;
 
 /** The calls of a job in their order. */
@@ -159,7 +166,6 @@ const jobCaller = z.object({
   userId: z.string(),
   userName: z.string(),
 });
-/** See `jobCaller`. */
 export type JobCaller = z.infer<typeof jobCaller>;
 
 /** Which jobs to list; newest first. */
@@ -193,6 +199,13 @@ export function createJobOverview(pool: DatabasePool) {
     /** Null when there is no such job. */
     find: (jobId: string): Promise<JobRecord | null> =>
       pool.maybeOne(sql.type(jobRow)`${select(sql.fragment`x.id = ${jobId}`)}`),
+    /** The plan of an open job; null for one that has ended, and for a plan of another version. */
+    async plan({ id, request }: JobRecord): Promise<JobPlan | null> {
+      const plan = await pool.maybeOneFirst(
+        sql.type(planRow)`SELECT plan FROM job WHERE id = ${id}`,
+      );
+      return plan && { ...plan, request };
+    },
     caller: ({ key_id: keyId }: Pick<JobRecord, 'key_id'>): Promise<JobCaller> =>
       pool.one(sql.type(jobCaller)`
         SELECT o.name AS "organizationName", o.status AS "organizationStatus", k.name AS "keyName",

@@ -30,7 +30,6 @@ const openWork = z.object({
   verifying: z.boolean().nullable(),
   calls: z.array(openCall),
 });
-/** See `openWork`. */
 export type OpenWork = z.infer<typeof openWork>;
 
 /** A line of the operators' list. */

@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { sql } from 'slonik';
 import { type ErrorCode, assert } from '../../domain/errors.ts';
-import { jsonOf, type JsonObject } from '../../domain/json.ts';
+import { jsonOf, type Json, type JsonObject } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Metrics } from '../../platform/metrics.ts';
 import type { CallOutputs, StoredArtifact } from '../../jobs/job-plan.ts';
@@ -37,6 +37,8 @@ export interface Reserve {
     requestId: string;
     deadlineAt: string;
     request: JsonObject;
+    /** The plan without its request; absent where no workflow runs the job. */
+    plan?: Json;
     metadata?: Record<string, string>;
   };
 }

@@ -68,7 +68,6 @@ export function createProviderPauses(pool: DatabasePool, providers: readonly str
         ORDER BY r.id`),
   };
 }
-/** See `createProviderPauses`. */
 export type ProviderPauses = ReturnType<typeof createProviderPauses>;
 
 /** Pauses a provider; false when it already was, and stays so for the first reason given. */

@@ -34,7 +34,6 @@ export interface ProviderResult {
 
 /** The handle of queued work: the provider's id, and whatever else the adapter needs to find it. */
 export const providerOperation = z.object({ id: z.string() }).catchall(z.json());
-/** See `providerOperation`. */
 export type Operation = z.infer<typeof providerOperation>;
 
 /** The provider took the work: finished at once, or queued under a handle. */

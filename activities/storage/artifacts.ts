@@ -111,7 +111,6 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
     },
   };
 }
-/** See `createArtifactStore`. */
 export type ArtifactStore = ReturnType<typeof createArtifactStore>;
 
 /** What an earlier attempt stored stays: the job's result is described by it, not by what came now. */

@@ -4,7 +4,7 @@
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
-import type { DatabasePool } from '../../platform/database.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
 import { behind, listedTimes, timePage } from '../jobs/record-lists.ts';
 import type { Storage } from './storage.ts';
 
@@ -25,7 +25,6 @@ const keptFile = z.object({
   createdAtMs: z.number(),
   createdAtMicros: z.number(),
 });
-/** See `keptFile`. */
 export type KeptFile = z.infer<typeof keptFile>;
 
 /** Which files to list; newest first. */
@@ -36,7 +35,6 @@ interface FileListing {
   limit: number;
 }
 
-const none = z.object({});
 const keyRow = z.object({ storage_key: z.string() });
 /** In one pass; a job makes fewer. */
 const removedMax = 200;
@@ -59,7 +57,7 @@ export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }) 
       WHERE deleted_at IS NOT NULL AND removed_at IS NULL AND ${which} LIMIT ${removedMax}`);
     for (const key of keys) {
       await storage.remove(key);
-      await pool.query(sql.type(none)`UPDATE artifact SET removed_at = clock_timestamp()
+      await pool.query(command`UPDATE artifact SET removed_at = clock_timestamp()
         WHERE storage_key = ${key}`);
     }
   }
@@ -76,7 +74,7 @@ export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }) 
     },
     /** Deletes what an ended job made; safe to repeat. @throws what the storage throws */
     async deleteMedia(jobId: string): Promise<void> {
-      await pool.query(sql.type(none)`
+      await pool.query(command`
         WITH told AS (
           UPDATE job SET media_deleted_at = clock_timestamp()
           WHERE id = ${jobId} AND status <> 'queued' AND media_deleted_at IS NULL RETURNING id)

@@ -1,8 +1,7 @@
 /** Who sends the file of an upload: one sender at a time, whichever process it reaches. */
 import { sql, type FragmentSqlToken } from 'slonik';
-import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
-import type { DatabasePool } from '../../platform/database.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
 
 /**
  * Takes the file of the upload `id` while `receive` runs.
@@ -13,7 +12,6 @@ export type WhileReceiving = <Result>(
   receive: () => Promise<Result>,
 ) => Promise<Result>;
 
-const none = z.object({});
 /** A sender that died without a word keeps others out for this long. */
 const receiptTtlMs = 60_000;
 
@@ -21,9 +19,7 @@ const receiptTtlMs = 60_000;
 export function createReceipts(pool: DatabasePool): WhileReceiving {
   const until = sql.fragment`clock_timestamp() + ${receiptTtlMs} * interval '1 millisecond'`;
   return async (id, receive) => {
-    const { rowCount } = await pool.query(sql.type(
-      none,
-    )`UPDATE upload SET receiving_until = ${until}
+    const { rowCount } = await pool.query(command`UPDATE upload SET receiving_until = ${until}
       WHERE id = ${id} AND completed_at IS NULL
         AND (receiving_until IS NULL OR receiving_until < clock_timestamp())`);
     if (rowCount === 0) {
@@ -31,7 +27,7 @@ export function createReceipts(pool: DatabasePool): WhileReceiving {
     }
     const set = (time: FragmentSqlToken): void => {
       pool
-        .query(sql.type(none)`UPDATE upload SET receiving_until = ${time} WHERE id = ${id}`)
+        .query(command`UPDATE upload SET receiving_until = ${time} WHERE id = ${id}`)
         // A claim that is not renewed, or not given back, ends by itself.
         .catch(() => {});
     };

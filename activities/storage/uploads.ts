@@ -9,7 +9,7 @@ import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import type { DatabasePool } from '../../platform/database.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import { forEachAlone, type Isolated } from '../../platform/isolation.ts';
 import { fileBytesMax, headBytes, inspectHead } from './media.ts';
@@ -32,7 +32,6 @@ const uploadRow = z.object({
   deleted: z.boolean(),
 });
 
-/** See `uploadRow`. */
 export type Upload = z.infer<typeof uploadRow>;
 
 /** Whose a file is, and the key that brought it. */
@@ -94,7 +93,6 @@ const sweepAfterMs = 3_600_000;
 /** Of each kind, in one pass. */
 const sweepCountMax = 100;
 
-const none = z.object({});
 const columns = sql.fragment`id, organization_id, storage_key, content_type, size_bytes,
   completed_at IS NOT NULL AS completed, deleted_at IS NOT NULL AS deleted`;
 
@@ -145,7 +143,7 @@ export function createUploads(deps: UploadsDeps) {
     async confirm(upload: Upload): Promise<string | null> {
       const contentType = await look(deps, upload);
       if (contentType === null) return null;
-      const { rowCount } = await pool.query(sql.type(none)`
+      const { rowCount } = await pool.query(command`
         UPDATE upload SET used_at = clock_timestamp() WHERE id = ${upload.id}`);
       return rowCount === 0 ? null : contentType;
     },
@@ -163,7 +161,6 @@ export function createUploads(deps: UploadsDeps) {
     sweep: (): Promise<Isolated> => sweep(deps),
   };
 }
-/** See `createUploads`. */
 export type Uploads = ReturnType<typeof createUploads>;
 
 /** @throws GatewayError STORAGE_QUOTA_EXCEEDED if the organization has less room than `bytes` */
@@ -179,7 +176,7 @@ async function requireRoom(
 
 /** One statement, which waits for others of the organization: of two that fit alone, one is refused. */
 async function create({ pool, bytesMax: quota }: UploadsDeps, upload: NewUpload): Promise<void> {
-  const { rowCount } = await pool.query(sql.type(none)`
+  const { rowCount } = await pool.query(command`
     WITH room AS (
       UPDATE organization SET upload_bytes = upload_bytes + ${upload.bytesMax}
       WHERE id = ${upload.organizationId} AND upload_bytes + ${upload.bytesMax} <= ${quota}
@@ -193,7 +190,7 @@ async function create({ pool, bytesMax: quota }: UploadsDeps, upload: NewUpload)
 }
 
 async function complete(pool: DatabasePool, id: string, file: ReceivedFile): Promise<void> {
-  await pool.query(sql.type(none)`UPDATE upload SET content_type = ${file.contentType},
+  await pool.query(command`UPDATE upload SET content_type = ${file.contentType},
     size_bytes = ${file.sizeBytes}, sha256 = ${file.sha256}, completed_at = clock_timestamp()
     WHERE id = ${id} AND completed_at IS NULL AND deleted_at IS NULL`);
 }

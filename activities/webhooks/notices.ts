@@ -7,10 +7,8 @@ import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { isoTime } from '../../domain/json.ts';
 import { keyBudget } from '../../jobs/ledger-verdicts.ts';
-import type { DatabasePool } from '../../platform/database.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
 import { listedWebhook } from './webhooks.ts';
-
-const none = z.object({});
 
 const limitData = z.object({
   noticeId: z.string(),
@@ -76,7 +74,7 @@ export function createNotices(pool: DatabasePool) {
     },
     /** A new URL or threshold is told anew of a balance that is low. */
     async setTarget(organizationId: string, { url, lowBalanceMicro }: NoticeTarget): Promise<void> {
-      await pool.query(sql.type(none)`
+      await pool.query(command`
         INSERT INTO notice_target AS t (organization_id, url, low_balance_micro)
         VALUES (${organizationId}, ${url}, ${lowBalanceMicro})
         ON CONFLICT (organization_id) DO UPDATE SET url = excluded.url,
@@ -87,7 +85,7 @@ export function createNotices(pool: DatabasePool) {
     },
     /** Makes all that are due; safe in several processes at once. */
     async make(): Promise<void> {
-      await pool.query(sql.type(none)`SELECT make_notices()`);
+      await pool.query(command`SELECT make_notices()`);
     },
     async read(id: string): Promise<Notice> {
       return noticeOf(
@@ -109,7 +107,6 @@ export function createNotices(pool: DatabasePool) {
     },
   };
 }
-/** See `createNotices`. */
 export type Notices = ReturnType<typeof createNotices>;
 
 function noticeOf({ id: noticeId, createdAtMs, ...told }: z.infer<typeof row>): Notice {

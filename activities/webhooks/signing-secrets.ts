@@ -5,8 +5,7 @@
 import { createHmac } from 'node:crypto';
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
-
-const none = z.object({});
+import { command } from '../../platform/database.ts';
 
 /** A secret that signs now; times are Unix ms. */
 export interface SigningSecret {
@@ -45,11 +44,10 @@ export function createSigningSecrets(connection: CommonQueryMethods, master: str
     },
     /** Puts a new one into use; those before it sign for `overlapMs` still, the last four of them. */
     async rotate(organizationId: string, overlapMs: number): Promise<void> {
-      await connection.query(sql.type(none)`
+      await connection.query(command`
         SELECT rotate_webhook_secret(${organizationId}, ${overlapMs} * interval '1 millisecond',
           ${liveMax})`);
     },
   };
 }
-/** See `createSigningSecrets`. */
 export type SigningSecrets = ReturnType<typeof createSigningSecrets>;

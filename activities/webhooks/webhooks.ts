@@ -4,7 +4,7 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import type { DatabasePool } from '../../platform/database.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Metrics } from '../../platform/metrics.ts';
 
 const begunAttempt = z.object({
@@ -17,42 +17,38 @@ const jobIdRow = z.object({ jobId: z.string(), organizationId: z.string() });
 
 /** Where a webhook stands; `gone`: the receiver said 410, `failed`: the last attempt has failed. */
 const webhookState = z.enum(['waiting', 'delivering', 'delivered', 'gone', 'failed']);
-/** See `webhookState`. */
 export type WebhookState = z.infer<typeof webhookState>;
 
 /** A webhook; times are Unix ms. */
-const webhookRecord = z.object({
+export const webhookRecord = z.object({
   jobId: z.string(),
   organizationId: z.string(),
   url: z.string(),
   state: webhookState,
-  attempts: z.number(),
+  attempts: z.int(),
   nextAttemptAtMs: z.number().nullable(),
   createdAtMs: z.number(),
   updatedAtMs: z.number(),
 });
-/** See `webhookRecord`. */
 export type WebhookRecord = z.infer<typeof webhookRecord>;
 
 /** One attempt; `sending`: under way, or its end was never told. */
-const webhookAttempt = z.object({
-  number: z.number(),
+export const webhookAttempt = z.object({
+  number: z.int(),
   outcome: z.enum(['sending', 'delivered', 'gone', 'failed']),
-  status: z.number().nullable(),
-  error: z.string().nullable(),
-  response: z.string().nullable(),
-  durationMs: z.number().nullable(),
+  status: z.int().nullable(),
+  error: z.string().nullable().meta({ description: 'The reason for a missing status.' }),
+  response: z.string().nullable().meta({ description: 'The beginning of the response body.' }),
+  durationMs: z.int().nullable(),
   startedAtMs: z.number(),
 });
-/** See `webhookAttempt`. */
 export type WebhookAttempt = z.infer<typeof webhookAttempt>;
 
 /** A webhook with its last attempt. */
 export const listedWebhook = webhookRecord.extend({
-  lastStatus: z.number().nullable(),
+  lastStatus: z.int().nullable(),
   lastError: z.string().nullable(),
 });
-/** See `listedWebhook`. */
 export type ListedWebhook = z.infer<typeof listedWebhook>;
 
 /** Which webhooks to list; newest job first. */
@@ -96,37 +92,34 @@ const columns = sql.fragment`w.job_id AS "jobId", w.organization_id AS "organiza
   w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
   w.updated_at AS "updatedAtMs"`;
 
-const none = z.object({});
-
 /** Webhooks over a pool. */
 export function createWebhooks(pool: DatabasePool) {
   return { ...createRegistry(pool), ...createDeliveryMoves(pool), ...createReads(pool) };
 }
-/** See `createWebhooks`. */
 export type Webhooks = ReturnType<typeof createWebhooks>;
 
 function createRegistry(pool: DatabasePool) {
   return {
     /** Registers one before its job is admitted. */
     async add({ jobId, organizationId, url }: WebhookName & { url: string }): Promise<void> {
-      await pool.query(sql.type(none)`INSERT INTO webhook (job_id, organization_id, url)
+      await pool.query(command`INSERT INTO webhook (job_id, organization_id, url)
         VALUES (${jobId}, ${organizationId}, ${url}) ON CONFLICT DO NOTHING`);
     },
     /** Its job was refused. */
     async drop(jobId: string): Promise<void> {
-      await pool.query(sql.type(none)`DELETE FROM webhook w WHERE job_id = ${jobId}
+      await pool.query(command`DELETE FROM webhook w WHERE job_id = ${jobId}
         AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.job_id)`);
     },
     /** Opens it for delivery, whatever its state is, with all its attempts again. */
     async renew(jobId: string): Promise<void> {
-      await pool.query(sql.type(none)`UPDATE webhook SET state = 'delivering',
+      await pool.query(command`UPDATE webhook SET state = 'delivering',
         attempts_before = attempts, next_attempt_at = clock_timestamp(),
         overdue_at = clock_timestamp() + ${forsakenAfter}::interval, updated_at = clock_timestamp()
         WHERE job_id = ${jobId}`);
     },
     /** Stops what is being delivered; it counts as failed. */
     async giveUp(jobId: string): Promise<void> {
-      await pool.query(sql.type(none)`UPDATE webhook SET state = 'failed',
+      await pool.query(command`UPDATE webhook SET state = 'failed',
         next_attempt_at = NULL, overdue_at = NULL, updated_at = clock_timestamp()
         WHERE job_id = ${jobId} AND state IN ('waiting', 'delivering')`);
     },
@@ -153,7 +146,7 @@ function createDeliveryMoves(pool: DatabasePool) {
     async end(jobId: string, number: number, end: AttemptEnd): Promise<void> {
       const { outcome, status, error, response, durationMs, retryInMs } = end;
       const state = outcome === 'failed' && retryInMs !== null ? 'delivering' : outcome;
-      await pool.query(sql.type(none)`
+      await pool.query(command`
         WITH logged AS (
           UPDATE webhook_attempt SET outcome = ${outcome}, status = ${status}, error = ${error},
             response = ${response}, duration_ms = ${durationMs}
@@ -182,7 +175,7 @@ function createReads(pool: DatabasePool) {
         FROM webhook_attempt WHERE job_id = ${jobId} ORDER BY number DESC LIMIT ${limit}`),
     /** Webhooks of ended jobs and of notices that nobody seems to deliver. */
     async forsaken(): Promise<readonly WebhookName[]> {
-      await pool.query(sql.type(none)`DELETE FROM webhook w WHERE state = 'waiting'
+      await pool.query(command`DELETE FROM webhook w WHERE state = 'waiting'
         AND created_at < clock_timestamp() - ${orphanedAfter}::interval
         AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.job_id)`);
       return pool.any(sql.type(
@@ -196,7 +189,7 @@ function createReads(pool: DatabasePool) {
     },
     /** Somebody delivers it: it is not forsaken for a while. */
     async attended(jobId: string): Promise<void> {
-      await pool.query(sql.type(none)`UPDATE webhook
+      await pool.query(command`UPDATE webhook
         SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE job_id = ${jobId}`);
     },
     /** Of jobs only: notices are listed with their target. */

@@ -101,5 +101,4 @@ export function budgetView(budget: z.infer<typeof keyBudget> | null): z.infer<ty
 
 /** A key in a list. */
 export const listedKey = keyMeta.extend({ budget: budgetSchema });
-/** See `listedKey`. */
 export type ListedKey = z.infer<typeof listedKey>;

@@ -10,8 +10,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import { isSecret } from '../../platform/secret-comparison.ts';
 import { isOperatorKey, macOfKey, newOperatorKey, prefixOfKey } from './key-format.ts';
 import type { Session } from './sessions.ts';
-
-const none = z.object({});
+import { command } from '../../platform/database.ts';
 
 const namedOperator = z.object({ operatorId: z.string(), name: z.string() });
 /**
@@ -21,13 +20,12 @@ const namedOperator = z.object({ operatorId: z.string(), name: z.string() });
 export type Operator = z.infer<typeof namedOperator> | { operatorId: null; name: string | null };
 
 /** An operator with a key; times are Unix ms. */
-const operatorRecord = namedOperator.extend({
+export const operatorRecord = namedOperator.extend({
   keyPrefix: z.string(),
   createdAtMs: z.number(),
   revokedAtMs: z.number().nullable(),
   lastUsedAtMs: z.number().nullable(),
 });
-/** See `operatorRecord`. */
 export type OperatorRecord = z.infer<typeof operatorRecord>;
 
 interface OperatorSecrets {
@@ -77,7 +75,7 @@ export async function createOperator(
 ): Promise<{ operatorId: string; key: string }> {
   const operatorId = newId('operator');
   const key = newOperatorKey();
-  const { rowCount } = await connection.query(sql.type(none)`
+  const { rowCount } = await connection.query(command`
     INSERT INTO operator (id, name, prefix, mac)
       VALUES (${operatorId}, ${name}, ${prefixOfKey(key)}, decode(${macOfKey(key, pepper)}, 'hex'))
       ON CONFLICT DO NOTHING`);
@@ -116,7 +114,7 @@ export async function revokeOperator(
   connection: CommonQueryMethods,
   operatorId: string,
 ): Promise<void> {
-  const { rowCount } = await connection.query(sql.type(none)`
+  const { rowCount } = await connection.query(command`
     UPDATE operator SET revoked_at = clock_timestamp()
     WHERE id = ${operatorId} AND revoked_at IS NULL`);
   if (rowCount === 0) throw unknownOperator();
@@ -146,8 +144,8 @@ interface Action {
 }
 
 /** An action as it was recorded. */
-const recordedAction = z.object({
-  id: z.number(),
+export const recordedAction = z.object({
+  id: z.int(),
   action: z.string(),
   actor: z.string(),
   reason: z.string(),
@@ -157,7 +155,6 @@ const recordedAction = z.object({
   requestId: z.string(),
   createdAtMs: z.number(),
 });
-/** See `recordedAction`. */
 export type RecordedAction = z.infer<typeof recordedAction>;
 
 /** Records an action, best in the transaction of what was done. */
@@ -166,7 +163,7 @@ export async function recordAction(
   { body: { actor, reason }, requestId }: Write,
   { action, organizationId = null, subject, details = {}, actionKey = null }: Action,
 ): Promise<void> {
-  await connection.query(sql.type(none)`
+  await connection.query(command`
     INSERT INTO admin_action (action, actor, reason, organization_id, subject, details, request_id,
         action_key)
       VALUES (${action}, ${actor}, ${reason}, ${organizationId}, ${subject},

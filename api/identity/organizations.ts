@@ -4,10 +4,9 @@ import { z } from 'zod';
 import { accountColumns, accountState } from '../../activities/ledger/usage.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import type { DatabasePool } from '../../platform/database.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
 import { organizationStatus, role } from './access.ts';
 
-const none = z.object({});
 const idRow = z.object({ id: z.string() });
 
 /** An organization with its account; amounts in micro-credits, times Unix ms. */
@@ -17,20 +16,17 @@ const organizationRecord = accountState.extend({
   status: organizationStatus,
   createdAtMs: z.number(),
 });
-/** See `organizationRecord`. */
 export type OrganizationRecord = z.infer<typeof organizationRecord>;
 
 /** A user. */
-const memberRecord = z.object({
+export const memberRecord = z.object({
   userId: z.string(),
   organizationId: z.string(),
   name: z.string(),
   role: role,
   createdAtMs: z.number(),
-  /** Keys that are not revoked. */
-  keys: z.number(),
+  keys: z.int().meta({ description: 'Keys that are not revoked.' }),
 });
-/** See `memberRecord`. */
 export type MemberRecord = z.infer<typeof memberRecord>;
 
 interface NewOrganization {
@@ -46,9 +42,9 @@ export async function createOrganization(
 ): Promise<{ organizationId: string; memberId: string }> {
   const organizationId = newId('organization');
   const memberId = await pool.transaction(async (connection) => {
-    await connection.query(sql.type(none)`INSERT INTO organization (id, name)
+    await connection.query(command`INSERT INTO organization (id, name)
       VALUES (${organizationId}, ${organization.name})`);
-    await connection.query(sql.type(none)`INSERT INTO account (organization_id, window_limit)
+    await connection.query(command`INSERT INTO account (organization_id, window_limit)
       VALUES (${organizationId}, ${organization.windowLimitMicro})`);
     return createMember(connection, { organizationId, name: 'Owner', role: 'owner' });
   });
@@ -129,7 +125,7 @@ export async function setOrganizationStatus(
   organizationId: string,
   status: OrganizationRecord['status'],
 ): Promise<void> {
-  const { rowCount } = await connection.query(sql.type(none)`
+  const { rowCount } = await connection.query(command`
     UPDATE organization SET status = ${status} WHERE id = ${organizationId}`);
   if (rowCount === 0) throw unknownOrganization();
 }
@@ -140,7 +136,7 @@ export async function setWindowLimit(
   organizationId: string,
   windowLimitMicro: number | null,
 ): Promise<void> {
-  const { rowCount } = await connection.query(sql.type(none)`
+  const { rowCount } = await connection.query(command`
     UPDATE account SET window_limit = ${windowLimitMicro} WHERE organization_id = ${organizationId}`);
   if (rowCount === 0) throw unknownOrganization();
 }

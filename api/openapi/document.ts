@@ -19,7 +19,6 @@ interface OpenApiDocument {
   yaml: string;
 }
 
-/** See `createDocuments`. */
 export type Documents = ReturnType<typeof createDocuments>;
 
 /** What describes these operations, for an API that is reached at `baseUrl`; each is made when it is first asked for. */

@@ -42,6 +42,29 @@ export const pageLimit = z.coerce.number().int().min(1).max(200).default(50);
 /** A time in an answer, ISO 8601. */
 export const time = z.iso.datetime();
 
+type AnswerShape<Shape> = {
+  [
+    Name in keyof Shape as Name extends `${infer Noun}AtMs` ? `${Noun}At` : Name
+  ]: Name extends `${string}AtMs`
+    ? Shape[Name] extends z.ZodNullable
+      ? z.ZodNullable<typeof time>
+      : typeof time
+    : Shape[Name];
+};
+
+/** Makes the schema of an answer from that of a row: each `…AtMs` becomes a `…At`, as `isoTimes` shows it. */
+export function answerOf<Shape extends Record<string, z.ZodType>>(
+  row: z.ZodObject<Shape>,
+): z.ZodObject<AnswerShape<Shape>> {
+  const fields = Object.entries(row.shape).map(([name, field]) =>
+    name.endsWith('AtMs')
+      ? [name.slice(0, -'Ms'.length), field instanceof z.ZodNullable ? time.nullable() : time]
+      : [name, field],
+  );
+  // oxlint-disable-next-line no-unsafe-type-assertion -- `fromEntries` forgets which names it was given
+  return z.object(Object.fromEntries(fields)) as z.ZodObject<AnswerShape<Shape>>;
+}
+
 /** An answer around one thing. */
 export const oneOf = <Data extends z.ZodType>(data: Data) =>
   z.object({ success: z.literal(true), data });

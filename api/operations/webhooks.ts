@@ -9,7 +9,13 @@ import {
   createSigningSecrets,
   type SigningSecrets,
 } from '../../activities/webhooks/signing-secrets.ts';
-import type { WebhookName, WebhookRecord, Webhooks } from '../../activities/webhooks/webhooks.ts';
+import {
+  webhookAttempt,
+  webhookRecord,
+  type WebhookName,
+  type WebhookRecord,
+  type Webhooks,
+} from '../../activities/webhooks/webhooks.ts';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
 import { GatewayError, assert } from '../../domain/errors.ts';
 import { isoTimes, isoTime } from '../../domain/json.ts';
@@ -21,33 +27,17 @@ import {
   idempotencyKeyOf,
 } from '../idempotency/claims.ts';
 import { parseWebhookUrl, webhookUrlLengthMax } from '../studio/webhook-url.ts';
-import { time, foundPage, idField, pageOf } from './fields.ts';
+import { answerOf, time, foundPage, idField, pageOf } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
 
 const attemptsShownMax = 50;
 
-const deliverySchema = z
-  .object({
-    number: z.int(),
-    outcome: z.enum(['sending', 'delivered', 'gone', 'failed']),
-    status: z.int().nullable(),
-    error: z.string().nullable().meta({ description: 'The reason for a missing status.' }),
-    response: z.string().nullable().meta({ description: 'The beginning of the response body.' }),
-    durationMs: z.int().nullable(),
-    startedAt: time,
-  })
-  .meta({ id: 'WebhookDelivery' });
+const deliverySchema = answerOf(webhookAttempt).meta({ id: 'WebhookDelivery' });
 
 /** A webhook without its attempts. */
-export const webhookLine = z.object({
-  jobId: z.string(),
-  url: z.url(),
-  state: z.enum(['waiting', 'delivering', 'delivered', 'gone', 'failed']),
-  attempts: z.int(),
-  nextAttemptAt: time.nullable(),
-  createdAt: time,
-  updatedAt: time,
-});
+export const webhookLine = answerOf(webhookRecord)
+  .omit({ organizationId: true })
+  .extend({ url: z.url() });
 
 /** A webhook with its newest attempts. */
 export const webhookSchema = webhookLine

@@ -47,7 +47,6 @@ export const priceRuleSchema = z
       'defaults applied, and whose `pixelsMax` holds the pixels; a part without such a row adds nothing. ' +
       '`chargedAs`: what a value that leaves the choice to the model costs as much as.',
   });
-/** See `priceRuleSchema`. */
 export type PriceRuleView = z.infer<typeof priceRuleSchema>;
 
 /** What one request would reserve. */
@@ -60,7 +59,6 @@ export const priceExampleSchema = z.object({
   credits: z.number(),
   notes: z.array(z.string()),
 });
-/** See `priceExampleSchema`. */
 export type PriceExample = z.infer<typeof priceExampleSchema>;
 
 const estimateItem = z.object({
@@ -82,7 +80,6 @@ export const estimateSchema = z
     items: z.array(estimateItem),
   })
   .meta({ id: 'StudioEstimate' });
-/** See `estimateSchema`. */
 export type Estimate = z.infer<typeof estimateSchema>;
 
 /** A model with its price in credits. */

@@ -20,7 +20,7 @@ export interface Sent {
   url: string;
   method: string;
   headers?: Record<string, string>;
-  body?: string | Blob;
+  body?: string | Blob | FormData;
   signal?: AbortSignal | null | undefined;
   timeoutMs?: number | undefined;
 }

@@ -192,6 +192,8 @@ CREATE TABLE job (
   status text NOT NULL DEFAULT 'queued' CHECK (status IN ('queued', 'completed', 'failed', 'canceled')),
   verifying boolean NOT NULL DEFAULT false,
   request jsonb NOT NULL,
+  -- The plan without its request, while the job is open: `resettle` starts the workflow again from it.
+  plan jsonb,
   outputs jsonb,
   error jsonb,
   request_id text NOT NULL,

@@ -228,10 +228,10 @@ END $$;
 CREATE FUNCTION ledger_write_jobs(moves jsonb, answers json[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF moves @? '$[*] ? (@.verb == "reserve").job' THEN
-    INSERT INTO job (id, organization_id, key_id, type, model, provider, request, request_id,
+    INSERT INTO job (id, organization_id, key_id, type, model, provider, request, plan, request_id,
         metadata, created_at, deadline_at)
       SELECT m->>'id', m->>'organizationId', j->>'keyId', j->>'type', j->>'model', j->>'provider',
-        j->'request', j->>'requestId', j->'metadata', (answer->>'createdAt')::timestamptz,
+        j->'request', j->'plan', j->>'requestId', j->'metadata', (answer->>'createdAt')::timestamptz,
         (j->>'deadlineAt')::timestamptz
       FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer),
         LATERAL (SELECT m->'job' AS j) AS told
@@ -239,7 +239,8 @@ BEGIN
   END IF;
   IF moves @? '$[*] ? (@.verb == "settle").job' THEN
     UPDATE job SET status = j->>'status', outputs = nullif(j->'outputs', 'null'),
-        error = nullif(j->'error', 'null'), completed_at = r.settled_at, verifying = false
+        error = nullif(j->'error', 'null'), completed_at = r.settled_at, verifying = false,
+        plan = NULL
       FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
       JOIN reservation r ON r.id = m->>'id', LATERAL (SELECT m->'job' AS j) AS told
       WHERE j IS NOT NULL AND answer->>'verdict' = 'settled' AND job.id = r.id;

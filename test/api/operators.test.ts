@@ -213,7 +213,7 @@ describe('a job', () => {
     expect(`${again.status} ${again.body.error}`).toBe('409 JOB_ALREADY_DONE');
   });
 
-  it('whose workflow was deleted is planned again from its request', async () => {
+  it('whose workflow was deleted is taken up from the plan in its row', async () => {
     const jobId = await operators.start('[[no-webhook]] [[slow:300ms]] an erased owl');
     await operators.taken(jobId);
     const { workflow } = gateway.api.client;

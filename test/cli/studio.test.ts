@@ -338,7 +338,9 @@ describe('where the command finds the gateway', () => {
     expect(own.status).toBe(0);
     expect(operators.status).toBe(0);
     expect(elsewhere.stderr).toMatch(/^studio: No API key/);
-    expect(dead.stderr).toMatch(/^studio: http:\/\/127.0.0.1:1 does not answer \(/);
+    expect(dead.stderr).toMatch(
+      /^studio: CONNECTION_FAILED: http:\/\/127.0.0.1:1 cannot be reached/,
+    );
     expect(dead.status).toBe(1);
   });
 });

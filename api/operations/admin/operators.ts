@@ -10,6 +10,8 @@ import {
   listActions,
   createOperator,
   listOperators,
+  operatorRecord,
+  recordedAction,
   readOperator,
   revokeOperator,
   type Operator,
@@ -17,6 +19,7 @@ import {
 import { macOfKey } from '../../identity/key-format.ts';
 import { bearerKey } from '../../middleware/authenticate.ts';
 import {
+  answerOf,
   authority,
   bareWrite,
   exampleAuthority,
@@ -38,16 +41,7 @@ const sessionPath = '/api/admin/v1/session';
 /** A deployment has few. */
 const operatorsShownMax = 1000;
 
-const operatorSchema = z
-  .object({
-    operatorId: z.string(),
-    name: z.string(),
-    keyPrefix: z.string(),
-    createdAt: time,
-    revokedAt: time.nullable(),
-    lastUsedAt: time.nullable(),
-  })
-  .meta({ id: 'Operator' });
+const operatorSchema = answerOf(operatorRecord).meta({ id: 'Operator' });
 
 /** A stolen key must not make another. */
 function needAdminKey({ operatorId }: Operator): void {
@@ -57,18 +51,8 @@ function needAdminKey({ operatorId }: Operator): void {
 }
 
 /** What an operator did. */
-export const actionSchema = z
-  .object({
-    id: z.int(),
-    action: z.string(),
-    actor: z.string(),
-    reason: z.string(),
-    organizationId: z.string().nullable(),
-    subject: z.string(),
-    details: z.looseObject({}),
-    requestId: z.string(),
-    createdAt: time,
-  })
+export const actionSchema = answerOf(recordedAction)
+  .extend({ details: z.looseObject({}) })
   .meta({ id: 'Action' });
 
 const named = section('Operators', {

@@ -8,6 +8,7 @@ import {
   createOrganization,
   listMembers,
   listOrganizations,
+  memberRecord,
   readMember,
   readOrganization,
   setOrganizationStatus,
@@ -17,6 +18,7 @@ import {
 import { recordAction } from '../../identity/operators.ts';
 import { plainText } from '../../identity/key-fields.ts';
 import {
+  answerOf,
   authority,
   bareWrite,
   exampleAuthority,
@@ -50,16 +52,7 @@ function organizationView(record: OrganizationRecord): z.infer<typeof organizati
   return organization.parse({ ...isoTimes(record), ...accountView(record) });
 }
 
-const user = z
-  .object({
-    userId: z.string(),
-    organizationId: z.string(),
-    name: z.string(),
-    role,
-    createdAt: time,
-    keys: z.int().meta({ description: 'Keys that are not revoked.' }),
-  })
-  .meta({ id: 'User' });
+const user = answerOf(memberRecord).meta({ id: 'User' });
 
 /** An organization with more users than this is listed from the oldest on. */
 const usersShownMax = 1000;
