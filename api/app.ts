@@ -20,7 +20,7 @@ export type Handler = (request: IncomingMessage, response: ServerResponse) => vo
 
 /** Makes the application; it listens nowhere yet. */
 export function createApp(deps: AppDeps): Handler {
-  const { config, checkAnswers } = deps;
+  const { config } = deps;
   const services = compose(deps, createDocuments(publicBaseUrl(config), operations));
   const { logger, telemetry } = services;
   const app = new Koa<RequestState>();
@@ -38,7 +38,8 @@ export function createApp(deps: AppDeps): Handler {
       keyMax: config.BODY_BYTES_PER_KEY_MAX,
     }),
   );
-  app.use(createRouter(operations, { services, checkAnswers }).routes());
+  if (deps.observe) app.use(deps.observe);
+  app.use(createRouter(operations, services).routes());
   app.silent = true;
   const answer = app.callback();
   return (request, response) => void answer(request, response);

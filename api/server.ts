@@ -12,6 +12,7 @@ import { openOperationsServer } from '../platform/operations-server.ts';
 import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
 import { answerStarting, createApp, type Handler } from './app.ts';
+import type { Middleware } from './context.ts';
 import { openJobNews, type JobNews } from './studio/job-news.ts';
 
 /** Workers that the composition root starts on this process's connection. */
@@ -34,8 +35,8 @@ interface ApiOptions {
     | null;
   /** Where the Temporal SDK shows its own metrics, if it does. */
   sdkMetricsUrl?: string | null;
-  /** Whether every answer is compared with its description: in tests. */
-  checkAnswers?: boolean;
+  /** Middleware directly around the operations, which sees their responses and errors. */
+  observe?: Middleware;
 }
 
 /** A running API. */
@@ -94,9 +95,9 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       workersRun: () => workers?.running() ?? true,
     }),
   };
-  const { checkAnswers = false } = options;
+  const { observe } = options;
   const eager = workers !== null;
-  handle = createApp({ config, services, client, news, eager, readiness, checkAnswers });
+  handle = createApp({ config, services, client, news, eager, readiness, observe });
   const operations = await openOperationsServer(config, {
     metrics: services.telemetry.metrics,
     readiness,

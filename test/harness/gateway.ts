@@ -27,6 +27,7 @@ import { installRuntime } from '../../platform/temporal.ts';
 import { freePort } from '../../dev/stack/free-port.ts';
 import { compileCache } from '../../dev/stack/node-service.ts';
 import { startStudioWorkers } from '../../worker/studio-worker.ts';
+import { checkResponses } from './check-responses.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
 import { during } from './during.ts';
 import { startSandbox, type TestSandbox } from './sandbox.ts';
@@ -166,7 +167,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
     config,
     logger,
     startWorkers: options.worker === false ? null : startStudioWorkers,
-    checkAnswers: true,
+    observe: checkResponses,
   });
   const children: ChildProcess[] = [];
 
