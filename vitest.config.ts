@@ -10,6 +10,8 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     exclude: [...configDefaults.exclude, ...(isWhole ? [] : leftOut)],
     globalSetup: ['test/harness/servers.ts'],
+    setupFiles: ['test/harness/file-costs.ts'],
+    reporters: ['default', './test/harness/cost-reporter.ts'],
     // Two cores, and tests about real servers, which wait for each other more than they compute.
     maxWorkers: 4,
     // What a test starts it ends; to load all modules anew for each file took a quarter of the run.

@@ -25,7 +25,7 @@ const keptTextLimits = { ownerMax: 32 * 1024 * 1024, processMax: 96 * 1024 * 102
 
 /** Makes the application; it listens nowhere yet. */
 export function createApp(deps: AppDeps): Handler {
-  const { config, checkAnswers } = deps;
+  const { config } = deps;
   const services = compose(deps, createDocuments(publicBaseUrl(config), operations));
   const { logger, telemetry } = services;
   const app = new Koa<RequestState>();
@@ -49,7 +49,8 @@ export function createApp(deps: AppDeps): Handler {
       keptText: createByteBudget(keptTextLimits),
     }),
   );
-  app.use(createRouter(operations, { services, checkAnswers }).routes());
+  if (deps.observe) app.use(deps.observe);
+  app.use(createRouter(operations, services).routes());
   app.silent = true;
   const answer = app.callback();
   return (request, response) => void answer(request, response);

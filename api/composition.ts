@@ -16,6 +16,7 @@ import { codecAccessWord, createPayloadCodec } from '../platform/payload-codec.t
 import type { Readiness } from '../platform/readiness.ts';
 import { isSecret } from '../platform/secret-comparison.ts';
 import { createJobView } from '../studio/job-view.ts';
+import type { Middleware } from './context.ts';
 import { createClaims } from './idempotency/claims.ts';
 import { createAccess } from './identity/access.ts';
 import { createKeys } from './identity/keys.ts';
@@ -35,8 +36,8 @@ export interface AppDeps {
   client: Client;
   news: JobNews;
   readiness: Readiness;
-  /** Whether every answer is compared with its description: in tests. */
-  checkAnswers: boolean;
+  /** Middleware directly around the operations; none where absent. */
+  observe?: Middleware | undefined;
 }
 
 export type Composition = ReturnType<typeof compose>;

@@ -11,13 +11,14 @@ import { openOperationsServer } from '../platform/operations-server.ts';
 import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
 import { answerStarting, createApp, type Handler } from './app.ts';
+import type { Middleware } from './context.ts';
 import { openJobNews, type JobNews } from './studio/job-news.ts';
 
 interface ApiOptions {
   config: Config;
   logger: Logger;
-  /** Whether every answer is compared with its description: in tests. */
-  checkAnswers?: boolean;
+  /** Middleware directly around the operations, which sees their responses and errors. */
+  observe?: Middleware;
 }
 
 /** A running API. */
@@ -70,8 +71,8 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       isPolled: (pollers) => pollers.length > 0,
     }),
   };
-  const { checkAnswers = false } = options;
-  handle = createApp({ config, services, client, news, readiness, checkAnswers });
+  const { observe } = options;
+  handle = createApp({ config, services, client, news, readiness, observe });
   const operations = await openOperationsServer(config, {
     metrics: services.telemetry.metrics,
     readiness,

@@ -3,7 +3,7 @@
  * request, `handle`, the answer.
  */
 import { Stream } from 'node:stream';
-import { isDeepStrictEqual, promisify } from 'node:util';
+import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import Router, { type RouterMiddleware } from '@koa/router';
 import { errorTable, fieldError, GatewayError, assert } from '../../domain/errors.ts';
@@ -14,26 +14,19 @@ import { authenticate, authorize, bearerKey, refuseViewer } from '../middleware/
 import { parseBody } from '../middleware/body.ts';
 import { parseWith } from '../middleware/parsing.ts';
 import { foldMetadata } from '../middleware/metadata.ts';
-import { ownAnswer, type Operation } from './operation.ts';
+import type { Operation } from './operation.ts';
 
 type Middleware = RouterMiddleware<RequestState>;
-
-interface RunnerOptions {
-  services: Composition;
-  /** Whether every answer is compared with its description: in tests. */
-  checkAnswers: boolean;
-}
 
 /** The router of all operations. Paths are compared exactly, in their case too. */
 export function createRouter(
   operations: readonly Operation[],
-  options: RunnerOptions,
+  services: Composition,
 ): Router<RequestState> {
   const router = new Router<RequestState>({ sensitive: true });
   for (const operation of operations) {
     const { path, method } = operation;
-    const steps = [...gateOf(operation, options.services), run(operation, options)];
-    if (options.checkAnswers && operation.scope !== 'open') steps.unshift(checkCodes(operation));
+    const steps = [...gateOf(operation, services), run(operation, services)];
     // A chat's first token is not waited with, and its answer is relayed as it is.
     if (operation.scope !== 'chat') steps.unshift(gzipAnswers);
     steps.unshift(speakAs(operation));
@@ -82,7 +75,7 @@ async function operatorOf(
   return session ? findOperator.bySession(session) : null;
 }
 
-function run(operation: Operation, { services, checkAnswers }: RunnerOptions): Middleware {
+function run(operation: Operation, services: Composition): Middleware {
   const { request, answers } = operation;
   const [status, ...others] = Object.keys(answers).map(Number);
   return async (ctx) => {
@@ -101,7 +94,6 @@ function run(operation: Operation, { services, checkAnswers }: RunnerOptions): M
       if (status !== undefined && others.length === 0) ctx.status = status;
       ctx.body = answer;
     }
-    if (checkAnswers) check(operation, ctx);
   };
 }
 
@@ -145,37 +137,6 @@ function paramsOf(
   if (parsed.success) return parsed.data;
   const unknown = errors.find((code) => errorTable[code].status === 404);
   throw new GatewayError(unknown ?? 'NOT_FOUND', parsed.error.issues[0]?.message);
-}
-
-/** @throws AssertionError when a refusal is none of those that the operation says it has */
-function checkCodes({ method, path, errors }: Operation): Middleware {
-  return async (_, next) => {
-    try {
-      await next();
-    } catch (error) {
-      const code = error instanceof GatewayError ? error.code : 'Internal server error';
-      assert(errors.includes(code) || code === 'CANCELED', `${method} ${path} tells of ${code}`);
-      throw error;
-    }
-  };
-}
-
-/** @throws AssertionError when an answer is not what the operation says of it */
-function check(operation: Operation, ctx: Context): void {
-  const { method, path, answers, answer } = operation;
-  if (ctx.respond === false) return;
-  const told = answers[ctx.status];
-  const name = `${method} ${path} ${ctx.status}`;
-  assert(told, `${name} is described`);
-  const schema = told.schema ?? answer;
-  const isJson = ctx.response.is('json') === 'json';
-  if (schema === ownAnswer || ctx.body instanceof Stream || !isJson) return;
-  const isText = typeof ctx.body === 'string' || Buffer.isBuffer(ctx.body);
-  const text = isText ? String(ctx.body) : JSON.stringify(ctx.body);
-  const sent: unknown = JSON.parse(text);
-  const { data, error } = schema.safeParse(sent);
-  assert(!error, `${name} is as described: ${error?.message}`);
-  assert(isDeepStrictEqual(data, sent), `${name} holds only what is described: ${text}`);
 }
 
 /** A shorter answer fits a packet as it is. */

@@ -20,7 +20,7 @@ export function addJobStory(admin: Command): void {
     ['job', 'show all records of a job of any organization, and the next action', storyText],
     [
       'why',
-      'explain explain explain explain explain a job in one sentence',
+      'explain explain explain explain explain explain a job in one sentence',
       (job: Fields) => `${cellOf(job, 'why')}\n`,
     ],
   ] as const) {

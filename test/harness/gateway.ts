@@ -28,6 +28,7 @@ import { freePort } from '../../dev/stack/free-port.ts';
 import { compileCache } from '../../dev/stack/node-service.ts';
 import { connectWorkers, installRuntime } from '../../worker/runtime.ts';
 import { startStudioWorkers } from '../../worker/studio-worker.ts';
+import { checkResponses } from './check-responses.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
 import { during } from './during.ts';
 import { startSandbox, type TestSandbox } from './sandbox.ts';
@@ -163,7 +164,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<TestGa
     ...options.env,
   };
   const config = loadConfig(knownProviders, env);
-  const api = await startApi({ config, logger, checkAnswers: true });
+  const api = await startApi({ config, logger, observe: checkResponses });
   const stopWorkers = options.worker === false ? null : await startWorkers(config, api.services);
   const children: ChildProcess[] = [];
 

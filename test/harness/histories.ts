@@ -65,7 +65,13 @@ export async function recordHistories(
     if (shapes.has(shape)) continue;
     shapes.add(shape);
     const json = scrubHistory(JSON.parse(historyToJSON(history)));
-    const content = { workflowId: scrubbedIdOf(json), history: json };
-    await writeFile(new URL(`${name}.json`, directory), `${JSON.stringify(content, null, 1)}\n`);
+    await writeFile(new URL(`${name}.json`, directory), fileOf(scrubbedIdOf(json), json));
   }
+}
+
+/** Formats a recorded history with one event a line, so that a changed event is one changed line in a diff. */
+function fileOf(workflowId: string | undefined, history: unknown): string {
+  const { events } = history as { events: unknown[] };
+  const lines = events.map((event) => JSON.stringify(event)).join(',\n');
+  return `{"workflowId":${JSON.stringify(workflowId)},"history":{"events":[\n${lines}\n]}}\n`;
 }

@@ -233,6 +233,25 @@ describe('a period', () => {
     expect(await used(of)).toBe(expected ?? (counts ? 10 : 0));
   });
 
+  it('gets a release back on the day of the reservation, not on the day of the release', async () => {
+    const of = await holder(10);
+    const id = newId('job');
+    await reserve(of, 7, { id });
+    await database.query(
+      `UPDATE reservation SET created_at = created_at - interval '1 day' WHERE id = $1`,
+      [id],
+    );
+    await database.query('UPDATE budget_spend SET day = day - 1 WHERE budget_id = $1', [of.keyId]);
+    await reserve(of, 3);
+    await settle(of, id, null);
+    expect(
+      await database.query(
+        'SELECT spent::int FROM budget_spend WHERE budget_id = $1 ORDER BY day',
+        [of.keyId],
+      ),
+    ).toEqual([{ spent: 0 }, { spent: 3 }]);
+  });
+
   it.each([
     ['day', '2026-03-31T23:59:59Z', '2026-03-31', '2026-04-01'],
     ['week', '2026-11-22T12:00:00Z', '2026-11-16', '2026-11-23'],

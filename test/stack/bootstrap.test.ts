@@ -155,13 +155,13 @@ describe('bootstrap', () => {
   });
 });
 
-/** Runs a program of .ci/ on reports; an absent one is a file that does not exist. */
-async function runOn(program: string, ...reports: unknown[]) {
+/** Runs a program of .ci/ on JSON files; an absent one is a file that does not exist. */
+async function runOn(program: string, ...contents: unknown[]) {
   const directory = mkdtempSync(join(tmpdir(), 'report-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
-  const paths = reports.map((report, index) => {
+  const paths = contents.map((content, index) => {
     const path = join(directory, `${index}.json`);
-    if (report !== undefined) writeFileSync(path, JSON.stringify({ testResults: report }));
+    if (content !== undefined) writeFileSync(path, JSON.stringify(content));
     return path;
   });
   const child = spawn(process.execPath, [join(ci, program), ...paths], {
@@ -172,6 +172,8 @@ async function runOn(program: string, ...reports: unknown[]) {
   const [code]: unknown[] = await once(child, 'close');
   return { code, output };
 }
+
+const reportOf = (testResults: unknown) => testResults && { testResults };
 
 describe('a CI run', () => {
   const passed = { name: 'a', status: 'passed', assertionResults: [{ status: 'passed' }] };
@@ -196,7 +198,12 @@ describe('a CI run', () => {
       { code: 0, output: 'skipped: a page (needs a stack)\n1 passed, 0 failed\n' },
     ],
     [
-      'failed files that pass in their second run, which are named',
+      'a failed file that passes in its second run as flaky',
+      [[passed, failed], [{ ...passed, name: 'b' }]],
+      { code: 0, output: 'flaky: b\n2 passed, 0 failed\n' },
+    ],
+    [
+      'two flaky files as a failed run',
       [
         [passed, failed, broken],
         [
@@ -205,8 +212,9 @@ describe('a CI run', () => {
         ],
       ],
       {
-        code: 0,
-        output: 'passed in its second run: b\npassed in its second run: c\n3 passed, 0 failed\n',
+        code: 1,
+        output:
+          'failed: at most 1 file may be flaky (found 2)\nflaky: b\nflaky: c\n3 passed, 0 failed\n',
       },
     ],
     [
@@ -221,7 +229,7 @@ describe('a CI run', () => {
       { code: 1, output: '0 passed, 1 failed\n' },
     ],
   ])('totals %s', async (_name, reports, expected) => {
-    expect(await runOn('total.mjs', ...reports)).toEqual(expected);
+    expect(await runOn('total.mjs', ...reports.map(reportOf))).toEqual(expected);
   });
 
   it.each([
@@ -237,6 +245,17 @@ describe('a CI run', () => {
     ],
     ['none without a report', undefined, ''],
   ])('runs again %s', async (_name, report, expected) => {
-    expect((await runOn('failed.mjs', report)).output).toBe(expected);
+    expect((await runOn('failed.mjs', reportOf(report))).output).toBe(expected);
+  });
+
+  it('names files whose CPU grew by more than half and a second, and counts unrecorded files', async () => {
+    const cost = (cpuMs: number) => ({ cpuMs, wallMs: 1 });
+    const costs = { grown: cost(9000), noise: cost(900), same: cost(14_000), added: cost(5000) };
+    const recorded = { grown: cost(5000), noise: cost(100), same: cost(10_000), gone: cost(1) };
+    expect(await runOn('costs.mjs', costs, recorded)).toEqual({
+      code: 0,
+      output:
+        'uses more CPU: grown (9.0 s, recorded 5.0 s)\nnot in the recorded costs: 1 test files\n',
+    });
   });
 });

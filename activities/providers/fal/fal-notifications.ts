@@ -11,12 +11,12 @@ import { NotificationRefused, type Notification, type RawNotification } from '..
 interface VerifierOptions {
   jwksUrl: string;
   agent: Dispatcher;
-  /** How long fetched keys are believed; fal says a day at most. */
-  keysAgeMaxMs?: number;
   /** A fetch of the keys has failed after this. */
   fetchTimeoutMs?: number;
 }
 
+/** The age at which fetched keys expire; fal allows a day at most. */
+const keysAgeMaxMs = 24 * 3_600_000;
 /** A forged signature must not make us ask for the keys each time. */
 const refetchIntervalMs = 60_000;
 /** The same, while they cannot be had. */
@@ -34,7 +34,7 @@ type Holds = (message: Buffer, signature: Buffer) => Promise<boolean>;
 
 /** fal's keys: those that were fetched last, however often it failed since, and no longer than their time. */
 function createKeys(options: VerifierOptions): Holds {
-  const { keysAgeMaxMs = 24 * 3_600_000, fetchTimeoutMs = 5000 } = options;
+  const { fetchTimeoutMs = 5000 } = options;
   let keys: KeyObject[] = [];
   let fetchedAtMs = Number.NEGATIVE_INFINITY;
   let askAgainAtMs = Number.NEGATIVE_INFINITY;
