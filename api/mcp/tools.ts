@@ -4,7 +4,7 @@
  * (docs/mcp.md).
  */
 import type { IncomingMessage } from 'node:http';
-import { ToolSchema, type Tool } from '@modelcontextprotocol/sdk/types.js';
+import { ErrorCode, McpError, ToolSchema, type Tool } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { scopeOf } from '../../studio/capability.ts';
 import { capabilities, findCapability } from '../../studio/registry.ts';
@@ -74,6 +74,7 @@ function toolOf(operation: Operation): OfferedTool {
     scope: scope as Scope,
     call: (given) => {
       const texts = Object.entries(given).map(([name, value]) => ({ name, text: textOf(value) }));
+      checkLength(texts);
       const search = new URLSearchParams(
         texts
           .filter(({ name }) => !words.includes(name))
@@ -87,7 +88,19 @@ function toolOf(operation: Operation): OfferedTool {
   };
 }
 
-/** What is no word is refused by the operation, in its own words. */
+/** Characters of all arguments of a tool whose arguments are sent in a URL: servers reject longer URLs. */
+const argumentsMax = 4000;
+
+/** @throws McpError InvalidParams if the arguments do not fit into a URL, naming the longest */
+function checkLength(texts: readonly { name: string; text: string }[]): void {
+  const length = texts.reduce((sum, { name, text }) => sum + name.length + text.length, 0);
+  if (length <= argumentsMax) return;
+  const [longest] = texts.toSorted((one, other) => other.text.length - one.text.length);
+  const message = `${longest?.name.slice(0, 40)}: all arguments together must be at most ${argumentsMax} characters (received ${length})`;
+  throw new McpError(ErrorCode.InvalidParams, message);
+}
+
+/** Converts an argument to text; the operation rejects a value of the wrong type. */
 const textOf = (value: unknown): string =>
   typeof value === 'string' ? value : JSON.stringify(value);
 

@@ -8,7 +8,10 @@ import { isoTime } from '../../domain/json.ts';
 import { workflowIdOf } from '../../jobs/contract.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { creditsSchema, jobSchema, type JobView } from '../../studio/job-view.ts';
+import { scopeOf } from '../../studio/capability.ts';
+import { findCapability } from '../../studio/registry.ts';
 import type { Composition } from '../composition.ts';
+import { authorize } from '../middleware/authenticate.ts';
 import { stepSchema, stepsOf } from '../studio/job-steps.ts';
 import { preferredWaitMs } from '../studio/job-submission.ts';
 import {
@@ -249,6 +252,7 @@ const webhooksOfJobs = section('Webhooks', {
     route: `POST ${path}/:jobId/webhook/redeliver`,
     scope: 'studio:read',
     summary: 'Send the webhook of a job again, now',
+    description: 'The key also needs the scope of the job’s endpoint, for example `studio:image`.',
     request,
     answer: oneOf(webhookSchema),
     answers: { 202: 'It is on its way.' },
@@ -256,6 +260,8 @@ const webhooksOfJobs = section('Webhooks', {
     async handle(call, services) {
       const job = await find(call, services);
       const { organizationId } = call.caller;
+      const capability = findCapability(job.type);
+      if (capability) authorize(call.caller, scopeOf(capability));
       const webhook = await webhookOf(services.webhooks, { jobId: job.id, organizationId });
       if (job.status === 'queued') throw new GatewayError('JOB_NOT_DONE');
       return found(await redeliver(services, webhook));

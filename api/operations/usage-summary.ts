@@ -159,15 +159,19 @@ function nameOf(group: string): string {
   return group === 'key' ? 'keyId' : group;
 }
 
-/** RFC 4180. */
+/** Formats rows as CSV (RFC 4180). */
 function csvOf(by: readonly UsageGroup[], rows: readonly UsageSum[]): string {
   const head = [...by.map(nameOf), ...Object.keys(sums)];
   const lines = rows.map(({ keys, ...row }) => [...keys, ...Object.values(sumsOf(row))]);
   return [head, ...lines].map((cells) => `${cells.map(cellOf).join(',')}\r\n`).join('');
 }
 
+/**
+ * Formats a cell. Every text is quoted, so that a semicolon in it does not start a new cell in spreadsheets with another
+ * separator, and a text that looks like a formula begins with an apostrophe.
+ */
 function cellOf(value: string | number | null): string {
   if (typeof value !== 'string') return String(value ?? '');
   const inert = /^[=+\-@\t]/.test(value) ? `'${value}` : value;
-  return /[",\r\n]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert;
+  return `"${inert.replaceAll('"', '""')}"`;
 }

@@ -356,6 +356,18 @@ describe.concurrent('redelivery', () => {
     expect((await untilState(jobId, 'delivered')).attempts).toBe(2);
   });
 
+  it('requires the scope that started the job', async () => {
+    const jobId = await start(receiver.at('/scoped'));
+    await untilState(jobId, 'delivered');
+    const reader = await gateway.call<{ key: string }>('/api/v1/api-keys', {
+      body: { name: 'reader', scopes: ['studio:read'] },
+    });
+    const path = `/api/v1/studio/jobs/${jobId}/webhook/redeliver`;
+    const answer = await gateway.call(path, { method: 'POST', key: reader.body.key });
+    expect([answer.status, answer.body.error]).toEqual([403, 'FORBIDDEN']);
+    expect((await webhookOf(jobId)).attempts).toBe(1);
+  });
+
   it('hurries one that waits', async () => {
     let open = false;
     const webhookUrl = receiver.at('/hurried', (response) => {

@@ -171,6 +171,28 @@ describe('what fails', () => {
     await expect(client.readResource({ uri: 'studio://jobs/other' })).rejects.toThrow(/resource/);
   });
 
+  it('names the argument that is too long, for every tool', async () => {
+    const client = await connect();
+    const { tools } = await client.listTools();
+    expect(tools.length).toBeGreaterThan(15);
+    const wide = 'x'.repeat(100_000);
+    const failures = await Promise.all(
+      tools.map(async ({ name, inputSchema }) => {
+        const [field = 'anything'] = Object.keys(inputSchema.properties ?? {});
+        const text = await client.callTool({ name, arguments: { [field]: wide } }).then(
+          ({ isError, content }) => (isError ? JSON.stringify(content) : 'accepted'),
+          (error: unknown) => String(error),
+        );
+        const isClear = /-32602|INVALID_REQUEST|NOT_FOUND|UNKNOWN_MODEL/.test(text);
+        return isClear && !text.includes('-32603') ? [] : [`${name}: ${text.slice(0, 200)}`];
+      }),
+    );
+    expect(failures.flat()).toEqual([]);
+    await expect(
+      client.callTool({ name: 'listJobs', arguments: { 'metadata[team]': wide } }),
+    ).rejects.toThrow(/metadata\[team\]: all arguments together must be at most 4000 characters/);
+  });
+
   it('for want of credits says what is needed', async () => {
     const poor = await connect((await gateway.newCaller({ credits: 1 })).key);
     const { isError, text, structuredContent } = await call(poor, 'imageGenerate', {

@@ -309,9 +309,11 @@ describe('GET /usage/summary', () => {
   it('is CSV where that is asked for', async () => {
     const caller = await gateway.newCaller({ credits: 1000 });
     await paint(caller, { metadata: { team: '=SUM(A1), "x"' } });
+    await paint(caller, { metadata: { team: ';=1+1' } });
     const expected =
-      'metadata.team,keyId,requests,credits,inputTokens,outputTokens\r\n' +
-      `"'=SUM(A1), ""x""",${caller.keyId},1,3.9,0,0\r\n`;
+      '"metadata.team","keyId","requests","credits","inputTokens","outputTokens"\r\n' +
+      `";=1+1","${caller.keyId}",1,3.9,0,0\r\n` +
+      `"'=SUM(A1), ""x""","${caller.keyId}",1,3.9,0,0\r\n`;
     const path = '/api/v1/usage/summary?groupBy=metadata.team,key';
     for (const [query, accept] of [
       ['&format=csv', '*/*'],
