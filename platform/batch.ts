@@ -1,22 +1,28 @@
 /**
- * Group commit: while one batch is on its way the next one queues, and a batch is one statement. One
- * request alone waits for nothing; many at once share a round trip and a commit.
+ * Group commit: while one batch is under way, further items queue for the next one, and a batch is one statement. A single
+ * request waits for nothing; many at the same time share a round trip and a commit.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { assert } from '../domain/errors.ts';
-import { isDatabaseAway } from './database.ts';
+import { isDatabaseAway, isLockTimeout } from './database.ts';
 import type { Metrics } from './metrics.ts';
 
 interface BatcherOptions<Item, Answer> {
-  /** Names it in the metrics. */
+  /** Label of the batches in the metrics. */
   name: string;
-  /** Absent in tools, which nobody scrapes. */
+  /** Absent in tools, which have no metrics. */
   metrics?: Metrics | undefined;
-  /** Runs a batch; answers in the order of the items. */
+  /** Runs a batch; returns the answers in the order of the items. */
   run: (items: Item[]) => Promise<Answer[]>;
   sizeMax: number;
-  /** Batches on their way at the same time. */
+  /** Batches under way at the same time. */
   parallelMax: number;
+  /**
+   * Returns the group of an item, whose rows `run` locks with a short lock timeout. If a group is locked elsewhere, its items
+   * wait alone and the other items of the batch run without them. Absent: items share no locks.
+   */
+  groupOf?: (item: Item) => string;
 }
 
 interface Waiting<Item, Answer> {
@@ -25,51 +31,124 @@ interface Waiting<Item, Answer> {
   reject: (error: unknown) => void;
 }
 
+/** Pause before the items of a locked group are tried again; they hold no connection meanwhile. */
+const lockedPauseMs = 100;
+/** Time after which the items of a locked group fail. */
+const lockedMaxMs = 20_000;
+
+type Batch<Item, Answer> = Waiting<Item, Answer>[];
+
 /**
- * Makes a function that answers one item, run in batches. When a batch of several fails, each of its
- * items is run alone, so that one poisonous item fails by itself.
+ * Makes a function that answers one item, run in batches. If a batch of several items fails, each of them runs
+ * alone, so that an invalid item fails alone.
  */
 export function createBatcher<Item, Answer>(
   options: BatcherOptions<Item, Answer>,
 ): (item: Item) => Promise<Answer> {
-  const waiting: Waiting<Item, Answer>[] = [];
-  let underWay = 0;
-  let scheduled = false;
+  const batcher = new Batcher(options);
+  return (item) => batcher.add(item);
+}
 
-  async function settle(batch: Waiting<Item, Answer>[]): Promise<void> {
-    try {
-      const answers = await options.run(batch.map((entry) => entry.item));
-      assert(answers.length === batch.length, 'a batch is answered item by item');
-      for (const [index, answer] of answers.entries()) batch[index]?.resolve(answer);
-    } catch (error) {
-      // Alone they would wait for a database that is away once more, and all at the same time.
-      if (batch.length === 1 || isDatabaseAway(error))
-        for (const { reject } of batch) reject(error);
-      else await Promise.all(batch.map((entry) => settle([entry])));
+class Batcher<Item, Answer> {
+  readonly #options: BatcherOptions<Item, Answer>;
+  readonly #groupOf: (item: Item) => string;
+  readonly #lockedGroups = new Set<string>();
+  #waiting: Batch<Item, Answer> = [];
+  #underWay = 0;
+  #scheduled = false;
+
+  constructor(options: BatcherOptions<Item, Answer>) {
+    this.#options = options;
+    this.#groupOf = options.groupOf ?? (() => '');
+  }
+
+  add(item: Item): Promise<Answer> {
+    return new Promise<Answer>((resolve, reject) => {
+      this.#waiting.push({ item, resolve, reject });
+      // Items that arrive in the same turn of the event loop share the first batch.
+      if (this.#scheduled || this.#underWay >= this.#options.parallelMax) return;
+      this.#scheduled = true;
+      queueMicrotask(() => this.#pump());
+    });
+  }
+
+  #pump(): void {
+    this.#scheduled = false;
+    while (this.#waiting.length > 0 && this.#underWay < this.#options.parallelMax) {
+      const batch = this.#take();
+      if (batch.length === 0) return;
+      void this.#send(batch);
     }
   }
 
-  async function send(): Promise<void> {
-    underWay += 1;
-    const batch = waiting.splice(0, options.sizeMax);
-    options.metrics?.batchSize.observe({ batch: options.name }, batch.length);
-    await settle(batch);
-    underWay -= 1;
-    pump();
+  /** Takes the next items whose group is not locked. */
+  #take(): Batch<Item, Answer> {
+    const free = this.#waiting.filter(({ item }) => !this.#lockedGroups.has(this.#groupOf(item)));
+    const batch = free.slice(0, this.#options.sizeMax);
+    const taken = new Set(batch);
+    this.#waiting = this.#waiting.filter((entry) => !taken.has(entry));
+    return batch;
   }
 
-  function pump(): void {
-    scheduled = false;
-    while (waiting.length > 0 && underWay < options.parallelMax) void send();
+  async #send(batch: Batch<Item, Answer>): Promise<void> {
+    this.#underWay += 1;
+    this.#options.metrics?.batchSize.observe({ batch: this.#options.name }, batch.length);
+    await this.#settle(batch);
+    this.#underWay -= 1;
+    this.#pump();
   }
 
-  return (item) =>
-    new Promise<Answer>((resolve, reject) => {
-      waiting.push({ item, resolve, reject });
-      // Items that arrive in the same turn of the event loop share the first batch.
-      if (!scheduled && underWay < options.parallelMax) {
-        scheduled = true;
-        queueMicrotask(pump);
+  async #run(batch: Batch<Item, Answer>): Promise<void> {
+    const answers = await this.#options.run(batch.map((entry) => entry.item));
+    assert(answers.length === batch.length, 'a batch is answered item by item');
+    for (const [index, answer] of answers.entries()) batch[index]?.resolve(answer);
+  }
+
+  async #settle(batch: Batch<Item, Answer>): Promise<void> {
+    try {
+      await this.#run(batch);
+    } catch (error) {
+      if (isLockTimeout(error)) this.#splitByGroup(batch);
+      // Single items would wait for an unreachable database once more, all at the same time.
+      else if (batch.length === 1 || isDatabaseAway(error)) rejectAll(batch, error);
+      else await Promise.all(batch.map((entry) => this.#settle([entry])));
+    }
+  }
+
+  /** Runs each group of a batch by itself in the background, because one of them is locked. */
+  #splitByGroup(batch: Batch<Item, Answer>): void {
+    for (const [group, entries] of Map.groupBy(batch, ({ item }) => this.#groupOf(item))) {
+      this.#lockedGroups.add(group);
+      void this.#settleGroup(entries).finally(() => {
+        this.#lockedGroups.delete(group);
+        this.#pump();
+      });
+    }
+  }
+
+  /** Runs the items of one group until it is not locked any more. */
+  async #settleGroup(batch: Batch<Item, Answer>): Promise<void> {
+    const startedAtMs = performance.now();
+    for (;;) {
+      try {
+        await this.#run(batch);
+        return;
+      } catch (error) {
+        if (!isLockTimeout(error)) {
+          if (batch.length === 1) rejectAll(batch, error);
+          else await Promise.all(batch.map((entry) => this.#settleGroup([entry])));
+          return;
+        }
+        if (performance.now() - startedAtMs > lockedMaxMs) {
+          rejectAll(batch, error);
+          return;
+        }
+        await sleep(lockedPauseMs);
       }
-    });
+    }
+  }
+}
+
+function rejectAll(batch: Batch<unknown, never>, error: unknown): void {
+  for (const { reject } of batch) reject(error);
 }

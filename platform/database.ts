@@ -199,6 +199,17 @@ function countConnections(pool: DatabasePool, metrics: Metrics): void {
 const lostConnection =
   /Query read timeout|Connection terminated|timeout expired|timeout exceeded when trying to connect/i;
 
+/** SQLSTATE of a lock that was not available within `lock_timeout`. */
+const lockNotAvailable = '55P03';
+
+/** Checks whether an error is a lock timeout. */
+export function isLockTimeout(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if ('code' in cause && cause.code === lockNotAvailable) return true;
+  }
+  return false;
+}
+
 /** Whether an error means that the database is away: the same may work in a moment. */
 export function isDatabaseAway(error: unknown): boolean {
   if (error instanceof ConnectionError || error instanceof BackendTerminatedError) return true;

@@ -123,7 +123,10 @@ type LedgerMove = <Verdict>(move: JsonObject, verdicts: z.ZodType<Verdict>) => P
 const answer = z.looseObject({ verdict: z.string() });
 const row = z.object({ answers: z.array(answer) });
 
-/** Moves over a pool; `name` is that of their batches in the metrics. */
+/** Time for which a batch waits for the locked account of one of its organizations, in milliseconds. */
+const lockTimeoutMs = 50;
+
+/** Makes moves over a pool; `name` labels their batches in the metrics. */
 export function createLedgerMoves(
   pool: DatabasePool,
   observed: { name: string; metrics: Metrics | undefined },
@@ -131,10 +134,13 @@ export function createLedgerMoves(
   const apply = createBatcher<JsonObject, z.infer<typeof answer>>({
     ...observed,
     sizeMax: 200,
-    // One batch at a time: moves of one organization would only wait for each other's lock.
+    // One batch at a time, because moves of one organization would only wait for each other's lock.
     parallelMax: 1,
+    groupOf: ({ organizationId }) => (typeof organizationId === 'string' ? organizationId : ''),
     run: (moves) =>
-      pool.oneFirst(sql.type(row)`SELECT ledger_apply(${sql.jsonb(moves)}) AS answers`),
+      pool.oneFirst(
+        sql.type(row)`SELECT ledger_apply(${sql.jsonb(moves)}, ${lockTimeoutMs}) AS answers`,
+      ),
   });
   return async (move, verdicts) => {
     const answered = await apply(move);

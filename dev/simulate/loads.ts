@@ -45,9 +45,9 @@ function shardJobsPerSecond(): number {
   return (1000 * value(assumed.busyShare)) / busyMs;
 }
 
-/** Jobs a second of one API process, which hosts a worker. */
+/** Calculates the jobs per second of one API process. */
 export function apiJobsPerSecond(providerSeconds: number): number {
-  const ms = (value(measured.apiCpuMs) + value(measured.decodeCpuMs)) * longerBy(providerSeconds);
+  const ms = value(measured.apiCpuMs) * longerBy(providerSeconds);
   return (value(assumed.processCores) * value(assumed.busyShare) * 1000) / ms;
 }
 
@@ -107,9 +107,10 @@ export function limits(): Limit[] {
 /** Works a load out. */
 export function needOf({ jobs, providerSeconds, chats }: Load) {
   const longer = longerBy(providerSeconds);
-  const apiMs = (value(measured.apiCpuMs) + value(measured.decodeCpuMs)) * longer;
+  const apiMs = value(measured.apiCpuMs) * longer;
+  const workerMs = (value(measured.workerCpuMs) + value(measured.decodeCpuMs)) * longer;
   const apis = processesFor(coresFor(jobs * apiMs + chats * value(measured.chatCpuMs)));
-  const workers = processesFor(coresFor(jobs * value(measured.workerCpuMs) * longer));
+  const workers = processesFor(coresFor(jobs * workerMs));
   const temporalCores = coresFor(jobs * value(measured.temporalCpuMs) * longer);
   const temporalNodes = Math.max(1, Math.ceil(temporalCores / value(assumed.temporalNodeCores)));
   const postgresCores = coresFor(

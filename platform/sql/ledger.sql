@@ -122,7 +122,7 @@ END $$;
 -- Applies a batch (see above): an answer per move, in the order given. Accounts are locked in the order of
 -- their organizations, so that two batches never wait for each other in a circle; reservations are read
 -- after that. The settings: rows are found by their keys, whatever the planner believes of a table that grows.
-CREATE FUNCTION ledger_apply(moves jsonb) RETURNS json LANGUAGE plpgsql
+CREATE FUNCTION ledger_apply(moves jsonb, lock_timeout_ms integer DEFAULT NULL) RETURNS json LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
@@ -131,6 +131,10 @@ DECLARE
   made reservation[]; changed reservation[]; entries ledger_entry[]; moved budget_spend[];
   budget jsonb;
 BEGIN
+  -- With a lock timeout, a locked account fails the batch (lock_not_available), and nothing is written.
+  IF lock_timeout_ms IS NOT NULL THEN
+    PERFORM set_config('lock_timeout', lock_timeout_ms || 'ms', true);
+  END IF;
   accounts := ARRAY(SELECT l FROM account l
     WHERE organization_id = ANY (ARRAY(SELECT jsonb_array_elements(moves)->>'organizationId'))
     ORDER BY organization_id FOR UPDATE);

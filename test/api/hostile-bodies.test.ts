@@ -12,7 +12,7 @@ let gateway: TestGateway;
 /** Without credits: should a body be taken after all, it costs nothing. */
 let poor: string;
 beforeAll(async () => {
-  gateway = await startGateway({ worker: false });
+  gateway = await startGateway({ worker: true });
   ({ key: poor } = await gateway.newCaller({ credits: 0 }));
 });
 afterAll(() => gateway.close());

@@ -158,3 +158,49 @@ describe('while another transaction holds the account, and spends it,', () => {
     await ledger.settle({ organizationId, id, to: 'released', amountMicro: 0, reason: 'test' });
   });
 });
+
+describe('a locked account', () => {
+  it('delays the moves of its own organization only', async () => {
+    const others = await Promise.all(
+      Array.from({ length: 5 }, async (_, index) => {
+        const other = await createOrganization(pool, {
+          name: `other ${index}`,
+          windowLimitMicro: 100,
+        });
+        const grant = { id: 'g', amountMicro: 100, actor: 'test', reason: 'test' };
+        await ledger.grant({ organizationId: other.organizationId, ...grant });
+        return other.organizationId;
+      }),
+    );
+    const grantTo = (id: string, name: string) =>
+      ledger.grant({ organizationId: id, id: name, amountMicro: 1, actor: 'test', reason: 'test' });
+    await holder.query('BEGIN');
+    await holder.query('SELECT FROM account WHERE organization_id = $1 FOR UPDATE', [
+      organizationId,
+    ]);
+    const startedAt = performance.now();
+    let isDone = false;
+    const locked = grantTo(organizationId, 'locked').then((verdict) => {
+      isDone = true;
+      return verdict;
+    });
+    for (let round = 0; round < 5; round += 1) {
+      // Each round shares its batch, or follows one, with another move of the locked account.
+      const more = round < 2 ? grantTo(organizationId, `more ${round}`) : null;
+      more?.catch(() => {});
+      await Promise.all(others.map((id) => grantTo(id, `round ${round}`)));
+    }
+    expect(performance.now() - startedAt).toBeLessThan(2000);
+    expect(isDone).toBe(false);
+    await holder.query('COMMIT');
+    expect(await locked).toMatchObject({ verdict: 'granted', repeated: false });
+    await expect
+      .poll(async () =>
+        database.query(
+          `SELECT count(*) AS count FROM ledger_entry WHERE organization_id = $1 AND idempotency_key LIKE 'grant:more%'`,
+          [organizationId],
+        ),
+      )
+      .toEqual([{ count: expect.toSatisfy((count: unknown) => Number(count) === 2) as unknown }]);
+  });
+});
