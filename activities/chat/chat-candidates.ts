@@ -12,9 +12,11 @@ import type { Upstream, Upstreams } from './upstreams.ts';
 export interface ChatCandidate {
   model: ChatModel;
   upstream: Upstream;
-  /** Tokens of input: what we guess, and the most that is reserved for. */
+  /** Tokens of the input: our estimate, and the most that any provider can count. */
   inputEstimate: number;
   inputBound: number;
+  /** Answers of the request. */
+  answers: number;
   /** The request as it is sent. */
   request: () => string;
 }
@@ -101,6 +103,7 @@ function draftOf(
         upstream,
         inputEstimate: Math.min(input.estimate, bounds.inputTokens),
         inputBound: bounds.inputTokens,
+        answers: bounds.answers,
         request: () => JSON.stringify(fields),
       };
     },

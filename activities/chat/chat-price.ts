@@ -45,35 +45,52 @@ export class TextMeter {
   }
 }
 
-/** Counts the input of a request. */
+/** Counts the input of a request: every text in every field, so that no field can be sent to a provider uncounted. */
 export function countInput(body: ChatBody): InputCount {
   const meter = new TextMeter();
   const media: InputCount = { bound: 0, estimate: 0, certain: true };
-  for (const message of body.messages) {
-    if (typeof message.content === 'string') meter.add(message.content);
-    else for (const part of message.content ?? []) countPart(part, meter, media);
-    if (message.name) meter.add(message.name);
-    if (message.tool_calls) meter.add(JSON.stringify(message.tool_calls));
+  const { messages, ...others } = body;
+  for (const { role: _, content, ...fields } of messages) {
+    if (typeof content === 'string') meter.add(content);
+    else for (const part of content ?? []) countPart(part, meter, media);
+    countFields(fields, meter);
   }
-  if (body.tools) meter.add(JSON.stringify(body.tools));
-  if (body.response_format) meter.add(JSON.stringify(body.response_format));
-  if (body.prediction) meter.add(JSON.stringify(body.prediction));
-  const frame = body.messages.length * messageTokens;
+  const input = Object.entries(others).filter(([name]) => !identifiers.has(name));
+  countFields(Object.fromEntries(input), meter);
+  const frame = messages.length * messageTokens;
   // Providers put a preamble of their own before tools.
   const preamble = body.tools ? 600 : 0;
   return {
     bound: meter.bytes + media.bound + frame + preamble,
-    estimate: meter.tokens + media.estimate + body.messages.length * 4,
+    estimate: meter.tokens + media.estimate + messages.length * 4,
     certain: media.certain,
   };
+}
+
+/** Fields that providers never give to a model. Every other field counts as input, known or not. */
+const identifiers: ReadonlySet<string> = new Set([
+  'user',
+  'metadata',
+  'prompt_cache_key',
+  'prompt_cache_retention',
+  'safety_identifier',
+]);
+
+/** Counts the texts of fields; numbers and flags are parameters of the provider, not input. */
+function countFields(fields: object, meter: TextMeter): void {
+  for (const value of Object.values(fields)) {
+    if (typeof value === 'string') meter.add(value);
+    else if (typeof value === 'object' && value !== null) meter.add(JSON.stringify(value));
+  }
 }
 
 function countPart(part: ContentPart, meter: TextMeter, media: InputCount): void {
   switch (part.type) {
     case 'text':
-      return meter.add(part.text);
-    case 'refusal':
-      return meter.add(part.refusal);
+    case 'refusal': {
+      const { type: _, ...fields } = part;
+      return countFields(fields, meter);
+    }
     case 'image_url':
       media.bound += part.image_url.detail === 'original' ? Infinity : imageTokens.bound;
       media.certain = false;
@@ -87,6 +104,7 @@ function countPart(part: ContentPart, meter: TextMeter, media: InputCount): void
       media.bound = Infinity;
       media.certain = false;
       media.estimate += Math.ceil(part.file.file_data.length / base64PerToken.estimate);
+      meter.add(part.file.filename ?? '');
       return undefined;
   }
 }

@@ -202,8 +202,10 @@ export class OpenChat implements RunningChat {
     }
   }
 
+  /** Usage as the provider reported it, unless no request to this model can have so many tokens. */
   get #usage(): ChatAccount['said'] {
-    return this.#reader?.usage ?? this.#said;
+    const reported = this.#reader?.usage ?? this.#said;
+    return isPossible(reported, this.#asked) ? reported : { final: false };
   }
 
   #counted(): TokenUsage {
@@ -264,9 +266,21 @@ export class OpenChat implements RunningChat {
     const { id, logger } = this.#parts;
     const { model } = this.served;
     if (end === 'broken') logger.warn({ chatId: id, model, ...billing }, 'chat.broken');
+    const reported = this.#reader?.usage ?? this.#said;
+    if (!isPossible(reported, this.#asked)) {
+      logger.error({ chatId: id, model, reported, ...billing }, 'chat.usage_rejected');
+    }
     if (priceMicro <= payableMicro) return;
     logger.error({ chatId: id, model, priceMicro, payableMicro }, 'chat.above_reservation');
   }
+}
+
+/** Checks reported usage against the limits of the model: a larger number is an error of the provider. */
+function isPossible(
+  { inputTokens = 0, outputTokens = 0 }: ChatAccount['said'],
+  { model: { limit }, answers }: ChatCandidate,
+): boolean {
+  return inputTokens <= limit.context && outputTokens <= limit.output * answers;
 }
 
 function callerLeft(cause: unknown): GatewayError {

@@ -26,7 +26,17 @@ interface Options {
 /** A process that is to end tries so often; then the sweeper settles. */
 const triesOfEnding = 5;
 
-/** See the file's head. */
+/** Calculates the progress of a chat; one whose progress fails must not stop the checkpoints of the others. */
+function progressOf(chat: RunningChat, logger: Logger): ChatProgress[] {
+  try {
+    return [chat.progress()];
+  } catch (error) {
+    logger.error({ error, chatId: chat.id }, 'chat.no_progress');
+    return [];
+  }
+}
+
+/** Makes the registry of the chats that run in this process. */
 export function createRunningChats(options: Options) {
   const { ledger, logger, checkpointMs, reservationTtlMs } = options;
   const running = new Set<RunningChat>();
@@ -37,11 +47,9 @@ export function createRunningChats(options: Options) {
     const oldest = performance.now() - checkpointMs;
     const due = [...running].filter((chat) => chat.startedAtMs <= oldest);
     if (due.length === 0) return;
+    const progress = due.flatMap((chat) => progressOf(chat, logger));
     try {
-      await ledger.checkpoint(
-        due.map((chat) => chat.progress()),
-        reservationTtlMs,
-      );
+      await ledger.checkpoint(progress, reservationTtlMs);
     } catch (error) {
       logger.warn({ error, chats: due.length }, 'chat.checkpoint_failed');
     }

@@ -184,6 +184,25 @@ describe('an upstream', () => {
     expect(text).toContain(`"creditsConsumed":${row.amount / 1e6}`);
   });
 
+  it.each([1_000_000, 1_000_000_000_000_000])(
+    'that reports %d times the tokens is charged by our own count',
+    async (factor) => {
+      for (const stream of [true, false]) {
+        const caller = await newCaller();
+        const { answer } = await open({
+          caller,
+          stream,
+          content: `[[words:40]] [[lying-usage:${factor}]]`,
+          maxTokens: 60,
+        });
+        const text = await textOf(answer);
+        const row = await settledChatOf(gateway, caller);
+        expect(row).toMatchObject({ state: 'charged', output_tokens: 50, counted_by: 'gateway' });
+        expect(text).toContain(`"creditsConsumed":${row.charged / 1e6}`);
+      }
+    },
+  );
+
   it('that falls silent is given up', async () => {
     const caller = await newCaller();
     const { answer } = await open({ caller, content: '[[words:9]] [[slow-chunks:60s]]' });
