@@ -33,8 +33,8 @@ interface Waiting<Item, Answer> {
 
 /** Pause before the items of a locked group are tried again; they hold no connection meanwhile. */
 const lockedPauseMs = 100;
-/** Time after which the items of a locked group fail. */
-const lockedMaxMs = 20_000;
+/** Time after which the items of a locked group fail, as long as the time limit of a statement. */
+const lockedMaxMs = 10_000;
 
 type Batch<Item, Answer> = Waiting<Item, Answer>[];
 

@@ -212,6 +212,7 @@ export function isLockTimeout(error: unknown): boolean {
 
 /** Whether an error means that the database is away: the same may work in a moment. */
 export function isDatabaseAway(error: unknown): boolean {
+  if (isLockTimeout(error)) return true;
   if (error instanceof ConnectionError || error instanceof BackendTerminatedError) return true;
   if (error instanceof BackendTerminatedUnexpectedlyError) return true;
   if (error instanceof StatementTimeoutError || error instanceof DatabaseSilentError) return true;

@@ -965,7 +965,9 @@ export interface paths {
         put?: never;
         /**
          * Send the webhook of a job again, now
-         * @description Scope: `studio:read`.
+         * @description The key also needs the scope of the job’s endpoint, for example `studio:image`.
+         *
+         *     Scope: `studio:read`.
          */
         post: operations["redeliverJobWebhook"];
         delete?: never;
@@ -1427,7 +1429,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in to the console with an API key
-         * @description Sets a cookie that stands for the key: signed, HttpOnly, SameSite=Strict, for twelve hours. It may do what the key may, from the console’s own pages, and ends when the key is revoked, replaced or expires.
+         * @description Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, on the console’s own pages, and ends when you sign out or when the key is revoked, replaced or expires.
          *
          *     Any key may ask.
          */
@@ -1453,7 +1455,7 @@ export interface paths {
         put?: never;
         /**
          * Create a link that signs in to the console once
-         * @description The first to open it, within the hour, gets a session of this key.
+         * @description The first request that uses it, within an hour, gets a session of this key. A session cannot create links.
          *
          *     Any key may ask.
          */
@@ -1479,6 +1481,46 @@ export interface paths {
          */
         post: operations["useSignInLink"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the console sessions of your API keys, newest first
+         * @description Scope: `keys:read`.
+         */
+        get: operations["listSessions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sessions/{sessionId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End a console session
+         * @description Scope: `keys:write`.
+         */
+        delete: operations["endSessionById"];
         options?: never;
         head?: never;
         patch?: never;
@@ -3879,6 +3921,21 @@ export interface components {
         };
         UseSignInLinkRequest: {
             token: string;
+        };
+        ListSessionsAnswer: {
+            sessions: {
+                /** Format: date-time */
+                expiresAt: string;
+                sessionId: string;
+                keyId: string;
+                /** Format: date-time */
+                createdAt: string;
+            }[];
+        };
+        EndSessionByIdAnswer: {
+            /** @constant */
+            success: true;
+            sessionId: string;
         };
         GetUsageAnswer: {
             /** @description The available balance. */
@@ -6380,6 +6437,48 @@ export interface operations {
                         /** Format: date-time */
                         expiresAt: string;
                     };
+                };
+            };
+        };
+    };
+    listSessions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListSessionsAnswer"];
+                };
+            };
+        };
+    };
+    endSessionById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                sessionId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EndSessionByIdAnswer"];
                 };
             };
         };

@@ -546,7 +546,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in to the console
-         * @description Sets a cookie that stands for the key: signed, HttpOnly, SameSite=Strict, for twelve hours. It may do what the key may, from the console’s own pages, and ends when the key is revoked or replaced. What is done in it has this name.
+         * @description Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, on the console’s own pages, and ends when the operator signs out or the key is revoked. Its actions are recorded with this name.
          */
         post: operations["beginOperatorSession"];
         /** Sign out of the console */

@@ -50,7 +50,7 @@ describeInBrowser('the console of an operator', () => {
     await page.getByText('I operate this gateway').click();
     await page.getByLabel('Operator’s key').fill(gateway.caller.key);
     await page.getByRole('button', { name: 'Sign in as an operator' }).click();
-    await page.getByText('This is no key of an operator').waitFor();
+    await page.getByText('This is not an operator key').waitFor();
     await page.getByLabel('Operator’s key').fill(gateway.config.ADMIN_API_KEY);
     await page.getByRole('button', { name: 'Sign in as an operator' }).click();
     await page.getByText('say who you are').waitFor();

@@ -1810,6 +1810,22 @@ class UseSignInLinkRequest(TypedDict):
     token: str
 
 
+class Session1(TypedDict):
+    expiresAt: str
+    sessionId: str
+    keyId: str
+    createdAt: str
+
+
+class ListSessionsAnswer(TypedDict):
+    sessions: list[Session1]
+
+
+class EndSessionByIdAnswer(TypedDict):
+    success: Literal[True]
+    sessionId: str
+
+
 class Balance(TypedDict):
     available: float
     reserved: float
