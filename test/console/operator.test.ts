@@ -53,7 +53,7 @@ describeInBrowser('the console of an operator', () => {
     await page.getByText('This is not an operator key').waitFor();
     await page.getByLabel('Operator’s key').fill(gateway.config.ADMIN_API_KEY);
     await page.getByRole('button', { name: 'Sign in as an operator' }).click();
-    await page.getByText('say who you are').waitFor();
+    await page.getByText('enter your name for the action log').waitFor();
     await expectAccessible(page);
   });
 
