@@ -51,7 +51,7 @@ function SignedIn({ children }: { children: ReactNode }) {
 function Followed({ children }: { children: ReactNode }) {
   const who = useWho();
   return (
-    <LiveJobs enabled={who.refuses('studio:read') === null}>
+    <LiveJobs keyId={who.keyId} enabled={who.refuses('studio:read') === null}>
       <Shell who={who}>{children}</Shell>
     </LiveJobs>
   );
@@ -60,7 +60,7 @@ function Followed({ children }: { children: ReactNode }) {
 /** Whoever has not signed in as a caller finds no pages of callers. */
 function OperatorOnly() {
   return (
-    <LiveJobs enabled={false}>
+    <LiveJobs keyId={null} enabled={false}>
       <Shell who={null}>
         <Boundary>
           <Suspense fallback={<Loading />}>

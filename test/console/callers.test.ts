@@ -1,5 +1,5 @@
 /** What callers do in the console: sign in, make things and see each step, chat, look at jobs. */
-import type { Browser } from 'playwright-core';
+import type { Browser, Page, Request } from 'playwright-core';
 import { createServer, connect, type AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
@@ -168,6 +168,45 @@ describeInBrowser('the console of a caller', () => {
     expect(made.status).toBe(200);
     // The stream of events tells it; nobody has to click.
     await page.getByLabel('API key').waitFor();
+  });
+
+  it('loads eight tabs, which share one event stream that ends when no tab is visible', async () => {
+    const { page } = await openPage(browser, gateway.url);
+    const context = page.context();
+    const streams = new Set<Request>();
+    context.on('request', (request) => {
+      if (request.url().endsWith('/studio/jobs/events')) streams.add(request);
+    });
+    context.on('requestfailed', (request) => streams.delete(request));
+    context.on('requestfinished', (request) => streams.delete(request));
+    const { key } = await gateway.newCaller({ credits: 10 });
+    await signIn(page, key);
+    const others: Page[] = [];
+    while (others.length < 7) {
+      const tab = await context.newPage();
+      others.push(tab);
+      await tab.goto(`${gateway.url}/console/jobs`);
+      await tab.getByText('No such jobs').waitFor();
+    }
+    expect(streams.size).toBe(1);
+
+    const setVisibility = (tab: Page, state: 'hidden' | 'visible') =>
+      tab.evaluate(
+        `Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+        document.dispatchEvent(new Event('visibilitychange'));`,
+      );
+    await setVisibility(page, 'hidden');
+    await expect.poll(() => streams.size).toBe(1);
+    const body = { prompt: 'a lighthouse', async: true };
+    const accepted = await gateway.call('/api/v1/studio/image/generate', { key, body });
+    for (const tab of others)
+      await tab.getByRole('list', { name: 'Jobs' }).getByText('completed').waitFor();
+    await gateway.untilDone(accepted.body.data.jobId, key);
+
+    for (const tab of others) await setVisibility(tab, 'hidden');
+    await expect.poll(() => streams.size).toBe(0);
+    await setVisibility(page, 'visible');
+    await expect.poll(() => streams.size).toBe(1);
   });
 
   it('says when the gateway is away, and comes back by itself', async () => {
