@@ -43,9 +43,24 @@ export function App() {
 
 function SignedIn({ children }: { children: ReactNode }) {
   const { data } = useQuery(sessionQuery);
-  if (!data) return <Loading />;
-  if (data.session) return <Followed>{children}</Followed>;
+  if (!data) return <EmptyShell />;
+  if (data.session) {
+    return (
+      <Suspense fallback={<EmptyShell />}>
+        <Followed>{children}</Followed>
+      </Suspense>
+    );
+  }
   return data.operator ? <OperatorOnly /> : <SignIn />;
+}
+
+/** Draws menu and header before the session and its key are known. */
+function EmptyShell() {
+  return (
+    <Shell who={undefined}>
+      <Loading />
+    </Shell>
+  );
 }
 
 function Followed({ children }: { children: ReactNode }) {

@@ -170,6 +170,25 @@ describeInBrowser('the console of a caller', () => {
     await page.getByLabel('API key').waitFor();
   });
 
+  it('draws the menu and a countdown while the rate limit rejects requests, then retries', async () => {
+    const { page } = await openPage(browser, gateway.url);
+    await signIn(page, gateway.caller.key);
+    let isRejecting = true;
+    await page.route('**/api/v1/key', async (route) => {
+      if (!isRejecting) return route.continue();
+      isRejecting = false;
+      const json = { error: 'RATE_LIMITED', message: 'Too many requests.' };
+      return route.fulfill({ status: 429, headers: { 'Retry-After': '4' }, json });
+    });
+    const startedAtMs = Date.now();
+    await page.reload();
+    await page.getByText(/Too many requests. Retrying in [1-4] s./).waitFor();
+    await page.getByRole('link', { name: 'API keys' }).waitFor();
+    await page.getByRole('button', { name: 'Generate' }).waitFor();
+    expect(Date.now() - startedAtMs).toBeGreaterThanOrEqual(4000);
+    await page.getByText('Too many requests').waitFor({ state: 'detached' });
+  });
+
   it('loads eight tabs, which share one event stream that ends when no tab is visible', async () => {
     const { page } = await openPage(browser, gateway.url);
     const context = page.context();
