@@ -170,6 +170,45 @@ describeInBrowser('the console of a caller', () => {
     await page.getByLabel('API key').waitFor();
   });
 
+  it('asks before a link replaces a session, and shows whose session it is', async () => {
+    const { key } = await gateway.newCaller({ credits: 10 });
+    const own = await gateway.call<{ keyPrefix: string }>('/api/v1/key', { key });
+    const linkOf = async (by: string): Promise<string> => {
+      const made = await gateway.call<{ url: string }>('/api/v1/session/links', {
+        method: 'POST',
+        key: by,
+      });
+      expect(made.status).toBe(201);
+      return gateway.url + new URL(made.body.url).pathname + new URL(made.body.url).hash;
+    };
+    const { page } = await openPage(browser, gateway.url);
+    const keyOfSession = async () =>
+      (await (await page.request.get(`${gateway.url}/api/v1/key`)).json()).keyPrefix;
+    const openLink = async (url: string) => {
+      // The same page with another hash would not be loaded again.
+      await page.goto('about:blank');
+      await page.goto(url);
+    };
+    await openLink(await linkOf(key));
+    await page.getByRole('button', { name: 'Generate' }).waitFor();
+    expect(await keyOfSession()).toBe(own.body.keyPrefix);
+
+    const link = await linkOf(gateway.caller.key);
+    await openLink(link);
+    const question = page.getByRole('region', { name: 'Replace this session?' });
+    await question.getByText(own.body.keyPrefix).waitFor();
+    await expectAccessible(page);
+    expect(page.url()).not.toContain('#');
+    await question.getByRole('button', { name: 'Keep' }).click();
+    await page.getByRole('button', { name: 'Generate' }).waitFor();
+    expect(await keyOfSession()).toBe(own.body.keyPrefix);
+
+    await openLink(link);
+    await question.getByRole('button', { name: 'Replace' }).click();
+    await page.getByRole('button', { name: 'Generate' }).waitFor();
+    expect(gateway.caller.key.startsWith(await keyOfSession())).toBe(true);
+  });
+
   it('draws the menu and a countdown while the rate limit rejects requests, then retries', async () => {
     const { page } = await openPage(browser, gateway.url);
     await signIn(page, gateway.caller.key);
