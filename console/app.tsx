@@ -43,15 +43,30 @@ export function App() {
 
 function SignedIn({ children }: { children: ReactNode }) {
   const { data } = useQuery(sessionQuery);
-  if (!data) return <Loading />;
-  if (data.session) return <Followed>{children}</Followed>;
+  if (!data) return <EmptyShell />;
+  if (data.session) {
+    return (
+      <Suspense fallback={<EmptyShell />}>
+        <Followed>{children}</Followed>
+      </Suspense>
+    );
+  }
   return data.operator ? <OperatorOnly /> : <SignIn />;
+}
+
+/** Draws menu and header before the session and its key are known. */
+function EmptyShell() {
+  return (
+    <Shell who={undefined}>
+      <Loading />
+    </Shell>
+  );
 }
 
 function Followed({ children }: { children: ReactNode }) {
   const who = useWho();
   return (
-    <LiveJobs enabled={who.refuses('studio:read') === null}>
+    <LiveJobs keyId={who.keyId} enabled={who.refuses('studio:read') === null}>
       <Shell who={who}>{children}</Shell>
     </LiveJobs>
   );
@@ -60,7 +75,7 @@ function Followed({ children }: { children: ReactNode }) {
 /** Whoever has not signed in as a caller finds no pages of callers. */
 function OperatorOnly() {
   return (
-    <LiveJobs enabled={false}>
+    <LiveJobs keyId={null} enabled={false}>
       <Shell who={null}>
         <Boundary>
           <Suspense fallback={<Loading />}>

@@ -31,7 +31,10 @@ const client = new QueryClient({
       refetchOnWindowFocus: false,
       // A gateway that went away comes back; a refusal stays one.
       retry: (_, error) => error instanceof ApiError && error.isPassing,
-      retryDelay: (attempt) => Math.min(1000 * 2 ** attempt, 15_000),
+      retryDelay: (attempt, error) =>
+        error instanceof ApiError && error.retryAtMs !== null
+          ? Math.max(error.retryAtMs - Date.now(), 0)
+          : Math.min(1000 * 2 ** attempt, 15_000),
     },
   },
 });

@@ -25,12 +25,16 @@ export class ApiError extends Error {
   readonly fields: readonly RefusedField[];
   readonly requestId: string | null;
 
-  constructor(status: number, body: unknown) {
+  /** Time at which a request that was rejected with 429 may be sent again, in milliseconds since 1970; else null. */
+  readonly retryAtMs: number | null;
+
+  constructor(status: number, body: unknown, retryAfter: string | null = null) {
     const told: Record<string, unknown> = isRecord(body) ? body : {};
     const code = textOf(told['error']) ?? codeOf(told['error']) ?? `HTTP ${status}`;
     super(textOf(told['message']) ?? (code === 'Unauthorized' ? 'You are signed out.' : code));
     this.code = code;
     this.status = status;
+    this.retryAtMs = status === 429 ? Date.now() + 1000 * (Number(retryAfter) || 1) : null;
     this.fields = Array.isArray(told['details']) ? told['details'].filter(isField) : [];
     this.requestId = textOf(told['requestId']) ?? null;
   }
@@ -50,7 +54,8 @@ export async function answered<Data>(
   const { data, error, response } = await asked.catch((cause: unknown) => {
     throw cause instanceof ApiError ? cause : new ApiError(0, away);
   });
-  if (!response.ok || data === undefined) throw new ApiError(response.status, error);
+  if (!response.ok || data === undefined)
+    throw new ApiError(response.status, error, response.headers.get('retry-after'));
   return data;
 }
 
@@ -79,7 +84,10 @@ export async function send(
     if (signal?.aborted) throw error;
     throw new ApiError(0, away);
   });
-  if (!response.ok) throw new ApiError(response.status, await response.json().catch(() => null));
+  if (!response.ok) {
+    const answer: unknown = await response.json().catch(() => null);
+    throw new ApiError(response.status, answer, response.headers.get('retry-after'));
+  }
   return response;
 }
 

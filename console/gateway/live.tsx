@@ -1,11 +1,9 @@
-/**
- * What happens to the jobs of the organization, as one stream for the whole console. Nothing else asks
- * again by the clock.
- */
+/** Keeps jobs up to date by one event stream for all tabs of the browser; no page polls. */
 import { useQueryClient, type InfiniteData, type QueryClient } from '@tanstack/react-query';
 import { createContext, useContext, useEffect, useState, type ReactNode } from 'react';
 import type { Job, Schemas } from './client.ts';
 import { sessionQuery } from './session.ts';
+import { followSharedStream } from './shared-stream.ts';
 
 /** Whether the stream of events is there. */
 export type Connection = 'connecting' | 'open' | 'lost';
@@ -29,44 +27,65 @@ export interface JobFilter {
 /** The pages of a list of jobs, as they are kept. */
 export type JobPages = InfiniteData<Schemas['ListJobsAnswer'], string | null>;
 
-/** After a lost stream; the server may be restarting. */
-const reconnectMs = 2000;
+/** Time after loading within which the stream's first opening means that no event was missed. */
+const freshMs = 2000;
 
-/** Follows the jobs; `enabled` where the key may read them. */
-export function LiveJobs({ enabled, children }: { enabled: boolean; children: ReactNode }) {
+interface LiveJobsProps {
+  /** Key of the session; tabs share a stream only while they are signed in with the same key. */
+  keyId: string | null;
+  /** Whether the key may read jobs. */
+  enabled: boolean;
+  children: ReactNode;
+}
+
+/** Keeps the jobs that the pages show up to date. */
+export function LiveJobs({ keyId, enabled, children }: LiveJobsProps) {
   const client = useQueryClient();
   const [connection, setConnection] = useState<Connection>('connecting');
-  useEffect(() => (enabled ? follow(client, setConnection) : undefined), [client, enabled]);
+  useEffect(
+    () => (enabled ? follow(client, `jobs ${keyId}`, setConnection) : undefined),
+    [client, keyId, enabled],
+  );
   return <ConnectionContext value={enabled ? connection : 'open'}>{children}</ConnectionContext>;
 }
 
-function follow(client: QueryClient, tell: (connection: Connection) => void): () => void {
-  let source: EventSource | undefined;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let missed = false;
+function follow(
+  client: QueryClient,
+  name: string,
+  show: (connection: Connection) => void,
+): () => void {
+  const startedAt = performance.now();
+  let hasOpened = false;
+  // Data of a hidden tab is read again when the tab is visible.
+  let isStale = false;
 
-  function connect(): void {
-    source = new EventSource('/api/v1/studio/jobs/events');
-    source.addEventListener('open', () => {
-      tell('open');
-      // Whatever happened in between was not told.
-      if (missed) void client.invalidateQueries();
-      missed = false;
-    });
-    source.addEventListener('job', ({ data }) => take(client, JSON.parse(String(data))));
-    source.addEventListener('error', () => {
-      source?.close();
-      missed = true;
-      tell('lost');
-      // Where the session has ended this tells it, and the page to sign in appears.
-      void client.invalidateQueries({ queryKey: sessionQuery.queryKey });
-      timer = setTimeout(connect, reconnectMs);
-    });
+  function refresh(): void {
+    isStale = document.visibilityState === 'hidden';
+    if (!isStale) void client.invalidateQueries();
   }
-  connect();
+  const onVisible = () => {
+    if (isStale) refresh();
+  };
+  document.addEventListener('visibilitychange', onVisible);
+
+  const stop = followSharedStream(name, (message) => {
+    if (message.kind === 'job') {
+      take(client, JSON.parse(message.job));
+      return;
+    }
+    show(message.kind);
+    if (message.kind === 'lost') {
+      // The answer shows whether the session has ended; then the page to sign in appears.
+      void client.invalidateQueries({ queryKey: sessionQuery.queryKey });
+    } else {
+      // Events between two streams are not repeated.
+      if (hasOpened || performance.now() - startedAt > freshMs) refresh();
+      hasOpened = true;
+    }
+  });
   return () => {
-    source?.close();
-    clearTimeout(timer);
+    document.removeEventListener('visibilitychange', onVisible);
+    stop();
   };
 }
 

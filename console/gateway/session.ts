@@ -13,7 +13,8 @@ const askForSession = () => answered(api.GET('/api/v1/session'));
 /** Whether there is a session. */
 export const sessionQuery = queryOptions({ queryKey: ['session'], queryFn: askForSession });
 
-const keyQuery = queryOptions({
+/** Key of the session. */
+export const keyQuery = queryOptions({
   queryKey: ['key'],
   queryFn: () => answered(api.GET('/api/v1/key')),
 });

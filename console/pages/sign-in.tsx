@@ -1,10 +1,10 @@
 /** The page to sign in: with an API key, or by a link that was made with one. */
-import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState, type FormEvent } from 'react';
 import { useLocation } from 'wouter';
 import { ApiError, answered, api } from '../gateway/client.ts';
-import { changeSession, useWhyEnded } from '../gateway/session.ts';
-import { Refusal } from '../parts/states.tsx';
+import { changeSession, keyQuery, sessionQuery, useWhyEnded } from '../gateway/session.ts';
+import { Loading, Refusal } from '../parts/states.tsx';
 import { OperatorSignIn } from './operator-sign-in.tsx';
 
 /** What a link has behind its number sign. */
@@ -15,15 +15,7 @@ export function SignIn() {
   const [key, setKey] = useState('');
   const signIn = useSignIn();
   const why = useWhyEnded();
-  const token = linkForm.exec(location.hash)?.[1];
-  const used = useRef(false);
-  useEffect(() => {
-    if (token === undefined || used.current) return;
-    used.current = true;
-    // Once read it has no place in the history.
-    history.replaceState(null, '', '/console/sign-in');
-    signIn.mutate({ token });
-  }, [token, signIn]);
+  const [token] = useState(() => linkForm.exec(location.hash)?.[1]);
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     signIn.mutate({ key: key.trim() });
@@ -55,12 +47,51 @@ export function SignIn() {
           </button>
           <Refusal error={signIn.error} />
         </form>
+        {token !== undefined && <LinkSignIn token={token} />}
         <details>
           <summary>I operate this gateway</summary>
           <OperatorSignIn />
         </details>
       </div>
     </main>
+  );
+}
+
+/** Signs in with a link; asks first if the browser has a session. */
+function LinkSignIn({ token }: { token: string }) {
+  const { data: now } = useQuery({ ...sessionQuery, staleTime: Infinity });
+  const hasSession = Boolean(now?.session);
+  const { data: key } = useQuery({ ...keyQuery, enabled: hasSession });
+  const [, go] = useLocation();
+  const { mutate, isIdle, isPending, error } = useSignIn();
+  const started = useRef(false);
+  useEffect(() => {
+    // The token works once and must not stay in the history of the browser.
+    history.replaceState(null, '', '/console/sign-in');
+  }, []);
+  useEffect(() => {
+    if (!now || hasSession || started.current) return;
+    started.current = true;
+    mutate({ token });
+  }, [now, hasSession, mutate, token]);
+  if (!hasSession || !isIdle) return isPending ? <Loading /> : <Refusal error={error} />;
+  if (!key) return <Loading />;
+  return (
+    <section className="card stack" aria-labelledby="replace-session">
+      <h2 id="replace-session">Replace this session?</h2>
+      <p>
+        This browser is signed in to {key.organizationName} with the key {key.name} (
+        <code>{key.keyPrefix}…</code>). The link signs in with its own key instead.
+      </p>
+      <div className="row">
+        <button type="button" onClick={() => go('/', { replace: true })}>
+          Keep
+        </button>
+        <button type="button" className="primary" onClick={() => mutate({ token })}>
+          Replace
+        </button>
+      </div>
+    </section>
   );
 }
 

@@ -5,6 +5,7 @@ import { Link, useLocation } from 'wouter';
 import { useConnection } from '../gateway/live.tsx';
 import { useIsOperator } from '../gateway/operator.ts';
 import { balanceQuery, sessionQuery, useSignOut, type Who } from '../gateway/session.ts';
+import { RateLimited } from './rate-limited.tsx';
 import { Credits } from './values.tsx';
 
 /** The pages of callers, and the part of the address that they share. */
@@ -20,8 +21,8 @@ const pages = [
 const ofOperators = [{ name: 'Operator', path: '/operator', to: '/operator' }] as const;
 
 interface ShellProps {
-  /** Null: only an operator is signed in. */
-  who: Who | null;
+  /** Key of the session; null if only an operator is signed in, undefined until the answer has arrived. */
+  who: Who | null | undefined;
   children: ReactNode;
 }
 
@@ -39,12 +40,14 @@ export function Shell({ who, children }: ShellProps) {
         </Link>
         <Menu isCaller={who !== null} />
         <div className="person">
-          {who ? <Person who={who} /> : <Link href="/sign-in">Sign in with an API key</Link>}
+          {who && <Person who={who} />}
+          {who === null && <Link href="/sign-in">Sign in with an API key</Link>}
           <Leave />
         </div>
       </header>
       <div className="main">
         <Away />
+        <RateLimited />
         <main id="page" tabIndex={-1}>
           {children}
         </main>

@@ -1,5 +1,5 @@
 /** What callers do in the console: sign in, make things and see each step, chat, look at jobs. */
-import type { Browser } from 'playwright-core';
+import type { Browser, Page, Request } from 'playwright-core';
 import { createServer, connect, type AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
@@ -167,6 +167,103 @@ describeInBrowser('the console of a caller', () => {
     expect(made.status).toBe(200);
     // The stream of events tells it; nobody has to click.
     await page.getByLabel('API key').waitFor();
+  });
+
+  it('asks before a link replaces a session, and shows whose session it is', async () => {
+    const { key } = await gateway.newCaller({ credits: 10 });
+    const own = await gateway.call<{ keyPrefix: string }>('/api/v1/key', { key });
+    const linkOf = async (by: string): Promise<string> => {
+      const made = await gateway.call<{ url: string }>('/api/v1/session/links', {
+        method: 'POST',
+        key: by,
+      });
+      expect(made.status).toBe(201);
+      return gateway.url + new URL(made.body.url).pathname + new URL(made.body.url).hash;
+    };
+    const { page } = await openPage(browser, gateway.url);
+    const keyOfSession = async () =>
+      (await (await page.request.get(`${gateway.url}/api/v1/key`)).json()).keyPrefix;
+    const openLink = async (url: string) => {
+      // The same page with another hash would not be loaded again.
+      await page.goto('about:blank');
+      await page.goto(url);
+    };
+    await openLink(await linkOf(key));
+    await page.getByRole('button', { name: 'Generate' }).waitFor();
+    expect(await keyOfSession()).toBe(own.body.keyPrefix);
+
+    const link = await linkOf(gateway.caller.key);
+    await openLink(link);
+    const question = page.getByRole('region', { name: 'Replace this session?' });
+    await question.getByText(own.body.keyPrefix).waitFor();
+    await expectAccessible(page);
+    expect(page.url()).not.toContain('#');
+    await question.getByRole('button', { name: 'Keep' }).click();
+    await page.getByRole('button', { name: 'Generate' }).waitFor();
+    expect(await keyOfSession()).toBe(own.body.keyPrefix);
+
+    await openLink(link);
+    await question.getByRole('button', { name: 'Replace' }).click();
+    await page.getByRole('button', { name: 'Generate' }).waitFor();
+    expect(gateway.caller.key.startsWith(await keyOfSession())).toBe(true);
+  });
+
+  it('draws the menu and a countdown while the rate limit rejects requests, then retries', async () => {
+    const { page } = await openPage(browser, gateway.url);
+    await signIn(page, gateway.caller.key);
+    let isRejecting = true;
+    await page.route('**/api/v1/key', async (route) => {
+      if (!isRejecting) return route.continue();
+      isRejecting = false;
+      const json = { error: 'RATE_LIMITED', message: 'Too many requests.' };
+      return route.fulfill({ status: 429, headers: { 'Retry-After': '4' }, json });
+    });
+    const startedAtMs = Date.now();
+    await page.reload();
+    await page.getByText(/Too many requests. Retrying in [1-4] s./).waitFor();
+    await page.getByRole('link', { name: 'API keys' }).waitFor();
+    await page.getByRole('button', { name: 'Generate' }).waitFor();
+    expect(Date.now() - startedAtMs).toBeGreaterThanOrEqual(4000);
+    await page.getByText('Too many requests').waitFor({ state: 'detached' });
+  });
+
+  it('loads eight tabs, which share one event stream that ends when no tab is visible', async () => {
+    const { page } = await openPage(browser, gateway.url);
+    const context = page.context();
+    const streams = new Set<Request>();
+    context.on('request', (request) => {
+      if (request.url().endsWith('/studio/jobs/events')) streams.add(request);
+    });
+    context.on('requestfailed', (request) => streams.delete(request));
+    context.on('requestfinished', (request) => streams.delete(request));
+    const { key } = await gateway.newCaller({ credits: 10 });
+    await signIn(page, key);
+    const others: Page[] = [];
+    while (others.length < 7) {
+      const tab = await context.newPage();
+      others.push(tab);
+      await tab.goto(`${gateway.url}/console/jobs`);
+      await tab.getByText('No such jobs').waitFor();
+    }
+    expect(streams.size).toBe(1);
+
+    const setVisibility = (tab: Page, state: 'hidden' | 'visible') =>
+      tab.evaluate(
+        `Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+        document.dispatchEvent(new Event('visibilitychange'));`,
+      );
+    await setVisibility(page, 'hidden');
+    await expect.poll(() => streams.size).toBe(1);
+    const body = { prompt: 'a lighthouse', async: true };
+    const accepted = await gateway.call('/api/v1/studio/image/generate', { key, body });
+    for (const tab of others)
+      await tab.getByRole('list', { name: 'Jobs' }).getByText('completed').waitFor();
+    await gateway.untilDone(accepted.body.data.jobId, key);
+
+    for (const tab of others) await setVisibility(tab, 'hidden');
+    await expect.poll(() => streams.size).toBe(0);
+    await setVisibility(page, 'visible');
+    await expect.poll(() => streams.size).toBe(1);
   });
 
   it('says when the gateway is away, and comes back by itself', async () => {

@@ -1,0 +1,86 @@
+/** Shares one event stream of jobs among all tabs of a browser, which opens six connections per host. */
+
+/** A message of the shared stream. `job` is a job as JSON text. */
+export type StreamMessage = { kind: 'open' | 'lost' } | { kind: 'job'; job: string };
+
+type Receive = (message: StreamMessage) => void;
+
+/** Delay before a lost stream is opened again, because the server may be restarting. */
+const reconnectMs = 2000;
+
+/**
+ * Passes each message of the shared stream to `receive` until the returned function is called. The visible tab that
+ * holds the Web Lock `name` opens the stream and forwards its messages; a hidden tab releases the lock.
+ */
+export function followSharedStream(name: string, receive: Receive): () => void {
+  const channel = new BroadcastChannel(name);
+  channel.addEventListener('message', ({ data }: MessageEvent<StreamMessage>) => receive(data));
+  const publish: Receive = (message) => {
+    // oxlint-disable-next-line require-post-message-target-origin -- a channel has no target origin
+    channel.postMessage(message);
+    receive(message);
+  };
+  let visible: AbortController | undefined;
+
+  function update(): void {
+    if (document.visibilityState === 'hidden') {
+      visible?.abort();
+      visible = undefined;
+    } else if (!visible) {
+      visible = new AbortController();
+      void openWithLock(name, visible.signal, { publish, receive });
+    }
+  }
+
+  document.addEventListener('visibilitychange', update);
+  update();
+  return () => {
+    document.removeEventListener('visibilitychange', update);
+    visible?.abort();
+    channel.close();
+  };
+}
+
+async function openWithLock(
+  name: string,
+  signal: AbortSignal,
+  { publish, receive }: { publish: Receive; receive: Receive },
+): Promise<void> {
+  // Browsers offer locks over https and on localhost only; elsewhere each visible tab has its own stream.
+  if (!navigator.locks) return runStream(signal, receive);
+  await navigator.locks
+    .request(name, { signal }, () => runStream(signal, publish))
+    .catch((error: unknown) => {
+      if (!signal.aborted) throw error;
+    });
+}
+
+/** Keeps a stream open, and opens it again when it is lost, until `signal` is aborted. */
+function runStream(signal: AbortSignal, publish: Receive): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let source: EventSource | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+
+  function connect(): void {
+    source = new EventSource('/api/v1/studio/jobs/events');
+    source.addEventListener('open', () => publish({ kind: 'open' }));
+    source.addEventListener('job', ({ data }) => publish({ kind: 'job', job: String(data) }));
+    source.addEventListener('error', () => {
+      source?.close();
+      timer = setTimeout(connect, reconnectMs);
+      publish({ kind: 'lost' });
+    });
+  }
+
+  function stop(): void {
+    source?.close();
+    clearTimeout(timer);
+    resolve();
+  }
+  if (signal.aborted) stop();
+  else {
+    signal.addEventListener('abort', stop);
+    connect();
+  }
+  return promise;
+}
