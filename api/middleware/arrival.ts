@@ -29,10 +29,12 @@ export function watchArrival(
 ): Arrival {
   let windowBytes = 0;
   const timeout = (): void => onTooSlow(new GatewayError('REQUEST_TIMEOUT'));
-  const window = setInterval(() => {
+  const check = (): void => {
     if (windowBytes < bytesMin) timeout();
     windowBytes = 0;
-  }, windowMs);
+  };
+  // Bytes that arrived while the event loop was busy are read before the check.
+  const window = setInterval(() => setImmediate(() => setImmediate(check)), windowMs);
   const total = setTimeout(timeout, totalMs);
   return {
     count(bytes) {
