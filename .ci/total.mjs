@@ -1,12 +1,13 @@
 /**
  * Prints the skipped tests and the flaky files, then `N passed, N failed`, from vitest's JSON reports of a run and, if
  * there was one, of the second run of its failed files. A file is flaky when it failed once and then passed. Fails when
- * a test failed in both runs, and when more than one file is flaky. A test file that could not be loaded counts as one
+ * a test failed in both runs, and when more than two files are flaky. A test file that could not be loaded counts as one
  * failure: its tests are not in the report.
  */
 import { failedFiles, readFiles } from './report.mjs';
 
-const flakyMax = 1;
+/** Accepted on machines that are shared; before this limit, any number was. */
+const flakyMax = 2;
 
 function readTotals(first, second) {
   const files = readFiles(first);
@@ -32,7 +33,7 @@ const [first, second] = process.argv.slice(2);
 const { passed, failed, skipped, flaky } = readTotals(first, second);
 const tooFlaky = flaky.length > flakyMax;
 for (const name of skipped) console.log(`skipped: ${name}`);
-if (tooFlaky) console.log(`failed: at most ${flakyMax} file may be flaky (found ${flaky.length})`);
+if (tooFlaky) console.log(`failed: at most ${flakyMax} files may be flaky (found ${flaky.length})`);
 for (const name of flaky) console.log(`flaky: ${name}`);
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed === 0 && passed > 0 && !tooFlaky ? 0 : 1;

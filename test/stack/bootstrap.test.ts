@@ -203,10 +203,11 @@ describe('a CI run', () => {
       { code: 0, output: 'flaky: b\n2 passed, 0 failed\n' },
     ],
     [
-      'two flaky files as a failed run',
+      'three flaky files as a failed run',
       [
-        [passed, failed, broken],
+        [passed, failed, broken, { ...failed, name: 'e' }],
         [
+          { ...passed, name: 'e' },
           { ...passed, name: 'b' },
           { ...passed, name: 'c' },
         ],
@@ -214,7 +215,7 @@ describe('a CI run', () => {
       {
         code: 1,
         output:
-          'failed: at most 1 file may be flaky (found 2)\nflaky: b\nflaky: c\n3 passed, 0 failed\n',
+          'failed: at most 2 files may be flaky (found 3)\nflaky: b\nflaky: c\nflaky: e\n4 passed, 0 failed\n',
       },
     ],
     [
