@@ -51,7 +51,7 @@ describeInBrowser('the console of a caller', () => {
     await expectAccessible(page);
     await page.getByLabel('API key').fill('gk_live_wrong');
     await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByText('This is no key of this gateway').waitFor();
+    await page.getByText('This is not a valid key of this gateway').waitFor();
     await signIn(page, gateway.caller.key);
     const kept = await page.evaluate(() => JSON.stringify([localStorage, sessionStorage]));
     const cookies = await page.context().cookies();
