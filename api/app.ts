@@ -21,7 +21,11 @@ export type Handler = (request: IncomingMessage, response: ServerResponse) => vo
 /** Size up to which a body is accepted whatever other organizations send, in bytes. */
 const smallBodyBytes = 64 * 1024;
 /** Bytes of running streams that are kept for a replay; a stream beyond them is not kept. */
-const keptTextLimits = { ownerMax: 32 * 1024 * 1024, processMax: 96 * 1024 * 1024 };
+const keptTextLimits = {
+  ownerMax: 32 * 1024 * 1024,
+  processMax: 96 * 1024 * 1024,
+  smallMax: 16 * 1024,
+};
 
 /** Makes the application; it listens nowhere yet. */
 export function createApp(deps: AppDeps): Handler {
@@ -45,6 +49,7 @@ export function createApp(deps: AppDeps): Handler {
       spool: createByteBudget({
         processMax: config.SPOOL_BYTES_MAX,
         ownerMax: config.SPOOL_BYTES_PER_ORGANIZATION_MAX,
+        smallMax: smallBodyBytes,
       }),
       keptText: createByteBudget(keptTextLimits),
     }),
