@@ -46,10 +46,11 @@ export function configureChatModels(
 function markedUp(cost: ChatCost, markup: number): ChatCost {
   // To the millionth of a dollar: a binary fraction's noise must not show in a price list.
   const more = (usd: number): number => Number((usd * (1 + markup)).toFixed(6));
-  const { longInput } = cost;
+  const { longInput, audioInputUsdPerMillion: audio } = cost;
   return {
     inputUsdPerMillion: more(cost.inputUsdPerMillion),
     outputUsdPerMillion: more(cost.outputUsdPerMillion),
+    ...(audio !== undefined && { audioInputUsdPerMillion: more(audio) }),
     ...(longInput && {
       longInput: {
         inputTokensAbove: longInput.inputTokensAbove,

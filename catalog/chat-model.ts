@@ -9,6 +9,8 @@ const yes = z.literal(true);
 /** The price of a request; a long input may put all of it on a higher one. */
 const chatCost = z.strictObject({
   ...tokenPrice,
+  /** Price of audio tokens of the input, if it is not that of other input. */
+  audioInputUsdPerMillion: usdPerMillion.exactOptional(),
   /** Applies to the whole request once its input has more tokens than this. */
   longInput: z.strictObject({ inputTokensAbove: tokens, ...tokenPrice }).exactOptional(),
 });
@@ -41,10 +43,15 @@ export const chatModelSchema = z.strictObject({
 });
 export type ChatModel = z.infer<typeof chatModelSchema>;
 
-/** USD per million tokens for a request with this much input. */
-export function chatPriceFor(cost: ChatCost, inputTokens: number): Omit<ChatCost, 'longInput'> {
-  const { longInput } = cost;
-  return longInput && inputTokens > longInput.inputTokensAbove ? longInput : cost;
+/** Returns the USD per million tokens for a request with this much input. */
+export function chatPriceFor(
+  { longInput, ...cost }: ChatCost,
+  inputTokens: number,
+): Required<Omit<ChatCost, 'longInput'>> {
+  const price = longInput && inputTokens > longInput.inputTokensAbove ? longInput : cost;
+  const { inputUsdPerMillion, outputUsdPerMillion } = price;
+  const audioInputUsdPerMillion = cost.audioInputUsdPerMillion ?? inputUsdPerMillion;
+  return { inputUsdPerMillion, outputUsdPerMillion, audioInputUsdPerMillion };
 }
 
 /** Whether its provider has stopped serving it. */

@@ -88,10 +88,6 @@ export const errorTable = {
     429,
     'Too many requests for this key in the last 60 seconds.',
   ),
-  TOO_MANY_ABANDONED_CHATS: passing(
-    429,
-    'Too many chats of this key were left before the provider reported their cost.',
-  ),
   WINDOW_EXHAUSTED: passing(429, 'The six-hour usage window is exhausted.'),
   PROVIDER_REJECTED_INPUT: lasting(400, 'The provider did not accept the input.'),
   CONTENT_POLICY: lasting(400, 'The provider refused the input under its content policy.'),

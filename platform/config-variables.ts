@@ -232,11 +232,11 @@ export const gatewayVariables = {
   CHAT_STALL_TIMEOUT_MS: count(100, 600_000).default(30_000),
   /** Proxies cut silent connections, many after 30 s; design §6 promises 15 s at most. */
   CHAT_KEEPALIVE_MS: count(50, 15_000).default(10_000),
-  /** How often running chats are recorded, and how long a chat without a record is believed to run. */
+  /** Time between checkpoints of a running chat, and time after which the sweeper settles a chat without one. */
   CHAT_CHECKPOINT_MS: count(50, 600_000).default(5000),
   CHAT_RESERVATION_TTL_MS: count(200, 86_400_000).default(60_000),
-  /** A key that leaves more chats in ten minutes before their cost is known, and so more than it pays, is refused. */
-  CHAT_ABANDONED_MAX: count(1, 1_000_000).default(20),
+  /** Output tokens that are reserved for an answer; a longer one is charged beyond its reservation. */
+  CHAT_EXPECTED_ANSWER_TOKENS: count(1, 1_000_000).default(4096),
   /** Connections to one provider. */
   CHAT_CONNECTIONS_MAX: count(1, 65_000).default(1024),
 

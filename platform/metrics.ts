@@ -56,6 +56,10 @@ function requestMetrics(registry: Registry) {
       'Time from a streamed chat request to its first token, by provider.',
       'provider',
     ]),
+    chatUsageRejected: counter(registry, 'chat_usage_rejected_total', [
+      'Chats whose provider reported more tokens than are possible for the request.',
+      'provider',
+    ]),
     notifications: counter(registry, 'notifications_total', [
       "Providers' webhooks: new, repeated, late (the job had ended), refused (not signed by the provider).",
       'provider',
@@ -76,6 +80,9 @@ function ledgerMetrics(registry: Registry) {
     creditsReleased: counter(registry, 'credits_released_total', [
       'Reserved credits that went back, in whole or in part.',
       'kind',
+    ]),
+    chatLoss: counter(registry, 'chat_loss_credits_total', [
+      'Credits of chats that cost more than balance and key could pay; the operator bears them.',
     ]),
     reservationsRefused: counter(registry, 'reservations_refused_total', [
       'Reservations that the ledger refused.',

@@ -1,24 +1,35 @@
 /**
- * The models that may answer a chat, in the order in which they are asked: the next one is, when the one
- * before certainly did nothing. One reservation covers the dearest of them.
+ * The models that may answer a chat, in the order in which they are called: the next one is called if the one before
+ * certainly billed nothing. One reservation covers the most expensive of them.
  */
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { ChatBody } from './chat-body.ts';
-import { affordableOutput, boundsOf, type ChatBounds, type InputCount } from './chat-price.ts';
+import {
+  affordableAnswer,
+  chatPriceMicro,
+  tokensOf,
+  type ChatTokens,
+  type TokenUsage,
+} from './chat-price.ts';
+import { inputTokensMax, type InputCount } from './input-count.ts';
 import type { Upstream, Upstreams } from './upstreams.ts';
 
-/** A model, ready to be asked. */
+/** The request to a provider. */
+export interface SentRequest {
+  body: string;
+  /** Tokens that the provider may report for this request at most; a report above them is an error of the provider. */
+  usageMax: Required<TokenUsage>;
+}
+
+/** A model, ready to be called. */
 export interface ChatCandidate {
   model: ChatModel;
   upstream: Upstream;
-  /** Tokens of the input: our estimate, and the most that any provider can count. */
-  inputEstimate: number;
-  inputBound: number;
-  /** Answers of the request. */
-  answers: number;
-  /** The request as it is sent. */
-  request: () => string;
+  /** Tokens by the gateway's own count. */
+  tokens: ChatTokens;
+  /** Writes the request. */
+  request: () => SentRequest;
 }
 
 /** A model that did not answer, and why. */
@@ -30,7 +41,7 @@ export interface FailedTry {
 /** Candidates, the first of which is asked first. */
 export type ChatCandidates = readonly [ChatCandidate, ...ChatCandidate[]];
 
-/** What is the same for all candidates. */
+/** Facts that all candidates share. */
 interface Asked {
   body: ChatBody;
   maxTokens: number | null;
@@ -38,75 +49,100 @@ interface Asked {
   input: InputCount;
 }
 
+interface DraftContext {
+  upstreams: Upstreams;
+  usdPerCredit: number;
+  /** Output tokens that an answer is expected to have. */
+  answerTokensExpected: number;
+}
+
 /** Candidates before anything is reserved. */
 export interface CandidatesDraft {
-  /** Micro-credits that the dearest needs at least, and may cost at most. */
+  /** Micro-credits that the most expensive model needs at least, and that are reserved if the balance has them. */
   amountMinMicro: number;
   amountMaxMicro: number;
-  /** The model that may cost the most. */
-  dearest: { model: ChatModel; bounds: ChatBounds };
-  /** Each with an answer as long as this many micro-credits allow. */
-  grant: (amountMicro: number) => ChatCandidates;
+  /** Returns the model that may cost the most, with its tokens at most. */
+  dearest: () => { model: ChatModel; usageMax: SentRequest['usageMax'] };
+  /** Returns the candidates, each with answers that together with the input cost at most `payableMicro`. */
+  grant: (payableMicro: number) => ChatCandidates;
 }
 
 /**
- * Makes the requests of all models.
- * @throws GatewayError UNSUPPORTED_PARAMETER naming what one of them does not take, SERVICE_UNAVAILABLE
+ * Prepares the requests of all models.
+ * @throws GatewayError UNSUPPORTED_PARAMETER naming the field that a model does not support, SERVICE_UNAVAILABLE
  */
 export function draftCandidates(
   [first, ...others]: readonly [ChatModel, ...ChatModel[]],
   asked: Asked,
-  { upstreams, usdPerCredit }: { upstreams: Upstreams; usdPerCredit: number },
+  context: DraftContext,
 ): CandidatesDraft {
-  const draft = (model: ChatModel) => draftOf(model, asked, { upstreams, usdPerCredit });
-  const drafts = [draft(first), ...others.map(draft)] as const;
-  const [head, ...tail] = drafts;
-  const dearest = drafts.reduce((a, b) =>
-    b.bounds.amountMaxMicro > a.bounds.amountMaxMicro ? b : a,
-  );
+  const head = draftOf(first, asked, context);
+  const tail = others.map((model) => draftOf(model, asked, context));
+  const drafts = [head, ...tail];
   return {
-    amountMinMicro: Math.max(...drafts.map(({ bounds }) => bounds.amountMinMicro)),
-    amountMaxMicro: dearest.bounds.amountMaxMicro,
-    dearest,
-    grant: (amountMicro) => [
-      head.grant(amountMicro),
-      ...tail.map((each) => each.grant(amountMicro)),
+    amountMinMicro: Math.max(...drafts.map(({ amountMinMicro }) => amountMinMicro)),
+    amountMaxMicro: Math.max(...drafts.map(({ amountMaxMicro }) => amountMaxMicro)),
+    dearest() {
+      const most = drafts.map(({ model, grant }) => {
+        const { usageMax } = grant(Infinity).request();
+        const micro = chatPriceMicro(model, usageMax, context.usdPerCredit);
+        return { model, usageMax, micro };
+      });
+      return most.reduce((a, b) => (b.micro > a.micro ? b : a));
+    },
+    grant: (payableMicro) => [
+      head.grant(payableMicro),
+      ...tail.map(({ grant }) => grant(payableMicro)),
     ],
   };
 }
 
 interface CandidateDraft {
   model: ChatModel;
-  bounds: ChatBounds;
-  grant: (amountMicro: number) => ChatCandidate;
+  amountMinMicro: number;
+  amountMaxMicro: number;
+  grant: (payableMicro: number) => ChatCandidate;
 }
 
 function draftOf(
   model: ChatModel,
   { body, maxTokens, stream, input }: Asked,
-  { upstreams, usdPerCredit }: { upstreams: Upstreams; usdPerCredit: number },
+  { upstreams, usdPerCredit, answerTokensExpected }: DraftContext,
 ): CandidateDraft {
   const upstream = upstreams.of(model);
   const fields = upstream.protocol.encode({ model, body, stream });
-  const bounds = boundsOf(model, { input, maxTokens, answers: body.n ?? 1 }, usdPerCredit);
+  const tokens = tokensOf(model, { input, maxTokens, answers: body.n ?? 1 }, answerTokensExpected);
+  const priceOf = (outputTokens: number): number =>
+    chatPriceMicro(
+      model,
+      { inputTokens: tokens.input, audioInputTokens: tokens.audioInput, outputTokens },
+      usdPerCredit,
+    );
   return {
     model,
-    bounds,
-    grant(amountMicro) {
-      fields[upstream.protocol.boundField(model)] = affordableOutput(
-        model,
-        { bounds, amountMicro },
-        usdPerCredit,
-      );
-      return {
-        model,
-        upstream,
-        inputEstimate: Math.min(input.estimate, bounds.inputTokens),
-        inputBound: bounds.inputTokens,
-        answers: bounds.answers,
-        request: () => JSON.stringify(fields),
-      };
-    },
+    amountMinMicro: priceOf(tokens.outputMin),
+    amountMaxMicro: priceOf(tokens.outputExpected),
+    grant: (payableMicro) => ({
+      model,
+      upstream,
+      tokens,
+      request() {
+        const answerTokens = affordableAnswer(model, { tokens, payableMicro }, usdPerCredit);
+        const sent = JSON.stringify({
+          ...fields,
+          [upstream.protocol.boundField(model)]: answerTokens,
+        });
+        const inputTokens = Math.min(inputTokensMax(sent, input), model.limit.context);
+        return {
+          body: sent,
+          usageMax: {
+            inputTokens,
+            audioInputTokens: tokens.audioInput > 0 ? inputTokens : 0,
+            outputTokens: answerTokens * tokens.answers,
+          },
+        };
+      },
+    }),
   };
 }
 

@@ -15,7 +15,7 @@ import {
   type SettleVerdict,
 } from '../../jobs/ledger-verdicts.ts';
 import { createLedgerMoves } from '../ledger/ledger.ts';
-import type { AbandonedChat } from './running-chats.ts';
+import { createBatcher } from '../../platform/batch.ts';
 
 /** An Idempotency-Key, and the token of the request that holds it. */
 export interface ChatClaim {
@@ -23,7 +23,7 @@ export interface ChatClaim {
   attempt: string;
 }
 
-/** What a chat may reserve: as much of the most as the balance and the key have, at least the least. */
+/** Amounts of a reservation: as much of the highest as balance and key have, at least the lowest. */
 interface ChatPrice {
   organizationId: string;
   keyId: string;
@@ -32,12 +32,12 @@ interface ChatPrice {
   amountMaxMicro: number;
 }
 
-/** A reservation for a chat: as much of the most as the balance has, at least the least. */
+/** A reservation for a chat. */
 export interface ChatReserve extends Omit<ChatPrice, 'keyId'> {
   id: string;
-  /** After this the sweeper settles, unless a checkpoint came. */
+  /** Time until the sweeper settles the chat, unless a checkpoint was recorded. */
   ttlMs: number;
-  /** Of a keyed chat: it is refused in the same statement unless the claim still names it. */
+  /** Claim of an Idempotency-Key: the reservation is rejected unless the claim still names this request. */
   claim?: ChatClaim;
   chat: {
     keyId: string;
@@ -49,26 +49,25 @@ export interface ChatReserve extends Omit<ChatPrice, 'keyId'> {
   };
 }
 
-/** The answer; `amount` in micro-credits was reserved. */
+/** Result of a reservation of `amount` micro-credits; balance and key can pay `payable` for the chat in all. */
 const chatReserveVerdict = z.discriminatedUnion('verdict', [
-  z.object({ verdict: z.literal('reserved'), amount: z.number(), balance }),
+  z.object({
+    verdict: z.literal('reserved'),
+    amount: z.number(),
+    payable: z.number(),
+    balance,
+  }),
   insufficientCredits,
   keyLimitExceeded,
   z.object({ verdict: z.literal('claim_lost') }),
 ]);
 
-/** A reservation that is too small. */
-export interface ChatRaise {
-  organizationId: string;
-  id: string;
-  amountMicro: number;
-}
-
-/** How a chat ends. */
+/** Settlement of a chat. */
 export interface ChatSettle {
   organizationId: string;
   id: string;
   to: 'charged' | 'released';
+  /** Price in micro-credits; it may be more than was reserved, and is charged as far as balance and key can pay. */
   amountMicro: number;
   reason: string;
   inputTokens: number;
@@ -77,20 +76,20 @@ export interface ChatSettle {
   served: ServedBy;
 }
 
-/** Which model answers a chat, and who serves it; of several, the one that was asked last. */
+/** Model and provider of a chat; if the request names several models, the one that was called last. */
 export type ServedBy = { model: string; provider: string };
 
-/** How far a running chat has got. */
+/** Progress of a running chat. */
 export interface ChatProgress {
   id: string;
   served: ServedBy;
   inputTokens: number;
   outputTokens: number;
-  /** Micro-credits of what was delivered. */
+  /** Price of the input and of the output that was delivered, in micro-credits. */
   amountMicro: number;
+  /** Time for which the reservation is extended, in milliseconds. */
+  ttlMs: number;
 }
-
-const raiseVerdict = z.object({ verdict: z.literal('raised'), amount: z.number() });
 
 /** A chat that the sweeper settled. */
 const sweptChat = z.object({ id: z.string(), state: z.string(), charged: z.number() });
@@ -98,47 +97,41 @@ const sweptChat = z.object({ id: z.string(), state: z.string(), charged: z.numbe
 /** Moves and reads. */
 export interface ChatLedger {
   reserve: (reserve: ChatReserve) => Promise<z.infer<typeof chatReserveVerdict>>;
-  /** Micro-credits that such a reservation would take, or lack, now; nothing is moved. */
+  /** Returns the micro-credits that such a reservation would take, or lack, now; nothing is moved. */
   price: (wanted: ChatPrice) => Promise<number>;
   settle: (settle: ChatSettle) => Promise<SettleVerdict>;
-  /**
-   * Raises the open reservation of a chat to this many micro-credits, or as far as the balance goes.
-   * @returns what is reserved then
-   */
-  raise: (raise: ChatRaise) => Promise<number>;
-  /**
-   * Notes an abandoned chat.
-   * @returns what its key abandoned, lost and paid (micro-credits) in the last `withinMs`
-   */
-  abandon: (chat: AbandonedChat, withinMs: number) => Promise<AbandonedCount>;
-  /** One statement for all running chats of a process. */
-  checkpoint: (progress: ChatProgress[], ttlMs: number) => Promise<void>;
-  /** Settles chats whose API is gone, by their last checkpoints. */
+  /** Records the progress of a chat, in one statement with that of other chats, and extends its reservation. */
+  checkpoint: (progress: ChatProgress) => Promise<void>;
+  /** Settles chats whose process is gone, by their last checkpoints. */
   sweep: (terms: ChatSweep) => Promise<readonly z.infer<typeof sweptChat>[]>;
 }
 
-/** When an API counts as gone: nothing was heard of it until its time, and again for the grace. */
+/** Times after which the process of a chat counts as gone. */
 export interface ChatSweep {
-  /** Begins when a sweep finds the time over: Postgres itself may have been away until just now. */
+  /** Time from the sweep that finds the reservation expired: Postgres itself may have been away until then. */
   graceMs: number;
-  /** How often it is swept. A grace that ended long before was an outage, and begins again. */
+  /** Time between sweeps. A grace that ended long before was an outage, and begins again. */
   everyMs: number;
 }
 
-const abandonedCount = z.object({
-  abandoned: z.number(),
-  lostMicro: z.number(),
-  paidMicro: z.number(),
-});
-type AbandonedCount = z.infer<typeof abandonedCount>;
-const abandonedRow = z.object({ count: abandonedCount });
 const priceRow = z.object({ price: z.number() });
 const none = z.object({});
 const sweepCountMax = 100;
 
-/** The chat ledger over a pool. */
+/** Makes the chat ledger over a pool; `metrics` are absent in tools. */
 export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLedger {
   const move = createLedgerMoves(pool, { name: 'chat', metrics });
+  const checkpoint = createBatcher<ChatProgress, null>({
+    name: 'checkpoint',
+    metrics,
+    sizeMax: 200,
+    parallelMax: 1,
+    async run(progress) {
+      const rows = progress.map(({ amountMicro, ...rest }) => ({ amount: amountMicro, ...rest }));
+      await pool.query(sql.type(none)`SELECT chat_checkpoint(${sql.jsonb(rows)})`);
+      return progress.map(() => null);
+    },
+  });
   return {
     reserve: ({ amountMinMicro, amountMaxMicro, claim, ...rest }) =>
       move(
@@ -162,19 +155,7 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
       assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a charge is whole');
       return move({ verb: 'settle', amount: amountMicro, ...rest }, settleVerdict);
     },
-    async raise({ amountMicro, ...rest }) {
-      const raised = await move({ verb: 'raise', amount: amountMicro, ...rest }, raiseVerdict);
-      return raised.amount;
-    },
-    abandon: ({ id, keyId, lostMicro }, withinMs) =>
-      pool.oneFirst(sql.type(abandonedRow)`
-        SELECT chat_abandon(${id}, ${keyId}, ${lostMicro},
-          ${withinMs} * interval '1 millisecond') AS count`),
-    async checkpoint(progress, ttlMs) {
-      const rows = progress.map(({ amountMicro, ...rest }) => ({ amount: amountMicro, ...rest }));
-      await pool.query(sql.type(none)`SELECT chat_checkpoint(${sql.jsonb(rows)},
-        ${ttlMs} * interval '1 millisecond')`);
-    },
+    checkpoint: async (progress) => void (await checkpoint(progress)),
     sweep: (terms) => sweep(pool, terms),
   };
 }

@@ -1,217 +1,112 @@
 /**
- * What a chat costs: tokens counted without a tokenizer (docs/chat.md has the reasoning), their price in
- * micro-credits, rounded up once, the least and the most to reserve, and who pays at the end.
+ * Prices of chats in micro-credits, rounded up once: the amounts to reserve, and the bill at the end (docs/chat.md).
  */
-import type { ChatBody, ContentPart } from './chat-body.ts';
 import { chatPriceFor, type ChatModel } from '../../catalog/chat-model.ts';
 import { microFromCredits } from '../../domain/credits.ts';
+import type { InputCount } from './input-count.ts';
 
-/** Tokens of an input. */
-export interface InputCount {
-  /** Never less than any tokenizer of the catalog counts; infinite where the bytes do not say. */
-  bound: number;
-  estimate: number;
-  /** False with pictures and documents: only the provider knows what they count. */
-  certain: boolean;
-}
-
-/** Role, separators and the like of one message. */
-const messageTokens = 8;
-/** A picture: most providers count 85–1,600; a few count far more, any size when asked for `original`. */
-const imageTokens = { bound: 4000, estimate: 800 };
-/** Base64 characters per token: 32 tokens/s of 16 kHz PCM; a document may unpack to any length. */
-const base64PerToken = { sound: 8, estimate: 64 };
-
-/** Counts text as it comes. About four ASCII characters, or one character of CJK, are a token. */
-export class TextMeter {
-  #units = 0;
-  /** Bytes that UTF-8 needs beyond one per UTF-16 unit: none for ASCII, two per CJK character. */
-  #extraBytes = 0;
-
-  add(text: string): void {
-    this.#units += text.length;
-    this.#extraBytes += Buffer.byteLength(text) - text.length;
-  }
-
-  /** A byte-level tokenizer never needs more tokens than there are bytes. */
-  get bytes(): number {
-    return this.#units + this.#extraBytes;
-  }
-
-  /** The estimate, rounded up: some text is at least one token. */
-  get tokens(): number {
-    const foreign = this.#extraBytes / 2;
-    return Math.ceil(Math.max(0, this.#units - foreign) / 4 + foreign);
-  }
-}
-
-/** Counts the input of a request: every text in every field, so that no field can be sent to a provider uncounted. */
-export function countInput(body: ChatBody): InputCount {
-  const meter = new TextMeter();
-  const media: InputCount = { bound: 0, estimate: 0, certain: true };
-  const { messages, ...others } = body;
-  for (const { role: _, content, ...fields } of messages) {
-    if (typeof content === 'string') meter.add(content);
-    else for (const part of content ?? []) countPart(part, meter, media);
-    countFields(fields, meter);
-  }
-  const input = Object.entries(others).filter(([name]) => !identifiers.has(name));
-  countFields(Object.fromEntries(input), meter);
-  const frame = messages.length * messageTokens;
-  // Providers put a preamble of their own before tools.
-  const preamble = body.tools ? 600 : 0;
-  return {
-    bound: meter.bytes + media.bound + frame + preamble,
-    estimate: meter.tokens + media.estimate + messages.length * 4,
-    certain: media.certain,
-  };
-}
-
-/** Fields that providers never give to a model. Every other field counts as input, known or not. */
-const identifiers: ReadonlySet<string> = new Set([
-  'user',
-  'metadata',
-  'prompt_cache_key',
-  'prompt_cache_retention',
-  'safety_identifier',
-]);
-
-/** Counts the texts of fields; numbers and flags are parameters of the provider, not input. */
-function countFields(fields: object, meter: TextMeter): void {
-  for (const value of Object.values(fields)) {
-    if (typeof value === 'string') meter.add(value);
-    else if (typeof value === 'object' && value !== null) meter.add(JSON.stringify(value));
-  }
-}
-
-function countPart(part: ContentPart, meter: TextMeter, media: InputCount): void {
-  switch (part.type) {
-    case 'text':
-    case 'refusal': {
-      const { type: _, ...fields } = part;
-      return countFields(fields, meter);
-    }
-    case 'image_url':
-      media.bound += part.image_url.detail === 'original' ? Infinity : imageTokens.bound;
-      media.certain = false;
-      media.estimate += imageTokens.estimate;
-      return undefined;
-    case 'input_audio':
-      media.bound += Math.ceil(part.input_audio.data.length / base64PerToken.sound);
-      media.estimate += Math.ceil(part.input_audio.data.length / base64PerToken.estimate);
-      return undefined;
-    case 'file':
-      media.bound = Infinity;
-      media.certain = false;
-      media.estimate += Math.ceil(part.file.file_data.length / base64PerToken.estimate);
-      meter.add(part.file.filename ?? '');
-      return undefined;
-  }
-}
-
-/** Tokens that are paid for. */
+/** Tokens of a chat. */
 export interface TokenUsage {
   inputTokens: number;
+  /** Audio tokens among the input tokens. */
+  audioInputTokens?: number;
   outputTokens: number;
 }
 
 /** Micro-credits of this many tokens. */
 export function chatPriceMicro(model: ChatModel, usage: TokenUsage, usdPerCredit: number): number {
   const price = chatPriceFor(model.cost, usage.inputTokens);
+  const { inputTokens, audioInputTokens = 0, outputTokens } = usage;
   const usd =
-    (usage.inputTokens * price.inputUsdPerMillion +
-      usage.outputTokens * price.outputUsdPerMillion) /
+    ((inputTokens - audioInputTokens) * price.inputUsdPerMillion +
+      audioInputTokens * price.audioInputUsdPerMillion +
+      outputTokens * price.outputUsdPerMillion) /
     1_000_000;
   return microFromCredits(usd / usdPerCredit);
 }
 
-/** What a request may cost. */
-export interface ChatBounds {
-  inputTokens: number;
-  /** Tokens of one answer. */
-  outputTokensMin: number;
-  outputTokensMax: number;
+/** Tokens of a request before it is sent. */
+export interface ChatTokens {
+  /** Input tokens by the gateway's own count, and the audio tokens among them. */
+  input: number;
+  audioInput: number;
+  /** Output tokens that all answers are expected to have together, and that they may have at most. */
+  outputExpected: number;
+  outputMax: number;
+  /** Output tokens without which the chat is rejected. */
+  outputMin: number;
   answers: number;
-  amountMinMicro: number;
-  amountMaxMicro: number;
 }
 
-/** A caller who does not bound the answer gets the longest affordable one, but never a shorter one. */
+/** Output tokens of an answer without `max_tokens`, if the balance cannot pay for more. */
 const outputTokensLeast = 16;
 
 /**
- * The least and the most to reserve. A caller's own bound is reserved in full; without one the bound
- * is the model's, and shrinks to what the balance can pay.
+ * Calculates the tokens of a request. Without `max_tokens` an answer is as long as the model and the balance allow, so
+ * only an expected length is reserved.
  */
-export function boundsOf(
-  model: ChatModel,
+export function tokensOf(
+  { limit }: ChatModel,
   wanted: { input: InputCount; maxTokens: number | null; answers: number },
-  usdPerCredit: number,
-): ChatBounds {
-  const { context, output } = model.limit;
-  // A provider refuses an input beyond its context, so no more than that is ever paid for.
-  const inputTokens = Math.min(wanted.input.bound, context);
-  // Input and answer share the context of many models: leave room, unless the estimate is far off.
-  const taken = wanted.input.bound === Infinity ? wanted.input.estimate : inputTokens;
-  const roomy = Math.max(context - taken, Math.min(output, 1024));
-  const outputTokensMax = Math.min(output, wanted.maxTokens ?? roomy);
-  const outputTokensMin =
-    wanted.maxTokens === null ? Math.min(outputTokensLeast, outputTokensMax) : outputTokensMax;
-  const amount = (outputTokens: number): number =>
-    chatPriceMicro(
-      model,
-      { inputTokens, outputTokens: outputTokens * wanted.answers },
-      usdPerCredit,
-    );
-  const amountMaxMicro = amount(outputTokensMax);
+  answerTokensExpected: number,
+): ChatTokens {
+  const { answers, maxTokens } = wanted;
+  const input = Math.min(wanted.input.tokens, limit.context);
+  // Input and answers share the context of many models.
+  const room = Math.max(limit.context - input, Math.min(limit.output, 1024));
+  const answerMax = Math.min(limit.output, maxTokens ?? room);
+  const expected = Math.min(answerMax, answerTokensExpected);
+  const least = maxTokens === null ? Math.min(outputTokensLeast, expected) : expected;
   return {
-    inputTokens,
-    outputTokensMin,
-    outputTokensMax,
-    answers: wanted.answers,
-    amountMinMicro: outputTokensMin === outputTokensMax ? amountMaxMicro : amount(outputTokensMin),
-    amountMaxMicro,
+    input,
+    audioInput: Math.min(wanted.input.audioTokens, input),
+    outputExpected: expected * answers,
+    outputMax: answerMax * answers,
+    outputMin: least * answers,
+    answers,
   };
 }
 
-/** Tokens that each answer may have once this much is reserved. */
-export function affordableOutput(
+/** Calculates the tokens that each answer may have so that all of the chat costs at most `payableMicro`. */
+export function affordableAnswer(
   model: ChatModel,
-  granted: { bounds: ChatBounds; amountMicro: number },
+  { tokens, payableMicro }: { tokens: ChatTokens; payableMicro: number },
   usdPerCredit: number,
 ): number {
-  const { bounds, amountMicro } = granted;
-  if (amountMicro >= bounds.amountMaxMicro) return bounds.outputTokensMax;
-  const price = chatPriceFor(model.cost, bounds.inputTokens);
-  const input = (bounds.inputTokens * price.inputUsdPerMillion) / usdPerCredit;
-  const perToken = (price.outputUsdPerMillion / usdPerCredit) * bounds.answers;
-  const tokens = Math.floor((amountMicro - input) / perToken);
-  return Math.max(bounds.outputTokensMin, Math.min(tokens, bounds.outputTokensMax));
+  const input = { inputTokens: tokens.input, audioInputTokens: tokens.audioInput, outputTokens: 0 };
+  const inputMicro = chatPriceMicro(model, input, usdPerCredit);
+  const tokenMicro = chatPriceFor(model.cost, tokens.input).outputUsdPerMillion / usdPerCredit;
+  const affordable =
+    tokenMicro > 0 ? Math.floor((payableMicro - inputMicro) / tokenMicro) : Infinity;
+  const output = Math.max(tokens.outputMin, Math.min(affordable, tokens.outputMax));
+  return Math.floor(output / tokens.answers);
 }
 
-/** How a chat ended. */
+/** End of a chat. */
 export type ChatEnd =
-  /** The upstream said that it is through. */
+  /** The answer is complete. */
   | 'complete'
-  /** The upstream broke off. */
+  /** The provider ended its stream before the answer was complete. */
   | 'broken'
-  /** The caller went away, or stopped reading. */
+  /** The caller disconnected, or stopped reading. */
   | 'left'
-  /** There was no answer. */
+  /** The provider gave no answer. */
   | 'refused';
 
-/** What is known of a chat that has ended. */
+/** Facts of a chat that has ended. */
 export interface ChatAccount {
   end: ChatEnd;
-  /** Whether the caller was sent anything that the model wrote. */
+  /** Whether the provider responded with a success status. */
+  accepted: boolean;
+  /** Whether the caller was sent any output of the model. */
   delivered: boolean;
-  /** The provider's word; `final` when it covers the whole answer. */
-  said: { inputTokens?: number; outputTokens?: number; final: boolean };
-  /** Our own count: an estimate of the input, and what was relayed. */
+  /** Usage as reported by the provider; `final` when it covers the whole answer. */
+  reported: Partial<TokenUsage> & { final: boolean };
+  /** Own count: an estimate of the input, and the output that was relayed. */
   counted: TokenUsage;
 }
 
-/** What is charged. */
+/** Tokens to charge. */
 export interface Billing extends TokenUsage {
   to: 'charged' | 'released';
   countedBy: 'provider' | 'gateway' | null;
@@ -220,35 +115,17 @@ export interface Billing extends TokenUsage {
 const released: Billing = { to: 'released', inputTokens: 0, outputTokens: 0, countedBy: null };
 
 /**
- * The provider's final word counts, zero included. Without one, our count of what was relayed does, with
- * the provider's count of the input where it came first. Who got nothing pays nothing, unless he left
- * when the provider had said already what it counted.
+ * Calculates the bill of a chat. The final count of the provider is charged, zero included. Without it, the input and the
+ * output that was delivered are charged by the provider's count of the input and the gateway's count of the output. A chat
+ * that failed before it delivered anything is free. A caller who disconnects pays for the input from the moment at which
+ * the provider responded with a success status, because the provider bills it from then on.
  */
-export function billOf({ end, delivered, said, counted }: ChatAccount): Billing {
-  const { inputTokens, outputTokens } = said;
-  if (end === 'left' && !delivered && inputTokens !== undefined) {
-    const output = outputTokens ?? 0;
-    return { to: 'charged', inputTokens, outputTokens: output, countedBy: 'provider' };
+export function billOf({ end, accepted, delivered, reported, counted }: ChatAccount): Billing {
+  const { inputTokens = counted.inputTokens, outputTokens, final } = reported;
+  if (end === 'refused' || (end === 'broken' && !delivered) || (end === 'left' && !accepted)) {
+    return released;
   }
-  if (end === 'refused' || (end !== 'complete' && !delivered)) return released;
-  if (said.final && inputTokens !== undefined && outputTokens !== undefined) {
-    return { to: 'charged', inputTokens, outputTokens, countedBy: 'provider' };
-  }
-  return {
-    to: 'charged',
-    inputTokens: inputTokens ?? counted.inputTokens,
-    outputTokens: counted.outputTokens,
-    countedBy: 'gateway',
-  };
-}
-
-/**
- * Whether the caller left before the provider said what it counts, and pays nothing for it, or, where
- * only the provider can count the input, a guess.
- */
-export function isAbandoned(
-  { end, delivered, said }: ChatAccount,
-  { certain }: { certain: boolean },
-): boolean {
-  return end === 'left' && said.inputTokens === undefined && !(delivered && certain);
+  return final && outputTokens !== undefined
+    ? { to: 'charged', inputTokens, outputTokens, countedBy: 'provider' }
+    : { to: 'charged', inputTokens, outputTokens: counted.outputTokens, countedBy: 'gateway' };
 }

@@ -10,11 +10,12 @@ import type { Logger } from '../../platform/logger.ts';
 import type { Telemetry } from '../../platform/telemetry.ts';
 import { throwRefusal } from '../ledger/refusals.ts';
 import { observeUpstreams } from '../providers/observed-providers.ts';
-import { createAbandonedChats, createRunningChats } from './running-chats.ts';
+import { RunningChats } from './running-chats.ts';
 import type { ChatBody } from './chat-body.ts';
 import { draftCandidates, type CandidatesDraft } from './chat-candidates.ts';
 import type { ChatClaim, ChatLedger, ChatReserve } from './chat-ledger.ts';
-import { chatPriceMicro, countInput } from './chat-price.ts';
+import { chatPriceMicro } from './chat-price.ts';
+import { countInput } from './input-count.ts';
 import { OpenChat } from './open-chat.ts';
 import { createUpstreams } from './upstreams.ts';
 
@@ -41,13 +42,14 @@ interface ChatIdentity {
   claim: ChatClaim | null;
 }
 
-/** What a chat would reserve. */
+/** Micro-credits of a chat before it runs. */
 export interface ChatEstimate {
-  /** Micro-credits: now; at least; and at most, where the balance has that much. */
+  /** Reservation that a chat would make now; without `leastMicro` it is rejected. */
   reserveMicro: number;
   leastMicro: number;
+  /** Highest possible charge. */
   mostMicro: number;
-  /** Tokens that the most is made of, of the dearest model, and their micro-credits. */
+  /** Tokens of the highest possible charge. */
   parts: { unit: 'input token' | 'output token'; tokens: number; amountMicro: number }[];
 }
 
@@ -61,65 +63,60 @@ interface ChatDeps {
 /** Opens chats. */
 export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
   const upstreams = observeUpstreams(createUpstreams(config), telemetry);
-  const running = createRunningChats({
+  const running = new RunningChats({
     ledger,
     logger,
     checkpointMs: config.CHAT_CHECKPOINT_MS,
     reservationTtlMs: config.CHAT_RESERVATION_TTL_MS,
   });
-  const abandonedMax = config.CHAT_ABANDONED_MAX;
-  const abandoned = createAbandonedChats({ ledger, logger, abandonedMax });
-  const drains = { underWay: 0 };
   const usdPerCredit = config.USD_PER_CREDIT;
 
-  /** The upstreams' requests, what they count and what that may cost. */
-  function measured({ models, body, stream, maxTokens }: ChatOrder) {
-    const input = countInput(body);
-    const asked = { body, stream, maxTokens, input };
-    return { input, draft: draftCandidates(models, asked, { upstreams, usdPerCredit }) };
-  }
+  const context = {
+    upstreams,
+    usdPerCredit,
+    answerTokensExpected: config.CHAT_EXPECTED_ANSWER_TOKENS,
+  };
+
+  const draftOf = ({ models, body, stream, maxTokens }: ChatOrder): CandidatesDraft =>
+    draftCandidates(models, { body, stream, maxTokens, input: countInput(body) }, context);
 
   return {
     /**
      * Checks the order and reserves its credits.
-     * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, TOO_MANY_ABANDONED_CHATS,
-     * SERVICE_UNAVAILABLE, and REQUEST_IN_PROGRESS when another request has taken its Idempotency-Key over
+     * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, SERVICE_UNAVAILABLE, and
+     * REQUEST_IN_PROGRESS when another request has taken its Idempotency-Key over
      */
     async open(order: ChatOrder, { id, claim }: ChatIdentity): Promise<OpenChat> {
-      const { stream, organizationId, keyId } = order;
-      abandoned.admit(keyId);
-      const { input, draft } = measured(order);
+      const { stream, organizationId } = order;
+      const draft = draftOf(order);
       const ttlMs = config.CHAT_RESERVATION_TTL_MS;
-      const reserve = reserveOf(order, { id, claim, ttlMs }, draft);
-      const reservedMicro = await reserved(ledger, reserve);
+      const payableMicro = await reserve(ledger, reserveOf(order, { id, claim, ttlMs }, draft));
       return new OpenChat({
         id,
         organizationId,
-        candidates: draft.grant(reservedMicro),
-        reservedMicro,
+        candidates: draft.grant(payableMicro),
         stream,
         usdPerCredit,
         running,
-        certain: input.certain,
-        raise: (amountMicro) => ledger.raise({ organizationId, id, amountMicro }),
-        abandon: (lostMicro) => abandoned.note({ id, keyId, lostMicro }),
-        drains,
+        rejectedUsage: telemetry.metrics.chatUsageRejected,
         logger,
       });
     },
-    /** What a chat would reserve now. @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE */
+    /** Returns the price of a chat. @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE */
     async estimate(order: ChatOrder): Promise<ChatEstimate> {
-      const { amountMinMicro, amountMaxMicro, dearest } = measured(order).draft;
+      const draft = draftOf(order);
+      const { amountMinMicro, amountMaxMicro } = draft;
       const { organizationId, keyId } = order;
+      const parts = partsOf(draft.dearest(), usdPerCredit);
       return {
         reserveMicro: await ledger.price({ organizationId, keyId, amountMinMicro, amountMaxMicro }),
         leastMicro: amountMinMicro,
-        mostMicro: amountMaxMicro,
-        parts: partsOf(dearest, usdPerCredit),
+        mostMicro: parts.reduce((sum, { amountMicro }) => sum + amountMicro, 0),
+        parts,
       };
     },
     /** Ends once every chat of this process is settled. */
-    drained: running.drained,
+    drained: () => running.drained(),
     /** Closes the connections upstream. */
     close: upstreams.close,
   };
@@ -127,10 +124,10 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
 /** See `createChat`. */
 export type Chat = ReturnType<typeof createChat>;
 
-/** Micro-credits that the ledger reserved. */
-async function reserved(ledger: ChatLedger, reserve: ChatReserve): Promise<number> {
-  const verdict = await ledger.reserve(reserve);
-  if (verdict.verdict === 'reserved') return verdict.amount;
+/** Reserves the credits of a chat. Returns the micro-credits that balance and key can pay for it in all. */
+async function reserve(ledger: ChatLedger, wanted: ChatReserve): Promise<number> {
+  const verdict = await ledger.reserve(wanted);
+  if (verdict.verdict === 'reserved') return verdict.payable;
   if (verdict.verdict !== 'claim_lost') throwRefusal(verdict);
   throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
 }
@@ -161,15 +158,15 @@ function reserveOf(
 }
 
 function partsOf(
-  { model, bounds }: CandidatesDraft['dearest'],
+  { model, usageMax }: ReturnType<CandidatesDraft['dearest']>,
   usdPerCredit: number,
 ): ChatEstimate['parts'] {
-  const { inputTokens, amountMaxMicro } = bounds;
-  const outputTokens = bounds.outputTokensMax * bounds.answers;
-  const inputMicro = chatPriceMicro(model, { inputTokens, outputTokens: 0 }, usdPerCredit);
+  const { inputTokens, outputTokens } = usageMax;
+  const inputMicro = chatPriceMicro(model, { ...usageMax, outputTokens: 0 }, usdPerCredit);
+  const totalMicro = chatPriceMicro(model, usageMax, usdPerCredit);
   return [
     { unit: 'input token', tokens: inputTokens, amountMicro: inputMicro },
-    // Both are rounded up together, once.
-    { unit: 'output token', tokens: outputTokens, amountMicro: amountMaxMicro - inputMicro },
+    // Input and output are rounded up together, once.
+    { unit: 'output token', tokens: outputTokens, amountMicro: totalMicro - inputMicro },
   ];
 }

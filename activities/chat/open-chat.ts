@@ -1,77 +1,70 @@
-/** A chat whose credits are reserved: one upstream call, read once, then settled once. */
+/** A chat whose credits are reserved: one call to a provider, then one settlement before the last bytes of the answer. */
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Logger } from '../../platform/logger.ts';
+import type { Metrics } from '../../platform/metrics.ts';
 import {
   billOf,
-  isAbandoned,
   chatPriceMicro,
-  TextMeter,
   type Billing,
   type ChatAccount,
   type ChatEnd,
   type TokenUsage,
 } from './chat-price.ts';
+import { TextMeter } from './input-count.ts';
 import type { ChatProgress, ServedBy } from './chat-ledger.ts';
 import {
   withTries,
   type ChatCandidate,
   type ChatCandidates,
   type FailedTry,
+  type SentRequest,
 } from './chat-candidates.ts';
 import type { ChatAnswer, StreamReader, StreamStep } from './protocols/protocol.ts';
 import type { RunningChat, RunningChats } from './running-chats.ts';
 import { readSteps } from './stream-steps.ts';
 import { UnpaidFailure, upstreamBroke } from './upstream-failures.ts';
+import type { Upstream } from './upstreams.ts';
 
 interface Parts {
   id: string;
   organizationId: string;
   candidates: ChatCandidates;
-  reservedMicro: number;
-  /** Whether no provider can count more of the input than was reserved. */
-  certain: boolean;
   stream: boolean;
   usdPerCredit: number;
-  /** Where the chat is noted while it runs, and settled when it has ended. */
-  running: Pick<RunningChats, 'add' | 'settle'>;
-  /** Raises the reservation as far as the balance goes; returns what is reserved then. */
-  raise: (amountMicro: number) => Promise<number>;
-  /** Told when the caller left before the provider said what it counts, and what its bill may be. */
-  abandon: (lostMicro: number) => void;
-  /** Whole answers that are awaited although their callers have left, in this process. */
-  drains: { underWay: number };
+  /** Registry that records the progress of the chat while it runs, and settles it at its end. */
+  running: Pick<RunningChats, 'add' | 'started' | 'settle'>;
+  /** Counter of usage reports that are impossible for their requests. */
+  rejectedUsage: Metrics['chatUsageRejected'];
   logger: Logger;
 }
 
-/** What a chat cost. */
+/** Tokens and credits that a chat was charged for. */
 export interface ChatBill {
   usage: TokenUsage;
   creditsConsumed: number;
 }
 
-/** How long, and for how many at once, a whole answer is awaited whose caller has left. */
-const drainMs = 10_000;
-const drainsMax = 50;
-
 /** See the file's head. Exactly one of `answer` and `stream` is called, once. */
 export class OpenChat implements RunningChat {
   readonly id: string;
-  readonly startedAtMs = performance.now();
   /** Models that did not answer. */
   readonly tried: FailedTry[] = [];
   readonly #parts: Parts;
-  /** The model that answers, or is asked. */
+  /** The model that was called last. */
   #asked: ChatCandidate;
+  /** The request to it; null before. */
+  #sent: SentRequest | null = null;
+  /** Whether its provider responded with a success status. */
+  #accepted = false;
   readonly #cancellation = new AbortController();
   readonly #meter = new TextMeter();
   #reader: StreamReader | null = null;
-  #said: ChatAccount['said'] = { final: false };
+  #reported: ChatAccount['reported'] = { final: false };
   #delivered = false;
   #left = false;
   #ended = false;
   #bill: (Billing & { amountMicro: number }) | null = null;
-  #drainTimer: NodeJS.Timeout | undefined;
 
   constructor(parts: Parts) {
     this.id = parts.id;
@@ -102,10 +95,9 @@ export class OpenChat implements RunningChat {
     return { head, finishReason: this.#reader?.finishReason ?? null };
   }
 
-  progress(): ChatProgress {
+  progress(): Omit<ChatProgress, 'ttlMs'> {
     const usage = this.#counted();
-    const { reservedMicro } = this.#parts;
-    const amountMicro = this.#delivered ? Math.min(this.#priceOf(usage), reservedMicro) : 0;
+    const amountMicro = this.#delivered ? this.#priceOf(usage) : 0;
     return { id: this.id, served: this.served, ...usage, amountMicro };
   }
 
@@ -116,23 +108,18 @@ export class OpenChat implements RunningChat {
   async answer(): Promise<ChatAnswer> {
     try {
       const text = await this.#ask(({ upstream, request }) =>
-        upstream.whole(request(), this.#cancellation.signal),
+        upstream.whole(request, this.#cancellation.signal),
       );
       const answer = this.#asked.upstream.protocol.decode(parseJson(text));
       if (!answer) throw upstreamBroke(null);
       this.#meter.add(answer.written);
-      this.#said = { ...answer.usage, final: answer.usage !== null };
+      this.#reported = { ...answer.usage, final: answer.usage !== null };
       await this.#end('complete');
       return answer;
     } catch (error) {
       this.#cancellation.abort();
-      await this.#end(this.#left ? 'left' : 'refused');
+      await this.#end('refused');
       throw this.#left ? callerLeft(error) : error;
-    } finally {
-      if (this.#drainTimer) {
-        clearTimeout(this.#drainTimer);
-        this.#parts.drains.underWay -= 1;
-      }
     }
   }
 
@@ -146,7 +133,7 @@ export class OpenChat implements RunningChat {
     let delivering = false;
     try {
       const packets = await this.#ask(({ upstream, request }) =>
-        upstream.stream(request(), this.#cancellation.signal),
+        upstream.stream(request, this.#cancellation.signal),
       );
       this.#reader = this.#asked.upstream.protocol.createReader();
       for await (const steps of readSteps(packets, this.#reader)) {
@@ -164,25 +151,27 @@ export class OpenChat implements RunningChat {
     }
   }
 
-  /** The caller is gone: a stream is given up at once, a whole answer is awaited a little longer. */
+  /**
+   * Ends a stream because the caller disconnected. A whole answer goes on: the provider bills it either way, and a retry with
+   * the same Idempotency-Key receives it.
+   */
   callerLeft(): void {
-    if (this.#ended || this.#left) return;
+    if (this.#ended) return;
     this.#left = true;
-    const { stream, drains } = this.#parts;
-    if (stream || drains.underWay >= drainsMax) {
-      this.#cancellation.abort();
-      return;
-    }
-    // The provider bills a whole answer whether it is taken or not.
-    drains.underWay += 1;
-    this.#drainTimer = setTimeout(() => this.#cancellation.abort(), drainMs);
+    if (this.#parts.stream) this.#cancellation.abort();
   }
 
-  /** Asks one model after the other, until one begins to answer or may have been paid for. */
-  async #ask<Answer>(ask: (candidate: ChatCandidate) => Promise<Answer>): Promise<Answer> {
+  /** Calls one model after the other, until one begins to answer or may bill the call. */
+  async #ask<Answer>(
+    ask: (call: { upstream: Upstream; request: string }) => Promise<Answer>,
+  ): Promise<Answer> {
     for (;;) {
       try {
-        return await ask(this.#asked);
+        const { upstream, request } = this.#asked;
+        this.#sent = request();
+        const answer = await ask({ upstream, request: this.#sent.body });
+        this.#accepted = true;
+        return answer;
       } catch (error) {
         if (!(error instanceof GatewayError)) throw error;
         this.tried.push({ model: this.#asked.model.id, error: error.code });
@@ -197,90 +186,82 @@ export class OpenChat implements RunningChat {
   #note(steps: StreamStep[]): void {
     for (const { written } of steps) {
       if (written === '') continue;
+      if (!this.#delivered) this.#parts.running.started(this);
       this.#delivered = true;
       this.#meter.add(written);
     }
   }
 
-  /** Usage as the provider reported it, unless no request to this model can have so many tokens. */
-  get #usage(): ChatAccount['said'] {
-    const reported = this.#reader?.usage ?? this.#said;
-    return isPossible(reported, this.#asked) ? reported : { final: false };
+  /** Usage as the provider reported it, unless it is impossible for the request. */
+  get #usage(): ChatAccount['reported'] {
+    const reported = this.#reader?.usage ?? this.#reported;
+    return isPossible(reported, this.#sent) ? reported : { final: false };
   }
 
   #counted(): TokenUsage {
     return {
-      inputTokens: this.#usage.inputTokens ?? this.#asked.inputEstimate,
-      outputTokens: this.#meter.tokens,
+      inputTokens: this.#usage.inputTokens ?? this.#asked.tokens.input,
+      outputTokens: Math.min(this.#meter.tokens, this.#sent?.usageMax.outputTokens ?? 0),
     };
   }
 
-  #priceOf(usage: TokenUsage): number {
-    return chatPriceMicro(this.#asked.model, usage, this.#parts.usdPerCredit);
+  #priceOf({ inputTokens, outputTokens }: TokenUsage): number {
+    const { model, tokens } = this.#asked;
+    // A provider that does not report audio tokens counts them as input, like the rest.
+    const audio = this.#usage.audioInputTokens ?? inputTokens - (tokens.input - tokens.audioInput);
+    const audioInputTokens = tokens.audioInput > 0 ? Math.min(Math.max(0, audio), inputTokens) : 0;
+    const usage = { inputTokens, audioInputTokens, outputTokens };
+    return chatPriceMicro(model, usage, this.#parts.usdPerCredit);
   }
 
-  /** The first end settles. Nothing is waited for, unless the reservation has to be raised. */
+  /** Settles the chat at its first end, and waits for the first attempt. */
   async #end(end: ChatEnd): Promise<void> {
     if (this.#ended) return;
     this.#ended = true;
-    const { id, organizationId, reservedMicro, running, certain } = this.#parts;
-    const said = { ...this.#usage };
-    const account = { end, delivered: this.#delivered, said, counted: this.#counted() };
-    const billing = billOf(account);
+    const { id, organizationId, running } = this.#parts;
+    const billing = billOf({
+      end,
+      accepted: this.#accepted,
+      delivered: this.#delivered,
+      reported: this.#usage,
+      counted: this.#counted(),
+    });
     const priceMicro = billing.to === 'charged' ? this.#priceOf(billing) : 0;
-    const payableMicro =
-      certain || priceMicro <= reservedMicro ? reservedMicro : await this.#raised(priceMicro);
-    // What an upstream counts beyond that is our loss, and an alarm.
-    const amountMicro = Math.min(priceMicro, payableMicro);
-    this.#bill = { ...billing, amountMicro };
-    this.#alarm(end, billing, { priceMicro, payableMicro });
-    const abandoned = isAbandoned(account, this.#parts);
-    const reason = abandoned ? 'chat abandoned' : `chat ${end}`;
+    this.#warn(end, billing);
     const { served } = this;
-    running.settle(this, { organizationId, id, served, amountMicro, reason, ...billing });
-    if (abandoned) this.#tellAbandoned();
-  }
-
-  #tellAbandoned(): void {
-    const { inputEstimate, inputBound } = this.#asked;
-    const inputTokens = this.#parts.certain ? inputEstimate : inputBound;
-    this.#parts.abandon(this.#priceOf({ inputTokens, outputTokens: 0 }));
-  }
-
-  /** What can be paid once the reservation is raised; it stays as it is where that fails. */
-  async #raised(priceMicro: number): Promise<number> {
-    const { id, reservedMicro, raise, logger } = this.#parts;
-    try {
-      return Math.max(reservedMicro, await raise(priceMicro));
-    } catch (error) {
-      logger.warn({ error, chatId: id }, 'chat.not_raised');
-      return reservedMicro;
+    const chargedMicro = await running.settle(this, {
+      organizationId,
+      id,
+      served,
+      amountMicro: priceMicro,
+      reason: `chat ${end}`,
+      ...billing,
+    });
+    this.#bill = { ...billing, amountMicro: chargedMicro };
+    if (chargedMicro < priceMicro) {
+      const { logger } = this.#parts;
+      logger.error({ chatId: id, model: served.model, priceMicro, chargedMicro }, 'chat.loss');
     }
   }
 
-  #alarm(
-    end: ChatEnd,
-    billing: Billing,
-    { priceMicro, payableMicro }: { priceMicro: number; payableMicro: number },
-  ): void {
-    const { id, logger } = this.#parts;
-    const { model } = this.served;
+  #warn(end: ChatEnd, billing: Billing): void {
+    const { id, logger, rejectedUsage } = this.#parts;
+    const { model, provider } = this.served;
     if (end === 'broken') logger.warn({ chatId: id, model, ...billing }, 'chat.broken');
-    const reported = this.#reader?.usage ?? this.#said;
-    if (!isPossible(reported, this.#asked)) {
-      logger.error({ chatId: id, model, reported, ...billing }, 'chat.usage_rejected');
-    }
-    if (priceMicro <= payableMicro) return;
-    logger.error({ chatId: id, model, priceMicro, payableMicro }, 'chat.above_reservation');
+    const reported = this.#reader?.usage ?? this.#reported;
+    if (isPossible(reported, this.#sent)) return;
+    rejectedUsage.inc({ provider });
+    logger.error({ chatId: id, model, reported, ...billing }, 'chat.usage_rejected');
   }
 }
 
-/** Checks reported usage against the limits of the model: a larger number is an error of the provider. */
+/** Checks reported usage against the request: a larger number is an error of the provider. */
 function isPossible(
-  { inputTokens = 0, outputTokens = 0 }: ChatAccount['said'],
-  { model: { limit }, answers }: ChatCandidate,
+  { inputTokens = 0, outputTokens = 0 }: ChatAccount['reported'],
+  sent: SentRequest | null,
 ): boolean {
-  return inputTokens <= limit.context && outputTokens <= limit.output * answers;
+  if (!sent) return true;
+  return inputTokens <= sent.usageMax.inputTokens && outputTokens <= sent.usageMax.outputTokens;
 }
 
 function callerLeft(cause: unknown): GatewayError {

@@ -44,6 +44,8 @@ export interface AuditReport {
   at: string;
   tookMs: number;
   checks: AuditCheck[];
+  /** Micro-credits of all chats that cost more than balance and key could pay. */
+  chatLossMicro: number;
 }
 
 const unowned = 'an open reservation has no running workflow';
@@ -63,6 +65,8 @@ export async function runAudit(sources: AuditSources): Promise<AuditReport> {
     at,
     tookMs: Math.round(performance.now() - startedAt),
     checks,
+    chatLossMicro: await sources.pool.oneFirst(sql.type(lossRow)`
+      SELECT coalesce(sum(loss_micro), 0)::bigint AS loss FROM chat_request WHERE loss_micro > 0`),
   };
 }
 
@@ -75,6 +79,7 @@ function groupByName(findings: readonly Finding[]): AuditCheck[] {
   }));
 }
 
+const lossRow = z.object({ loss: z.number() });
 const openIds = z.object({ id: z.string() });
 
 function openReservations(pool: DatabasePool, ids: readonly string[] | null) {
@@ -184,9 +189,7 @@ const violations = `
   UNION ALL
   SELECT 'a reservation was not reserved exactly once', r.id FROM reservation r
     LEFT JOIN ledger_entry e ON e.reservation_id = r.id AND e.kind = 'reserve'
-    GROUP BY r.id, r.amount
-    HAVING count(*) FILTER (WHERE e.idempotency_key NOT LIKE 'raise:%') <> 1
-      OR sum(e.reserved_change) <> r.amount
+    GROUP BY r.id, r.amount HAVING count(e.sequence) <> 1 OR sum(e.reserved_change) <> r.amount
   UNION ALL
   SELECT 'a reservation was settled more than once', e.reservation_id FROM ledger_entry e
     WHERE e.kind IN ('charge', 'release') GROUP BY e.reservation_id HAVING count(*) > 1

@@ -89,6 +89,7 @@ const settledRow = z.object({
   kind: z.string(),
   amount: z.number(),
   charged: z.number(),
+  loss: z.number(),
   seconds: z.number(),
   /** Of those, not between the first call and the provider's last word; null where its word was not noted. */
   overheadSeconds: z.number().nullable(),
@@ -117,6 +118,7 @@ export function createSettlements(
     try {
       const rows = await pool.any(sql.type(settledRow)`
         SELECT r.kind, r.amount, coalesce(r.charged, 0) AS charged,
+          coalesce((SELECT loss_micro FROM chat_request c WHERE c.id = r.id), 0) AS loss,
           extract(epoch FROM r.settled_at - r.created_at)::float8 AS seconds,
           extract(epoch FROM r.settled_at - r.created_at - p.worked)::float8 AS "overheadSeconds",
           j.type, j.status, j.error->>'code' AS reason
@@ -148,9 +150,10 @@ export function createSettlements(
 type Settlements = ReturnType<typeof createSettlements>;
 
 function countOne(metrics: Metrics, row: z.infer<typeof settledRow>): void {
-  const { kind, amount, charged, type, status } = row;
+  const { kind, amount, charged, loss, type, status } = row;
   metrics.creditsCharged.inc({ kind }, creditsFromMicro(charged));
-  metrics.creditsReleased.inc({ kind }, creditsFromMicro(amount - charged));
+  metrics.creditsReleased.inc({ kind }, creditsFromMicro(Math.max(0, amount - charged)));
+  metrics.chatLoss.inc(creditsFromMicro(loss));
   if (type === null || status === null) return;
   metrics.jobsEnded.inc({ type, status, reason: row.reason ?? 'none' });
   metrics.jobSeconds.observe({ type, status }, row.seconds);

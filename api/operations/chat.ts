@@ -70,7 +70,6 @@ export const chatErrors = [
   'CONTENT_POLICY',
   'INSUFFICIENT_CREDITS',
   'KEY_LIMIT_EXCEEDED',
-  'TOO_MANY_ABANDONED_CHATS',
   'ANSWER_NOT_KEPT',
   'PROVIDER_ERROR',
   'DEADLINE_EXCEEDED',
@@ -113,11 +112,9 @@ const chatOperation = (told: {
 const chatEstimate = z
   .object({
     model: z.string(),
-    credits: z.number().meta({ description: 'What the chat would reserve now.' }),
-    least: z.number().meta({ description: 'With less than this, the chat is refused.' }),
-    most: z.number().meta({
-      description: 'What is reserved if balance and limit allow it: the sum of `items`.',
-    }),
+    credits: z.number().meta({ description: 'Credits that the chat would reserve now.' }),
+    least: z.number().meta({ description: 'Credits without which the chat is rejected.' }),
+    most: z.number().meta({ description: 'Highest possible charge: the sum of `items`.' }),
     items: z.array(z.object({ unit: z.string(), quantity: z.int(), credits: z.number() })),
   })
   .meta({ id: 'ChatEstimate' });
@@ -155,7 +152,7 @@ export const chat = section('Chat', {
     path: '/api/v1/chat',
     summary: 'Chat with a model',
     description:
-      'The most that the answer may cost is reserved first; then the tokens used are charged.',
+      'Credits for the input and for an answer of the expected length are reserved first; then the tokens used are charged.',
     body: chatRequest,
     answer: chatAnswer,
     presentation: servicePresentation,

@@ -42,7 +42,11 @@ const modelEntry = z
 const legacyModel = z.object({
   id: z.string(),
   name: z.string(),
-  cost: z.looseObject({ input: z.number(), output: z.number() }),
+  cost: z.looseObject({
+    input: z.number(),
+    output: z.number(),
+    audioInput: z.number().optional(),
+  }),
   limit: z.object({ context: z.int(), output: z.int() }),
   reasoning: z.literal(true).optional(),
   supportsImages: z.literal(true).optional(),
@@ -191,7 +195,11 @@ function legacyEntryOf(model: ChatModel): z.infer<typeof legacyModel> {
   return {
     id,
     name,
-    cost: { input: cost.inputUsdPerMillion, output: cost.outputUsdPerMillion },
+    cost: {
+      input: cost.inputUsdPerMillion,
+      output: cost.outputUsdPerMillion,
+      audioInput: cost.audioInputUsdPerMillion,
+    },
     limit,
     // Absent rather than false (spec §2.5): JSON leaves out what is undefined.
     reasoning,

@@ -18,11 +18,7 @@ import { webhookText } from './jobs.ts';
 export function addJobStory(admin: Command): void {
   for (const [name, does, text] of [
     ['job', 'show all records of a job of any organization, and the next action', storyText],
-    [
-      'why',
-      'explain explain explain explain explain explain a job in one sentence',
-      (job: Fields) => `${cellOf(job, 'why')}\n`,
-    ],
+    ['why', 'explain a job in one sentence', (job: Fields) => `${cellOf(job, 'why')}\n`],
   ] as const) {
     addAction({
       command: admin.command(`${name} <jobId>`).description(does),

@@ -153,11 +153,17 @@ function addAudit(admin: Command): void {
     .description('audit the ledger; exits with 1 if a promise is broken')
     .action(async (_options: object, command: Command) => {
       const session = sessionOf(command);
-      const schema = z.looseObject({ clean: z.boolean(), findings: z.array(fields) });
+      const schema = z.looseObject({
+        clean: z.boolean(),
+        chatLossCredits: z.number(),
+        findings: z.array(fields),
+      });
       const { body, raw } = await session.admin().send(`${root}/audit`, schema);
       const columns = { finding: 'finding', subject: 'subject' };
       session.output.show(raw, () =>
-        body.clean ? 'clean\n' : table(body.findings.map((each) => cellsOf(each, columns))),
+        body.clean
+          ? `clean; loss of chats: ${body.chatLossCredits} credits\n`
+          : table(body.findings.map((each) => cellsOf(each, columns))),
       );
       if (!body.clean) process.exitCode = 1;
     });

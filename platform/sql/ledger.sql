@@ -1,11 +1,11 @@
--- The ledger: every move of money. reserve → charge | release, grants; of chats also raises (chat.sql).
+-- The ledger: every move of money. reserve → charge | release, and grants.
 --
--- ledger_apply takes a batch: one round trip, one commit, an answer per move. Under the locks of the accounts each
--- move is decided by the function of its verb, in memory; then each table is written once. A function
--- decide_… is given the account (null: there is none), the reservation of the move's id (null: there is
--- none) and the move. It answers, and gives back account and reservation as they are from then on, with key and
--- kind of the entry. Without a key nothing changes: a move is idempotent by its id, and what cannot happen
--- is answered, never raised, so that its neighbours in the batch are not touched. Nothing is ever clamped.
+-- ledger_apply takes a batch of moves: one round trip, one commit, an answer per move. Each move is decided in memory by
+-- the function of its verb, under the locks of the accounts; then each table is written once. A function decide_… receives
+-- the account (null if there is none), the reservation with the id of the move (null if there is none) and the move. It
+-- returns the answer, the new account and reservation, and the key and kind of the ledger entry. Without a key nothing
+-- changes. A move is idempotent by its id; an impossible move is answered, not raised as an error, so that the other moves
+-- of the batch are not affected.
 
 CREATE FUNCTION ledger_window_end(started timestamptz) RETURNS timestamptz
   LANGUAGE sql IMMUTABLE RETURN started + interval '6 hours';
@@ -13,9 +13,9 @@ CREATE FUNCTION ledger_window_end(started timestamptz) RETURNS timestamptz
 CREATE FUNCTION ledger_balance(a account) RETURNS json LANGUAGE sql STABLE RETURN
   json_build_object('posted', a.posted, 'reserved', a.reserved, 'available', a.posted - a.reserved);
 
--- {organizationId, id, kind, amount, ttlMs, job?}; of a chat {amountMin, amountMax, claim?, chat} in place of
--- amount and job: it gets as much of the most as balance and budget have, never less than the least. `budget` is
--- that of its key (budgets.sql); null: none.
+-- Reserves {organizationId, id, kind, amount, ttlMs, job?}. A chat has {amountMin, amountMax, claim?, chat} instead of
+-- amount and job: as much of amountMax is reserved as balance and budget have, at least amountMin, and `payable` is all
+-- that they have. `budget` is the budget of the key (budgets.sql), or null.
 CREATE FUNCTION decide_reserve(INOUT a account, INOUT r reservation, move jsonb, budget jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -23,8 +23,9 @@ DECLARE
   available bigint := a.posted - a.reserved;
   key_limit bigint := budget->>'limit';
   key_used bigint := budget->>'used';
-  price bigint := coalesce((move->>'amount')::bigint, greatest((move->>'amountMin')::bigint,
-    least((move->>'amountMax')::bigint, available, key_limit - key_used)));
+  payable bigint := least(available, key_limit - key_used);
+  price bigint := coalesce((move->>'amount')::bigint,
+    greatest((move->>'amountMin')::bigint, least((move->>'amountMax')::bigint, payable)));
   studio boolean := move->>'kind' = 'studio';
 BEGIN
   -- A window opens with the first reservation after the last one ended. In whole milliseconds, as it is shown.
@@ -39,7 +40,7 @@ BEGIN
     answer := '{"verdict": "mismatch"}';
   ELSIF r.id IS NOT NULL THEN
     answer := json_build_object('verdict', 'reserved', 'repeated', true, 'state', r.state,
-      'amount', price, 'createdAt', r.created_at, 'balance', ledger_balance(a));
+      'amount', price, 'payable', price, 'createdAt', r.created_at, 'balance', ledger_balance(a));
   ELSIF key_limit = 0 OR key_used + price > key_limit THEN
     answer := (budget || jsonb_build_object('verdict', 'key_limit_exceeded', 'required', price))::json;
   ELSIF available < price THEN
@@ -63,24 +64,29 @@ BEGIN
     r.expires_at := at + (move->>'ttlMs')::bigint * interval '1 millisecond';
     key := 'reserve:' || r.id; kind := 'reserve';
     answer := json_build_object('verdict', 'reserved', 'repeated', false, 'state', 'reserved',
-      'amount', price, 'createdAt', at, 'balance', ledger_balance(a));
+      'amount', price, 'payable', payable, 'createdAt', at, 'balance', ledger_balance(a));
   END IF;
 END $$;
 
--- {organizationId, id, to: charged|released, amount?, reason, job?: {status, outputs?, error?, artifacts?}};
--- of a chat also {inputTokens, outputTokens, countedBy}. Charge and release share one key: one can happen.
-CREATE FUNCTION decide_settle(INOUT a account, INOUT r reservation, move jsonb,
+-- Settles {organizationId, id, to: charged|released, amount?, reason, job?: {status, outputs?, error?, artifacts?}}; a
+-- chat has {inputTokens, outputTokens, countedBy} instead of job. Charge and release share one key, so that only one of
+-- them can happen. A chat may cost more than its reservation: the balance and the budget of its key pay the rest, and
+-- `loss` is what they cannot pay.
+CREATE FUNCTION decide_settle(INOUT a account, INOUT r reservation, move jsonb, budget jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
   charging boolean := move->>'to' = 'charged';
-  cost bigint := CASE WHEN charging THEN (move->>'amount')::bigint ELSE 0 END;
+  price bigint := CASE WHEN charging THEN (move->>'amount')::bigint ELSE 0 END;
+  payable bigint := r.amount + greatest(0,
+    least(a.posted - a.reserved, (budget->>'limit')::bigint - (budget->>'used')::bigint));
+  cost bigint := least(price, payable);
 BEGIN
   IF (r.organization_id = a.organization_id) IS NOT TRUE THEN
     answer := '{"verdict": "not_reserved"}';
   ELSIF r.state <> 'reserved' THEN
     answer := json_build_object('verdict', 'already_settled', 'state', r.state,
       'charged', coalesce(r.charged, 0), 'balance', ledger_balance(a));
-  ELSIF cost > r.amount THEN
+  ELSIF price > r.amount AND r.kind = 'studio' THEN
     answer := '{"verdict": "above_reservation"}';
   ELSE
     a.posted := a.posted - cost; a.reserved := a.reserved - r.amount;
@@ -92,7 +98,7 @@ BEGIN
     IF charging THEN r.charged := cost; END IF;
     key := 'settle:' || r.id; kind := CASE WHEN charging THEN 'charge' ELSE 'release' END;
     answer := json_build_object('verdict', 'settled', 'state', r.state, 'charged', cost,
-      'balance', ledger_balance(a));
+      'loss', price - cost, 'balance', ledger_balance(a));
   END IF;
 END $$;
 
@@ -148,9 +154,9 @@ BEGIN
     FROM jsonb_array_elements(moves) WITH ORDINALITY AS x(move, position)
     LEFT JOIN reservation r ON r.id = x.move->>'id'
     LEFT JOIN api_key k ON k.id = coalesce(x.move->'job'->>'keyId', x.move->'chat'->>'keyId')
-    -- The key at which the limit stands, if there is one.
+    -- The key that has the limit of this move, if there is one.
     LEFT JOIN api_key holder ON holder.id = coalesce(r.budget_id, k.budget_of, k.id)
-      AND holder.limit_micro IS NOT NULL AND x.move->>'verb' IN ('reserve', 'raise')
+      AND holder.limit_micro IS NOT NULL AND (x.move->>'verb' = 'reserve' OR r.kind = 'chat')
     ORDER BY x.move->>'organizationId', x.move->>'id'
   LOOP
     IF a.organization_id IS DISTINCT FROM m.organization THEN
@@ -161,9 +167,8 @@ BEGIN
       THEN budget_state(m.holder, coalesce((m.found).created_at, clock_timestamp()), moved) END;
     d := CASE m.verb
       WHEN 'reserve' THEN decide_reserve(a, m.found, m.move, budget)
-      WHEN 'settle' THEN decide_settle(a, m.found, m.move)
+      WHEN 'settle' THEN decide_settle(a, m.found, m.move, budget)
       WHEN 'grant' THEN decide_grant(a, m.found, m.move)
-      WHEN 'raise' THEN decide_raise(a, m.found, m.move, budget)
     END;
     answers[m.position] := d.answer;
     IF budget IS NOT NULL AND d.answer->>'verdict' = 'key_limit_exceeded' THEN
@@ -221,8 +226,8 @@ BEGIN
     INSERT INTO reservation SELECT * FROM unnest(made);
   END IF;
   IF changed IS NOT NULL THEN
-    UPDATE reservation r SET amount = n.amount, state = n.state, reason = n.reason,
-      settled_at = n.settled_at, charged = n.charged FROM unnest(changed) AS n WHERE r.id = n.id;
+    UPDATE reservation r SET state = n.state, reason = n.reason, settled_at = n.settled_at,
+      charged = n.charged FROM unnest(changed) AS n WHERE r.id = n.id;
   END IF;
   INSERT INTO ledger_entry SELECT * FROM unnest(entries);
 END $$;

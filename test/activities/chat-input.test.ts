@@ -1,8 +1,11 @@
-/** Input tokens of a chat: whatever field is long, the bound covers it, so that it is reserved before it is sent. */
+/** Input tokens of a chat: every field that is sent counts, so that no usage report above the bound is honest. */
 import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { ChatBody } from '../../activities/chat/chat-body.ts';
-import { countInput } from '../../activities/chat/chat-price.ts';
+import { countInput, inputTokensMax } from '../../activities/chat/input-count.ts';
+import { anthropicProtocol } from '../../activities/chat/protocols/anthropic-protocol.ts';
+import { openaiProtocol } from '../../activities/chat/protocols/openai-protocol.ts';
+import { chatModels } from '../../catalog/chat-catalog.ts';
 
 /** Keys of values that are not text of the input: enumerations, identifiers, and media, which have rules of their own. */
 const notText = new Set(
@@ -71,17 +74,45 @@ const body: fc.Arbitrary<ChatBody> = fc.record(
   { requiredKeys: ['messages'] },
 );
 
-it('covers the text of every field', () => {
+/** Estimates tokens as docs/chat.md says: a quarter of the ASCII characters, at least. */
+const leastTokens = (value: unknown): number => Math.floor(textBytes(value) / 8);
+
+const openaiModel = chatModels.find(({ protocol }) => protocol === 'openai');
+const anthropicModel = chatModels.find(({ protocol }) => protocol === 'anthropic');
+if (!openaiModel || !anthropicModel) throw new Error('the catalog has no model of a protocol');
+const protocols = [
+  [openaiProtocol, openaiModel],
+  [anthropicProtocol, anthropicModel],
+] as const;
+
+it('counts the text of every field', () => {
   fc.assert(
     fc.property(body, (request) => {
-      expect(countInput(request).bound).toBeGreaterThanOrEqual(textBytes(request));
+      expect(countInput(request).tokens).toBeGreaterThanOrEqual(leastTokens(request));
     }),
     { numRuns: 2000 },
   );
 });
 
-it('covers a refusal of a million characters in an earlier answer', () => {
+it.each(protocols)('has a bound of at least one token per byte that is sent', (protocol, model) => {
+  fc.assert(
+    fc.property(body, fc.boolean(), (request, stream) => {
+      let fields: Record<string, unknown>;
+      try {
+        fields = protocol.encode({ model, body: request, stream });
+      } catch {
+        // The protocol has no counterpart for a field, so nothing is sent.
+        return;
+      }
+      const bound = inputTokensMax(JSON.stringify(fields), countInput(request));
+      expect(bound).toBeGreaterThanOrEqual(textBytes(fields));
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+it('counts a refusal of a million characters in an earlier answer', () => {
   const refusal = 'x'.repeat(1_000_000);
-  const { bound } = countInput({ messages: [{ role: 'assistant', content: 'no', refusal }] });
-  expect(bound).toBeGreaterThanOrEqual(refusal.length);
+  const { tokens } = countInput({ messages: [{ role: 'assistant', content: 'no', refusal }] });
+  expect(tokens).toBeGreaterThanOrEqual(refusal.length / 4);
 });

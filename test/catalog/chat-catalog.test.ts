@@ -110,11 +110,20 @@ describe('prices', () => {
       inputUsdPerMillion: 3,
       outputUsdPerMillion: 4,
     });
-    expect(chatPriceFor(model('flat').cost, 1e9)).toEqual(model('flat').cost);
+    expect(chatPriceFor(model('flat').cost, 1e9)).toMatchObject(model('flat').cost);
+  });
+
+  it('are those of other input for audio, unless the row has one', () => {
+    expect(chatPriceFor(cost, 201).audioInputUsdPerMillion).toBe(3);
+    expect(chatPriceFor({ ...cost, audioInputUsdPerMillion: 9 }, 201)).toMatchObject({
+      inputUsdPerMillion: 3,
+      audioInputUsdPerMillion: 9,
+    });
   });
 
   it('carry the mark-up, on the long price too, without the noise of fractions', () => {
-    const base = [model('flat'), model('long', { cost })];
+    const audio = { ...model('flat').cost, audioInputUsdPerMillion: 0.5 };
+    const base = [model('flat'), model('long', { cost }), model('audio', { cost: audio })];
     const marked = configureChatModels(base, { models: [], disable: [], priceMarkup: 0.2 });
     expect(marked.map((row) => row.cost)).toEqual([
       { inputUsdPerMillion: 0.12, outputUsdPerMillion: 0.84 },
@@ -123,6 +132,7 @@ describe('prices', () => {
         outputUsdPerMillion: 2.4,
         longInput: { inputTokensAbove: 200, inputUsdPerMillion: 3.6, outputUsdPerMillion: 4.8 },
       },
+      { inputUsdPerMillion: 0.12, outputUsdPerMillion: 0.84, audioInputUsdPerMillion: 0.6 },
     ]);
     expect(base[0]?.cost.inputUsdPerMillion).toBe(0.1);
   });

@@ -74,6 +74,7 @@ describe('a row', () => {
           litellm: {
             'gemini/gemini-9': litellm(1, 2, {
               supports_audio_input: true,
+              input_cost_per_audio_token: 5e-6,
               deprecation_date: '2027-01-01',
             }),
           },
@@ -100,6 +101,7 @@ describe('a row', () => {
         cost: {
           inputUsdPerMillion: 1,
           outputUsdPerMillion: 2,
+          audioInputUsdPerMillion: 5,
           longInput: { inputTokensAbove: 50_000, inputUsdPerMillion: 3, outputUsdPerMillion: 4 },
         },
         limit: { context: 100_000, output: 100_000 },
@@ -112,6 +114,33 @@ describe('a row', () => {
           'Reasoning model that reads text, images, audio and video: 100K tokens of context, 100K per answer.',
       },
     ]);
+  });
+
+  it('of a model that takes audio needs a price for it', () => {
+    const audio = (input_cost_per_audio_token: number | undefined, cost: object | undefined) =>
+      build(
+        sources(
+          { google: [listed('gemini-9', { cost: { input: 1, output: 2 } })] },
+          {
+            litellm: {
+              'gemini/gemini-9': litellm(1, 2, {
+                supports_audio_input: true,
+                ...(input_cost_per_audio_token !== undefined && { input_cost_per_audio_token }),
+              }),
+            },
+            modelsDev: { google: { models: { 'gemini-9': { ...(cost && { cost }) } } } },
+          },
+        ),
+      ).rows.map(({ supportsAudio = false, cost: { audioInputUsdPerMillion: usd } }) => [
+        supportsAudio,
+        usd,
+      ]);
+    expect(audio(3e-6, undefined)).toEqual([[true, 3]]);
+    expect(audio(undefined, { input: 1, input_audio: 4 })).toEqual([[true, 4]]);
+    expect(audio(undefined, { input: 1 })).toEqual([[true, undefined]]);
+    // A list with another price of input is out of date.
+    expect(audio(undefined, { input: 0.5, input_audio: 4 })).toEqual([[false, undefined]]);
+    expect(audio(undefined, undefined)).toEqual([[false, undefined]]);
   });
 
   it('of a host starts with its name and belongs to the maker', () => {

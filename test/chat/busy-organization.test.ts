@@ -59,8 +59,8 @@ describe('an organization that chats a lot', () => {
   });
 
   it('pays for all it has, and for no more', async () => {
-    // Its provider says ten times too much: it costs all that was reserved for it.
-    const dear = '[[lying-usage]] [[words:60]] hello';
+    // The provider counts as many tokens as are reserved: 40 characters / 4 + 4, and the whole answer.
+    const dear = '[[counted-input:14]] [[words:100]] hello';
     const first = await gateway.newCaller({ credits: 100 });
     expect(await chat(first, dear)).toBe(200);
     const { charged } = await settledChatOf(gateway, first);

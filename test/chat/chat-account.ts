@@ -1,4 +1,4 @@
-/** What the database knows of chats, asked by tests. */
+/** Reads chats from the database of a test. */
 import type { TestCaller, TestGateway } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';
 
@@ -13,13 +13,14 @@ export interface ChatRow {
   output_tokens: number;
   counted_by: 'provider' | 'gateway' | null;
   checkpoint_micro: number;
+  loss_micro: number;
 }
 
 /** The chats of a caller's organization, oldest first. */
 export async function chatsOf(gateway: TestGateway, caller: TestCaller): Promise<ChatRow[]> {
   return gateway.database.query<ChatRow>(
     `SELECT c.id, r.state, r.amount::float8, coalesce(r.charged, 0)::float8 AS charged, r.reason,
-      c.input_tokens::float8, c.output_tokens::float8, c.counted_by, c.checkpoint_micro::float8
+      c.input_tokens::float8, c.output_tokens::float8, c.counted_by, c.checkpoint_micro::float8, c.loss_micro::float8
      FROM chat_request c JOIN reservation r USING (id)
      WHERE c.organization_id = $1 ORDER BY c.created_at, c.id`,
     [caller.organizationId],

@@ -10,7 +10,8 @@ import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
 let gateway: TestGateway;
 let caller: TestCaller;
 beforeAll(async () => {
-  gateway = await startGateway({ worker: false });
+  // A provider that hangs is waited for, although its caller has disconnected.
+  gateway = await startGateway({ worker: false, env: { CHAT_ANSWER_TIMEOUT_MS: '5000' } });
 });
 afterEach(async () => {
   await gateway.sandbox.clearFaults();

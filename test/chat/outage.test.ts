@@ -10,7 +10,7 @@ import {
   type ChatReserve,
   type ChatSettle,
 } from '../../activities/chat/chat-ledger.ts';
-import { createRunningChats, type RunningChat } from '../../activities/chat/running-chats.ts';
+import { RunningChats, type RunningChat } from '../../activities/chat/running-chats.ts';
 import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
@@ -46,8 +46,6 @@ beforeAll(async () => {
     reserve: through(chatLedger.reserve),
     price: through(chatLedger.price),
     settle: through(chatLedger.settle),
-    raise: through(chatLedger.raise),
-    abandon: through(chatLedger.abandon),
     checkpoint: through(chatLedger.checkpoint),
     sweep: through(chatLedger.sweep),
   };
@@ -82,7 +80,6 @@ const newReserve = (): ChatReserve => ({
 });
 const chatOf = ({ id }: ChatReserve): RunningChat => ({
   id,
-  startedAtMs: performance.now(),
   progress: () => ({
     id,
     served: { model: 'm', provider: 'p' },
@@ -113,7 +110,7 @@ const openChats = () =>
 /** A chat that runs in a process of its own, and was recorded there. */
 async function runningChat() {
   const checkpointMs = 100;
-  const running = createRunningChats({
+  const running = new RunningChats({
     ledger: reached,
     logger,
     checkpointMs,
@@ -125,7 +122,7 @@ async function runningChat() {
   running.add(chat);
   const recorded = 'SELECT FROM chat_request WHERE id = $1 AND checkpoint_micro > 0';
   await expect.poll(() => database.query(recorded, [reserve.id])).toHaveLength(1);
-  return { end: () => running.settle(chat, endOf(reserve)), drained: running.drained };
+  return { end: () => void running.settle(chat, endOf(reserve)), drained: () => running.drained() };
 }
 
 describe('a chat', () => {
@@ -169,7 +166,7 @@ describe('a chat', () => {
   });
 
   it('that ended during an outage is charged in full when Postgres is back', async () => {
-    const running = createRunningChats({
+    const running = new RunningChats({
       ledger: reached,
       logger,
       checkpointMs: 100,
@@ -180,7 +177,7 @@ describe('a chat', () => {
     const chat = chatOf(reserve);
     running.add(chat);
     away = true;
-    running.settle(chat, endOf(reserve));
+    void running.settle(chat, endOf(reserve));
     // Longer than any number of tries that somebody may have thought enough.
     await sleep(isWhole ? 21_000 : 5000);
     expect(await sweep()).toEqual([]);
@@ -190,7 +187,7 @@ describe('a chat', () => {
   });
 
   it('does not keep a process from ending that cannot settle it', async () => {
-    const running = createRunningChats({
+    const running = new RunningChats({
       ledger: reached,
       logger,
       checkpointMs: 100,
@@ -201,7 +198,7 @@ describe('a chat', () => {
     const chat = chatOf(reserve);
     running.add(chat);
     away = true;
-    running.settle(chat, endOf(reserve));
+    void running.settle(chat, endOf(reserve));
     await running.drained();
     const twice = { ...terms, graceMs: 0 };
     expect(await chatLedger.sweep(twice)).toHaveLength(1);

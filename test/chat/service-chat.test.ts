@@ -236,10 +236,10 @@ describe('the reservation', () => {
       caller,
     );
     expect(answer.status).toBe(402);
-    // The bound of the input: 12 bytes and 8 for the message, at 250; 1,000 tokens at 1,000.
+    // The input: 12 characters / 4 and 4 for the message, at 250; 1,000 tokens at 1,000.
     expect(answer.body).toMatchObject({
       error: 'INSUFFICIENT_CREDITS',
-      required: 1.005,
+      required: 1.00175,
       available: 0.1,
       reserved: 0,
     });
@@ -252,9 +252,9 @@ describe('the reservation', () => {
     const answer = await chat({ model: 'gpt-4o', messages: say('[[words:500]] poor') }, caller);
     expect(answer.status).toBe(200);
     const [witness] = await gateway.sandbox.chatRequests('[[words:500]] poor');
-    // 105,000 micro-credits less 26 × 250 for the input, at 1,000 a token.
-    expect(witness?.body['max_completion_tokens']).toBe(98);
-    expect(answer.body.usage.outputTokens).toBe(98);
+    // 105,000 micro-credits less 9 × 250 for the input, at 1,000 a token.
+    expect(witness?.body['max_completion_tokens']).toBe(102);
+    expect(answer.body.usage.outputTokens).toBe(102);
     expect(await settledChatOf(gateway, caller)).toMatchObject({ amount: 105_000 });
   });
 
@@ -263,12 +263,12 @@ describe('the reservation', () => {
     expect((await chat({ model: 'gpt-4o', messages: say('x') }, caller)).status).toBe(402);
   });
 
-  it('of the model’s own bound is taken, and of more refused by its name', async () => {
+  it('of a long answer is that of the expected one; a longer one than the model’s is rejected', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const body = { model: 'gpt-4o', messages: say('huge') };
     await chat({ ...body, max_tokens: 16_384 }, caller);
     expect(await settledChatOf(gateway, caller)).toMatchObject({
-      amount: 16_384 * 1000 + (4 + 8) * 250,
+      amount: 4096 * 1000 + (1 + 4) * 250,
     });
     const more = await chat({ ...body, max_tokens: 16_385 }, caller);
     expect(more).toMatchObject({
@@ -289,7 +289,7 @@ describe('the reservation', () => {
     );
     expect(answer.body.usage.outputTokens).toBe(9);
     expect(await settledChatOf(gateway, caller)).toMatchObject({
-      amount: 30 * 1000 + (4 + 8) * 250,
+      amount: 30 * 1000 + (1 + 4) * 250,
     });
   });
 });
@@ -299,9 +299,9 @@ describe('a balance for 10', () => {
     ['whole', false],
     ['streamed', true],
   ])('is paid for 10 of 200 %s chats at once, never for more', async (_name, streamed) => {
-    // 1 byte and 8 for the message at 250, 100 tokens at 1,000. What ten answers leave of their
+    // 1 token and 4 for the message at 250, 100 tokens at 1,000. What ten answers leave of their
     // reservations pays for no eleventh, so it does not matter when they end.
-    const price = 9 * 250 + 100 * 1000;
+    const price = 5 * 250 + 100 * 1000;
     const caller = await gateway.newCaller({ credits: (price * 10) / 1e6 });
     await gateway.sandbox.inject({ match: `"crowd ${streamed}"`, faults: 'slow:2s words:100' });
     const answers = await Promise.all(

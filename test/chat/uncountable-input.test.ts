@@ -1,6 +1,6 @@
 /**
- * Inputs that only the provider can count: documents and pictures. What their bytes do not bound is
- * reserved as the model's context, and the provider's final word is charged, up to the balance.
+ * Inputs that only the provider can count: documents and pictures. An estimate is reserved, and the provider's count is charged
+ * as far as the balance pays; the rest is the loss of the operator.
  */
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
@@ -12,8 +12,6 @@ interface ChatBody {
   content: string;
   creditsConsumed: number;
   usage: { inputTokens: number; outputTokens: number };
-  error: string;
-  required: number;
 }
 
 /** Micro-credits of gpt-4o: per token of input and of output; tokens of its context. */
@@ -48,16 +46,36 @@ function ask(caller: TestCaller, { part, counts, maxTokens = 20, model = 'gpt-4o
   });
 }
 
-const entriesOf = (caller: TestCaller) =>
-  gateway.database.query<{ kind: string; reserved: number }>(
-    `SELECT kind, reserved_change::float8 AS reserved FROM ledger_entry
-     WHERE organization_id = $1 AND kind <> 'grant' ORDER BY sequence`,
-    [caller.organizationId],
-  );
+it('sound is charged at the price of audio tokens', async () => {
+  const caller = await gateway.newCaller({ credits: 100 });
+  const text = '[[counted-input:1000]] [[words:5]] listen';
+  const data = Buffer.alloc(9000, 'x').toString('base64');
+  const answer = await gateway.call<ChatBody>('/api/v1/chat', {
+    key: caller.key,
+    body: {
+      model: 'gemini-2.5-flash',
+      messages: [
+        {
+          role: 'user',
+          content: [
+            { type: 'text', text },
+            { type: 'input_audio', input_audio: { data, format: 'wav' } },
+          ],
+        },
+      ],
+    },
+  });
+  expect(answer.status).toBe(200);
+  // Text: 41 characters / 4 and 4 for the message, at 30; the rest of 1,000 tokens at 100; 5 tokens at 250.
+  const textTokens = Math.ceil(text.length / 4) + 4;
+  expect(await settledChatOf(gateway, caller)).toMatchObject({
+    charged: textTokens * 30 + (1000 - textTokens) * 100 + 5 * 250,
+  });
+});
 
 describe('a document, or a picture in its original size', () => {
   it.each(['document', 'original'] as const)(
-    'is reserved as the context, and charged as the provider counts it (%s)',
+    'is charged as the provider counts it, although less was reserved (%s)',
     async (part) => {
       const caller = await gateway.newCaller({ credits: 100 });
       const answer = await ask(caller, { part, counts: 110_000 });
@@ -65,26 +83,24 @@ describe('a document, or a picture in its original size', () => {
       const charged = 110_000 * price.input + 5 * price.output;
       expect(answer.body.creditsConsumed).toBe(charged / 1e6);
       expect(answer.body.usage).toMatchObject({ inputTokens: 110_000, outputTokens: 5 });
-      expect(await settledChatOf(gateway, caller)).toMatchObject({
+      const row = await settledChatOf(gateway, caller);
+      expect(row).toMatchObject({
         state: 'charged',
-        amount: context * price.input + 20 * price.output,
         charged,
+        loss_micro: 0,
         counted_by: 'provider',
       });
+      expect(row.amount).toBeLessThan(2000 * price.input);
     },
   );
 
-  it('is refused when the balance does not cover the context', async () => {
-    const caller = await gateway.newCaller({ credits: 20 });
-    const answer = await ask(caller, { part: 'document', counts: 1000 });
-    expect(answer.status).toBe(402);
-    expect(answer.body).toMatchObject({
-      error: 'INSUFFICIENT_CREDITS',
-      required: (context * price.input + 20 * price.output) / 1e6,
-    });
+  it('is rejected as a count where it exceeds the context of the model', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    await ask(caller, { part: 'document', counts: context + 1 });
+    expect(await settledChatOf(gateway, caller)).toMatchObject({ counted_by: 'gateway' });
   });
 
-  it('leaves the answer the room that it will have: nobody writes a page about a context', async () => {
+  it('leaves the answer the model’s own bound', async () => {
     const caller = await gateway.newCaller({ credits: 300 });
     const answer = await ask(caller, { part: 'document', counts: 1000, maxTokens: 0 });
     expect(answer.status).toBe(200);
@@ -96,28 +112,22 @@ describe('a document, or a picture in its original size', () => {
   });
 });
 
-describe('a picture that counts more than any was thought to', () => {
+describe('a picture that counts many times the estimate', () => {
   it.each([true, false])(
-    'is charged as the provider counts it (balance left: %s)',
+    'is charged as the provider counts it, up to the balance (balance left: %s)',
     async (rich) => {
-      const caller = await gateway.newCaller({ credits: rich ? 100 : 10 });
-      const answer = await ask(caller, { part: 'picture', counts: 60_000 });
-      const priceMicro = 60_000 * price.input + 5 * price.output;
-      const charged = rich ? priceMicro : 10_000_000;
+      const caller = await gateway.newCaller({ credits: rich ? 100 : 5 });
+      const answer = await ask(caller, { part: 'picture', counts: 40_000 });
+      const priceMicro = 40_000 * price.input + 5 * price.output;
+      const charged = rich ? priceMicro : 5_000_000;
       expect(answer.status).toBe(200);
       expect(answer.body.creditsConsumed).toBe(charged / 1e6);
       const row = await settledChatOf(gateway, caller);
-      expect(row).toMatchObject({ state: 'charged', amount: charged, charged });
+      expect(row).toMatchObject({ state: 'charged', charged, loss_micro: priceMicro - charged });
       expect(await gateway.database.balance(caller.organizationId)).toMatchObject({
-        posted: (rich ? 100_000_000 : 10_000_000) - charged,
+        posted: (rich ? 100_000_000 : 5_000_000) - charged,
         reserved: 0,
       });
-      const [reserved = { reserved: 0 }, ...rest] = await entriesOf(caller);
-      expect(reserved.reserved).toBeLessThan(5000 * price.input);
-      expect(rest).toEqual([
-        { kind: 'reserve', reserved: charged - reserved.reserved },
-        { kind: 'charge', reserved: -charged },
-      ]);
     },
   );
 
@@ -127,7 +137,7 @@ describe('a picture that counts more than any was thought to', () => {
       ['claude-sonnet-5', 200],
     ] as const) {
       const caller = await gateway.newCaller({ credits: 100 });
-      const text = '[[counted-input:60000]] [[words:5]] what is it';
+      const text = '[[counted-input:40000]] [[words:5]] what is it';
       const content = [{ type: 'text', text }, parts.picture];
       const asked = await fetch(`${gateway.url}/api/v1/chat`, {
         method: 'POST',
@@ -139,7 +149,7 @@ describe('a picture that counts more than any was thought to', () => {
           messages: [{ role: 'user', content }],
         }),
       });
-      const charged = 60_000 * input + 5 * 1000;
+      const charged = 40_000 * input + 5 * 1000;
       expect(await asked.text()).toContain(`"creditsConsumed":${charged / 1e6}`);
       expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged', charged });
     }

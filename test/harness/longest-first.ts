@@ -30,7 +30,7 @@ const longest = [
   'api/keyed-requests',
   'clients/generated',
   'chat/endings',
-  'chat/abandoned',
+  'chat/disconnects',
   'workflows/record',
   'stack/local-stack',
 ];

@@ -168,15 +168,23 @@ describe('a budget', () => {
     expect(await chat(of, 0, 5)).toMatchObject({ verdict: 'key_limit_exceeded' });
   });
 
-  it('bounds what a chat gets, and what it is raised to', async () => {
+  it('bounds the reservation of a chat, and its charge', async () => {
     const of = await holder(10);
     const id = newId('chat');
-    expect(await chat(of, 2, 50, id)).toMatchObject({ verdict: 'reserved', amount: 10 });
-    const { organizationId } = of;
-    expect(await chatLedger.raise({ organizationId, id, amountMicro: 40 })).toBe(10);
+    expect(await chat(of, 2, 4, id)).toMatchObject({ verdict: 'reserved', amount: 4, payable: 10 });
     await settleChat(of, id, 7);
+    expect(await used(of)).toBe(7);
     expect(await chat(of, 4, 50)).toMatchObject({ verdict: 'key_limit_exceeded', required: 4 });
-    expect(await chat(of, 3, 50)).toMatchObject({ verdict: 'reserved', amount: 3 });
+    const last = newId('chat');
+    expect(await chat(of, 2, 50, last)).toMatchObject({ verdict: 'reserved', amount: 3 });
+    // More than the budget: the rest is the loss of the operator.
+    expect(await settleChat(of, last, 40)).toMatchObject({ verdict: 'settled', charged: 3 });
+    expect(await used(of)).toBe(10);
+    expect(
+      await database.query('SELECT loss_micro::integer AS loss FROM chat_request WHERE id = $1', [
+        last,
+      ]),
+    ).toEqual([{ loss: 37 }]);
   });
 
   it('counts chats that a crash left as they are settled', async () => {
@@ -186,7 +194,7 @@ describe('a budget', () => {
     await chat(of, 5, 5, running);
     await chat(of, 5, 5, silent);
     const tokens = { inputTokens: 1, outputTokens: 1 };
-    await chatLedger.checkpoint([{ id: running, served, ...tokens, amountMicro: 3 }], 0);
+    await chatLedger.checkpoint({ id: running, served, ...tokens, amountMicro: 3, ttlMs: 0 });
     await database.query('UPDATE reservation SET expires_at = now() WHERE id = $1', [silent]);
     expect(await used(of)).toBe(10);
     await chatLedger.sweep({ graceMs: 0, everyMs: 1000 });

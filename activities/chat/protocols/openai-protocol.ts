@@ -101,7 +101,13 @@ function readUsage(value: unknown): TokenUsage | null {
   const completion = tokenCount(value['completion_tokens']);
   if (inputTokens === undefined || completion === undefined) return null;
   const total = tokenCount(value['total_tokens']) ?? 0;
-  return { inputTokens, outputTokens: Math.max(completion, total - inputTokens) };
+  const details = value['prompt_tokens_details'];
+  const audio = isRecord(details) ? tokenCount(details['audio_tokens']) : undefined;
+  return {
+    inputTokens,
+    ...(audio !== undefined && { audioInputTokens: audio }),
+    outputTokens: Math.max(completion, total - inputTokens),
+  };
 }
 
 function textOf(value: unknown): string {

@@ -50,7 +50,7 @@ export interface StreamReader {
   readonly complete: boolean;
   readonly finishReason: FinishReason;
   /** What the upstream has said so far; `final` when it covers the whole answer. */
-  readonly usage: { inputTokens?: number; outputTokens?: number; final: boolean };
+  readonly usage: Partial<TokenUsage> & { final: boolean };
   /** Names the stream, for a chunk of our own. */
   readonly head: { id: string; created: number; model: string };
 }

@@ -119,6 +119,9 @@ function reservationView({ amount, ...open }: OpenReservation): z.infer<typeof r
 
 const auditSchema = z.object({
   clean: z.boolean(),
+  chatLossCredits: z.number().meta({
+    description: 'Credits of all chats that cost more than balance and key could pay.',
+  }),
   findings: z.array(z.object({ finding: z.string(), subject: z.string() })),
   checks: z.array(
     z.object({
@@ -198,9 +201,10 @@ export const ledger = section('Credits', {
     },
     answer: auditSchema,
     async handle({ query }, { audit }) {
-      const { clean, checks } = await audit({ results: query.results === 'true' });
+      const { clean, checks, chatLossMicro } = await audit({ results: query.results === 'true' });
       return {
         clean,
+        chatLossCredits: creditsFromMicro(chatLossMicro),
         findings: checks.flatMap(({ name, subjects }) =>
           subjects.map((subject) => ({ finding: name, subject })),
         ),

@@ -1,0 +1,130 @@
+/** Callers who disconnect: from the moment at which the provider responded with a success status, the input is charged. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { settledChatOf, settledChatsOf } from './chat-account.ts';
+
+const gateway = useGateway({ worker: false });
+
+interface Wanted {
+  content: string;
+  model?: string;
+  stream?: boolean;
+  key?: string;
+  idempotencyKey?: string;
+  /** Calls that the sandbox has received when the caller disconnects half a second later. */
+  calls?: number;
+}
+
+const chatCalls = async () => (await gateway.sandbox.counters())['chatCalls'] ?? 0;
+
+function send(caller: TestCaller, wanted: Wanted, signal?: AbortSignal): Promise<Response> {
+  const { content, model = 'gpt-4o', stream = true, key = caller.key, idempotencyKey } = wanted;
+  return fetch(`${gateway.url}/api/v1/chat`, {
+    method: 'POST',
+    ...(signal && { signal }),
+    headers: {
+      authorization: `Bearer ${key}`,
+      'content-type': 'application/json',
+      ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+    },
+    body: JSON.stringify({
+      model,
+      messages: [{ role: 'user', content }],
+      stream,
+      max_tokens: 100,
+    }),
+  });
+}
+
+/** Sends a chat and disconnects a little after the provider was called. Returns the text received until then. */
+async function disconnect(caller: TestCaller, wanted: Wanted): Promise<string> {
+  const { calls = (await chatCalls()) + 1 } = wanted;
+  const controller = new AbortController();
+  void expect
+    .poll(chatCalls)
+    .toBeGreaterThanOrEqual(calls)
+    .then(() => sleep(500))
+    .finally(() => controller.abort());
+  let text = '';
+  try {
+    const answer = await send(caller, wanted, controller.signal);
+    for await (const chunk of answer.body ?? [])
+      text += Buffer.from(chunk as Uint8Array).toString();
+  } catch {
+    // Disconnected.
+  }
+  return text;
+}
+
+const newCaller = () => gateway.newCaller({ credits: 100 });
+
+describe('a caller who disconnects before the first token of a stream', () => {
+  it('pays for the input as the provider counted it', async () => {
+    const caller = await newCaller();
+    const content = `[[counted-input:5000]] [[slow-chunks:5s]] ${'word '.repeat(2000)}`;
+    const text = await disconnect(caller, { content, model: 'claude-sonnet-5' });
+    expect(text).not.toContain('delta');
+    expect(await settledChatOf(gateway, caller)).toMatchObject({
+      state: 'charged',
+      reason: 'chat left',
+      input_tokens: 5000,
+      output_tokens: 0,
+      // No output was delivered, so none is charged.
+      charged: 5000 * 200,
+    });
+  });
+
+  it('pays for the input as the gateway counts it, if the provider has reported nothing', async () => {
+    const caller = await newCaller();
+    await disconnect(caller, { content: '[[slow-chunks:5s]] tell me' });
+    const row = await settledChatOf(gateway, caller);
+    expect(row).toMatchObject({ state: 'charged', output_tokens: 0, counted_by: 'gateway' });
+    expect(row.charged).toBe(row.input_tokens * 250);
+  });
+
+  it('pays nothing before the provider responds', async () => {
+    const caller = await newCaller();
+    await disconnect(caller, { content: '[[slow:5s]] tell me' });
+    expect(await settledChatOf(gateway, caller)).toMatchObject({
+      state: 'released',
+      reason: 'chat left',
+    });
+  });
+
+  it('pays for every chat, also with a new key for each', async () => {
+    const caller = await newCaller();
+    const keys = await Promise.all(
+      Array.from({ length: 12 }, (_, index) =>
+        gateway.call<{ key: string }>('/api/v1/keys', {
+          key: caller.key,
+          body: { name: `key ${index}` },
+        }),
+      ),
+    );
+    const calls = (await chatCalls()) + keys.length;
+    const content = '[[slow-chunks:9s]] tell me';
+    await Promise.all(keys.map(({ body: { key } }) => disconnect(caller, { content, key, calls })));
+    const rows = await settledChatsOf(gateway, caller);
+    expect(rows).toHaveLength(12);
+    expect(rows.every(({ charged }) => charged > 0)).toBe(true);
+  });
+});
+
+it('a caller who disconnects from a whole answer pays for it, and a retry receives it', async () => {
+  const caller = await newCaller();
+  const wanted = {
+    content: '[[slow:3s]] [[words:30]]',
+    stream: false,
+    idempotencyKey: 'one',
+  };
+  await disconnect(caller, wanted);
+  expect(await settledChatOf(gateway, caller)).toMatchObject({
+    state: 'charged',
+    counted_by: 'provider',
+    output_tokens: 30,
+  });
+  await expect
+    .poll(async () => (await send(caller, wanted)).headers.get('idempotent-replayed'))
+    .toBe('true');
+});

@@ -1,0 +1,144 @@
+/** Settlement of chats: before the answer is sent, beyond the reservation, and after a crash. */
+import { once } from 'node:events';
+import { describe, expect, it } from 'vitest';
+import { runAudit } from '../../activities/ledger/audit.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { chatsOf, settledChatsOf } from './chat-account.ts';
+import { openChat, textOf } from './raw-chat.ts';
+
+const gateway = useGateway({ worker: false });
+
+interface Answer {
+  creditsConsumed: number;
+  error?: string;
+}
+
+/** Sends a chat without `max_tokens`. */
+const chat = (caller: TestCaller, content: string, model: string) =>
+  gateway.call<Answer>('/api/v1/chat', {
+    key: caller.key,
+    body: { model, messages: [{ role: 'user', content }] },
+  });
+
+/** Micro-credits of claude-opus-5 per token. */
+const opus = { input: 500, output: 2500 };
+
+describe('a chat', () => {
+  it.each([false, true])('is settled before its answer ends (stream: %s)', async (stream) => {
+    for (let round = 0; round < 20; round += 1) {
+      const caller = await gateway.newCaller({ credits: 10 });
+      const { answer } = await openChat(gateway.url, { caller, content: 'hello', stream });
+      const text = await textOf(answer);
+      const [row] = await chatsOf(gateway, caller);
+      expect(row?.state).toBe('charged');
+      expect(text).toContain(`"creditsConsumed":${(row?.charged ?? 0) / 1e6}`);
+    }
+  });
+
+  it('reserves an expected answer, so that 50 run at once on an expensive model', async () => {
+    const caller = await gateway.newCaller({ credits: 1000 });
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, () => chat(caller, '[[slow:2s]] hello', 'claude-opus-5')),
+    );
+    expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 50 }, () => 200));
+    const rows = await settledChatsOf(gateway, caller);
+    expect(rows).toHaveLength(50);
+    for (const { amount, charged } of rows) {
+      expect(amount).toBeGreaterThanOrEqual(4096 * opus.output);
+      expect(charged).toBeLessThan(amount / 100);
+    }
+  });
+
+  it('is charged beyond its reservation', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const answer = await chat(caller, '[[words:8000]] hello', 'claude-opus-5');
+    const [row] = await settledChatsOf(gateway, caller);
+    expect(row?.output_tokens).toBe(8000);
+    expect(row?.charged).toBe((row?.input_tokens ?? 0) * opus.input + 8000 * opus.output);
+    expect(row?.charged).toBeGreaterThan(row?.amount ?? 0);
+    expect(answer.body.creditsConsumed).toBe((row?.charged ?? 0) / 1e6);
+    expect(row?.loss_micro).toBe(0);
+  });
+
+  it('never has a longer answer than the whole balance can pay', async () => {
+    const caller = await gateway.newCaller({ credits: 12 });
+    const answer = await chat(caller, '[[words:20000]] rich', 'claude-opus-5');
+    expect(answer.status).toBe(200);
+    const [witness] = await gateway.sandbox.chatRequests('[[words:20000]] rich');
+    expect(witness?.body['max_tokens']).toBeLessThanOrEqual(12_000_000 / opus.output);
+    const [row] = await settledChatsOf(gateway, caller);
+    expect(row?.loss_micro).toBe(0);
+    expect(row?.charged).toBeLessThanOrEqual(12_000_000);
+  });
+});
+
+it('chats that end a balance together lose no more than their bounds, which is recorded', async () => {
+  const caller = await gateway.newCaller({ credits: 40 });
+  const content = '[[slow:1s]] [[words:15000]] hello';
+  const answers = await Promise.all(
+    Array.from({ length: 6 }, () => chat(caller, content, 'claude-opus-5')),
+  );
+  const served = answers.filter(({ status }) => status === 200);
+  // Each reserves a little more than 10 credits.
+  expect(served).toHaveLength(4);
+  const rows = await settledChatsOf(gateway, caller);
+  const sum = (of: (row: (typeof rows)[number]) => number) =>
+    rows.reduce((total, row) => total + of(row), 0);
+  expect(sum(({ charged }) => charged)).toBe(40_000_000);
+  const loss = sum(({ loss_micro }) => loss_micro);
+  expect(loss).toBe(
+    sum(
+      ({ input_tokens, output_tokens }) => input_tokens * opus.input + output_tokens * opus.output,
+    ) - 40_000_000,
+  );
+  // The bound: every chat may cost the whole balance, which is paid once.
+  expect(loss).toBeGreaterThan(0);
+  expect(loss).toBeLessThanOrEqual((served.length - 1) * 40_000_000);
+  const told = served.reduce((total, { body }) => total + body.creditsConsumed, 0);
+  expect(told).toBeCloseTo(40, 6);
+  const { pool } = gateway.api.services;
+  const report = await runAudit({ pool, databaseUrl: gateway.database.url });
+  expect(report).toMatchObject({ clean: true, chatLossMicro: loss });
+});
+
+it('a killed process loses at most the tokens since the last checkpoint of each stream', async () => {
+  const { child, port } = await gateway.spawn('api', {
+    API_PORT: '0',
+    CHAT_RESERVATION_TTL_MS: '5000',
+  });
+  const caller = await gateway.newCaller({ credits: 100 });
+  const streams = await Promise.all(
+    Array.from({ length: 6 }, () =>
+      openChat(`http://127.0.0.1:${port}`, {
+        caller,
+        content: '[[words:200]] [[slow-chunks:50ms]] count',
+      }),
+    ),
+  );
+  let delivered = 0;
+  const reading = streams.map(async ({ answer }) => {
+    for await (const chunk of answer) delivered += String(chunk).split('"type":"delta"').length - 1;
+  });
+  // A stream has its first checkpoint one second after its first token.
+  await expect.poll(() => delivered, { timeout: 10_000 }).toBeGreaterThan(6 * 25);
+  await expect
+    .poll(async () => (await chatsOf(gateway, caller)).map((row) => row.checkpoint_micro > 0))
+    .toEqual(Array.from({ length: 6 }, () => true));
+  expect(delivered).toBeLessThan(6 * 100);
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  await Promise.allSettled(reading);
+  const { chatLedger } = gateway.api.services;
+  const swept: unknown[] = [];
+  await expect
+    .poll(async () => swept.push(...(await chatLedger.sweep({ graceMs: 0, everyMs: 1000 }))), {
+      timeout: 15_000,
+    })
+    .toBe(6);
+  const rows = await settledChatsOf(gateway, caller);
+  for (const row of rows) {
+    expect(row).toMatchObject({ state: 'charged', reason: 'CHAT_LOST' });
+    // Twenty words a second, of five characters each.
+    expect(row.output_tokens).toBeGreaterThan(10);
+  }
+});
