@@ -334,14 +334,14 @@ describe('beside a hostile body others are answered', () => {
 
 describe('bytes of bodies in flight', () => {
   interface Held {
-    /** Comes when all of it but the last byte has been taken, or when it was refused. */
+    /** Resolves when almost all of the body has been accepted, or when it was rejected. */
     taken: Promise<unknown>;
     status: Promise<number | 'cut'>;
-    /** Sends the last byte. */
+    /** Sends the rest. */
     end: () => void;
   }
 
-  /** Sends all of a body but its last byte. */
+  /** Sends almost all of a body, and then a little every second, so that it is never too slow. */
   function hold(key: string, bytes: number): Held {
     const { promise: status, resolve } = Promise.withResolvers<number | 'cut'>();
     const body = Buffer.from(`{"zz":"${'x'.repeat(bytes - 10)}"}`);
@@ -361,10 +361,20 @@ describe('bytes of bodies in flight', () => {
       resolve(late ? 0 : statusCode);
     });
     asked.on('error', () => resolve('cut'));
-    const written = new Promise((done) => asked.write(body.subarray(0, -1), done));
-    const end = () => void asked.end(body.subarray(-1));
+    let sent = body.length - 60 * dripBytes;
+    const written = new Promise((done) => asked.write(body.subarray(0, sent), done));
+    const drip = setInterval(() => {
+      asked.write(body.subarray(sent, sent + dripBytes));
+      sent += dripBytes;
+    }, 1000);
+    void status.then(() => clearInterval(drip));
+    const end = () => {
+      clearInterval(drip);
+      asked.end(body.subarray(sent));
+    };
     return { taken: Promise.race([written, status]), status, end };
   }
+  const dripBytes = 8192;
   const some = 15 * megabyte;
   const bytesMax = 128 * 1024 * 1024;
 
