@@ -341,8 +341,8 @@ describe('bytes of bodies in flight', () => {
     end: () => void;
   }
 
-  /** Sends almost all of a body, and then a little every second, so that it is never too slow. */
-  function hold(key: string, bytes: number): Held {
+  /** Sends almost all of a body; one that drips then sends a little every second, so that it is never too slow. */
+  function hold(key: string, bytes: number, drips = false): Held {
     const { promise: status, resolve } = Promise.withResolvers<number | 'cut'>();
     const body = Buffer.from(`{"zz":"${'x'.repeat(bytes - 10)}"}`);
     const asked = request(urlOf('/api/v1/chat'), {
@@ -367,6 +367,7 @@ describe('bytes of bodies in flight', () => {
       asked.write(body.subarray(sent, sent + dripBytes));
       sent += dripBytes;
     }, 1000);
+    if (!drips) clearInterval(drip);
     void status.then(() => clearInterval(drip));
     const end = () => {
       clearInterval(drip);
@@ -383,7 +384,7 @@ describe('bytes of bodies in flight', () => {
       await gateway.newCaller({ credits: 0 }),
       await gateway.newCaller({ credits: 0 }),
     ];
-    const held = Array.from({ length: 3 }, () => hold(greedy.key, some));
+    const held = Array.from({ length: 3 }, () => hold(greedy.key, some, true));
     await Promise.all(held.map(({ taken }) => taken));
     expect(await hold(greedy.key, some).status).toBeOneOf([429, 'cut']);
     const others = hold(other.key, some);
