@@ -86,7 +86,7 @@ export const errorTable = {
   ),
   'Rate limit exceeded. Please slow down.': passing(
     429,
-    'Too many requests for this key in the last 60 seconds.',
+    'Too many requests for this key within one minute.',
   ),
   WINDOW_EXHAUSTED: passing(429, 'The six-hour usage window is exhausted.'),
   PROVIDER_REJECTED_INPUT: lasting(400, 'The provider did not accept the input.'),

@@ -4,7 +4,6 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import type { JsonObject } from '../../domain/json.ts';
 import { createBatcher } from '../../platform/batch.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Metrics } from '../../platform/metrics.ts';
@@ -45,9 +44,9 @@ const callerShape = z.object({
   /** Null: all models. */
   allowedModels: z.array(z.string()).nullable(),
   organizationStatus: organizationStatus,
-  /** Requests of this key in the last 60 seconds, this one included. */
+  /** Requests of this key in the rate window of one minute, up to this one. */
   hits: z.number(),
-  /** Unix ms, by the database's clock: when the oldest of them is 60 seconds old, and so counts no more. */
+  /** End of the window in milliseconds since 1970, by the database's clock. */
   resetAtMs: z.number(),
   nowMs: z.number(),
 });
@@ -75,16 +74,24 @@ export type Access = ReturnType<typeof createAccess>;
 /** Finds callers, over a pool. */
 export function createAccess(pool: DatabasePool, options: AccessOptions) {
   const { pepper, previousPepper, limits } = options;
-  const ask = createBatcher<JsonObject, Caller | null>({
+  const ask = createBatcher<{ mac: string; bucket: RateBucket }, Caller | null>({
     name: 'access',
     metrics: options.metrics,
     sizeMax: 200,
     parallelMax: 2,
     run: (requests) =>
-      pool.oneFirst(sql.type(answers)`SELECT admit_requests(${sql.jsonb(requests)}) AS answers`),
+      pool.oneFirst(sql.type(answers)`SELECT admit_requests(
+        ${sql.array(
+          requests.map(({ mac }) => Buffer.from(mac, 'hex')),
+          'bytea',
+        )},
+        ${sql.array(
+          requests.map(({ bucket }) => bucket),
+          'text',
+        )}) AS answers`),
   });
   const admitMac = (mac: string, bucket: RateBucket): Promise<Caller | null> =>
-    ask({ mac, bucket, limit: limits[bucket] });
+    ask({ mac, bucket });
   return {
     limits,
     /** Null when the key is malformed, unknown, expired or revoked; that counts as no request. */

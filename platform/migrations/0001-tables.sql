@@ -49,15 +49,12 @@ CREATE TABLE api_key (
 CREATE INDEX api_key_member ON api_key (member_id) WHERE revoked_at IS NULL;
 CREATE INDEX api_key_of_organization ON api_key (organization_id);
 
--- Requests of the last minute, shared by all API processes: a sliding window (access.sql). UNLOGGED: a crash of
--- Postgres may let one minute count twice, which is cheaper than a disk write per request.
+-- Rate windows of one minute, shared by all API processes (access.sql). UNLOGGED: a crash of Postgres may let one minute
+-- count twice, which is cheaper than a disk write per request.
 CREATE UNLOGGED TABLE rate_window (
   key_id text NOT NULL,
   bucket text NOT NULL,
-  -- Unix ms, ascending, and how many requests came then.
-  times bigint[] NOT NULL,
-  counts integer[] NOT NULL,
-  -- The sum of the counts.
+  started_at timestamptz NOT NULL,
   hits integer NOT NULL,
   PRIMARY KEY (key_id, bucket)
 ) WITH (fillfactor = 50);

@@ -231,8 +231,8 @@ describe('who may not use a route is refused before its body is read', () => {
     key,
   }: TestCaller): Promise<{ limited: boolean; endsAt: number }> {
     await gateway.database.query(
-      `INSERT INTO rate_window (key_id, bucket, times, counts, hits) VALUES ('${keyId}', 'requests',
-         ARRAY[unix_ms(clock_timestamp())], ARRAY[1000000], 1000000)`,
+      `INSERT INTO rate_window (key_id, bucket, started_at, hits)
+         VALUES ('${keyId}', 'requests', clock_timestamp(), 1000000)`,
     );
     const answer = await fetch(urlOf('/api/v1/usage'), {
       headers: { authorization: `Bearer ${key}` },
