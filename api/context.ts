@@ -4,7 +4,7 @@ import type Koa from 'koa';
 import type { Caller } from './identity/access.ts';
 import type { Operator } from './identity/operators.ts';
 import type { ErrorShape } from './middleware/errors.ts';
-import type { HeldBytes } from './middleware/byte-limits.ts';
+import type { ByteKind, HeldBytes } from './middleware/byte-limits.ts';
 import type { ExceededBound } from '../platform/byte-budget.ts';
 
 /** State of a request; `caller`, or `operator`, is set behind authentication. */
@@ -14,6 +14,8 @@ export interface RequestState {
   operator: Operator;
   /** Holds bytes for this request until it is finished; returns the bound that they would exceed (byte-limits.ts). */
   holdBytes: (held: HeldBytes) => ExceededBound | null;
+  /** Releases the bytes of a kind before the request is finished. */
+  releaseBytes: (kind: ByteKind) => void;
   /** Set where an operation tells errors in another shape than the service's own. */
   errorShape?: ErrorShape;
 }

@@ -136,7 +136,7 @@ export const gatewayVariables = {
   /** How long a started job may be undecided, because no worker takes it: then 503, with its id. */
   VERDICT_WAIT_MS: count(1000, 600_000).default(60_000),
   SYNC_WAITERS_MAX: count(1, 100_000).default(2000),
-  /** Bytes of request bodies in flight, in this process and of one key; the largest body must fit. */
+  /** Bytes of bodies and files of unfinished requests, in this process and of one organization; the largest request must fit. */
   BODY_BYTES_MAX: count(20_971_520, 68_719_476_736).default(134_217_728),
   BODY_BYTES_PER_ORGANIZATION_MAX: count(20_971_520, 68_719_476_736).default(50_331_648),
   SPOOL_BYTES_MAX: count(314_572_800, 1_099_511_627_776).default(1_073_741_824),

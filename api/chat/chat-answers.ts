@@ -202,7 +202,11 @@ async function relay(
   await shown.chat.stream(async (steps) => {
     const text = presentation.steps(shown, steps);
     if (text === '') return;
-    if (keptText && ctx.state.holdBytes({ kind: 'keptText', bytes: text.length })) keptText = null;
+    const bytes = Buffer.byteLength(text);
+    if (keptText && ctx.state.holdBytes({ kind: 'keptText', bytes })) {
+      keptText = null;
+      ctx.state.releaseBytes('keptText');
+    }
     keptText?.push(text);
     const written = out.write(text);
     if (silent && steps.some((step) => step.written !== '')) {

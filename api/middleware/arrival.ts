@@ -2,17 +2,14 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
 
-/** Time in which `bytesMin` must arrive, and total time of a body, in milliseconds. */
-interface ArrivalLimits {
-  windowMs: number;
-  totalMs: number;
-}
-
+/** Longest time between two pieces of a body, in milliseconds, and the time in which `bytesMin` must arrive. */
+const windowMs = 5000;
 /** Fewest bytes of each window, unless the body ends in it. */
 const bytesMin = 4096;
-const bodyLimits: ArrivalLimits = { windowMs: 5000, totalMs: 60_000 };
-/** Files may take longer than JSON bodies, at the same least rate. */
-export const fileLimits: ArrivalLimits = { windowMs: 5000, totalMs: 15 * 60_000 };
+/** Total time of a JSON body, in milliseconds. */
+const bodyMs = 60_000;
+/** Total time of files, in milliseconds: at the same least rate they may take longer. */
+export const filesMs = 15 * 60_000;
 
 /** Watch over the arrival of one body. */
 export interface Arrival {
@@ -23,24 +20,30 @@ export interface Arrival {
 }
 
 /** Starts to watch the arrival of a body; `onTooSlow` receives REQUEST_TIMEOUT if too few bytes arrive. */
-export function watchArrival(
-  onTooSlow: (error: GatewayError) => void,
-  { windowMs, totalMs } = bodyLimits,
-): Arrival {
+export function watchArrival(onTooSlow: (error: GatewayError) => void, totalMs = bodyMs): Arrival {
   let windowBytes = 0;
   const timeout = (): void => onTooSlow(new GatewayError('REQUEST_TIMEOUT'));
   const check = (): void => {
     if (windowBytes < bytesMin) timeout();
     windowBytes = 0;
   };
-  // Bytes that arrived while the event loop was busy are read before the check.
-  const window = setInterval(() => setImmediate(() => setImmediate(check)), windowMs);
+  // Bytes that arrived while the event loop was busy are read before a check.
+  const later = (run: () => void) => () => void setImmediate(() => setImmediate(run));
+  let pieces = 0;
+  const silence = setTimeout(() => {
+    const before = pieces;
+    later(() => pieces === before && timeout())();
+  }, windowMs);
+  const window = setInterval(later(check), windowMs);
   const total = setTimeout(timeout, totalMs);
   return {
     count(bytes) {
       windowBytes += bytes;
+      pieces += 1;
+      silence.refresh();
     },
     end() {
+      clearTimeout(silence);
       clearInterval(window);
       clearTimeout(total);
     },
@@ -54,10 +57,10 @@ export function watchArrival(
  */
 export async function* arrivingBytes(
   request: IncomingMessage,
-  limits = bodyLimits,
+  totalMs = bodyMs,
 ): AsyncGenerator<Buffer> {
   let rejectRead: ((error: GatewayError) => void) | undefined;
-  const arrival = watchArrival((error) => rejectRead?.(error), limits);
+  const arrival = watchArrival((error) => rejectRead?.(error), totalMs);
   const pieces: AsyncIterator<Buffer, undefined> = request.iterator({ destroyOnReturn: false });
   /** Reads a piece. Each read has its own promise, because a race with a long-lived one would keep all pieces in memory. */
   const read = () =>

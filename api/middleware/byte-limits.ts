@@ -14,17 +14,22 @@ export interface HeldBytes {
   owner?: string;
 }
 
+type HoldName = `${ByteKind} ${string}`;
+
 const retryAfterSeconds = 1;
 
 /** Gives each request a function that holds bytes until the request is finished. */
 export function limitBytes(budgets: Record<ByteKind, ByteBudget>): Middleware {
   return async (ctx, next) => {
-    const holds = new Map<string, ByteHold>();
+    const holds = new Map<HoldName, ByteHold>();
     ctx.state.holdBytes = ({ kind, bytes, owner = ownerOf(ctx) }) => {
-      const name = `${kind} ${owner}`;
+      const name: HoldName = `${kind} ${owner}`;
       const hold = holds.get(name) ?? budgets[kind].open(owner);
       holds.set(name, hold);
       return hold.add(bytes);
+    };
+    ctx.state.releaseBytes = (kind) => {
+      for (const [name, hold] of holds) if (name.startsWith(`${kind} `)) hold.release();
     };
     try {
       await next();

@@ -3,7 +3,7 @@ import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busb
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import type { Context } from '../context.ts';
 import { idempotencyKeyOf } from '../idempotency/claims.ts';
-import { fileLimits, watchArrival } from './arrival.ts';
+import { filesMs, watchArrival } from './arrival.ts';
 import { holdBytes } from './byte-limits.ts';
 
 /** What a form may hold. */
@@ -149,7 +149,7 @@ async function read<Kept>(ctx: Context, rules: FormRules<Kept>): Promise<Receive
     if (!ctx.req.complete) parser.destroy();
   });
   parser.once('close', () => reject(refuse('(body)', 'ended unexpectedly')));
-  const arrival = watchArrival(reject, fileLimits);
+  const arrival = watchArrival(reject, filesMs);
   const count = (piece: Buffer): void => {
     arrival.count(piece.length);
     try {

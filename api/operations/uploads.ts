@@ -14,7 +14,7 @@ import type { ReceivedFile, Upload } from '../../activities/storage/uploads.ts';
 import { GatewayError, assert } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
-import { arrivingBytes, fileLimits } from '../middleware/arrival.ts';
+import { arrivingBytes, filesMs } from '../middleware/arrival.ts';
 import { holdBytes } from '../middleware/byte-limits.ts';
 import { defineOperation } from './operation.ts';
 
@@ -150,7 +150,7 @@ async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
   }
 
   async function* watched(): AsyncGenerator<Buffer> {
-    for await (const bytes of arrivingBytes(ctx.req, fileLimits)) {
+    for await (const bytes of arrivingBytes(ctx.req, filesMs)) {
       holdBytes(ctx, { kind: 'spool', bytes: bytes.length, owner });
       sizeBytes += bytes.length;
       if (!seen.type) {

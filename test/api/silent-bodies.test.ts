@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
-import { ofCallers } from '../harness/operations.ts';
+import { ofCallers, ofEverybody, ofProtocols } from '../harness/operations.ts';
 
 const megabyte = 1024 * 1024;
 
@@ -80,6 +80,17 @@ const forms = new Set(['/api/v1/images/edits', '/api/v1/audio/transcriptions']);
 
 const keyOf = ({ key }: TestCaller) => ({ authorization: `Bearer ${key}` });
 
+/** Makes ten keys of one organization without credits. */
+async function tenKeys(): Promise<string[]> {
+  const { key } = await gateway.newCaller({ credits: 0 });
+  const made = await Promise.all(
+    Array.from({ length: 9 }, () =>
+      gateway.call<{ key: string }>('/api/v1/api-keys', { key, body: { name: 'k' } }),
+    ),
+  );
+  return [key, ...made.map(({ body }) => body.key)];
+}
+
 describe('silent clients', () => {
   it('without a key do not delay the chat and the job of an organization', async () => {
     const silent = Array.from({ length: 200 }, () =>
@@ -96,17 +107,7 @@ describe('silent clients', () => {
   });
 
   it('with ten keys of one organization do not delay another organization', async () => {
-    const first = await gateway.newCaller({ credits: 0 });
-    const keys = await Promise.all(
-      Array.from({ length: 9 }, async () => {
-        const made = await gateway.call<{ key: string }>('/api/v1/api-keys', {
-          key: first.key,
-          body: { name: 'k' },
-        });
-        return made.body.key;
-      }),
-    );
-    const silent = [first.key, ...keys].flatMap((key) =>
+    const silent = (await tenKeys()).flatMap((key) =>
       Array.from({ length: 40 }, () =>
         open('/api/v1/chat/estimate', {
           bytes: megabyte,
@@ -120,10 +121,26 @@ describe('silent clients', () => {
     expect(statuses).toEqual(new Set([408]));
   });
 
+  it('get 408 within six seconds', async () => {
+    const { key } = await gateway.newCaller({ credits: 0 });
+    const startedAt = performance.now();
+    // The pause begins with a piece that is large enough for the least rate.
+    const paused = open('/api/v1/chat', {
+      bytes: megabyte,
+      headers: { authorization: `Bearer ${key}` },
+      text: `{"zz":"${'x'.repeat(200_000)}`,
+    });
+    expect(await paused.status).toBe(408);
+    expect(performance.now() - startedAt).toBeLessThan(6500);
+  });
+
   it('get 408 on every route with a body, whether they send nothing or a byte a second', async () => {
     const poor = await gateway.newCaller({ credits: 0 });
     await gateway.database.query(`UPDATE organization SET upload_bytes = 0`);
-    const routes = ofCallers.filter(({ takesBody }) => takesBody);
+    const routes = [
+      ...[...ofCallers, ...ofEverybody].filter(({ takesBody }) => takesBody),
+      ...ofProtocols.filter(({ method }) => method === 'POST'),
+    ];
     expect(routes.length).toBeGreaterThan(30);
     const statuses = await Promise.all(
       routes.flatMap(({ asked, method }) =>
@@ -147,6 +164,26 @@ describe('silent clients', () => {
     );
     expect(statuses.filter((line) => !/ (408|429)$/.test(line))).toEqual([]);
     expect(statuses.filter((line) => line.endsWith(' 408')).length).toBeGreaterThan(30);
+  });
+});
+
+describe('wide bodies', () => {
+  it('with ten keys of one organization do not delay another organization', async () => {
+    const text = `{"messages":[${'1,'.repeat(megabyte / 2)}1]}`;
+    const wide = (await tenKeys()).flatMap((key) =>
+      Array.from({ length: 4 }, () => {
+        const sent = open('/api/v1/chat', {
+          bytes: text.length,
+          text,
+          headers: { authorization: `Bearer ${key}` },
+        });
+        sent.client.end();
+        return sent;
+      }),
+    );
+    expect(await chatAndJob()).toBeLessThan(20 * usualMs + 2000);
+    const statuses = await Promise.all(wide.map(({ status }) => status));
+    expect(statuses.filter((status) => ![400, 429].includes(Number(status)))).toEqual([]);
   });
 });
 
