@@ -19,6 +19,11 @@ export interface Arrival {
   end: () => void;
 }
 
+/** Runs a check after the bytes that arrived while the event loop was busy have been read. */
+function afterReads(check: () => void): void {
+  setImmediate(() => setImmediate(check));
+}
+
 /** Starts to watch the arrival of a body; `onTooSlow` receives REQUEST_TIMEOUT if too few bytes arrive. */
 export function watchArrival(onTooSlow: (error: GatewayError) => void, totalMs = bodyMs): Arrival {
   let windowBytes = 0;
@@ -27,14 +32,12 @@ export function watchArrival(onTooSlow: (error: GatewayError) => void, totalMs =
     if (windowBytes < bytesMin) timeout();
     windowBytes = 0;
   };
-  // Bytes that arrived while the event loop was busy are read before a check.
-  const later = (run: () => void) => () => void setImmediate(() => setImmediate(run));
   let pieces = 0;
   const silence = setTimeout(() => {
     const before = pieces;
-    later(() => pieces === before && timeout())();
+    afterReads(() => pieces === before && timeout());
   }, windowMs);
-  const window = setInterval(later(check), windowMs);
+  const window = setInterval(() => afterReads(check), windowMs);
   const total = setTimeout(timeout, totalMs);
   return {
     count(bytes) {

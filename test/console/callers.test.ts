@@ -266,6 +266,41 @@ describeInBrowser('the console of a caller', () => {
     await expect.poll(() => streams.size).toBe(1);
   });
 
+  it('shows no job of the key of an earlier session, while a tab of that key keeps its stream', async () => {
+    const [first, second] = await Promise.all([
+      gateway.newCaller({ credits: 10 }),
+      gateway.newCaller({ credits: 10 }),
+    ]);
+    const { page } = await openPage(browser, gateway.url);
+    const context = page.context();
+    let streams = 0;
+    context.on('request', (request) => {
+      if (request.url().endsWith('/studio/jobs/events')) streams += 1;
+    });
+    await signIn(page, first.key);
+    await expect.poll(() => streams).toBe(1);
+    // The second session replaces the cookie of the first.
+    const headers = { authorization: `Bearer ${second.key}` };
+    const begun = await context.request.post(`${gateway.url}/api/v1/session`, { headers });
+    expect(begun.status()).toBe(201);
+    const tab = await context.newPage();
+    await tab.goto(`${gateway.url}/console/jobs`);
+    await tab.getByText('No such jobs').waitFor();
+    await expect.poll(() => streams).toBe(2);
+    for (const [key, model] of [
+      [first.key, 'seedream'],
+      [second.key, 'nano-banana'],
+    ] as const) {
+      const body = { prompt: 'a lighthouse', async: true, model };
+      const accepted = await gateway.call('/api/v1/studio/image/generate', { key, body });
+      expect(accepted.status).toBe(202);
+      await gateway.untilDone(accepted.body.data.jobId, key);
+    }
+    const list = tab.getByRole('list', { name: 'Jobs' });
+    await list.getByText('nano-banana').first().waitFor();
+    expect(await list.getByText('seedream').count()).toBe(0);
+  });
+
   it('says when the gateway is away, and comes back by itself', async () => {
     const alone = { API_PORT: '0' };
     const first = await gateway.spawn('api', alone);
