@@ -46,7 +46,7 @@ export const sessions = section('Console', {
     scope: 'open',
     summary: 'Get the current session, of a key and of an operator',
     answer: z.object({
-      session: session.nullable(),
+      session: session.extend({ sessionId: z.string() }).nullable(),
       operator: session.extend({ name: z.string().nullable() }).nullable(),
     }),
     answers: { 200: 'The session; null if there is none.' },
@@ -56,7 +56,10 @@ export const sessions = section('Console', {
       const begun = await operatorSessions.find(ctx);
       const found = begun && (await findOperator.bySession(begun));
       return {
-        session: known && caller ? { expiresAt: isoTime(known.expiresAtMs) } : null,
+        session:
+          known && caller
+            ? { sessionId: known.sessionId, expiresAt: isoTime(known.expiresAtMs) }
+            : null,
         operator:
           begun && found ? { expiresAt: isoTime(begun.expiresAtMs), name: found.name } : null,
       };

@@ -3909,6 +3909,7 @@ export interface components {
             session: {
                 /** Format: date-time */
                 expiresAt: string;
+                sessionId: string;
             } | null;
             operator: {
                 /** Format: date-time */

@@ -1,7 +1,8 @@
 /** Shows that requests were rejected with 429, and the seconds until they are sent again. */
 import { useQueryClient } from '@tanstack/react-query';
-import { useEffect, useState, useSyncExternalStore } from 'react';
+import { useSyncExternalStore } from 'react';
 import { ApiError } from '../gateway/client.ts';
+import { Countdown } from './countdown.tsx';
 
 /** Shows the countdown until the next retry, or nothing while no request waits for its rate limit. */
 export function RateLimited() {
@@ -18,19 +19,13 @@ export function RateLimited() {
           ),
       ),
   );
-  return <div role="status">{retryAtMs > 0 && <Countdown untilMs={retryAtMs} />}</div>;
-}
-
-function Countdown({ untilMs }: { untilMs: number }) {
-  const [nowMs, setNowMs] = useState(Date.now);
-  useEffect(() => {
-    const timer = setInterval(() => setNowMs(Date.now()), 1000);
-    return () => clearInterval(timer);
-  }, []);
-  const seconds = Math.max(Math.ceil((untilMs - nowMs) / 1000), 0);
   return (
-    <p className="away">
-      Too many requests. <span role="timer">Retrying in {seconds} s.</span>
-    </p>
+    <div role="status">
+      {retryAtMs > 0 && (
+        <p className="away">
+          Too many requests. <Countdown untilMs={retryAtMs}>Retrying</Countdown>
+        </p>
+      )}
+    </div>
   );
 }

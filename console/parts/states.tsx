@@ -1,6 +1,7 @@
 /** What is shown while something loads, where nothing is, and when it was refused. */
 import type { ReactNode } from 'react';
 import { ApiError } from '../gateway/client.ts';
+import { Countdown } from './countdown.tsx';
 
 /** Something is on its way. */
 export function Loading() {
@@ -27,7 +28,10 @@ export function Refusal({ error }: { error: Error | null }) {
   const known = error instanceof ApiError ? error : undefined;
   return (
     <div className="refusal" role="alert">
-      <p>{error.message}</p>
+      <p>
+        {error.message}{' '}
+        {known?.retryAtMs && <Countdown untilMs={known.retryAtMs}>You can try again</Countdown>}
+      </p>
       {known && known.fields.length > 1 && (
         <ul>
           {known.fields.map(({ path, message }) => (

@@ -135,6 +135,47 @@ describeInBrowser('the account in the console', () => {
     await page.getByLabel('API key').waitFor();
   });
 
+  it('lists the sessions of the user’s keys, and ends them', async () => {
+    const { key } = await gateway.newCaller({ credits: 1 });
+    const [one, two] = [await openPage(browser, gateway.url), await openPage(browser, gateway.url)];
+    await signIn(one.page, key);
+    await signIn(two.page, key);
+    await visit(one.page, 'API keys');
+    const lines = one.page.locator('[data-session]');
+    await expect.poll(() => lines.count()).toBe(2);
+    await expectAccessible(one.page);
+    const other = lines.filter({ hasNotText: 'this session' });
+    await other.getByRole('button', { name: 'End' }).click();
+    await one.page.getByRole('button', { name: 'End it' }).click();
+    await expect.poll(() => lines.count()).toBe(1);
+    await two.page.reload();
+    await two.page.getByLabel('API key').waitFor();
+    await lines.getByRole('button', { name: 'End' }).click();
+    await one.page.getByRole('button', { name: 'End it and sign out' }).click();
+    await one.page.getByText('You ended your session.').waitFor();
+  });
+
+  it('shows when a rejected change may be sent again', async () => {
+    const { key } = await gateway.newCaller({ credits: 1 });
+    const { page } = await openPage(browser, gateway.url);
+    await signIn(page, key);
+    await visit(page, 'API keys');
+    await page.route('**/api-keys/*', (route) =>
+      route.fulfill({
+        status: 429,
+        headers: { 'Retry-After': '9' },
+        json: { error: 'Rate limit exceeded. Please slow down.', message: 'Too many requests.' },
+      }),
+    );
+    await page.getByRole('button', { name: 'Revoke' }).click();
+    await page.getByRole('button', { name: 'Revoke it and sign out' }).click();
+    await page
+      .getByRole('alert')
+      .getByRole('timer')
+      .getByText(/try again in [5-9] s/)
+      .waitFor();
+  });
+
   it('disables, with the reason, what a key may not do', async () => {
     const scopes = ['keys:read', 'studio:read', 'usage:read'] as const;
     const { key } = await gateway.newCaller({ credits: 1, scopes });

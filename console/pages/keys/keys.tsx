@@ -9,6 +9,7 @@ import { KeyActions } from './key-actions.tsx';
 import { keysQuery, type Key } from './key-query.ts';
 import { limitText } from './limit-fields.tsx';
 import { NewKey } from './new-key.tsx';
+import { Sessions } from './sessions.tsx';
 
 /** See the file's head. */
 export default function Keys() {
@@ -32,6 +33,7 @@ export default function Keys() {
       </div>
       {refusal && <p className="hint">{refusal}</p>}
       <List show={setShown} />
+      {who.refuses('keys:read') === null && <Sessions />}
       {isMaking && <NewKey onClose={() => setMaking(false)} show={setShown} />}
       {shown !== null && (
         <ShownOnce title="Your new key" secret={shown} onClose={() => setShown(null)}>

@@ -1791,6 +1791,7 @@ class GetKeyAnswer(TypedDict):
 
 class Session(TypedDict):
     expiresAt: str
+    sessionId: str
 
 
 class Operator(TypedDict):

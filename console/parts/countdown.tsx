@@ -1,0 +1,24 @@
+/** Shows the seconds until a time. */
+import { useEffect, useState } from 'react';
+
+interface CountdownProps {
+  /** Time in milliseconds since 1970. */
+  untilMs: number;
+  /** Words before the seconds. */
+  children: string;
+}
+
+/** Counts down to a time, in seconds. */
+export function Countdown({ untilMs, children }: CountdownProps) {
+  const [nowMs, setNowMs] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNowMs(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  const seconds = Math.max(Math.ceil((untilMs - nowMs) / 1000), 0);
+  return (
+    <span role="timer">
+      {children} in {seconds} s.
+    </span>
+  );
+}
