@@ -9,7 +9,7 @@ import { createDeliveries, type Deliveries, type DeliveryDeps } from './webhooks
 /** Activities of the Studio queue, of the provider queues and of the webhook queue. */
 export type Activities = JobMoves & ProviderCalls & Assembly & Deliveries;
 
-/** See `Activities`; `showJob` makes a job as its callers see it. */
+/** Makes the activities; `showJob` shows a job as its callers see it. */
 export function createActivities(
   services: Services,
   { config, showJob }: { config: Config; showJob: DeliveryDeps['showJob'] },

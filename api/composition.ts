@@ -42,7 +42,7 @@ export interface AppDeps {
 
 export type Composition = ReturnType<typeof compose>;
 
-/** See the file's head. */
+/** Composes the services of an API process. */
 export function compose(deps: AppDeps, documents: Documents) {
   const { config, services, client, news } = deps;
   const { pool, storage, logger, reads } = services;

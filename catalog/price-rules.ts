@@ -32,7 +32,7 @@ export interface PricedPixels {
   rounding: 'up' | 'none';
 }
 
-/** See the file's head. */
+/** Rule of a price list. */
 export interface PriceRule {
   unit: 'image' | 'second' | 'character' | 'request';
   /**

@@ -19,7 +19,7 @@ const Webhooks = lazy(() => import('./pages/webhooks/webhooks.tsx'));
 const Operator = lazy(() => import('./pages/operator/operator.tsx'));
 const Models = lazy(() => import('./pages/models/models.tsx'));
 
-/** See the file's head. */
+/** Draws the page of the current address. */
 export function App() {
   return (
     <Router base="/console">

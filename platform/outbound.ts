@@ -94,7 +94,7 @@ function createCheck(admitted: ReadonlySet<string>, extraPorts: readonly number[
   };
 }
 
-/** See `Outbound`. */
+/** Makes the guarded fetch for addresses that callers and providers name. */
 export function createOutbound(options: OutboundOptions): Outbound {
   const admitted = new Set(options.admittedOrigins);
   const check = createCheck(admitted, options.extraPorts ?? []);

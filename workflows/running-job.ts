@@ -62,7 +62,7 @@ export function listenToSignals() {
     },
   };
 }
-/** See `listenToSignals`. */
+/** Signals of a job workflow. */
 export type JobSignals = ReturnType<typeof listenToSignals>;
 
 /** The last attempts are told, not all of them: a job may be asked for hundreds of times. */
@@ -101,7 +101,7 @@ export function reportProgress(plan: JobPlan) {
     },
   };
 }
-/** See `reportProgress`. */
+/** Report of the progress of a job. */
 export type ProgressReport = ReturnType<typeof reportProgress>;
 
 function markdownOf({ phase, calls, failures }: JobProgress): string {

@@ -33,7 +33,7 @@ export function createNotificationUrls(options: { publicBaseUrl: string; secret:
     holds: (address: NotificationAddress, mac: string): boolean => isSecret(mac, macOf(address)),
   };
 }
-/** See `createNotificationUrls`. */
+/** Addresses that providers notify. */
 export type NotificationUrls = ReturnType<typeof createNotificationUrls>;
 
 const keptRow = z.object({ deliveries: z.number(), state: z.string() });
@@ -46,7 +46,7 @@ const inboxNotification = z.object({
   callIndex: z.number(),
   operationId: z.string(),
 });
-/** See `inboxNotification`. */
+/** Notification that has been received. */
 type InboxNotification = z.infer<typeof inboxNotification>;
 
 /** A notification as it lies in the inbox; times are Unix ms. */
@@ -57,7 +57,7 @@ const keptNotification = inboxNotification.extend({
   deliveries: z.number(),
   receivedAtMs: z.number(),
 });
-/** See `keptNotification`. */
+/** Notification that is kept in the database. */
 type KeptNotification = z.infer<typeof keptNotification>;
 
 const columns = sql.fragment`provider, job_id AS "jobId", call_index AS "callIndex",

@@ -121,7 +121,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
     close: upstreams.close,
   };
 }
-/** See `createChat`. */
+/** Chat of a process. */
 export type Chat = ReturnType<typeof createChat>;
 
 /** Reserves the credits of a chat. Returns the micro-credits that balance and key can pay for it in all. */

@@ -45,7 +45,7 @@ export interface ChatBill {
   creditsConsumed: number;
 }
 
-/** See the file's head. Exactly one of `answer` and `stream` is called, once. */
+/** Chat whose credits are reserved. Exactly one of `answer` and `stream` is called, once. */
 export class OpenChat implements RunningChat {
   readonly id: string;
   /** Models that did not answer. */

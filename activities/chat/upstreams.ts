@@ -119,7 +119,7 @@ export function createUpstreams(config: Config) {
     },
   };
 }
-/** See `createUpstreams`. */
+/** Upstreams of chat, by model. */
 export type Upstreams = ReturnType<typeof createUpstreams>;
 
 function addressOf(model: ChatModel, config: Config): Address {

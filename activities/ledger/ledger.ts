@@ -75,7 +75,7 @@ const grantVerdict = z.discriminatedUnion('verdict', [
   insufficientCredits,
   z.object({ verdict: z.literal('no_account') }),
 ]);
-/** See `grantVerdict`. */
+/** Result of a grant. */
 type GrantVerdict = z.infer<typeof grantVerdict>;
 
 /** The ledger over a pool; `metrics` are absent in tools. */
@@ -97,7 +97,7 @@ export function createLedger(pool: DatabasePool, metrics?: Metrics) {
       move({ verb: 'grant', amount: amountMicro, ...grant }, grantVerdict),
   };
 }
-/** See `createLedger`. */
+/** Ledger of Studio. */
 export type Ledger = ReturnType<typeof createLedger>;
 
 function jobOf({ status, outputs, error, artifacts }: NonNullable<Settle['job']>): JsonObject {
@@ -163,7 +163,7 @@ const ledgerEntry = z.object({
   reason: z.string().nullable(),
   createdAtMs: z.number(),
 });
-/** See `ledgerEntry`. */
+/** Entry of the ledger. */
 export type LedgerEntry = z.infer<typeof ledgerEntry>;
 
 /** A reservation that nobody has settled yet. */
@@ -179,7 +179,7 @@ const openReservation = z.object({
   /** When the sweeper first found none. */
   ownerMissingAtMs: z.number().nullable(),
 });
-/** See `openReservation`. */
+/** Reservation that is not settled. */
 export type OpenReservation = z.infer<typeof openReservation>;
 
 const entryColumns = sql.fragment`sequence, kind, reservation_id AS "reservationId",

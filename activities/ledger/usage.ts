@@ -31,7 +31,7 @@ const usageRecord = z.object({
   /** Where the next page goes on. */
   createdAtMicros: z.number(),
 });
-/** See `usageRecord`. */
+/** Job or chat with its charge. */
 export type UsageRecord = z.infer<typeof usageRecord>;
 
 /** The state of an account; amounts in micro-credits. */
@@ -154,7 +154,7 @@ const sums = z.object({
 });
 /** One row of a summary: the values of its groups in the order asked for, and the sums. */
 const usageSum = sums.extend({ keys: z.array(z.string().nullable()) });
-/** See `usageSum`. */
+/** Sum of charges. */
 export type UsageSum = z.infer<typeof usageSum>;
 
 /** What to sum up. */

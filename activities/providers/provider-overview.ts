@@ -101,7 +101,7 @@ const providerFigures = z.object({
   medianSeconds: z.number().nullable(),
   slowSeconds: z.number().nullable(),
 });
-/** See `providerFigures`; `slowSeconds` is the 95th percentile. */
+/** Figures of a provider; `slowSeconds` is the 95th percentile. */
 type ProviderFigures = z.infer<typeof providerFigures>;
 
 /** Figures of the last so many minutes, of the providers that were called. */

@@ -69,7 +69,7 @@ export function createDeliveries(deps: DeliveryDeps) {
     stopDelivery: (jobId: string): Promise<void> => deps.webhooks.giveUp(jobId),
   };
 }
-/** See `createDeliveries`. */
+/** Deliveries of caller webhooks. */
 export type Deliveries = ReturnType<typeof createDeliveries>;
 
 type Sent = Omit<AttemptEnd, 'durationMs' | 'retryInMs'>;
@@ -174,7 +174,7 @@ export interface WebhookRelay {
 
 const startTimeoutMs = 10_000;
 
-/** See `WebhookRelay`. */
+/** Makes the relay of webhooks that no workflow delivers. */
 export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
   const { client, webhooks, logger } = deps;
 

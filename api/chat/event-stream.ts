@@ -12,7 +12,7 @@ export class ReaderGone extends Error {
   override readonly name = 'ReaderGone';
 }
 
-/** See `createEventStream`. */
+/** Event stream of one response. */
 export type EventStream = ReturnType<typeof createEventStream>;
 
 interface Options {
@@ -23,7 +23,7 @@ interface Options {
   open: () => void;
 }
 
-/** See the file's head. */
+/** Makes the event stream of a response; it opens with its first event. */
 export function createEventStream(response: ServerResponse, options: Options) {
   let opened = false;
   const keepalive = setTimeout(() => {

@@ -72,7 +72,7 @@ export interface Hold {
   leave: () => void;
 }
 
-/** See `createClaims`. */
+/** Claims of Idempotency-Keys. */
 export type Claims = ReturnType<typeof createClaims>;
 
 /** Printable ASCII, 1–255 characters (design §4). */

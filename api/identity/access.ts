@@ -50,7 +50,7 @@ const callerShape = z.object({
   resetAtMs: z.number(),
   nowMs: z.number(),
 });
-/** See `callerShape`. */
+/** Caller of a request. */
 export type Caller = z.infer<typeof callerShape>;
 
 /** Rate buckets of a key: requests, reads of jobs, and requests of its console sessions. */
@@ -68,7 +68,7 @@ interface AccessOptions {
 
 const answers = z.object({ answers: z.array(callerShape.nullable()) });
 
-/** See `createAccess`. */
+/** Admission of requests by their keys. */
 export type Access = ReturnType<typeof createAccess>;
 
 /** Finds callers, over a pool. */

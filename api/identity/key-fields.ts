@@ -86,7 +86,7 @@ export const budgetSchema = z
   .nullable()
   .meta({ description: 'Credits used of the `limit`; null if there is no limit.' });
 
-/** See `budgetSchema`; amounts of `key_budget` are micro-credits. */
+/** Shows a budget in credits; amounts of `key_budget` are micro-credits. */
 export function budgetView(budget: z.infer<typeof keyBudget> | null): z.infer<typeof budgetSchema> {
   if (!budget) return null;
   const { limit, used, per, resetsAtMs } = budget;

@@ -117,7 +117,7 @@ export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
     .meta({ id: 'AnthropicError', description: 'In Anthropic’s shape; `code` is ours.' }),
 };
 
-/** See the file's head. Nothing of an unexpected error is shown. */
+/** Turns errors into responses; nothing of an unexpected error is shown. */
 export function errorAnswers(logger: Logger): Middleware {
   return async (ctx, next) => {
     try {

@@ -30,7 +30,7 @@ export function notABody(message: string): GatewayError {
   return new GatewayError('INVALID_REQUEST', message, { details: [{ path: '(body)', message }] });
 }
 
-/** See the file's head. One for each body. */
+/** Counter of the size and depth of one JSON body while it arrives. */
 export class JsonMeter {
   #depth = 0;
   #deepest = 0;

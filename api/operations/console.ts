@@ -71,7 +71,7 @@ const page = (path: `/${string}`) =>
     },
   });
 
-/** See the file's head. */
+/** Operations that serve the pages of the console. */
 export const consolePages = [
   defineOperation({
     route: 'GET /',

@@ -35,7 +35,7 @@ import { usageSummary } from './usage-summary.ts';
 import { usage } from './usage.ts';
 import { webhookDeliveries, webhooks as callersWebhooks } from './webhooks.ts';
 
-/** See the file's head. */
+/** All operations of the API. */
 export const operations: readonly Operation[] = [
   ...chat,
   ...anthropic,

@@ -46,7 +46,7 @@ export const webhookSchema = webhookLine
   })
   .meta({ id: 'Webhook' });
 
-/** See `webhookSchema`. */
+/** Shows a webhook with its attempts. */
 export async function showWebhook(
   webhooks: Pick<Webhooks, 'attempts'>,
   webhook: WebhookRecord,

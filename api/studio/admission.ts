@@ -40,7 +40,7 @@ const startTimeoutMs = 10_000;
 /** How long a cancel waits for the provider's verdict before it answers with what is known. */
 const cancelWaitMs = 5000;
 
-/** See `createAdmission`. */
+/** Start of Studio jobs. */
 export type Admission = ReturnType<typeof createAdmission>;
 
 /**

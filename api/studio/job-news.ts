@@ -31,7 +31,7 @@ export interface JobSubscription {
 /** A job that was reserved, or that ended; or that some of these may have been missed. */
 export type JobChange = { organizationId: string; jobId: string } | 'interrupted';
 
-/** See `openJobNews`. */
+/** Notifications of changed jobs from Postgres. */
 export type JobNews = Awaited<ReturnType<typeof openJobNews>>;
 
 interface NewsDeps {

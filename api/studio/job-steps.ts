@@ -31,7 +31,7 @@ type Step = Omit<Shown, 'startedAt' | 'endedAt'> & {
 
 const noCall = { call: null, provider: null, providerRequestId: null, attempts: null };
 
-/** See the file's head. */
+/** Lists the steps of a job. */
 export function stepsOf(
   job: JobRecord,
   calls: readonly JobCall[],

@@ -24,7 +24,7 @@ const pollSeconds = 20;
 const chatTimeoutMs = 600_000;
 const reconnectWaitMs = 500;
 
-/** See README.md. Every verb throws `StudioError`, or the reason of its aborted signal. */
+/** Client of the API (README.md). Every method throws `StudioError`, or the reason of its aborted signal. */
 export class StudioGateway {
   /** Every endpoint by its path, typed (openapi-fetch), with the same key, retries and errors. */
   readonly api: Client<paths>;

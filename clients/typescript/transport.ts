@@ -43,7 +43,7 @@ const passingCodes = new Set([
   'Internal server error',
 ]);
 
-/** See `Send`. */
+/** Makes the function that sends requests with retries. */
 export function createSend(options: Omit<GatewayOptions, 'apiKey' | 'baseUrl'>): Send {
   const { timeoutMs = 60_000, retries = 2 } = options;
   const fetch = options.fetch ?? ((url: string, init: RequestInit) => globalThis.fetch(url, init));

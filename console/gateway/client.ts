@@ -7,7 +7,7 @@ export type Schemas = components['schemas'];
 /** A job, as lists and events show it. */
 export type Job = Schemas['Job'];
 
-/** See the file's head. */
+/** Client of the API with the cookie of the session. */
 export const api = createClient<paths>({ baseUrl: location.origin });
 
 /** A field of a request that was refused. */

@@ -10,7 +10,7 @@ export type Connection = 'connecting' | 'open' | 'lost';
 
 const ConnectionContext = createContext<Connection>('connecting');
 
-/** See `Connection`. */
+/** Returns the state of the event stream. */
 export const useConnection = (): Connection => useContext(ConnectionContext);
 
 /** What a list of jobs is narrowed by, as its query says it. */

@@ -7,7 +7,7 @@ import { sessionQuery } from './session.ts';
 /** Bodies of the operators' API by their names. */
 export type OperatorSchemas = components['schemas'];
 
-/** See the file's head. */
+/** Client of the admin API with the cookie of the operator. */
 export const operatorApi = createClient<paths>({ baseUrl: location.origin });
 
 /** Whether an operator is signed in. */

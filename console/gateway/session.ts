@@ -33,7 +33,7 @@ export type Who = Schemas['GetKeyAnswer'] & {
   refuses: (scope: Scope) => string | null;
 };
 
-/** See `Who`. */
+/** Returns the key of the session with its permissions. */
 export function useWho(): Who {
   const { data } = useSuspenseQuery(keyQuery);
   return { ...data, refuses: (scope) => refusalOf(data, scope) };
@@ -87,7 +87,7 @@ export function checkSession(client: QueryClient): void {
   void client.invalidateQueries({ queryKey: sessionQuery.queryKey, exact: true });
 }
 
-/** See `endedKey`; null: nothing is to be said. */
+/** Returns the reason why the session ended; null if none is to be shown. */
 export function useWhyEnded(): string | null {
   return useQueryClient().getQueryData<string | null>(endedKey) ?? null;
 }

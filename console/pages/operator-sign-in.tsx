@@ -7,7 +7,7 @@ import { operatorApi } from '../gateway/operator.ts';
 import { changeSession } from '../gateway/session.ts';
 import { Refusal } from '../parts/states.tsx';
 
-/** See the file's head. */
+/** Signs an operator in. */
 export function OperatorSignIn() {
   const client = useQueryClient();
   const [place, go] = useLocation();

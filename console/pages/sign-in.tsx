@@ -10,7 +10,7 @@ import { OperatorSignIn } from './operator-sign-in.tsx';
 /** What a link has behind its number sign. */
 const linkForm = /^#link=([\w-]+)$/;
 
-/** See the file's head. */
+/** Signs a caller in. */
 export function SignIn() {
   const [key, setKey] = useState('');
   const signIn = useSignIn();

@@ -26,7 +26,7 @@ interface ShellProps {
   children: ReactNode;
 }
 
-/** See the file's head. */
+/** Draws menu and header around a page. */
 export function Shell({ who, children }: ShellProps) {
   return (
     <div className="shell">

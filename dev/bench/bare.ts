@@ -30,7 +30,7 @@ const steps = {
     ended[jobId] = { createdAtMs: createdAtMs.get(jobId) ?? 0, endedAtMs: Date.now() };
   },
 };
-/** See `steps`. */
+/** Steps of the bare workflow. */
 export type Steps = typeof steps;
 
 installRuntime(createLogger('bare', 'warn'));

@@ -64,5 +64,5 @@ export function openChroot(image: BuiltImage, directory: string) {
   };
 }
 
-/** See `openChroot`. */
+/** Root directory that commands run in. */
 export type Chroot = ReturnType<typeof openChroot>;

@@ -18,5 +18,5 @@ export const createCounters = () => ({
   chatCallsLeft: 0,
 });
 
-/** See `createCounters`. */
+/** Counters of the sandbox. */
 export type Counters = ReturnType<typeof createCounters>;

@@ -14,7 +14,7 @@ import { GatewayError } from '../../domain/errors.ts';
 const nameOf = ({ method, path }: { method: string; path: string }): string => `${method} ${path}`;
 const byName = new Map(operations.map((operation) => [nameOf(operation), operation]));
 
-/** See the file's head. */
+/** Checks each response against its schema in the OpenAPI document. */
 export const checkResponses: Middleware = async (ctx, next) => {
   try {
     await next();

@@ -10,7 +10,7 @@ const costsPath = '.cache/test-costs.json';
 const printedMax = 10;
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(1).padStart(6)} s`;
 
-/** See the file's head. */
+/** Reporter of the CPU time of test files. */
 export default class CostReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const costs = modules

@@ -35,7 +35,7 @@ const longest = [
   'stack/local-stack',
 ];
 
-/** See the file's head. The other files follow as they were found. */
+/** Sequencer that starts the longest test files first; the others follow in the order found. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const place = ({ moduleId }: TestSpecification): number => {

@@ -16,7 +16,7 @@ const errorShape = z.object({
   error: z.object({ type: z.string().nullish(), message: z.string().nullish() }),
 });
 
-/** See the file's head. */
+/** Anthropic’s Messages API as a protocol of upstreams. */
 export const anthropicProtocol: ChatProtocol = {
   path: '/v1/messages',
   headers: (apiKey) => ({ 'x-api-key': apiKey, 'anthropic-version': '2023-06-01' }),

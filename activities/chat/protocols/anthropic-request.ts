@@ -52,7 +52,7 @@ function refuseForeign(body: ChatBody): void {
   }
 }
 
-/** See the file's head. @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_REQUEST */
+/** Translates a request to Anthropic’s Messages API. @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_REQUEST */
 export function encodeAnthropic({ model, body, stream }: ChatCall): Record<string, unknown> {
   refuseForeign(body);
   const system = body.messages.filter(({ role }) => role === 'system').map(textOnly);

@@ -55,7 +55,7 @@ const errorShape = z.object({
   ]),
 });
 
-/** See the file's head. */
+/** OpenAI’s chat completions as a protocol of upstreams. */
 export const openaiProtocol: ChatProtocol = {
   path: '/chat/completions',
   headers: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),

@@ -89,7 +89,7 @@ export const entrySchema = z
   })
   .meta({ id: 'LedgerEntry' });
 
-/** See `entrySchema`. */
+/** Shows a ledger entry in credits. */
 export function entryView(entry: LedgerEntry): z.infer<typeof entrySchema> {
   return {
     ...isoTimes(entry),

@@ -7,7 +7,7 @@ import { audioSpeech, audioTranscriptions } from './audio.ts';
 import { imagesEdits, imagesGenerations } from './images.ts';
 import { videos } from './videos.ts';
 
-/** See the file's head. */
+/** Operations of OpenAI’s endpoints. */
 export const openai = section('OpenAI’s endpoints', {
   imagesGenerations,
   imagesEdits,

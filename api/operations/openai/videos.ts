@@ -172,7 +172,7 @@ async function find(
 
 const picture = z.string().meta({ format: 'binary' });
 
-/** See the file's head. */
+/** Operations of OpenAI’s videos endpoints. */
 export const videos = {
   createVideo: defineOperation({
     route: 'POST /api/v1/videos',

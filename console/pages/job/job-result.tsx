@@ -2,7 +2,7 @@
 import type { Job } from '../../gateway/client.ts';
 import { mediaOf, textIn, type Media } from './job-media.ts';
 
-/** See the file's head. */
+/** Shows the outputs of a job. */
 export function JobResult({ job }: { job: Job }) {
   if (job.error) {
     return (

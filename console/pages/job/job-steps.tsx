@@ -19,7 +19,7 @@ const titles: Record<Step['name'], string> = {
 /** What an open job goes through after the steps that are known. */
 const ahead: readonly Step['name'][] = ['reserve', 'submit', 'wait', 'store', 'charge'];
 
-/** See the file's head. */
+/** Shows the steps of a job. */
 export function JobSteps({ job }: { job: Job }) {
   const { data } = useQuery(timelineQuery(job.jobId));
   const steps = data?.steps ?? [];

@@ -15,7 +15,7 @@ const pageSize = 50;
 /** As the style has it. */
 const rowPixels = 64;
 
-/** See the file's head. */
+/** Lists the jobs. */
 export default function Jobs() {
   const [filter, change] = useJobFilter();
   const who = useWho();

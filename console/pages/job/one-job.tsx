@@ -11,7 +11,7 @@ import { JobResult } from './job-result.tsx';
 import { JobSteps } from './job-steps.tsx';
 import { JobWebhook } from './job-webhook.tsx';
 
-/** See the file's head. */
+/** Shows a job. */
 export default function OneJob({ jobId }: { jobId: string }) {
   const { data: job, error } = useQuery(jobQuery(jobId));
   if (error) return <Refusal error={error} />;

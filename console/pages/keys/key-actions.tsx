@@ -15,7 +15,7 @@ interface KeyActionsProps {
 
 type KeyAction = 'rotate' | 'limit' | 'revoke';
 
-/** See the file's head. */
+/** Offers the actions on a key. */
 export function KeyActions({ of, show }: KeyActionsProps) {
   const who = useWho();
   const [action, setAction] = useState<KeyAction | null>(null);

@@ -11,7 +11,7 @@ import { limitText } from './limit-fields.tsx';
 import { NewKey } from './new-key.tsx';
 import { Sessions } from './sessions.tsx';
 
-/** See the file's head. */
+/** Lists the API keys of the user. */
 export default function Keys() {
   const who = useWho();
   const [isMaking, setMaking] = useState(false);

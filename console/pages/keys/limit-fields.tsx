@@ -14,7 +14,7 @@ const periods = [
   ['total', 'in all, ever'],
 ] as const;
 
-/** See `LimitWish`. */
+/** Converts the fields of a limit to the API’s form; null if they are empty. */
 export const limitOf = ({ credits, per }: LimitWish): Schemas['KeyLimit'] | null =>
   credits === '' ? null : { credits: Number(credits), per };
 
@@ -28,7 +28,7 @@ interface LimitFieldsProps {
   change: (wish: LimitWish) => void;
 }
 
-/** See the file's head. */
+/** Asks for a limit. */
 export function LimitFields({ wish, change }: LimitFieldsProps) {
   return (
     <div className="pair">

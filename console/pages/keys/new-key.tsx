@@ -30,7 +30,7 @@ interface NewKeyProps {
   show: (key: string) => void;
 }
 
-/** See the file's head. */
+/** Asks for the fields of a new key. */
 export function NewKey({ onClose, show }: NewKeyProps) {
   const who = useWho();
   const client = useQueryClient();

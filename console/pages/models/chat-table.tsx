@@ -39,7 +39,7 @@ const columns: readonly Column<ChatRow>[] = [
 
 const short = new Intl.NumberFormat(undefined, { notation: 'compact' });
 
-/** See the file's head. */
+/** Lists the chat models. */
 export function ChatTable({ rows }: { rows: readonly ChatRow[] }) {
   const sorted = useSorted(rows);
   return (

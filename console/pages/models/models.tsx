@@ -7,7 +7,7 @@ import { Empty, Loading, Refusal } from '../../parts/states.tsx';
 import { ChatTable, chatRows } from './chat-table.tsx';
 import { StudioTable, studioRows } from './studio-table.tsx';
 
-/** See the file's head. */
+/** Lists all models. */
 export default function Models() {
   const [search, setSearch] = useSearchParams();
   const text = search.get('find') ?? '';

@@ -29,7 +29,7 @@ const columns: readonly Column<StudioRow>[] = [
   { title: 'Credits', value: ({ model }) => model.example.credits },
 ];
 
-/** See the file's head. */
+/** Lists the Studio models. */
 export function StudioTable({ rows }: { rows: readonly StudioRow[] }) {
   const sorted = useSorted(rows);
   return (

@@ -5,7 +5,7 @@ import { operatorApi } from '../../gateway/operator.ts';
 import { Moment } from '../../parts/values.tsx';
 import { Panel } from './panel.tsx';
 
-/** See the file's head. */
+/** Lists the recorded actions of operators. */
 export function Actions() {
   const { data, error, hasNextPage, fetchNextPage } = useInfiniteQuery({
     queryKey: ['operator', 'actions'],

@@ -9,7 +9,7 @@ import { Panel } from './panel.tsx';
 
 const refreshMs = 10_000;
 
-/** See the file's head. */
+/** Shows the health of the gateway. */
 export function Health() {
   return (
     <div className="stack">

@@ -10,7 +10,7 @@ interface JobActionsProps {
   isDone: boolean;
 }
 
-/** See the file's head. */
+/** Offers the actions that operators have on a job. */
 export function JobActions({ jobId, isDone }: JobActionsProps) {
   const params = { path: { jobId } };
   const refusal = isDone ? 'The job has ended.' : null;

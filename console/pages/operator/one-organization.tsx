@@ -10,7 +10,7 @@ import { Panel } from './panel.tsx';
 
 type Organization = OperatorSchemas['Organization'];
 
-/** See the file's head. */
+/** Shows an organization to operators. */
 export function OneOrganization({ id }: { id: string }) {
   const params = { path: { organizationId: id } };
   const { data, error } = useQuery({

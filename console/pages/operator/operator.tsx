@@ -16,7 +16,7 @@ const pages = [
   ['/operator/actions', 'Action'],
 ] as const;
 
-/** See the file's head. */
+/** Shows the pages of operators. */
 export default function Operator() {
   const isOperator = useIsOperator();
   const [location] = useLocation();

@@ -8,7 +8,7 @@ import { Credits, Moment, State } from '../../parts/values.tsx';
 import { ReasonedAction } from './reasoned-action.tsx';
 import { Panel } from './panel.tsx';
 
-/** See the file's head. */
+/** Lists the organizations. */
 export function Organizations() {
   const { data, error, hasNextPage, fetchNextPage } = useInfiniteQuery({
     queryKey: ['operator', 'organizations'],

@@ -14,7 +14,7 @@ interface PanelProps {
   children?: ReactNode;
 }
 
-/** See the file's head. */
+/** Shows a table under a title. */
 export function Panel({ title, heads, rows, error, none, children }: PanelProps) {
   return (
     <section className="card stack">

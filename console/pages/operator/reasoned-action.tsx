@@ -16,7 +16,7 @@ interface ReasonedActionProps {
   children: ReactNode;
 }
 
-/** See the file's head. */
+/** Asks for a reason before an action. */
 export function ReasonedAction({
   verb,
   title,

@@ -11,7 +11,7 @@ import { eventsOf } from './story-events.ts';
 type Story = OperatorSchemas['ExplainedJob'];
 const refreshMs = 3000;
 
-/** See the file's head. */
+/** Shows the history of a job. */
 export function JobStory({ jobId }: { jobId: string }) {
   const { data, error } = useQuery({
     queryKey: ['operator', 'job', jobId],

@@ -10,7 +10,7 @@ import { Panel } from './panel.tsx';
 
 const refreshMs = 10_000;
 
-/** See the file's head. */
+/** Shows the jobs in progress, the stuck and the unknown ones. */
 export function Work() {
   return (
     <div className="stack">

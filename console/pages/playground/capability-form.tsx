@@ -18,7 +18,7 @@ interface CapabilityFormProps {
 /** Where what is typed for an endpoint is kept; "run again" puts a job's request there. */
 export const draftPlace = (type: string): string => `draft ${type}`;
 
-/** See the file's head. */
+/** Asks for the inputs of a capability and starts jobs. */
 export function CapabilityForm({ capability, follow }: CapabilityFormProps) {
   const [values, setValues] = useDraft(capability);
   const path = pathOf(capability);

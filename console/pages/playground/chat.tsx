@@ -24,7 +24,7 @@ interface Event {
   message?: string;
 }
 
-/** See the file's head. */
+/** Chats with a model. */
 export default function Chat() {
   const [messages, setMessages] = useState<Message[]>([]);
   const [text, setText] = useState('');

@@ -11,7 +11,7 @@ interface CopyAsProps {
 const languages = ['curl', 'TypeScript', 'Python'] as const;
 type Language = (typeof languages)[number];
 
-/** See the file's head. */
+/** Offers a request as code. */
 export function CopyAs({ path, body }: CopyAsProps) {
   const [language, setLanguage] = useState<Language>('curl');
   const [copied, setCopied] = useState(false);

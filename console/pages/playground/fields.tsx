@@ -14,7 +14,7 @@ interface FieldProps extends Field {
 /** From so many characters on a text has several lines. */
 const longText = 300;
 
-/** See the file's head. */
+/** Asks for a value of a schema. */
 export function SchemaField(props: FieldProps) {
   const { name, schema, wrong, isRequired } = props;
   const id = useId();

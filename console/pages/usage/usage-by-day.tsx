@@ -18,7 +18,7 @@ const periods = [
 const splits = ['model', 'key', 'type'] as const;
 const path = '/api/v1/usage/summary';
 
-/** See the file's head. */
+/** Shows charges by day. */
 export function UsageByDay() {
   const [search, setSearch] = useSearchParams();
   const days = periods.find(([count]) => String(count) === search.get('days'))?.[0] ?? 30;

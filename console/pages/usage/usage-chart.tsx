@@ -18,7 +18,7 @@ const heightPixels = 260;
 const halfDaySeconds = 43_200;
 const short = new Intl.NumberFormat(undefined, { notation: 'compact' });
 
-/** See the file's head. */
+/** Draws charges by day. */
 export function UsageChart({ sums, shape, point }: UsageChartProps) {
   const place = useRef<HTMLDivElement>(null);
   useEffect(() => {

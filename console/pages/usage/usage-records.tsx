@@ -10,7 +10,7 @@ type UsageRecord = Schemas['UsageRecord'];
 const states = ['reserved', 'charged', 'released'] as const;
 type BillingState = (typeof states)[number];
 
-/** See the file's head. */
+/** Lists jobs and chats with their charges. */
 export function UsageRecords() {
   const [status, setStatus] = useState<BillingState | null>(null);
   const { data, error, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery({

@@ -14,7 +14,7 @@ export interface Series {
   requests: number[];
 }
 
-/** See the file's head. */
+/** Charges by day. */
 export interface DailySums {
   /** UTC, `2026-11-22`, each day of the period. */
   days: string[];

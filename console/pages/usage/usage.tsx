@@ -7,7 +7,7 @@ import { Ago, Credits, bytesText } from '../../parts/values.tsx';
 import { UsageByDay } from './usage-by-day.tsx';
 import { UsageRecords } from './usage-records.tsx';
 
-/** See the file's head. */
+/** Shows the usage of the organization. */
 export default function Usage() {
   const refusal = useWho().refuses('usage:read');
   return (

@@ -10,7 +10,7 @@ type Webhook = Schemas['ListedWebhook'];
 
 const listKey = ['timeline', 'webhooks'];
 
-/** See the file's head. */
+/** Lists deliveries. */
 export function DeliveryList({ filter }: { filter: DeliveryFilter }) {
   const { data, error, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery({
     queryKey: [...listKey, filter],

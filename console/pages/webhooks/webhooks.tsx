@@ -19,7 +19,7 @@ const filters = [
 /** What deliveries are narrowed by; empty: nothing. */
 export type DeliveryFilter = (typeof filters)[number][0];
 
-/** See the file's head. */
+/** Shows the settings and deliveries of webhooks. */
 export default function Webhooks() {
   const who = useWho();
   const reading = who.refuses('studio:read');

@@ -91,7 +91,7 @@ interface JsonEndpoint<Schema extends z.ZodType> extends Omit<CallEndpoint, 'rea
   refuse: (error: z.ZodError, body: unknown) => CallRefusedError;
   /** Where fault markers are looked for. */
   promptOf: (body: z.output<Schema>) => string;
-  /** See `Asked`. */
+  /** Checks a body and returns the work. */
   check: (body: z.output<Schema>, exchange: Exchange) => Work;
 }
 

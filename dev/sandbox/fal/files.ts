@@ -155,5 +155,5 @@ export function createFileCdn({ store, filesUrl, generate }: FileCdnOptions) {
   };
 }
 
-/** See `createFileCdn`. */
+/** File server of the sandbox. */
 export type FileCdn = ReturnType<typeof createFileCdn>;

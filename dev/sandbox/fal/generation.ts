@@ -160,5 +160,5 @@ export function createGenerator({ store, cdn, webhooks, generate }: GeneratorOpt
   };
 }
 
-/** See `createGenerator`. */
+/** Generator of results. */
 export type Generator = ReturnType<typeof createGenerator>;

@@ -150,5 +150,5 @@ export function createWebhookSender({ store, key, counters }: WebhookSenderOptio
   };
 }
 
-/** See `createWebhookSender`. */
+/** Sender of the sandbox’s webhooks. */
 export type WebhookSender = ReturnType<typeof createWebhookSender>;
