@@ -1,31 +1,28 @@
+import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
+/** Ports below those that systems use for outgoing connections: Linux takes 32,768–60,999, macOS 49,152–65,535. */
+const portMin = 15_000;
+const portMax = 32_000;
+
 /**
- * Asks the operating system for a TCP port that is free on the loopback interface now. Nothing
- * keeps it free until the caller listens: start the listener at once.
+ * Chooses a TCP port that is free on the loopback interface now. Nothing keeps it free until the caller listens, but no
+ * outgoing connection takes it.
  */
 export async function freePort(): Promise<number> {
-  return await tryListen(0);
+  for (;;) {
+    const port = randomInt(portMin, portMax);
+    if (await isPortFree(port)) return port;
+  }
 }
 
-/** Whether a listener could be opened on this loopback port now. */
-export async function isPortFree(port: number): Promise<boolean> {
-  return await tryListen(port).then(
-    () => true,
-    () => false,
-  );
-}
-
-function tryListen(port: number): Promise<number> {
-  return new Promise((resolve, reject) => {
+/** Checks whether a listener can be opened on this loopback port now. */
+export function isPortFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
     const server = createServer();
-    server.once('error', reject);
+    server.once('error', () => resolve(false));
     server.listen({ port, host: '127.0.0.1', exclusive: true }, () => {
-      const address = server.address();
-      server.close(() => {
-        if (typeof address === 'object' && address) resolve(address.port);
-        else reject(new Error('the listener has no port'));
-      });
+      server.close(() => resolve(true));
     });
   });
 }
