@@ -14,7 +14,7 @@ export interface RequestState {
   operator: Operator;
   /** Holds bytes for this request until it is finished; returns the bound that they would exceed (byte-limits.ts). */
   holdBytes: (held: HeldBytes) => ExceededBound | null;
-  /** Set where an operation tells errors in another shape than the service's own. */
+  /** Shape of errors: the operation's; before an operation is found, OpenAI's below `/v1` and the service's elsewhere. */
   errorShape?: ErrorShape;
 }
 
