@@ -10,7 +10,8 @@ import { dataMax, name, notTaken, text } from './chat-messages.ts';
 const itemsMax = 4096;
 const partsMax = 1024;
 /** Reason for rejecting a reference to an earlier response. */
-export const resend = 'nothing is stored here; send the whole conversation in input';
+export const resend =
+  'nothing is stored here; send the whole conversation in input (an SDK may need store: false for that)';
 const noFileId = notTaken('send the file itself');
 
 const inputText = z.object({ type: z.literal('input_text'), text });

@@ -337,6 +337,29 @@ describe('errors', () => {
     ).toEqual([]);
   });
 
+  it.each([
+    ['max_output_tokens', { max_output_tokens: 9_000_000 }, 'INVALID_REQUEST'],
+    ['text.verbosity', { text: { verbosity: 'low' } }, 'UNSUPPORTED_PARAMETER'],
+    ['text.format', { text: { format: { type: 'json_object' } } }, 'UNSUPPORTED_PARAMETER'],
+    [
+      'input',
+      {
+        input: [
+          { ...user, content: [{ ...image, file_id: null, image_url: 'http://x.example/a' }] },
+        ],
+      },
+      'INVALID_INPUT_URL',
+    ],
+  ])('name %s where the model or the gateway refuses it', async (param, fields, code) => {
+    await newClient();
+    const { status, body } = await gateway.call('/v1/responses', {
+      key: caller.key,
+      body: { model: 'claude-sonnet-5', input: 'x', ...fields },
+    });
+    expect([status, body]).toMatchObject([400, { error: { code, param } }]);
+    expect(body.message).toMatch(new RegExp(`^${param}: `));
+  });
+
   it('are the classes and codes that users of the client know', async () => {
     await newClient();
     const asked = { model: 'gpt-4oo', input: 'x' };

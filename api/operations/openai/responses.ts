@@ -6,6 +6,7 @@ import { responsesRequest } from '../../chat/responses-request.ts';
 import { idempotencyHeader } from '../../idempotency/claims.ts';
 import { chatBodyBytesMax, chatErrors } from '../chat.ts';
 import { defineOperation, ownAnswer } from '../operation.ts';
+import { inTheirWords } from './finished-job.ts';
 
 const outputItem = z.discriminatedUnion('type', [
   z.looseObject({
@@ -44,6 +45,18 @@ const response = z.looseObject({
   creditsConsumed: z.number(),
 });
 
+/** Fields of the internal chat request, and their names in the Responses API. */
+const names: Readonly<Record<string, string>> = {
+  max_tokens: 'max_output_tokens',
+  response_format: 'text.format',
+  verbosity: 'text.verbosity',
+};
+
+/** Renames a field. A message is `input` without a position, because items and messages are counted differently. */
+function nameOf(path: string): string {
+  return path.startsWith('messages') ? 'input' : (names[path] ?? path);
+}
+
 /** See the file's head. */
 export const responses = defineOperation({
   route: 'POST /api/v1/responses',
@@ -72,5 +85,6 @@ export const responses = defineOperation({
     },
   },
   errors: chatErrors,
-  handle: (call, services) => answerChat(call, responsesPresentation(), services),
+  handle: (call, services) =>
+    inTheirWords(() => answerChat(call, responsesPresentation(), services), nameOf),
 });
