@@ -221,7 +221,7 @@ describe.each([
   });
 });
 
-it('sends every field to the provider in the words of chat completions', async () => {
+it('sends every field to the provider under its name in chat completions', async () => {
   await newClient();
   const schema = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] };
   const response = await client.responses.create({
