@@ -61,9 +61,15 @@ export function createApp(deps: AppDeps): Handler {
   return (request, response) => void answer(request, response);
 }
 
-/** `/v1/…` is `/api/v1/…`: clients of OpenAI and Anthropic are pointed at a host and `/v1`. */
+/**
+ * Maps `/v1/…` to `/api/v1/…`: the clients of OpenAI and Anthropic use a host and `/v1`. Errors before the routes have
+ * OpenAI's shape there, so that its client shows their message.
+ */
 const shortPaths: Middleware = (ctx, next) => {
-  if (ctx.path.startsWith('/v1/')) ctx.path = `/api${ctx.path}`;
+  if (ctx.path.startsWith('/v1/')) {
+    ctx.path = `/api${ctx.path}`;
+    ctx.state.errorShape = 'openai';
+  }
   return next();
 };
 

@@ -16,7 +16,7 @@ export interface RequestState {
   holdBytes: (held: HeldBytes) => ExceededBound | null;
   /** Releases the bytes of a kind before the request is finished. */
   releaseBytes: (kind: ByteKind) => void;
-  /** Set where an operation tells errors in another shape than the service's own. */
+  /** Shape of errors: the operation's; before an operation is found, OpenAI's below `/v1` and the service's elsewhere. */
   errorShape?: ErrorShape;
 }
 

@@ -129,8 +129,8 @@ const penalty = z.number().min(-2).max(2);
 const modelId = z.string().min(1).max(256);
 /** Each may cost its provider's time, one after the other. */
 const fallbacksMax = 4;
-/** Fields of both paths; `null` says as much as absence. */
-const common = {
+/** Fields that all of OpenAI's chat endpoints share; `null` is the same as an absent field. */
+export const common = {
   model: modelId,
   models: z
     .array(modelId)
@@ -178,7 +178,8 @@ const responseFormat = z.discriminatedUnion(
 );
 /** Every answer is paid for, so there is no asking for hundreds. */
 const answersMax = 8;
-const openaiOnly = {
+/** Fields of POST /api/v1/chat/completions that POST /api/v1/chat rejects. */
+export const openaiOnly = {
   n: z.int().min(1).max(answersMax).nullish(),
   tools: z.array(tool).max(512).nullish(),
   tool_choice: toolChoice.nullish(),

@@ -1,8 +1,8 @@
 /** Chats as Anthropic's clients read them: messages, and streams of their events. */
 import type { ChatBill } from '../../activities/chat/open-chat.ts';
-import { isRecord } from '../../domain/json.ts';
 import { anthropicError } from '../middleware/errors.ts';
 import { triesOf, type Presentation, type Shown } from './chat-presentation.ts';
+import { callsOf, firstOf, textOf, type CallPiece } from './first-choice.ts';
 
 const stopReasons: Readonly<Record<string, string>> = {
   stop: 'end_turn',
@@ -76,42 +76,6 @@ export function messagesPresentation(): Presentation {
         ...(bill && { creditsConsumed: bill.creditsConsumed }),
       }),
   };
-}
-
-/** A call of a tool, or a piece of one. */
-interface CallPiece {
-  index: number;
-  id: string;
-  name: string;
-  json: string;
-}
-
-/** Calls in the first choice of an answer, or in its delta. */
-function callsOf(answer: unknown): CallPiece[] {
-  const said = firstOf(answer);
-  const calls = Array.isArray(said['tool_calls']) ? said['tool_calls'].filter(isRecord) : [];
-  return calls.map((call, position) => {
-    const called = isRecord(call['function']) ? call['function'] : {};
-    const { index } = call;
-    return {
-      index: typeof index === 'number' ? index : position,
-      id: textOf(call['id']),
-      name: textOf(called['name']),
-      json: textOf(called['arguments']),
-    };
-  });
-}
-
-/** What the first choice says. */
-function firstOf(answer: unknown): Record<string, unknown> {
-  const choices = isRecord(answer) ? answer['choices'] : null;
-  const [first] = Array.isArray(choices) ? choices.filter(isRecord) : [];
-  const said = first?.['message'] ?? first?.['delta'];
-  return isRecord(said) ? said : {};
-}
-
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : '';
 }
 
 function parsedInput(json: string): unknown {

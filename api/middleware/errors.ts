@@ -133,11 +133,18 @@ export function errorAnswers(logger: Logger): Middleware {
   };
 }
 
-/** No route took the request: its path is unknown, or known for other methods only. */
+/** Characters of a path that an error repeats. */
+const shownPathMax = 100;
+
+/** Makes the error of a request without a route: its path is unknown, or is known for other methods only. */
 function unanswered(ctx: Context): GatewayError {
   // Layers of middleware have no methods.
   const methods = new Set(ctx.matched?.flatMap((layer) => layer.methods));
-  if (methods.size === 0) return new GatewayError('NOT_FOUND');
+  if (methods.size === 0) {
+    const path = ctx.originalUrl.replace(/\?.*$/s, '').slice(0, shownPathMax);
+    const documents = 'GET /api/v1/openapi.json lists the endpoints';
+    return new GatewayError('NOT_FOUND', `${ctx.method} ${path} does not exist; ${documents}.`);
+  }
   ctx.set('Allow', [...methods].join(', '));
   return new GatewayError('METHOD_NOT_ALLOWED');
 }

@@ -996,6 +996,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/responses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a response (OpenAI-compatible)
+         * @description Any chat model, with the `responses` of an OpenAI SDK. Nothing is stored: send the whole conversation in `input`. Functions are the only tools. Fields that are not listed here are ignored.
+         *
+         *     Scope: `chat`.
+         */
+        post: operations["responses"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/images/generations": {
         parameters: {
             query?: never;
@@ -3608,6 +3630,192 @@ export interface components {
             hasMore: boolean;
             nextCursor: string | null;
         };
+        ResponsesRequest: {
+            model: string;
+            /** @description Asked in this order if `model`, or the one before, fails. */
+            models?: string[] | null;
+            stream?: boolean | null;
+            temperature?: number | null;
+            top_p?: number | null;
+            user?: string | null;
+            input: string | (({
+                /** @constant */
+                type?: "message";
+                /** @constant */
+                role: "user";
+                content: string | ({
+                    /** @constant */
+                    type: "input_text";
+                    text: string;
+                } | {
+                    /** @constant */
+                    type: "input_image";
+                    file_id?: null;
+                    image_url: string;
+                    detail?: ("auto" | "low" | "high" | "original") | null;
+                } | {
+                    /** @constant */
+                    type: "input_file";
+                    file_id?: null;
+                    file_url?: null;
+                    /** Format: starts_with */
+                    file_data: string;
+                    filename?: string | null;
+                })[];
+            } | {
+                /** @constant */
+                type?: "message";
+                /** @enum {string} */
+                role: "system" | "developer";
+                content: string | {
+                    /** @constant */
+                    type: "input_text";
+                    text: string;
+                }[];
+            } | {
+                /** @constant */
+                type?: "message";
+                /** @constant */
+                role: "assistant";
+                content: string | ({
+                    /** @constant */
+                    type: "output_text";
+                    text: string;
+                } | {
+                    /** @constant */
+                    type: "refusal";
+                    refusal: string;
+                } | {
+                    /** @constant */
+                    type: "input_text";
+                    text: string;
+                })[];
+            }) | {
+                /** @constant */
+                type: "function_call";
+                call_id: string;
+                name: string;
+                arguments: string;
+            } | {
+                /** @constant */
+                type: "function_call_output";
+                call_id: string;
+                output: string | {
+                    /** @constant */
+                    type: "input_text";
+                    text: string;
+                }[];
+            } | {
+                /** @constant */
+                type: "reasoning";
+            })[];
+            instructions?: string | null;
+            max_output_tokens?: number | null;
+            text?: {
+                format?: ({
+                    /** @constant */
+                    type: "text";
+                } | {
+                    /** @constant */
+                    type: "json_object";
+                } | {
+                    /** @constant */
+                    type: "json_schema";
+                    name: string;
+                    schema: Record<string, never>;
+                    description?: string | null;
+                    strict?: boolean | null;
+                }) | null;
+                verbosity?: ("low" | "medium" | "high") | null;
+            } | null;
+            reasoning?: {
+                effort?: ("none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max") | null;
+            } | null;
+            tools?: {
+                /** @constant */
+                type: "function";
+                name: string;
+                description?: string | null;
+                parameters?: Record<string, never> | null;
+                strict?: boolean | null;
+            }[] | null;
+            tool_choice?: (("none" | "auto" | "required") | {
+                /** @constant */
+                type: "function";
+                name: string;
+            }) | null;
+            parallel_tool_calls?: boolean | null;
+            prompt_cache_key?: string | null;
+            prompt_cache_retention?: ("in_memory" | "24h") | null;
+            safety_identifier?: string | null;
+            service_tier?: ("auto" | "default") | null;
+            metadata?: {
+                [key: string]: string;
+            } | null;
+            include?: "reasoning.encrypted_content"[] | null;
+            truncation?: "disabled" | null;
+            store?: false | null;
+            background?: false | null;
+            previous_response_id?: null;
+            conversation?: null;
+            context_management?: null;
+            prompt?: null;
+            moderation?: null;
+            top_logprobs?: 0 | null;
+        };
+        ResponsesAnswer: {
+            id: string;
+            /** @constant */
+            object: "response";
+            created_at: number;
+            /** @enum {string} */
+            status: "completed" | "incomplete";
+            incomplete_details: {
+                /** @enum {string} */
+                reason: "max_output_tokens" | "content_filter";
+            } | null;
+            model: string;
+            output: (({
+                /** @constant */
+                type: "message";
+                id: string;
+                /** @constant */
+                role: "assistant";
+                status: string;
+                content: ({
+                    /** @enum {string} */
+                    type: "output_text" | "refusal";
+                } & {
+                    [key: string]: unknown;
+                })[];
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "function_call";
+                id: string;
+                call_id: string;
+                name: string;
+                arguments: string;
+                status: string;
+            } & {
+                [key: string]: unknown;
+            }))[];
+            usage: {
+                input_tokens: number;
+                input_tokens_details: {
+                    cached_tokens: number;
+                };
+                output_tokens: number;
+                output_tokens_details: {
+                    reasoning_tokens: number;
+                };
+                total_tokens: number;
+            };
+            creditsConsumed: number;
+        } & {
+            [key: string]: unknown;
+        };
         ImagesGenerationsRequest: {
             prompt: string;
             /** @example gpt-image-2 */
@@ -5685,6 +5893,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ListWebhookDeliveriesAnswer"];
+                };
+            };
+        };
+    };
+    responses: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body are one request; another body is refused. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "gpt-5-mini",
+                 *       "input": "What lights a harbour?",
+                 *       "max_output_tokens": 100
+                 *     }
+                 */
+                "application/json": components["schemas"]["ResponsesRequest"];
+            };
+        };
+        responses: {
+            /** @description The response; with `stream: true` its server-sent events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResponsesAnswer"];
+                    "text/event-stream": {
+                        event: string;
+                        data: string;
+                    };
                 };
             };
         };

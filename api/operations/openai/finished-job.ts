@@ -96,27 +96,33 @@ const names: Readonly<Record<string, string>> = {
   fileId: 'file',
 };
 
-/** Runs what a capability may refuse. @throws GatewayError in their words, and whatever else `run` throws */
-export async function inTheirWords<Result>(run: () => Result | Promise<Result>): Promise<Result> {
+/**
+ * Runs a part of a request and gives the fields in its errors the names that the caller sent.
+ * @throws GatewayError with renamed fields, and every other error of `run`
+ */
+export async function inTheirWords<Result>(
+  run: () => Result | Promise<Result>,
+  rename: (path: string) => string = nameOf,
+): Promise<Result> {
   try {
     return await run();
   } catch (error) {
-    throw error instanceof GatewayError && error.details ? translated(error) : error;
+    throw error instanceof GatewayError && error.details ? renamed(error, rename) : error;
   }
 }
 
-function translated(error: GatewayError): GatewayError {
+function renamed(error: GatewayError, rename: (path: string) => string): GatewayError {
   const { code, body, retryAfterSeconds, cause } = error;
-  const details = error.details?.map(({ path, message }) => ({ path: nameOf(path), message }));
+  const details = error.details?.map(({ path, message }) => ({ path: rename(path), message }));
   const [first] = error.details ?? [];
   const isNamed = first && error.message.startsWith(`${first.path}:`);
   const message = isNamed
-    ? nameOf(first.path) + error.message.slice(first.path.length)
+    ? rename(first.path) + error.message.slice(first.path.length)
     : error.message;
   return new GatewayError(code, message, { details, body, retryAfterSeconds, cause });
 }
 
-/** `imageUrls.0` is `image.0`. */
+/** Renames `imageUrls.0` to `image.0`. */
 function nameOf(path: string): string {
   const [field = '', ...rest] = path.split('.');
   return [Object.hasOwn(names, field) ? names[field] : field, ...rest].join('.');

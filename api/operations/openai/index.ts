@@ -1,14 +1,16 @@
 /**
- * OpenAI's endpoints beside its chat (api/operations/chat.ts): each translates a request into that of a
- * Studio capability, and the job's result into what OpenAI's clients read.
+ * OpenAI's endpoints beside chat completions (api/operations/chat.ts): each translates a request into a chat or a
+ * Studio job, and its result into the response that OpenAI's clients expect.
  */
 import { section } from '../operation.ts';
 import { audioSpeech, audioTranscriptions } from './audio.ts';
 import { imagesEdits, imagesGenerations } from './images.ts';
+import { responses } from './responses.ts';
 import { videos } from './videos.ts';
 
 /** Operations of OpenAI’s endpoints. */
 export const openai = section('OpenAI’s endpoints', {
+  responses,
   imagesGenerations,
   imagesEdits,
   audioSpeech,

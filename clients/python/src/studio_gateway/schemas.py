@@ -1522,6 +1522,209 @@ class ListWebhookDeliveriesAnswer(TypedDict):
     nextCursor: str | None
 
 
+class Content21(TypedDict):
+    type: Literal['input_text']
+    text: str
+
+
+class Content22(TypedDict):
+    type: Literal['input_image']
+    file_id: NotRequired[None]
+    image_url: str
+    detail: NotRequired[Literal['auto', 'low', 'high', 'original'] | None]
+
+
+class Content23(TypedDict):
+    type: Literal['input_file']
+    file_id: NotRequired[None]
+    file_url: NotRequired[None]
+    file_data: str
+    filename: NotRequired[str | None]
+
+
+class Input3(TypedDict):
+    type: NotRequired[Literal['message']]
+    role: Literal['user']
+    content: str | list[Content21 | Content22 | Content23]
+
+
+class ContentItem5(TypedDict):
+    type: Literal['input_text']
+    text: str
+
+
+class Input4(TypedDict):
+    type: NotRequired[Literal['message']]
+    role: Literal['system', 'developer']
+    content: str | list[ContentItem5]
+
+
+class Content24(TypedDict):
+    type: Literal['output_text']
+    text: str
+
+
+class Content25(TypedDict):
+    type: Literal['refusal']
+    refusal: str
+
+
+class Content26(TypedDict):
+    type: Literal['input_text']
+    text: str
+
+
+class Input5(TypedDict):
+    type: NotRequired[Literal['message']]
+    role: Literal['assistant']
+    content: str | list[Content24 | Content25 | Content26]
+
+
+class Input6(TypedDict):
+    type: Literal['function_call']
+    call_id: str
+    name: str
+    arguments: str
+
+
+class OutputItem(TypedDict):
+    type: Literal['input_text']
+    text: str
+
+
+class Input7(TypedDict):
+    type: Literal['function_call_output']
+    call_id: str
+    output: str | list[OutputItem]
+
+
+class Input8(TypedDict):
+    type: Literal['reasoning']
+
+
+class Format1(TypedDict):
+    type: Literal['text']
+
+
+class Format2(TypedDict):
+    type: Literal['json_object']
+
+
+class Format3(TypedDict):
+    type: Literal['json_schema']
+    name: str
+    schema: dict[str, Any]
+    description: NotRequired[str | None]
+    strict: NotRequired[bool | None]
+
+
+class Text(TypedDict):
+    format: NotRequired[Format1 | Format2 | Format3 | None]
+    verbosity: NotRequired[Literal['low', 'medium', 'high'] | None]
+
+
+class Reasoning(TypedDict):
+    effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
+
+
+class Tool2(TypedDict):
+    type: Literal['function']
+    name: str
+    description: NotRequired[str | None]
+    parameters: NotRequired[dict[str, Any] | None]
+    strict: NotRequired[bool | None]
+
+
+class ToolChoice5(TypedDict):
+    type: Literal['function']
+    name: str
+
+
+class ResponsesRequest(TypedDict):
+    model: str
+    models: NotRequired[list[str] | None]
+    stream: NotRequired[bool | None]
+    temperature: NotRequired[float | None]
+    top_p: NotRequired[float | None]
+    user: NotRequired[str | None]
+    input: str | list[Input3 | Input4 | Input5 | Input6 | Input7 | Input8]
+    instructions: NotRequired[str | None]
+    max_output_tokens: NotRequired[int | None]
+    text: NotRequired[Text | None]
+    reasoning: NotRequired[Reasoning | None]
+    tools: NotRequired[list[Tool2] | None]
+    tool_choice: NotRequired[Literal['none', 'auto', 'required'] | ToolChoice5 | None]
+    parallel_tool_calls: NotRequired[bool | None]
+    prompt_cache_key: NotRequired[str | None]
+    prompt_cache_retention: NotRequired[Literal['in_memory', '24h'] | None]
+    safety_identifier: NotRequired[str | None]
+    service_tier: NotRequired[Literal['auto', 'default'] | None]
+    metadata: NotRequired[dict[str, str] | None]
+    include: NotRequired[list[Literal['reasoning.encrypted_content']] | None]
+    truncation: NotRequired[Literal['disabled'] | None]
+    store: NotRequired[Literal[False] | None]
+    background: NotRequired[Literal[False] | None]
+    previous_response_id: NotRequired[None]
+    conversation: NotRequired[None]
+    context_management: NotRequired[None]
+    prompt: NotRequired[None]
+    moderation: NotRequired[None]
+    top_logprobs: NotRequired[Literal[0] | None]
+
+
+class IncompleteDetails(TypedDict):
+    reason: Literal['max_output_tokens', 'content_filter']
+
+
+class ContentItem6(TypedDict):
+    type: Literal['output_text', 'refusal']
+
+
+class Output(TypedDict):
+    type: Literal['message']
+    id: str
+    role: Literal['assistant']
+    status: str
+    content: list[ContentItem6]
+
+
+class Output1(TypedDict):
+    type: Literal['function_call']
+    id: str
+    call_id: str
+    name: str
+    arguments: str
+    status: str
+
+
+class InputTokensDetails(TypedDict):
+    cached_tokens: int
+
+
+class OutputTokensDetails(TypedDict):
+    reasoning_tokens: int
+
+
+class Usage2(TypedDict):
+    input_tokens: int
+    input_tokens_details: InputTokensDetails
+    output_tokens: int
+    output_tokens_details: OutputTokensDetails
+    total_tokens: int
+
+
+class ResponsesAnswer(TypedDict):
+    id: str
+    object: Literal['response']
+    created_at: int
+    status: Literal['completed', 'incomplete']
+    incomplete_details: IncompleteDetails | None
+    model: str
+    output: list[Output | Output1]
+    usage: Usage2
+    creditsConsumed: float
+
+
 class ImagesGenerationsRequest(TypedDict):
     prompt: str
     model: NotRequired[str | None]

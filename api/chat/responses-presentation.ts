@@ -1,0 +1,154 @@
+/** Presents chats as OpenAI's Responses API does: whole responses, and streams of their events. */
+import type { ChatBill } from '../../activities/chat/open-chat.ts';
+import { isRecord } from '../../domain/json.ts';
+import { openaiError } from '../middleware/errors.ts';
+import { triesOf, type Presentation, type Shown } from './chat-presentation.ts';
+import { ResponseItems, type ResponseEvent } from './response-items.ts';
+
+/** Finish reasons of chat that make a response incomplete, and their names in the Responses API. */
+const incompleteReasons: Readonly<Record<string, string>> = {
+  length: 'max_output_tokens',
+  content_filter: 'content_filter',
+};
+
+function statusOf(finishReason: string | null): 'completed' | 'incomplete' {
+  return incompleteReasons[finishReason ?? ''] === undefined ? 'completed' : 'incomplete';
+}
+
+/** Returns the usage. Cached and reasoning tokens are 0 where the provider does not report them. */
+function usageOf({ usage }: ChatBill, reported: unknown): object {
+  const detail = (group: string, field: string): number => {
+    const details = isRecord(reported) ? reported[group] : null;
+    const count = isRecord(details) ? details[field] : null;
+    return typeof count === 'number' ? count : 0;
+  };
+  return {
+    input_tokens: usage.inputTokens,
+    input_tokens_details: { cached_tokens: detail('prompt_tokens_details', 'cached_tokens') },
+    output_tokens: usage.outputTokens,
+    output_tokens_details: {
+      reasoning_tokens: detail('completion_tokens_details', 'reasoning_tokens'),
+    },
+    total_tokens: usage.inputTokens + usage.outputTokens,
+  };
+}
+
+/** Returns the fields that repeat the request. */
+function settingsOf({ body, maxTokens, metadata }: Shown['request']): object {
+  const { tools = [], tool_choice: choice = 'auto', response_format: format } = body;
+  return {
+    instructions: null,
+    max_output_tokens: maxTokens,
+    metadata: metadata ?? {},
+    parallel_tool_calls: body.parallel_tool_calls ?? true,
+    reasoning: { effort: body.reasoning_effort ?? null, summary: null },
+    temperature: body.temperature ?? null,
+    text: { format: formatOf(format), ...(body.verbosity && { verbosity: body.verbosity }) },
+    tool_choice: typeof choice === 'string' ? choice : { type: 'function', ...choice.function },
+    tools: tools.map(({ type, function: { parameters = null, strict = null, ...tool } }) => ({
+      type,
+      ...tool,
+      parameters,
+      strict,
+    })),
+    top_p: body.top_p ?? null,
+  };
+}
+
+function formatOf(format: Shown['request']['body']['response_format']): object {
+  if (!format) return { type: 'text' };
+  const { type, json_schema: schema } = format;
+  return { type, ...(isRecord(schema) && schema) };
+}
+
+function responseOf({ chat, request }: Shown, createdAt: number, state: object): object {
+  return {
+    id: chat.id,
+    object: 'response',
+    created_at: createdAt,
+    background: false,
+    error: null,
+    incomplete_details: null,
+    model: chat.served.model,
+    previous_response_id: null,
+    service_tier: 'default',
+    store: false,
+    truncation: 'disabled',
+    usage: null,
+    ...settingsOf(request),
+    ...state,
+  };
+}
+
+/** Returns the fields of a response that has ended. */
+function endOf(
+  { chat }: Shown,
+  end: { finishReason: string | null; bill: ChatBill; usage: unknown; items: ResponseItems },
+): object {
+  const status = statusOf(end.finishReason);
+  const reason = incompleteReasons[end.finishReason ?? ''];
+  return {
+    status,
+    incomplete_details: reason === undefined ? null : { reason },
+    output: end.items.output(status),
+    usage: usageOf(end.bill, end.usage),
+    creditsConsumed: end.bill.creditsConsumed,
+    ...triesOf(chat),
+  };
+}
+
+/** Makes the presentation of one chat: it collects the items of its stream. */
+export function responsesPresentation(): Presentation {
+  const createdAt = Math.floor(Date.now() / 1000);
+  let items: ResponseItems | null = null;
+  let sequence = 0;
+
+  const event = ({ type, ...fields }: ResponseEvent): string => {
+    const data = { type, sequence_number: sequence, ...fields };
+    sequence += 1;
+    return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+  };
+  /** Returns the events before the first item, once. */
+  const start = (shown: Shown): { items: ResponseItems; text: string } => {
+    if (items) return { items, text: '' };
+    items = new ResponseItems(shown.chat.id);
+    const response = responseOf(shown, createdAt, { status: 'in_progress', output: [] });
+    const created = event({ type: 'response.created', response });
+    return { items, text: created + event({ type: 'response.in_progress', response }) };
+  };
+
+  return {
+    body(shown, { completion, finishReason }, bill) {
+      const whole = new ResponseItems(shown.chat.id);
+      whole.add(completion);
+      const end = endOf(shown, { finishReason, bill, usage: completion['usage'], items: whole });
+      return JSON.stringify(responseOf(shown, createdAt, end));
+    },
+    steps(shown, steps) {
+      const started = start(shown);
+      const events = steps.flatMap(({ chunk }) =>
+        chunk === null ? [] : started.items.add(JSON.parse(chunk)),
+      );
+      return started.text + events.map(event).join('');
+    },
+    end(shown, bill) {
+      const started = start(shown);
+      const { finishReason } = shown.chat.outline;
+      const status = statusOf(finishReason);
+      const end = endOf(shown, { finishReason, bill, usage: null, items: started.items });
+      const response = responseOf(shown, createdAt, end);
+      const events = [...started.items.end(status), { type: `response.${status}`, response }];
+      return started.text + events.map(event).join('');
+    },
+    failure({ requestId }, error, bill) {
+      const body = openaiError(error, requestId);
+      return event({
+        ...body,
+        type: 'error',
+        code: error.code,
+        param: error.details?.[0]?.path ?? null,
+        ...(bill && { creditsConsumed: bill.creditsConsumed }),
+      });
+    },
+  };
+}

@@ -1,0 +1,138 @@
+/**
+ * Requests of OpenAI's Responses API, translated to the internal chat request. Fields that need a stored response or a
+ * tool at the provider are rejected; hints without a counterpart are dropped.
+ *
+ * Source: the types of the `openai` client, `ResponseCreateParams`.
+ */
+import { z } from 'zod';
+import type { ChatBody } from '../../activities/chat/chat-body.ts';
+import { anyJsonObject } from '../middleware/body-schema.ts';
+import { metadata, pairsOf } from '../middleware/metadata.ts';
+import { name, notTaken, text, toolName } from './chat-messages.ts';
+import { common, openaiOnly, type ChatRequest } from './chat-schema.ts';
+import { given, input, resend, toMessages } from './responses-input.ts';
+
+const tool = z.object({
+  type: z.literal('function', 'must be function: tools that the provider runs are not supported'),
+  name: toolName,
+  description: text.nullish(),
+  parameters: anyJsonObject.nullish(),
+  strict: z.boolean().nullish(),
+});
+const toolChoice = z.union(
+  [z.enum(['none', 'auto', 'required']), z.object({ type: z.literal('function'), name })],
+  'must be none, auto, required or {type: "function", name}',
+);
+const textFormat = z.discriminatedUnion(
+  'type',
+  [
+    z.object({ type: z.literal('text') }),
+    z.object({ type: z.literal('json_object') }),
+    z.object({
+      type: z.literal('json_schema'),
+      name,
+      schema: anyJsonObject,
+      description: text.nullish(),
+      strict: z.boolean().nullish(),
+    }),
+  ],
+  { error: 'must be one of text, json_object, json_schema' },
+);
+const wireRequest = z.object({
+  model: common.model,
+  models: common.models,
+  stream: common.stream,
+  temperature: common.temperature,
+  top_p: common.top_p,
+  user: common.user,
+  input,
+  instructions: text.nullish(),
+  max_output_tokens: z.int().min(1).nullish(),
+  text: z.object({ format: textFormat.nullish(), verbosity: openaiOnly.verbosity }).nullish(),
+  reasoning: z.object({ effort: common.reasoning_effort }).nullish(),
+  tools: z.array(tool).max(512).nullish(),
+  tool_choice: toolChoice.nullish(),
+  parallel_tool_calls: openaiOnly.parallel_tool_calls,
+  prompt_cache_key: openaiOnly.prompt_cache_key,
+  prompt_cache_retention: openaiOnly.prompt_cache_retention,
+  safety_identifier: openaiOnly.safety_identifier,
+  service_tier: openaiOnly.service_tier,
+  metadata: metadata.nullish(),
+  include: z
+    .array(z.literal('reasoning.encrypted_content', 'must be reasoning.encrypted_content'))
+    .max(16)
+    .nullish(),
+  truncation: z.literal('disabled', 'must be disabled: nothing is cut from the input').nullish(),
+  store: z.literal(false, 'must be false: responses are not stored').nullish(),
+  background: z.literal(false, 'must be false: a response ends with its request').nullish(),
+  previous_response_id: notTaken(resend),
+  conversation: notTaken(resend),
+  context_management: notTaken(resend),
+  prompt: notTaken('send its text in instructions and input'),
+  moderation: notTaken('the provider’s own rules apply'),
+  top_logprobs: z.literal(0, 'must be 0: log probabilities are not returned').nullish(),
+});
+type Wire = z.infer<typeof wireRequest>;
+
+/** The body of POST /api/v1/responses. */
+export const responsesRequest = wireRequest.transform(toRequest);
+
+function toRequest(wire: Wire): ChatRequest {
+  const system = wire.instructions;
+  return {
+    model: wire.model,
+    ...(wire.models && { fallbacks: wire.models }),
+    maxTokens: wire.max_output_tokens ?? null,
+    stream: wire.stream ?? false,
+    includeUsage: false,
+    metadata: pairsOf(wire.metadata),
+    body: {
+      messages: [
+        ...(system ? [{ role: 'system' as const, content: system }] : []),
+        ...toMessages(wire.input),
+      ],
+      ...optionsOf(wire),
+    },
+  };
+}
+
+function optionsOf(wire: Wire): Omit<ChatBody, 'messages'> {
+  const { text: output, reasoning } = wire;
+  const format = output?.format;
+  return {
+    ...given({
+      temperature: wire.temperature,
+      top_p: wire.top_p,
+      user: wire.user,
+      prompt_cache_key: wire.prompt_cache_key,
+      prompt_cache_retention: wire.prompt_cache_retention,
+      safety_identifier: wire.safety_identifier,
+      reasoning_effort: reasoning?.effort,
+      verbosity: output?.verbosity,
+    }),
+    ...(format && format.type !== 'text' && { response_format: formatOf(format) }),
+    ...toolsOf(wire),
+  };
+}
+
+function formatOf(format: z.infer<typeof textFormat>): NonNullable<ChatBody['response_format']> {
+  if (format.type !== 'json_schema') return format;
+  const { type, name: title, schema, description, strict } = format;
+  return { type, json_schema: { name: title, schema, ...given({ description, strict }) } };
+}
+
+function toolsOf({ tools, tool_choice: choice, parallel_tool_calls: parallel }: Wire) {
+  if (!tools || tools.length === 0) return {};
+  const body: Partial<ChatBody> = {
+    tools: tools.map(({ name: title, description, parameters, strict }) => ({
+      type: 'function',
+      function: { name: title, ...given({ description, parameters, strict }) },
+    })),
+    ...(choice && {
+      tool_choice:
+        typeof choice === 'string' ? choice : { type: 'function', function: { name: choice.name } },
+    }),
+    ...given({ parallel_tool_calls: parallel }),
+  };
+  return body;
+}

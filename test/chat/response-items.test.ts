@@ -1,0 +1,63 @@
+/** Output items of the Responses API, for chunks that the sandbox does not send. */
+import { expect, it } from 'vitest';
+import { ResponseItems } from '../../api/chat/response-items.ts';
+
+const chunkOf = (delta: object) => ({ choices: [{ index: 0, delta }] });
+const callPiece = (index: number, piece: string, head: object = {}) =>
+  chunkOf({ tool_calls: [{ index, ...head, function: { name: `f${index}`, arguments: piece } }] });
+
+it('keeps the arguments of parallel calls apart when their pieces arrive mixed', () => {
+  const items = new ResponseItems('chat_1');
+  const events = [
+    chunkOf({ content: 'Both:' }),
+    callPiece(0, '{"a"', { id: 'c0' }),
+    callPiece(1, '{"b"', { id: 'c1' }),
+    callPiece(0, ':1}'),
+    callPiece(1, ':2}'),
+  ].flatMap((chunk) => items.add(chunk));
+  events.push(...items.end('completed'));
+  expect(items.output('completed')).toMatchObject([
+    { type: 'message', content: [{ type: 'output_text', text: 'Both:' }] },
+    { type: 'function_call', call_id: 'c0', name: 'f0', arguments: '{"a":1}' },
+    { type: 'function_call', call_id: 'c1', name: 'f1', arguments: '{"b":2}' },
+  ]);
+  const done = events.filter(({ type }) => type === 'response.output_item.done');
+  expect(done.map((event) => event['output_index'])).toEqual([0, 1, 2]);
+  const deltas = events.filter(({ type }) => type === 'response.function_call_arguments.delta');
+  expect(deltas.map((event) => [event['output_index'], event['delta']])).toEqual([
+    [1, '{"a"'],
+    [2, '{"b"'],
+    [1, ':1}'],
+    [2, ':2}'],
+  ]);
+});
+
+it('announces a refusal as a part of its own, after the text before it', () => {
+  const items = new ResponseItems('chat_1');
+  const events = [
+    ...items.add(chunkOf({ content: 'Well. ' })),
+    ...items.add(chunkOf({ refusal: 'No.' })),
+    ...items.end('completed'),
+  ];
+  expect(events.map(({ type }) => type)).toEqual([
+    'response.output_item.added',
+    'response.content_part.added',
+    'response.output_text.delta',
+    'response.output_text.done',
+    'response.content_part.done',
+    'response.content_part.added',
+    'response.refusal.delta',
+    'response.refusal.done',
+    'response.content_part.done',
+    'response.output_item.done',
+  ]);
+  expect(events[7]).toMatchObject({ content_index: 1, refusal: 'No.' });
+  expect(items.output('completed')).toMatchObject([
+    {
+      content: [
+        { type: 'output_text', text: 'Well. ' },
+        { type: 'refusal', refusal: 'No.' },
+      ],
+    },
+  ]);
+});

@@ -1,0 +1,409 @@
+/** The Responses API of the official `openai` client, pointed at the gateway, over both upstream protocols. */
+import OpenAI, { APIError, BadRequestError, NotFoundError } from 'openai';
+import type {
+  FunctionTool,
+  ResponseCreateParamsNonStreaming,
+  ResponseInputItem,
+  ResponseStreamEvent,
+} from 'openai/resources/responses/responses';
+import { afterEach, describe, expect, it } from 'vitest';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { settledChatOf, settledChatsOf } from './chat-account.ts';
+
+let caller: TestCaller;
+let client: OpenAI;
+const gateway = useGateway({ worker: false });
+afterEach(() => gateway.expectSettled());
+
+async function newClient(credits = 1000): Promise<void> {
+  caller = await gateway.newCaller({ credits });
+  client = new OpenAI({ apiKey: caller.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
+}
+
+const weather: FunctionTool = {
+  type: 'function',
+  name: 'look_outside',
+  description: 'Reports the weather.',
+  parameters: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
+  strict: false,
+};
+const onePixel =
+  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+
+async function eventsOf(asked: ResponseCreateParamsNonStreaming): Promise<ResponseStreamEvent[]> {
+  const events: ResponseStreamEvent[] = [];
+  const stream = await client.responses.create({ ...asked, stream: true });
+  for await (const event of stream) events.push(event);
+  return events;
+}
+
+/** Types of the events, with a run of equal ones once. */
+const orderOf = (events: ResponseStreamEvent[]): string[] =>
+  events.map(({ type }) => type).filter((type, index, all) => type !== all[index - 1]);
+
+describe.each([
+  ['an OpenAI upstream', 'gpt-4o'],
+  ['an Anthropic upstream', 'claude-sonnet-5'],
+])('over %s', (_name, model) => {
+  it('returns a whole response and charges the credits that it states', async () => {
+    await newClient();
+    const response = await client.responses.create({
+      model,
+      instructions: 'Be brief.',
+      input: 'hello there',
+      store: false,
+    });
+    expect(response).toMatchObject({
+      object: 'response',
+      status: 'completed',
+      model,
+      output_text: 'You said: hello there',
+      output: [{ type: 'message', role: 'assistant', status: 'completed' }],
+      usage: {
+        input_tokens: 4,
+        input_tokens_details: { cached_tokens: 0 },
+        output_tokens: 4,
+        output_tokens_details: { reasoning_tokens: 0 },
+        total_tokens: 8,
+      },
+    });
+    const row = await settledChatOf(gateway, caller);
+    expect(row).toMatchObject({ state: 'charged', input_tokens: 4, output_tokens: 4 });
+    expect(response).toMatchObject({ creditsConsumed: row.charged / 1e6 });
+  });
+
+  it('charges what the same chat costs at /v1/chat/completions', async () => {
+    await newClient();
+    await client.responses.create({ model, instructions: 'Be brief.', input: 'the same chat' });
+    await settledChatOf(gateway, caller);
+    await client.chat.completions.create({
+      model,
+      messages: [
+        { role: 'system', content: 'Be brief.' },
+        { role: 'user', content: 'the same chat' },
+      ],
+    });
+    const [one, other] = await settledChatsOf(gateway, caller);
+    expect(one?.charged).toBeGreaterThan(0);
+    expect(one).toEqual({ ...other, id: one?.id });
+    const [first, second] = await gateway.sandbox.chatRequests('the same chat');
+    expect(first?.body).toEqual(second?.body);
+  });
+
+  it('streams the events in the documented order', async () => {
+    await newClient();
+    const events = await eventsOf({ model, input: 'a b c' });
+    expect(orderOf(events)).toEqual([
+      'response.created',
+      'response.in_progress',
+      'response.output_item.added',
+      'response.content_part.added',
+      'response.output_text.delta',
+      'response.output_text.done',
+      'response.content_part.done',
+      'response.output_item.done',
+      'response.completed',
+    ]);
+    expect(events.map((event) => event.sequence_number)).toEqual([...events.keys()]);
+    expect(events.filter(({ type }) => type === 'response.output_text.delta')).toHaveLength(5);
+    expect(events.find(({ type }) => type === 'response.output_text.done')).toMatchObject({
+      text: 'You said: a b c',
+    });
+    const row = await settledChatOf(gateway, caller);
+    expect(events.at(-1)).toMatchObject({
+      response: {
+        status: 'completed',
+        usage: { input_tokens: 3, output_tokens: 5, total_tokens: 8 },
+        creditsConsumed: row.charged / 1e6,
+      },
+    });
+  });
+
+  it('runs a tool loop of two turns, whole and streamed', async () => {
+    await newClient();
+    const asked = { model, tools: [weather], store: false };
+    const ask = {
+      whole: (request: ResponseCreateParamsNonStreaming) => client.responses.create(request),
+      streamed: (request: ResponseCreateParamsNonStreaming) =>
+        client.responses.stream({ ...request, stream: true }).finalResponse(),
+    };
+    for (const send of [ask.whole, ask.streamed]) {
+      const input: ResponseInputItem[] = [{ role: 'user', content: 'is it raining' }];
+      const first = await send({ ...asked, input, tool_choice: 'required' });
+      const [call] = first.output;
+      if (call?.type !== 'function_call') throw new Error('no function was called');
+      expect(call).toMatchObject({ name: 'look_outside', status: 'completed' });
+      expect(JSON.parse(call.arguments)).toEqual({ text: 'is it raining' });
+
+      const reasoning = { type: 'reasoning' as const, id: 'rs_1', summary: [] };
+      const output = { type: 'function_call_output' as const, call_id: call.call_id };
+      input.push(reasoning, call, { ...output, output: 'it pours' });
+      const second = await send({ ...asked, input });
+      expect(second.output_text).toBe('The tool said: it pours');
+    }
+    expect(await settledChatsOf(gateway, caller)).toHaveLength(4);
+  });
+
+  it('streams a function call in the documented order', async () => {
+    await newClient();
+    const choice = { type: 'function' as const, name: 'look_outside' };
+    const events = await eventsOf({ model, input: 'x', tools: [weather], tool_choice: choice });
+    expect(orderOf(events)).toEqual([
+      'response.created',
+      'response.in_progress',
+      'response.output_item.added',
+      'response.function_call_arguments.delta',
+      'response.function_call_arguments.done',
+      'response.output_item.done',
+      'response.completed',
+    ]);
+    await settledChatsOf(gateway, caller);
+  });
+
+  it('accepts its own output as input', async () => {
+    await newClient();
+    const first = await client.responses.create({ model, input: 'one' });
+    const [message] = first.output;
+    if (message?.type !== 'message') throw new Error('the response has no message');
+    const second = await client.responses.create({
+      model,
+      input: [
+        { role: 'user', content: 'one' },
+        message,
+        { role: 'user', content: [{ type: 'input_text', text: 'two' }] },
+      ],
+    });
+    expect(second.output_text).toBe('You said: two');
+    await settledChatsOf(gateway, caller);
+  });
+
+  it('sends images to the model', async () => {
+    await newClient();
+    const response = await client.responses.create({
+      model,
+      input: [
+        {
+          role: 'user',
+          content: [
+            { type: 'input_text', text: 'what is this' },
+            { type: 'input_image', image_url: onePixel, detail: 'auto' },
+          ],
+        },
+      ],
+    });
+    expect(response.output_text).toContain('I see 1 image(s).');
+    await settledChatsOf(gateway, caller);
+  });
+
+  it('is incomplete when max_output_tokens ends it, whole and streamed', async () => {
+    await newClient();
+    const asked = { model, input: '[[words:50]] go', max_output_tokens: 7 };
+    const whole = await client.responses.create(asked);
+    const [last] = (await eventsOf(asked)).slice(-1);
+    const incomplete = {
+      status: 'incomplete',
+      incomplete_details: { reason: 'max_output_tokens' },
+      usage: { output_tokens: 7 },
+    };
+    expect(whole).toMatchObject(incomplete);
+    expect(last).toMatchObject({ type: 'response.incomplete', response: incomplete });
+    await settledChatsOf(gateway, caller);
+  });
+
+  it('throws in the client when a stream fails, after the text before it', async () => {
+    await newClient();
+    let text = '';
+    const stream = client.responses.stream({ model, input: '[[words:20]] [[stream-error:5]] x' });
+    stream.on('response.output_text.delta', ({ delta }) => (text += delta));
+    await expect(stream.finalResponse()).rejects.toBeInstanceOf(APIError);
+    expect(text.trim().split(/\s+/)).toHaveLength(5);
+    expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged' });
+  });
+});
+
+it('sends every field to the provider under its name in chat completions', async () => {
+  await newClient();
+  const schema = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] };
+  const response = await client.responses.create({
+    model: 'gpt-5-mini',
+    instructions: 'Be brief.',
+    input: [
+      { role: 'developer', content: 'Be kind.' },
+      { role: 'user', content: 'fields of responses' },
+      { type: 'function_call', call_id: 'c1', name: 'look_outside', arguments: '{}' },
+      { type: 'function_call', call_id: 'c2', name: 'look_outside', arguments: '{}' },
+      { type: 'function_call_output', call_id: 'c1', output: 'rain' },
+      {
+        type: 'function_call_output',
+        call_id: 'c2',
+        output: [{ type: 'input_text', text: 'fog' }],
+      },
+    ],
+    temperature: 0.5,
+    top_p: 0.9,
+    max_output_tokens: 33,
+    reasoning: { effort: 'low', summary: 'auto' },
+    include: ['reasoning.encrypted_content'],
+    text: { format: { type: 'json_schema', name: 'a', schema, strict: true }, verbosity: 'low' },
+    tools: [weather],
+    tool_choice: 'auto',
+    parallel_tool_calls: false,
+    metadata: { team: 'harbour' },
+    truncation: 'disabled',
+  });
+  const { parameters, name, description } = weather;
+  const call = { type: 'function', function: { name, arguments: '{}' } };
+  const [witness] = await gateway.sandbox.chatRequests('fields of responses');
+  expect(witness?.body).toEqual({
+    model: 'gpt-5-mini',
+    messages: [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'system', content: 'Be kind.' },
+      { role: 'user', content: 'fields of responses' },
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [
+          { id: 'c1', ...call },
+          { id: 'c2', ...call },
+        ],
+      },
+      { role: 'tool', tool_call_id: 'c1', content: 'rain' },
+      { role: 'tool', tool_call_id: 'c2', content: 'fog' },
+    ],
+    temperature: 0.5,
+    top_p: 0.9,
+    reasoning_effort: 'low',
+    verbosity: 'low',
+    response_format: { type: 'json_schema', json_schema: { name: 'a', schema, strict: true } },
+    tools: [{ type: 'function', function: { name, description, parameters, strict: false } }],
+    tool_choice: 'auto',
+    parallel_tool_calls: false,
+    max_completion_tokens: 33,
+  });
+  expect(response).toMatchObject({
+    temperature: 0.5,
+    max_output_tokens: 33,
+    metadata: { team: 'harbour' },
+    reasoning: { effort: 'low' },
+    text: { format: { type: 'json_schema', name: 'a', schema, strict: true }, verbosity: 'low' },
+    tools: [weather],
+    parallel_tool_calls: false,
+  });
+  await settledChatsOf(gateway, caller);
+});
+
+describe('errors', () => {
+  const user = { role: 'user', content: 'x' };
+  const image = { type: 'input_image', file_id: 'file_1' };
+  it.each([
+    ['previous_response_id', { previous_response_id: 'resp_1' }, 'send the whole conversation'],
+    ['conversation', { conversation: 'conv_1' }, 'send the whole conversation'],
+    ['background', { background: true }, 'must be false'],
+    ['store', { store: true }, 'must be false: responses are not stored'],
+    ['tools.0.type', { tools: [{ type: 'web_search' }] }, 'must be function'],
+    ['input.0.type', { input: [{ type: 'item_reference', id: 'msg_1' }] }, 'item_reference is not'],
+    ['input.0.type', { input: [{ type: 'web_search_call' }] }, 'must be one of message'],
+    ['input.0.role', { input: [{ ...user, role: 'tool' }] }, 'must be one of user, system'],
+    [
+      'input.0.content.0.file_id',
+      { input: [{ ...user, content: [image] }] },
+      'send the file itself',
+    ],
+    ['input.0.content', { input: [{ ...user, content: 5 }] }, 'must be a string'],
+    ['text.format.type', { text: { format: { type: 'xml' } } }, 'must be one of text'],
+    ['tool_choice', { tool_choice: { type: 'web_search' } }, 'must be none, auto, required'],
+    ['truncation', { truncation: 'auto' }, 'must be disabled'],
+    ['input', { input: [] }, 'at least one item'],
+    ['input', { input: undefined }, 'is required'],
+  ])('name %s and reserve nothing (%o)', async (param, fields, sentence) => {
+    await newClient();
+    const { status, body } = await gateway.call('/v1/responses', {
+      key: caller.key,
+      body: { model: 'gpt-4o', input: 'x', ...fields },
+    });
+    expect([status, body]).toMatchObject([
+      400,
+      {
+        error: { type: 'invalid_request_error', code: 'INVALID_REQUEST', param },
+        requestId: expect.stringMatching(/^req_/),
+      },
+    ]);
+    expect(body.message).toContain(sentence);
+    expect(
+      await gateway.database.query(`SELECT 1 FROM chat_request WHERE organization_id = $1`, [
+        caller.organizationId,
+      ]),
+    ).toEqual([]);
+  });
+
+  it.each([
+    ['max_output_tokens', { max_output_tokens: 9_000_000 }, 'INVALID_REQUEST'],
+    ['text.verbosity', { text: { verbosity: 'low' } }, 'UNSUPPORTED_PARAMETER'],
+    ['text.format', { text: { format: { type: 'json_object' } } }, 'UNSUPPORTED_PARAMETER'],
+    [
+      'input',
+      {
+        input: [
+          { ...user, content: [{ ...image, file_id: null, image_url: 'http://x.example/a' }] },
+        ],
+      },
+      'INVALID_INPUT_URL',
+    ],
+  ])('name %s where the model or the gateway refuses it', async (param, fields, code) => {
+    await newClient();
+    const { status, body } = await gateway.call('/v1/responses', {
+      key: caller.key,
+      body: { model: 'claude-sonnet-5', input: 'x', ...fields },
+    });
+    expect([status, body]).toMatchObject([400, { error: { code, param } }]);
+    expect(body.message).toMatch(new RegExp(`^${param}: `));
+  });
+
+  it('are the classes and codes that users of the client know', async () => {
+    await newClient();
+    const asked = { model: 'gpt-4oo', input: 'x' };
+    const unknown = client.responses.create(asked);
+    await expect(unknown).rejects.toBeInstanceOf(BadRequestError);
+    await expect(unknown).rejects.toMatchObject({ code: 'UNKNOWN_MODEL', param: 'model' });
+    await newClient(0);
+    await expect(client.responses.create({ ...asked, model: 'gpt-4o' })).rejects.toMatchObject({
+      status: 402,
+      type: 'insufficient_quota',
+    });
+  });
+
+  it('are 404 in OpenAI’s shape, with a sentence, for every other path below /v1', async () => {
+    await newClient();
+    const missing = client.embeddings.create({ model: 'x', input: 'x' });
+    await expect(missing).rejects.toBeInstanceOf(NotFoundError);
+    await expect(client.responses.retrieve('resp_1')).rejects.toBeInstanceOf(NotFoundError);
+    const { status, body } = await gateway.call('/v1/embeddings', { body: {} });
+    expect([status, body]).toMatchObject([
+      404,
+      {
+        error: {
+          message: expect.stringContaining('POST /v1/embeddings does not exist'),
+          type: 'invalid_request_error',
+          code: 'NOT_FOUND',
+          param: null,
+        },
+      },
+    ]);
+    const wrong = await gateway.call('/v1/responses');
+    expect(wrong).toMatchObject({ status: 405, body: { error: { code: 'METHOD_NOT_ALLOWED' } } });
+  });
+});
+
+it('answers one Idempotency-Key once', async () => {
+  await newClient();
+  const ask = () =>
+    client.responses
+      .create({ model: 'gpt-4o', input: 'x' }, { headers: { 'idempotency-key': 'k' } })
+      .withResponse();
+  const first = await ask();
+  const again = await ask();
+  expect(again.response.headers.get('idempotent-replayed')).toBe('true');
+  expect(again.data).toEqual(first.data);
+  expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
+});
