@@ -1,10 +1,10 @@
 /**
- * A chat request as the gateway works with it: checked, in OpenAI's words, without what the gateway
- * decides itself (model, stream, the bound on the answer).
+ * Parsed chat request in OpenAI's format, without the fields that the gateway sets itself (model, stream, the bound on the
+ * answer).
  */
 import type { Json, JsonObject } from '../../domain/json.ts';
 
-/** A piece of a message. */
+/** Part of a message. */
 export type ContentPart =
   | { type: 'text'; text: string }
   | { type: 'refusal'; refusal: string }
@@ -12,14 +12,14 @@ export type ContentPart =
   | { type: 'input_audio'; input_audio: { data: string; format: string } }
   | { type: 'file'; file: { file_data: string; filename?: string } };
 
-/** A call of a tool that the model asked for; `arguments` is JSON text. */
+/** Tool call of the model; `arguments` is JSON text. */
 export interface ToolCall {
   id: string;
   type: 'function';
   function: { name: string; arguments: string };
 }
 
-/** A message of the conversation. */
+/** Message of the conversation. */
 export interface ChatMessage {
   role: 'system' | 'user' | 'assistant' | 'tool';
   content?: string | ContentPart[] | null;
@@ -29,7 +29,7 @@ export interface ChatMessage {
   tool_call_id?: string;
 }
 
-/** A tool that the model may call. */
+/** Tool that the model may call. */
 export interface Tool {
   type: 'function';
   function: {
@@ -40,13 +40,13 @@ export interface Tool {
   };
 }
 
-/** The fields of OpenAI's chat-completions that an upstream may be given, spelled as there. */
+/** Fields of OpenAI's chat completions that are sent to providers. */
 export interface ChatBody {
   messages: ChatMessage[];
   temperature?: number;
   top_p?: number;
   stop?: string | string[];
-  /** How many answers; each may be as long as the bound says. */
+  /** Number of answers; the bound applies to each. */
   n?: number;
   tools?: Tool[];
   tool_choice?: 'none' | 'auto' | 'required' | { type: 'function'; function: { name: string } };

@@ -32,13 +32,13 @@ export interface ChatCandidate {
   request: () => SentRequest;
 }
 
-/** A model that did not answer, and why. */
+/** Model that did not answer, and the error. */
 export interface FailedTry {
   model: string;
   error: GatewayError['code'];
 }
 
-/** Candidates, the first of which is asked first. */
+/** Candidates in the order in which they are called. */
 export type ChatCandidates = readonly [ChatCandidate, ...ChatCandidate[]];
 
 /** Facts that all candidates share. */
@@ -146,7 +146,7 @@ function draftOf(
   };
 }
 
-/** The failure of the last of several models, with what became of all. */
+/** Adds the errors of all models that were tried to the error of the last one. */
 export function withTries(failure: GatewayError, tried: readonly FailedTry[]): GatewayError {
   if (tried.length < 2) return failure;
   const { code, message, details, retryAfterSeconds, cause } = failure;

@@ -1,7 +1,6 @@
 /**
- * Chat: reserve → one upstream call → charge | release, as a direct activity call in the API process
- * (design §6). Nothing is sent upstream before the reservation, and nothing settles later than the
- * sweeper: the order of a chat's life is `open`, then `answer` or `events`, then its end settles it.
+ * Chat: reserve → one call to a provider → charge | release, as a direct activity call in the API process (design §6). `open`
+ * reserves before anything is sent; the end of `answer` or `stream` settles; the sweeper settles chats of a dead process.
  */
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { GatewayError } from '../../domain/errors.ts';
@@ -19,26 +18,26 @@ import { countInput } from './input-count.ts';
 import { OpenChat } from './open-chat.ts';
 import { createUpstreams } from './upstreams.ts';
 
-/** What a caller asked for. */
+/** Chat request of a caller. */
 export interface ChatOrder {
   organizationId: string;
   keyId: string;
   requestId: string;
-  /** In the order in which they are asked. */
+  /** Models in the order in which they are called. */
   models: readonly [ChatModel, ...ChatModel[]];
   body: ChatBody;
-  /** Most tokens of an answer; null leaves it to the model and the balance. */
+  /** Highest number of tokens of an answer; null: the limit of the model and the balance. */
   maxTokens: number | null;
   stream: boolean;
-  /** The caller's own pairs; null where there are none. */
+  /** Pairs of the caller; null if there are none. */
   metadata: Record<string, string> | null;
 }
 
-/** What an opened chat stands under. */
+/** Id of a chat, and its Idempotency-Key. */
 interface ChatIdentity {
   /** A new id (domain/ids.ts). */
   id: string;
-  /** Its Idempotency-Key: reserved only while the claim names it. */
+  /** Claim of its Idempotency-Key: the chat is reserved only while the claim names it. */
   claim: ChatClaim | null;
 }
 
@@ -60,7 +59,7 @@ interface ChatDeps {
   telemetry: Pick<Telemetry, 'metrics'>;
 }
 
-/** Opens chats. */
+/** Makes the chat of a process. */
 export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
   const upstreams = observeUpstreams(createUpstreams(config), telemetry);
   const running = new RunningChats({
@@ -115,9 +114,9 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
         parts,
       };
     },
-    /** Ends once every chat of this process is settled. */
+    /** Resolves when every chat of this process is settled. */
     drained: () => running.drained(),
-    /** Closes the connections upstream. */
+    /** Closes the connections to providers. */
     close: upstreams.close,
   };
 }

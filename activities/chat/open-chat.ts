@@ -73,7 +73,7 @@ export class OpenChat implements RunningChat {
     parts.running.add(this);
   }
 
-  /** What the chat cost, once it has ended. */
+  /** Bill of the chat; null until it has ended. */
   get bill(): ChatBill | null {
     if (!this.#bill) return null;
     const { inputTokens, outputTokens, amountMicro } = this.#bill;
@@ -83,13 +83,13 @@ export class OpenChat implements RunningChat {
     };
   }
 
-  /** Which model answers, and who serves it. */
+  /** Model and provider that were called last. */
   get served(): ServedBy {
     const { id, provider } = this.#asked.model;
     return { model: id, provider };
   }
 
-  /** Names and end of the stream, for chunks of our own. */
+  /** Names and finish reason of the stream, for chunks that the gateway adds. */
   get outline(): { head: StreamReader['head']; finishReason: string | null } {
     const head = this.#reader?.head ?? { id: '', created: 0, model: '' };
     return { head, finishReason: this.#reader?.finishReason ?? null };
@@ -102,7 +102,7 @@ export class OpenChat implements RunningChat {
   }
 
   /**
-   * The whole answer.
+   * Returns the whole answer.
    * @throws GatewayError; nothing is charged then
    */
   async answer(): Promise<ChatAnswer> {
@@ -124,10 +124,8 @@ export class OpenChat implements RunningChat {
   }
 
   /**
-   * The answer as it comes: gives the steps of each packet to `deliver`, one after the other.
-   * Ends when the upstream is through.
-   * @throws GatewayError when the upstream fails or breaks off, and what `deliver` throws; what was
-   * delivered is charged
+   * Streams the answer: passes the steps of each packet to `deliver`, one after the other, until the answer is complete.
+   * @throws GatewayError if the provider fails or ends its stream early, and errors of `deliver`; delivered output is charged
    */
   async stream(deliver: (steps: StreamStep[]) => Promise<void>): Promise<void> {
     let delivering = false;

@@ -1,16 +1,16 @@
-/** Reads an upstream's event stream: packets → events → the steps that each packet holds. */
+/** Reads the event stream of a provider: packets → events → steps. */
 import { finished, PassThrough, type Readable } from 'node:stream';
 import { createParser } from 'eventsource-parser';
 import { GatewayError } from '../../domain/errors.ts';
 import type { StreamReader, StreamStep } from './protocols/protocol.ts';
 import { upstreamBroke, upstreamUnreached } from './upstream-failures.ts';
 
-/** No event of an honest upstream is longer. */
+/** Highest length of one event; a longer one is an error of the provider. */
 const eventLengthMax = 32 * 1024 * 1024;
 
 /**
- * The steps of each packet that has any, until the upstream is through.
- * @throws GatewayError when it breaks off, or makes no sense; what came before has been given then
+ * Yields the steps of each packet that has any, until the stream ends.
+ * @throws GatewayError if the stream ends early or cannot be parsed, after the steps before that were yielded
  */
 export async function* readSteps(
   body: Readable,
@@ -25,7 +25,7 @@ export async function* readSteps(
       if (step) steps.push(step);
     },
   });
-  // A stream that breaks throws away what nobody has read: this one keeps it, and ends.
+  // A stream that fails drops its unread packets; this one keeps them, and ends.
   const packets = new PassThrough();
   let broken: unknown = null;
   finished(body, (error) => {
@@ -44,6 +44,6 @@ export async function* readSteps(
     if (failure) throw failure;
     steps = [];
   }
-  // What breaks after the last word broke nothing.
+  // An error after the last event changes nothing.
   if (broken !== null && !reader.complete) throw upstreamUnreached(broken);
 }

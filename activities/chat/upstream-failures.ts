@@ -1,38 +1,38 @@
-/** What the failures of chat upstreams mean for the caller. Nobody was charged for any of these. */
+/** Errors for callers, made from failures of chat providers. */
 import { GatewayError } from '../../domain/errors.ts';
 import { parseRetryAfter } from '../providers/provider-http.ts';
 
-/** An upstream's words about a refusal; empty where it said nothing. */
+/** Error of a provider; texts are empty if the provider sent none. */
 interface Words {
   message: string;
   /** e.g. `context_length_exceeded` */
   code: string;
-  /** The field that the upstream complains about. */
+  /** Field that the provider rejected. */
   param: string;
   retryAfter: string | string[] | undefined;
 }
 
-/** What a provider says about an input can name its own accounts and keys. */
+/** Names of accounts and keys, and addresses, which a provider's message must not show to callers. */
 const secrets = /\b(?:org|proj|user|sk|key|req|request)[-_][\w-]{6,}\b|https?:\/\/\S+/gi;
 const policyCodes = /content_?(?:policy|filter)|moderation|safety/i;
 const wordsLengthMax = 300;
 
-/** A failure after which certainly nobody is paid: another model may be asked. */
+/** Failure after which the provider certainly bills nothing, so another model may be called. */
 export class UnpaidFailure extends GatewayError {
   constructor(failure: GatewayError) {
     super(failure.code, failure.message, failure);
   }
 }
 
-/** Said by what stands before an upstream, which may be at work all the same. */
-const saidByProxies: ReadonlySet<number> = new Set([408, 502, 504, 520, 521, 522, 523, 524]);
+/** Statuses sent by proxies in front of a provider, which may still process the request. */
+const proxyStatuses: ReadonlySet<number> = new Set([408, 502, 504, 520, 521, 522, 523, 524]);
 
-/** The failure that an answer of this status is. */
+/** Marks the failure of a response as unbilled, unless a proxy may have sent the response. */
 export function answeredFailure(status: number, failure: GatewayError): GatewayError {
-  return saidByProxies.has(status) ? failure : new UnpaidFailure(failure);
+  return proxyStatuses.has(status) ? failure : new UnpaidFailure(failure);
 }
 
-/** An upstream that answered with an error, or sent one in its stream. */
+/** Makes the error for an error response of a provider, or for an error event of its stream. */
 export function upstreamRefused(status: number, words: Words): GatewayError {
   const { message, code, param, retryAfter } = words;
   if ([400, 413, 422].includes(status)) {
@@ -50,27 +50,27 @@ export function upstreamRefused(status: number, words: Words): GatewayError {
       retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)),
     });
   }
-  // 401, 403 and 404 are about our own key and model ids; the caller can do nothing about them.
+  // 401, 403 and 404 concern the gateway's own key and model ids, which a caller cannot change.
   return new GatewayError('PROVIDER_ERROR', `The provider failed (${status}).`);
 }
 
-/** An upstream that broke off, or whose answer makes no sense. */
+/** Makes the error for a response that ended early or cannot be parsed. */
 export function upstreamBroke(cause: unknown): GatewayError {
   return new GatewayError('PROVIDER_ERROR', 'The provider ended its response unexpectedly.', {
     cause,
   });
 }
 
-/** A request that got no answer. */
+/** Makes the error for a request without a response. */
 export function upstreamUnreached(error: unknown): GatewayError {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') {
-    return new GatewayError('DEADLINE_EXCEEDED', 'The provider did not answer in time.', {
+    return new GatewayError('DEADLINE_EXCEEDED', 'The provider did not respond in time.', {
       cause: error,
     });
   }
   if (/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|UND_ERR_CONNECT_TIMEOUT)$/.test(code)) {
-    const away = 'The provider of this model is away.';
+    const away = 'The provider of this model cannot be reached.';
     return new UnpaidFailure(
       new GatewayError('SERVICE_UNAVAILABLE', away, { retryAfterSeconds: 2, cause: error }),
     );

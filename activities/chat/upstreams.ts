@@ -1,6 +1,6 @@
 /**
- * Upstreams of chat: which address and key a model's provider has, and the HTTP exchange with it. A
- * provider without a key is the sandbox's; nothing is ever sent twice.
+ * Upstreams of chat: address and key of a model's provider, and HTTP requests to it, each sent once. The sandbox serves
+ * providers without a key.
  */
 import type { Readable } from 'node:stream';
 import { Pool, type Dispatcher } from 'undici';
@@ -13,17 +13,17 @@ import { openaiProtocol } from './protocols/openai-protocol.ts';
 import type { ChatProtocol } from './protocols/protocol.ts';
 import { answeredFailure, upstreamUnreached } from './upstream-failures.ts';
 
-/** A provider's chat, ready to be asked. */
+/** Chat endpoint of a provider. */
 export interface Upstream {
   protocol: ChatProtocol;
   /**
-   * One exchange with a streamed answer, up to its head.
-   * @throws GatewayError when there is no answer or it is an error
+   * Sends a request and returns the body of a streamed response once its headers have arrived.
+   * @throws GatewayError if there is no response, or its status is an error
    */
   stream: (body: string, signal: AbortSignal) => Promise<Readable>;
   /**
-   * One exchange with its whole answer, as text.
-   * @throws GatewayError as `stream`, and when the answer breaks off
+   * Sends a request and returns the text of the response.
+   * @throws GatewayError as `stream`, and if the response ends early
    */
   whole: (body: string, signal: AbortSignal) => Promise<string>;
 }
@@ -32,7 +32,7 @@ type Answer = Dispatcher.ResponseData['body'];
 
 interface Exchanged {
   body: string;
-  /** Milliseconds of silence within the answer. */
+  /** Longest time between two pieces of the response, in milliseconds. */
   bodyTimeout: number;
   signal: AbortSignal;
 }
@@ -49,10 +49,10 @@ const protocols: Record<ProtocolName, ChatProtocol> = {
 const ownUrls = new Map(chatProviders.map(({ name, baseUrl }) => [name, baseUrl]));
 const connectTimeoutMs = 5000;
 const keepAliveTimeoutMs = 30_000;
-/** An error page that is longer is not read. */
+/** Size up to which the body of an error response is read. */
 const errorBytesMax = 64 * 1024;
 
-/** Finds upstreams. */
+/** Makes the upstreams of a process. */
 export function createUpstreams(config: Config) {
   const known = new Map<string, Upstream>();
   const pools: Pool[] = [];

@@ -1,8 +1,7 @@
--- Budgets of keys. They are looked at, and counted, under the lock of the organization's account, so that no race
--- gets past one. What is reserved and charged counts in the UTC day on which it began; what is released goes
--- back to that day.
+-- Budgets of keys. They are checked and counted under the lock of the organization's account, so that parallel requests
+-- cannot exceed them. Reservations and charges count in the UTC day on which they began; released credits go back to that day.
 
--- The period of a limit that holds this moment; `ends` is null of `total`.
+-- Returns the period of a limit at a time; `ends` is null for `total`.
 CREATE FUNCTION budget_period(per text, at timestamptz, OUT starts date, OUT ends date)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE per WHEN 'total' THEN '-infinity' ELSE date_trunc(per, at AT TIME ZONE 'UTC') END::date,
@@ -10,8 +9,8 @@ LANGUAGE sql IMMUTABLE AS $$
       ELSE date_trunc(per, at AT TIME ZONE 'UTC') + ('1 ' || per)::interval END::date
 $$;
 
--- {limit, per, used, resetsAtMs} of the budget that stands at a key; `moved` is what the batch has not written yet.
--- Null: there is no limit.
+-- Returns {limit, per, used, resetsAtMs} of a key's budget, or null if it has no limit; `moved` are spends of the batch that
+-- are not written yet.
 CREATE FUNCTION budget_state(holder api_key, at timestamptz, moved budget_spend[]) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE period record; used bigint;
@@ -25,13 +24,13 @@ BEGIN
     'resetsAtMs', unix_ms(period.ends::timestamp AT TIME ZONE 'UTC'));
 END $$;
 
--- The budget that a key spends from, as it stands.
+-- Returns the budget that a key spends from.
 CREATE FUNCTION key_budget(of_key text) RETURNS jsonb LANGUAGE sql AS $$
   SELECT budget_state(holder, clock_timestamp(), NULL) FROM api_key k
     JOIN api_key holder ON holder.id = coalesce(k.budget_of, k.id) WHERE k.id = of_key
 $$;
 
--- Adds what moves came to.
+-- Adds the spends of a batch.
 CREATE FUNCTION budget_write(moved budget_spend[]) RETURNS void LANGUAGE sql AS $$
   INSERT INTO budget_spend AS b SELECT budget_id, day, sum(spent) FROM unnest(moved)
     GROUP BY budget_id, day HAVING sum(spent) <> 0

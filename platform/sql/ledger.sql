@@ -90,7 +90,7 @@ BEGIN
     answer := '{"verdict": "above_reservation"}';
   ELSE
     a.posted := a.posted - cost; a.reserved := a.reserved - r.amount;
-    -- What was not used goes back to the window it came from, never to a later one.
+    -- Unused credits go back to the window that they were reserved in, never to a later one.
     IF a.window_started_at = r.window_started_at THEN
       a.window_used := a.window_used - (r.amount - cost);
     END IF;
@@ -144,7 +144,7 @@ BEGIN
   accounts := ARRAY(SELECT l FROM account l
     WHERE organization_id = ANY (ARRAY(SELECT jsonb_array_elements(moves)->>'organizationId'))
     ORDER BY organization_id FOR UPDATE);
-  -- Moves of one id are decided one after the other: the second must find what the first has written.
+  -- Moves with the same id are applied one after the other, because the second must find the rows of the first.
   IF (SELECT count(*) > count(DISTINCT x->>'id') FROM jsonb_array_elements(moves) AS x) THEN
     RETURN ledger_apply_singly(moves);
   END IF;
@@ -212,7 +212,7 @@ BEGIN
   RETURN to_json(answers);
 END $$;
 
--- Writes what a batch changed. Entries refer to reservations: those come first.
+-- Writes the rows that a batch changed; reservations first, because entries refer to them.
 CREATE FUNCTION ledger_write(
   accounts account[], made reservation[], changed reservation[], entries ledger_entry[]
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -232,8 +232,8 @@ BEGIN
   INSERT INTO ledger_entry SELECT * FROM unnest(entries);
 END $$;
 
--- Writes the jobs of a batch: rows of those that were reserved, the ends of those that were settled; and tells of
--- them, and of those that were refused, to whoever listens (api/studio/job-news.ts).
+-- Writes the jobs of a batch: a row for each reservation, the end of each settled job. Notifies listeners of both and of
+-- rejected reservations (api/studio/job-news.ts).
 CREATE FUNCTION ledger_write_jobs(moves jsonb, answers json[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF moves @? '$[*] ? (@.verb == "reserve").job' THEN
@@ -266,7 +266,7 @@ BEGIN
         ELSE jsonb_build_object('event', 'refused', 'refusal', answer)
       END || jsonb_build_object('id', m->>'id', 'organizationId', m->>'organizationId'))::text)
     FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
-    -- What was repeated is told already; without `required` an answer is no verdict (jobs/ledger-verdicts.ts).
+    -- A repeated move was notified before; an answer without `required` is no verdict (jobs/ledger-verdicts.ts).
     WHERE m ? 'job' AND (answer->>'verdict' = 'settled' OR answer->>'repeated' = 'false'
       OR answer->>'required' IS NOT NULL);
 END $$;

@@ -1,6 +1,6 @@
 /**
- * The protocol port of chat upstreams. Inside, chat is spoken in OpenAI's words; a protocol translates
- * to and from what an upstream speaks. It calls, waits for and bills nothing.
+ * Protocols of chat providers. The gateway uses OpenAI's chat completions inside; a protocol translates them to and from the
+ * format of a provider.
  */
 import type { ChatModel } from '../../../catalog/chat-model.ts';
 import type { GatewayError } from '../../../domain/errors.ts';
@@ -9,14 +9,14 @@ import type { ChatBody } from '../chat-body.ts';
 import type { TokenUsage } from '../chat-price.ts';
 import { upstreamBroke } from '../upstream-failures.ts';
 
-/** A request to be translated. */
+/** Request to translate. */
 export interface ChatCall {
   model: ChatModel;
   body: ChatBody;
   stream: boolean;
 }
 
-/** Why an answer ended, in OpenAI's words: `stop`, `length`, `tool_calls`, `content_filter`. */
+/** Finish reason of an answer, as in OpenAI's API: `stop`, `length`, `tool_calls`, `content_filter`. */
 export type FinishReason = string | null;
 
 /** A whole answer. */
@@ -26,66 +26,66 @@ export interface ChatAnswer {
   /** Text of the first choice. */
   text: string;
   finishReason: FinishReason;
-  /** Null when the upstream did not say. */
+  /** Null if the provider reported none. */
   usage: TokenUsage | null;
-  /** All that the model wrote, to be counted where usage is missing. */
+  /** All output of the model, counted if the provider reports no usage. */
   written: string;
 }
 
-/** One upstream event, read. */
+/** Event of a provider's stream. */
 export interface StreamStep {
-  /** OpenAI's `chat.completion.chunk` as JSON text; null when there is nothing to relay. */
+  /** OpenAI's `chat.completion.chunk` as JSON text; null if there is nothing to relay. */
   chunk: string | null;
   /** Text for the first choice. */
   text: string;
-  /** All that the model wrote in this step, to be counted. */
+  /** Output of the model in this step, counted if the provider reports no usage. */
   written: string;
 }
 
-/** Reads one stream. */
+/** Reader of one stream. */
 export interface StreamReader {
-  /** Null for events that say nothing. @throws GatewayError for an error event. */
+  /** Reads an event; returns null for one without content. @throws GatewayError for an error event. */
   read: (event: { event?: string | undefined; data: string }) => StreamStep | null;
-  /** True once the upstream has said that it is through. */
+  /** Whether the provider has sent the end of the answer. */
   readonly complete: boolean;
   readonly finishReason: FinishReason;
-  /** What the upstream has said so far; `final` when it covers the whole answer. */
+  /** Usage that the provider has reported so far; `final` if it covers the whole answer. */
   readonly usage: Partial<TokenUsage> & { final: boolean };
-  /** Names the stream, for a chunk of our own. */
+  /** Names of the stream, for chunks that the gateway adds. */
   readonly head: { id: string; created: number; model: string };
 }
 
-/** An upstream's error answer. */
+/** Error response of a provider. */
 export interface UpstreamRefusal {
   status: number;
   body: unknown;
   retryAfter: string | string[] | undefined;
 }
 
-/** A wire protocol. */
+/** Wire protocol of a provider. */
 export interface ChatProtocol {
-  /** Behind the base URL. */
+  /** Path after the base URL. */
   path: string;
   headers: (apiKey: string) => Record<string, string>;
   /**
-   * The request but for the bound on the answer.
+   * Translates a request; the bound on the answer is added later.
    * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_INPUT_URL
    */
   encode: (call: ChatCall) => Record<string, unknown>;
-  /** The field of the request that bounds the answer. */
+  /** Returns the field of the request that bounds the answer. */
   boundField: (model: ChatModel) => string;
-  /** Null for an answer that is none. */
+  /** Parses a whole answer; returns null if it has another format. */
   decode: (answer: unknown) => ChatAnswer | null;
   createReader: () => StreamReader;
   failureOf: (refusal: UpstreamRefusal) => GatewayError;
 }
 
-/** Tokens that an upstream said; anything that is no count is not said. */
+/** Returns a reported number of tokens; undefined if the value is not a count. */
 export function tokenCount(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 }
 
-/** Parses the data of an event. @throws GatewayError for a stream that is no JSON. */
+/** Parses the data of an event. @throws GatewayError if it is not a JSON object. */
 export function parseObject(data: string): Record<string, unknown> {
   let value: unknown;
   try {
