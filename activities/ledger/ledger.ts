@@ -1,7 +1,7 @@
 /**
- * The ledger: reserve → charge | release, and grants. Every move is decided by Postgres under the lock
- * of the organization's account, is idempotent by its id, and costs one round trip that it shares with
- * the moves made at the same time (group commit; design §5).
+ * The ledger: reserve → charge | release, and grants. Postgres decides each move under the lock of the organization's
+ * account. A move is idempotent by its id, and shares its round trip with other moves of the same moment (group commit;
+ * design §5).
  */
 import { z } from 'zod';
 import { sql } from 'slonik';
@@ -20,14 +20,14 @@ import {
 } from '../../jobs/ledger-verdicts.ts';
 import { createBatcher } from '../../platform/batch.ts';
 
-/** What a reservation is for. A `job` is written in the same transaction. */
+/** Reservation of credits. Its `job` is written in the same transaction. */
 export interface Reserve {
   organizationId: string;
-  /** The job id: a second reserve with the same id changes nothing. */
+  /** Id of the job or chat; a second reservation with the same id changes nothing. */
   id: string;
   kind: 'studio' | 'chat';
   amountMicro: number;
-  /** After this the sweeper looks whether anybody still owns the reservation. */
+  /** Time after which the sweeper checks whether a workflow still owns the reservation, in milliseconds. */
   ttlMs: number;
   job?: {
     keyId: string;
@@ -37,18 +37,18 @@ export interface Reserve {
     requestId: string;
     deadlineAt: string;
     request: JsonObject;
-    /** The plan without its request; absent where no workflow runs the job. */
+    /** Plan without its request; absent if no workflow runs the job. */
     plan?: Json;
     metadata?: Record<string, string>;
   };
 }
 
-/** How a reservation ends. */
+/** Settlement of a reservation. */
 export interface Settle {
   organizationId: string;
   id: string;
   to: 'charged' | 'released';
-  /** Micro-credits to charge, at most what was reserved; the rest goes back. */
+  /** Micro-credits to charge, at most the reserved amount; the rest is released. */
   amountMicro: number;
   reason: string;
   job?: {
@@ -59,7 +59,7 @@ export interface Settle {
   };
 }
 
-/** Credits added to an organization (negative: unreserved credits taken back). */
+/** Grant of credits; a negative amount takes unreserved credits back. */
 interface Grant {
   organizationId: string;
   /** Idempotency id of this grant. */
@@ -69,7 +69,7 @@ interface Grant {
   reason: string;
 }
 
-/** The answer to a grant. */
+/** Schema of a grant's result. */
 const grantVerdict = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.enum(['granted', 'mismatch']), repeated: z.boolean(), balance }),
   insufficientCredits,
@@ -78,16 +78,16 @@ const grantVerdict = z.discriminatedUnion('verdict', [
 /** Result of a grant. */
 type GrantVerdict = z.infer<typeof grantVerdict>;
 
-/** The ledger over a pool; `metrics` are absent in tools. */
+/** Makes the ledger over a pool; `metrics` are absent in tools. */
 export function createLedger(pool: DatabasePool, metrics?: Metrics) {
   const move = createLedgerMoves(pool, { name: 'ledger', metrics });
   return {
-    /** @throws AssertionError when the organization has no account or the id stands for another price. */
+    /** Reserves credits. @throws AssertionError if the organization has no account or the id has another price */
     reserve: async ({ amountMicro, ...reserve }: Reserve): Promise<ReserveVerdict> => {
       assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a price is whole');
       return move({ verb: 'reserve', amount: amountMicro, ...reserve }, reserveVerdict);
     },
-    /** @throws AssertionError when more is charged than was reserved. */
+    /** Charges or releases. @throws AssertionError if more is charged than was reserved */
     settle: async ({ amountMicro, job, ...settle }: Settle): Promise<SettleVerdict> => {
       assert(Number.isSafeInteger(amountMicro) && amountMicro >= 0, 'a charge is whole');
       const told = { verb: 'settle', amount: amountMicro, ...settle };
@@ -116,7 +116,7 @@ function jobOf({ status, outputs, error, artifacts }: NonNullable<Settle['job']>
 
 /**
  * Makes one move, `{verb, organizationId, id, …}`.
- * @throws AssertionError for a verdict that is none of these: the move makes no sense
+ * @throws AssertionError for a verdict outside the schema, because the move was invalid
  */
 type LedgerMove = <Verdict>(move: JsonObject, verdicts: z.ZodType<Verdict>) => Promise<Verdict>;
 
@@ -150,7 +150,7 @@ export function createLedgerMoves(
   };
 }
 
-/** One entry; amounts in micro-credits. */
+/** Schema of an entry; amounts in micro-credits. */
 const ledgerEntry = z.object({
   sequence: z.number(),
   kind: z.enum(['grant', 'reserve', 'charge', 'release']),
@@ -166,7 +166,7 @@ const ledgerEntry = z.object({
 /** Entry of the ledger. */
 export type LedgerEntry = z.infer<typeof ledgerEntry>;
 
-/** A reservation that nobody has settled yet. */
+/** Schema of an open reservation. */
 const openReservation = z.object({
   id: z.string(),
   organizationId: z.string(),
@@ -174,9 +174,9 @@ const openReservation = z.object({
   amount: z.number(),
   ageSeconds: z.number(),
   createdAtMs: z.number(),
-  /** When the sweeper next asks for its owner. */
+  /** Time at which the sweeper next checks for an owner. */
   expiresAtMs: z.number(),
-  /** When the sweeper first found none. */
+  /** Time at which the sweeper first found none. */
   ownerMissingAtMs: z.number().nullable(),
 });
 /** Reservation that is not settled. */
@@ -187,10 +187,10 @@ const entryColumns = sql.fragment`sequence, kind, reservation_id AS "reservation
   posted_after AS "postedAfter", reserved_after AS "reservedAfter", actor, reason,
   created_at AS "createdAtMs"`;
 
-/** Reads over a pool. */
+/** Makes the reads of the ledger. */
 export function createLedgerReads(pool: DatabasePool) {
   return {
-    /** Newest first; `before` is the sequence of the last entry seen. */
+    /** Lists entries, newest first; `before` is the sequence of the last entry of the page before. */
     entries: (
       organizationId: string,
       { before, limit }: { before: number | undefined; limit: number },
@@ -200,12 +200,12 @@ export function createLedgerReads(pool: DatabasePool) {
         WHERE organization_id = ${organizationId}
           AND (${before ?? null}::bigint IS NULL OR sequence < ${before ?? null}::bigint)
         ORDER BY sequence DESC LIMIT ${limit}`),
-    /** Of a job or chat, oldest first. */
+    /** Lists the entries of a job or chat, oldest first. */
     entriesOf: (reservationId: string): Promise<readonly LedgerEntry[]> =>
       pool.any(sql.type(ledgerEntry)`
         SELECT ${entryColumns} FROM ledger_entry
         WHERE reservation_id = ${reservationId} ORDER BY sequence`),
-    /** Oldest first: what hangs longest stands at the top. */
+    /** Lists open reservations, oldest first. */
     openReservations({
       organizationId,
       limit,

@@ -1,4 +1,4 @@
-/** The ledgers, with their moves counted and traced. */
+/** Metrics and traces of the ledgers. */
 import { SpanKind } from '@opentelemetry/api';
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -10,7 +10,7 @@ import type { Ledger } from './ledger.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 
-/** With what moves are observed. */
+/** Metrics and settlement counter that moves are reported to. */
 interface Observers {
   metrics: Metrics;
   settlements: Settlements;
@@ -20,7 +20,7 @@ interface Verdict {
   verdict: string;
 }
 
-/** Runs a move in a span that tells its verdict. */
+/** Runs a move in a span that records its verdict. */
 function moved<Answer extends Verdict>(name: string, move: () => Promise<Answer>): Promise<Answer> {
   return inSpan({ name, kind: SpanKind.CLIENT }, async (span) => {
     const answer = await move();
@@ -29,7 +29,7 @@ function moved<Answer extends Verdict>(name: string, move: () => Promise<Answer>
   });
 }
 
-/** A settlement is told of once it is made. */
+/** Runs a settlement and notes its reservation for the metrics. */
 async function settled<Answer extends Verdict>(
   { settlements }: Observers,
   id: string,
@@ -91,19 +91,19 @@ const settledRow = z.object({
   charged: z.number(),
   loss: z.number(),
   seconds: z.number(),
-  /** Of those, not between the first call and the provider's last word; null where its word was not noted. */
+  /** Seconds outside the time from the first provider call to the last provider response; null if that was not recorded. */
   overheadSeconds: z.number().nullable(),
   type: z.string().nullable(),
   status: z.string().nullable(),
   reason: z.string().nullable(),
 });
 
-/** Without a scraper the list must not grow for ever. */
+/** Number of noted ids after which they are counted without a scrape, because the list must not grow without bound. */
 const notedMax = 5000;
 
 /**
- * Counts settlements of this process. The settling code only notes the id; the rows are read together when
- * somebody looks, so that a charge costs no more than it did.
+ * Counts settlements of this process. A settlement only notes its id; the rows are read together at the next scrape, so
+ * that a settlement does not become slower.
  */
 export function createSettlements(
   pool: DatabasePool,
@@ -140,7 +140,7 @@ export function createSettlements(
 
   metrics.onScrape(count);
   return {
-    /** This reservation has just been settled, by a move of this process. */
+    /** Notes a reservation that a move of this process has settled. */
     note(id: string): void {
       noted.push(id);
       if (noted.length >= notedMax) void count();

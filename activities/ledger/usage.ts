@@ -1,6 +1,6 @@
 /**
- * What an organization used: its balance, its window, one record per job and chat, and sums of them, read from the
- * very rows that the ledger settles, so that they always agree.
+ * Usage of an organization: balance, window, one record per job and chat, and their sums. All are read from the rows that
+ * the ledger settles, so that they always agree.
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -13,7 +13,7 @@ import {
   type RecordFilter,
 } from '../jobs/record-lists.ts';
 
-/** One job or chat as the caller's record; amounts in micro-credits, times as named. */
+/** Record of a job or chat; amounts in micro-credits. */
 const usageRecord = z.object({
   id: z.string(),
   /** `chat`, or the type of the Studio job. */
@@ -28,49 +28,49 @@ const usageRecord = z.object({
   requestId: z.string().nullable(),
   metadata: z.record(z.string(), z.string()).nullable(),
   createdAtMs: z.number(),
-  /** Where the next page goes on. */
+  /** Position of the record, for the cursor of the next page. */
   createdAtMicros: z.number(),
 });
 /** Job or chat with its charge. */
 export type UsageRecord = z.infer<typeof usageRecord>;
 
-/** The state of an account; amounts in micro-credits. */
+/** State of an account; amounts in micro-credits. */
 export const accountState = z.object({
   posted: z.number(),
   reserved: z.number(),
   windowLimit: z.number().nullable(),
-  /** Null: none is open. */
+  /** Current six-hour window; null if none is open. */
   window: z.object({ used: z.number(), startedAtMs: z.number(), resetAtMs: z.number() }).nullable(),
 });
 
-/** The same of the row `a`. */
+/** Columns of the state, of the account row `a`. */
 export const accountColumns = sql.fragment`a.posted, a.reserved, a.window_limit AS "windowLimit",
   CASE WHEN ledger_window_end(a.window_started_at) > now() THEN jsonb_build_object(
     'used', a.window_used, 'startedAtMs', unix_ms(a.window_started_at),
     'resetAtMs', unix_ms(ledger_window_end(a.window_started_at))) END AS window`;
 
-/** Which records to read; newest first. */
+/** Filter of records; the newest come first. */
 interface UsageListing extends UsageFilter {
-  /** From `UsagePage.nextCursor`. */
+  /** Cursor of an earlier page. */
   cursor: string | undefined;
   limit: number;
 }
 
-/** A page of records. */
+/** Page of records. */
 export interface UsagePage {
-  /** As it was when the records were read. */
+  /** State of the account when the records were read. */
   account: z.infer<typeof accountState>;
   records: UsageRecord[];
-  /** Null: there is no further page. */
+  /** Cursor of the next page; null if there is none. */
   nextCursor: string | null;
 }
 
 const row = accountState.extend({ records: z.array(usageRecord) });
 
-/** Reads over a pool. */
+/** Makes the reads of usage. */
 export function createUsageReads(pool: DatabasePool) {
   return {
-    /** @throws GatewayError INVALID_REQUEST for a cursor that no page gave */
+    /** Reads a page. @throws GatewayError INVALID_REQUEST for an invalid cursor */
     async page(organizationId: string, listing: UsageListing): Promise<UsagePage> {
       const { records, ...account } = await pool.one(sql.type(row)`
         WITH page AS (${pageOf(organizationId, listing)})
@@ -84,7 +84,7 @@ export function createUsageReads(pool: DatabasePool) {
   };
 }
 
-/** A page of records and one more: as many of each kind, found through an index, then the newest of them. */
+/** Reads a page and one more record: that many of each kind, found by an index, then the newest of them. */
 function pageOf(organizationId: string, listing: UsageListing): FragmentSqlToken {
   const { cursor, limit } = listing;
   const bounds = behind(cursor, sql.fragment`x.id`);
@@ -100,21 +100,21 @@ function pageOf(organizationId: string, listing: UsageListing): FragmentSqlToken
     ORDER BY created_at DESC, id DESC LIMIT ${limit + 1}`;
 }
 
-/** Which records. */
+/** Filter of records. */
 interface UsageFilter extends RecordFilter {
-  /** `chat`, or a type of job. */
+  /** `chat`, or a type of Studio job. */
   type?: string | undefined;
   status?: 'reserved' | 'charged' | 'released' | undefined;
 }
 
 interface Records extends UsageFilter {
-  /** Further conditions on the rows `x`. */
+  /** More conditions on the rows `x`. */
   bounds?: FragmentSqlToken[];
 }
 
 const ofReservation = sql.fragment`r.state AS status, coalesce(r.charged, 0) AS charged`;
 
-/** The kinds of record: their columns, alike in both. */
+/** Columns of each kind of record; both kinds have the same. */
 const kinds = {
   job: sql.fragment`SELECT x.id, x.created_at, x.key_id, x.type, x.model, ${ofReservation},
       NULL::bigint AS input_tokens, NULL::bigint AS output_tokens, x.request_id, x.id AS job_id, x.metadata
@@ -125,7 +125,7 @@ const kinds = {
 };
 
 /**
- * A statement for each kind of record that is wanted, all with the columns id, created_at, key_id, type,
+ * Builds a statement for each kind of record in the filter. All have the columns id, created_at, key_id, type,
  * model, status, charged (micro-credits), input_tokens, output_tokens, request_id, job_id, metadata.
  */
 function usageRecords(
@@ -142,25 +142,25 @@ function usageRecords(
   });
 }
 
-/** What records are put together by; `metadata.team` is the value of a tag. */
+/** Grouping of records; `metadata.team` is the value of a tag. */
 export type UsageGroup = 'day' | 'model' | 'key' | 'type' | `metadata.${string}`;
 
 const sums = z.object({
   requests: z.number(),
-  /** Micro-credits that were charged. */
+  /** Charge in micro-credits. */
   chargedMicro: z.number(),
   inputTokens: z.number(),
   outputTokens: z.number(),
 });
-/** One row of a summary: the values of its groups in the order asked for, and the sums. */
+/** Row of a summary: the values of its groups, in their order, and the sums. */
 const usageSum = sums.extend({ keys: z.array(z.string().nullable()) });
 /** Sum of charges. */
 export type UsageSum = z.infer<typeof usageSum>;
 
-/** What to sum up. */
+/** Records and grouping of a summary. */
 interface UsageSummary extends UsageFilter {
   groupBy: readonly UsageGroup[];
-  /** Most rows that are read. */
+  /** Highest number of rows. */
   limit: number;
 }
 
@@ -174,11 +174,11 @@ const columns: Record<Exclude<UsageGroup, `metadata.${string}`>, FragmentSqlToke
 function columnOf(group: UsageGroup): FragmentSqlToken {
   const [, tag] = /^metadata\.(.*)$/.exec(group) ?? [];
   if (tag !== undefined) return sql.fragment`metadata->>${tag}`;
-  // oxlint-disable-next-line no-unsafe-type-assertion -- what is no tag is one of the others
+  // oxlint-disable-next-line no-unsafe-type-assertion -- a group that is no tag is one of the other names
   return columns[group as keyof typeof columns];
 }
 
-/** Sums up, in the order of the groups. */
+/** Sums records by their groups. */
 export function createSumUsage(pool: DatabasePool) {
   return (
     organizationId: string,

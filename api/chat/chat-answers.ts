@@ -1,4 +1,4 @@
-/** The answers of chats (spec §4.1): claimed, reserved, and given whole or as a stream. */
+/** Responses to chats (spec §4.1): claims the Idempotency-Key, reserves, and sends the answer whole or as a stream. */
 import type { ChatEstimate, ChatOrder } from '../../activities/chat/chat.ts';
 import type { OpenChat } from '../../activities/chat/open-chat.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
@@ -20,7 +20,7 @@ import type { Context } from '../context.ts';
 import type { Hold } from '../idempotency/claims.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
 
-/** A chat that is asked for. */
+/** Chat request with its context. */
 interface ChatCall {
   ctx: Context;
   body: ChatRequest;
@@ -31,16 +31,16 @@ type Services = Pick<
   'chat' | 'chatCatalog' | 'outbound' | 'claims' | 'config' | 'telemetry'
 >;
 
-/** A chat under way, and the key that its answer is kept under. */
+/** Running chat, and the claim that its answer is kept under. */
 interface Handled extends Shown {
   hold: Hold;
-  /** Observes the time from its request to the first words of its stream. */
+  /** Records the time from the request to the first output of the stream. */
   firstToken: (labels: { provider: string }) => unknown;
 }
 
 const jsonType = 'application/json; charset=utf-8';
 
-/** Gives a chat's answer, whole or as a stream. */
+/** Sends the answer of a chat, whole or as a stream. */
 export async function answerChat(
   { ctx, body: request }: ChatCall,
   presentation: Presentation,
@@ -52,12 +52,12 @@ export async function answerChat(
     if (request.stream) await streamAnswer(ctx, shown, { presentation, config: services.config });
     else await wholeAnswer(ctx, shown, presentation);
   } finally {
-    // A key is free again exactly when nothing was charged under it.
+    // An Idempotency-Key is free again only if nothing was charged under it.
     if (!shown.chat.bill?.creditsConsumed) await shown.hold.giveBack();
   }
 }
 
-/** Null when the answer was there already, and has been given. */
+/** Opens the chat; returns null after sending an answer that was kept. */
 async function open(
   ctx: Context,
   request: ChatRequest,
@@ -82,13 +82,13 @@ async function open(
       await hold.giveBack();
       throw error;
     });
-  // From now on its reservation stands for the key.
+  // The reservation holds the key from now on.
   hold.leave();
   watch(ctx, chat);
   return { chat, request, requestId, hold, firstToken };
 }
 
-/** What a chat would reserve. @throws GatewayError what refuses the chat before it reserves */
+/** Returns the price of a chat. @throws GatewayError errors that reject the chat before it reserves */
 export function estimateChat(
   { ctx, body: request }: ChatCall,
   services: Pick<Services, 'chat' | 'chatCatalog' | 'outbound'>,
@@ -99,7 +99,7 @@ export function estimateChat(
 
 type Candidates = ChatOrder['models'];
 
-/** The models to ask, each once, of a request that this key may make. @throws GatewayError */
+/** Returns the models of a request, each once, after checking that the key may use them. @throws GatewayError */
 function checkedModels(
   ctx: Context,
   request: ChatRequest,
@@ -117,7 +117,7 @@ function checkedModels(
   return models;
 }
 
-/** An answer that ends early for a bound that nobody set would be a riddle. */
+/** Rejects a `max_tokens` above the limit of the model, because a lower bound would end the answer unexpectedly. */
 function refuseTooManyTokens({ maxTokens }: ChatRequest, { id, limit }: ChatModel): void {
   if (maxTokens === null || maxTokens <= limit.output) return;
   const message = `must be at most ${limit.output} with ${id}${received(maxTokens)}`;
@@ -138,7 +138,7 @@ function orderOf(ctx: Context, request: ChatRequest, models: Candidates): ChatOr
   };
 }
 
-/** Gives the answer as it comes. */
+/** Streams the answer. */
 async function streamAnswer(
   ctx: Context,
   shown: Handled,
@@ -171,7 +171,7 @@ async function streamAnswer(
   }
 }
 
-/** Gives the answer when it is all there. */
+/** Sends the whole answer. */
 async function wholeAnswer(
   ctx: Context,
   shown: Handled,
@@ -185,7 +185,7 @@ async function wholeAnswer(
   ctx.body = body;
 }
 
-/** Tells the chat when its caller is gone. */
+/** Notifies the chat when its caller disconnects. */
 function watch({ res }: Context, chat: OpenChat): void {
   if (res.destroyed) chat.callerLeft();
   else res.once('close', () => chat.callerLeft());

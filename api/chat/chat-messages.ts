@@ -1,6 +1,6 @@
 /**
- * Messages of a chat: their multimodal parts (spec §2.2), what a model must be able to see or hear for them, and what
- * upstreams are told of them.
+ * Messages of a chat: their multimodal parts (spec §2.2), the checks of those parts against the model, and their form for
+ * providers.
  */
 import { z } from 'zod';
 import type { ContentPart, ChatMessage } from '../../activities/chat/chat-body.ts';
@@ -10,19 +10,19 @@ import { received } from '../../domain/request-words.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { ChatRequest } from './chat-schema.ts';
 
-/** A text of at most so many characters: more than any model reads. */
+/** Text with a bound above the context of every model. */
 export const text = z.string().max(10_000_000);
-/** The name or id of something in a conversation. */
+/** Name or id in a conversation. */
 export const name = z.string().min(1).max(256);
-/** The name of a tool. */
+/** Name of a tool. */
 export const toolName = z
   .string()
   .max(128)
   .regex(/^[\w.-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 _ . -');
-/** A field without which the answer would be another one than was asked for. */
+/** Makes the schema of a field that is rejected, because ignoring it would change the answer. */
 export const notTaken = (why: string) => z.null(`is not supported: ${why}`).optional();
 
-/** Characters of a file in base64: as many as a request has bytes. */
+/** Highest number of base64 characters of a file: the size limit of a request. */
 export const dataMax = 20 * 1024 * 1024;
 const data = z.string().min(1).max(dataMax);
 const imageUrl = z.strictObject({
@@ -30,19 +30,19 @@ const imageUrl = z.strictObject({
   detail: z.enum(['auto', 'low', 'high', 'original']).optional(),
 });
 
-/** Plain text. */
+/** Text part. */
 export const textPart = z.strictObject({ type: z.literal('text'), text });
-/** A picture: an https URL or a base64 data URI. */
+/** Picture part: an https URL or a base64 data URI. */
 export const imagePart = z.strictObject({
   type: z.literal('image_url'),
   image_url: z.union([imageUrl, data.transform((url) => ({ url }))]),
 });
-/** Sound. */
+/** Sound part. */
 export const audioPart = z.strictObject({
   type: z.literal('input_audio'),
   input_audio: z.strictObject({ data, format: z.enum(['wav', 'mp3']) }),
 });
-/** A document in the request. Ids of files at a provider are not taken: they are the operator's. */
+/** Document part. Ids of files at a provider are rejected, because those files belong to the operator. */
 export const filePart = z.strictObject({
   type: z.literal('file'),
   file: z.strictObject({
@@ -54,8 +54,8 @@ export const filePart = z.strictObject({
 const imageData = /^data:image\/(?:png|jpeg|webp|gif);base64,[\w+/]/;
 
 /**
- * Checks the parts of a request against the model. URLs are read by the provider, not by us; those that
- * no provider could or should read are refused here.
+ * Checks the parts of a request against the model. Providers read the URLs; addresses that no provider should read are
+ * rejected here.
  * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_INPUT_URL
  */
 export function checkParts(request: ChatRequest, model: ChatModel, outbound: Outbound): void {
@@ -107,7 +107,7 @@ function checkImageUrl(url: string, path: string, outbound: Outbound): void {
   }
 }
 
-/** Fields of answers that no upstream takes back. */
+/** Fields of answers that providers do not accept in requests. */
 const answerOnly = new Set([
   'audio',
   'function_call',
@@ -116,7 +116,7 @@ const answerOnly = new Set([
   'parsed',
 ]);
 
-/** Of a message that was parsed: without what is `null`, and what only answers have; a developer's is a system message. */
+/** Converts a parsed message: drops null fields and fields of answers, and turns the developer role into system. */
 export function toMessage(wire: { role: string }): ChatMessage {
   const said = Object.entries(wire).filter(
     ([field, value]) => value != null && !answerOnly.has(field),

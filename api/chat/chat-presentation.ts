@@ -1,4 +1,4 @@
-/** The two ways in which a chat is shown (design §6): service style, and a superset of OpenAI's. */
+/** Response formats of chats (design §6): the service's own, and a superset of OpenAI's. */
 import type { ChatAnswer, StreamStep } from '../../activities/chat/protocols/protocol.ts';
 import type { ChatBill, OpenChat } from '../../activities/chat/open-chat.ts';
 import type { FailedTry } from '../../activities/chat/chat-candidates.ts';
@@ -7,21 +7,21 @@ import type { GatewayError } from '../../domain/errors.ts';
 import { openaiError } from '../middleware/errors.ts';
 import type { ChatRequest } from './chat-schema.ts';
 
-/** What a presentation works with. */
+/** Chat and request that a presentation formats. */
 export interface Shown {
   chat: OpenChat;
   request: ChatRequest;
   requestId: string;
 }
 
-/** Makes bodies and events. */
+/** Format of response bodies and stream events. */
 export interface Presentation {
   body: (shown: Shown, answer: ChatAnswer, bill: ChatBill) => string;
-  /** Text of the stream for these steps; empty when there is nothing to say. */
+  /** Returns the stream text for steps; empty if there is none. */
   steps: (shown: Shown, steps: readonly StreamStep[]) => string;
-  /** The close of a stream that is whole. */
+  /** Returns the end of a complete stream. */
   end: (shown: Shown, bill: ChatBill) => string;
-  /** The close of a stream that broke: never `[DONE]`. */
+  /** Returns the end of a failed stream, without `[DONE]`. */
   failure: (shown: Shown, error: GatewayError, bill: ChatBill | null) => string;
 }
 
@@ -35,7 +35,7 @@ function serviceUsage({ inputTokens, outputTokens }: TokenUsage) {
   return { inputTokens, outputTokens, totalTokens: inputTokens + outputTokens };
 }
 
-/** OpenAI's usage beside our own names for it. */
+/** Returns usage in OpenAI's fields and in the service's. */
 function bothUsages(usage: TokenUsage, given: unknown): Record<string, unknown> {
   const both = serviceUsage(usage);
   return {
@@ -47,12 +47,12 @@ function bothUsages(usage: TokenUsage, given: unknown): Record<string, unknown> 
   };
 }
 
-/** What became of the models before the one that answered. */
+/** Returns the errors of the models that were called before the one that answered. */
 export function triesOf({ tried }: OpenChat): { tried?: readonly FailedTry[] } {
   return tried.length > 0 ? { tried } : {};
 }
 
-/** POST /api/v1/chat: spec §2.4. */
+/** Format of POST /api/v1/chat (spec §2.4). */
 export const servicePresentation: Presentation = {
   body: ({ chat }, answer, bill) =>
     JSON.stringify({
@@ -91,7 +91,7 @@ export const servicePresentation: Presentation = {
     }),
 };
 
-/** POST /api/v1/chat/completions: OpenAI's envelope, with the service's fields in it. */
+/** Format of POST /api/v1/chat/completions: OpenAI's envelope with the service's fields. */
 export const completionsPresentation: Presentation = {
   body: ({ chat }, { completion, text }, bill) =>
     JSON.stringify({
@@ -101,7 +101,7 @@ export const completionsPresentation: Presentation = {
       creditsConsumed: bill.creditsConsumed,
       ...triesOf(chat),
     }),
-  // Chunks of an OpenAI upstream are relayed as they came.
+  // Chunks of a provider with OpenAI's protocol are relayed unchanged.
   steps: (_shown, steps) =>
     steps.map(({ chunk }) => (chunk === null ? '' : `data: ${chunk}\n\n`)).join(''),
   end({ chat, request }, bill) {
