@@ -1,7 +1,7 @@
 /**
- * Claims of Idempotency-Keys: one key, one request, one thing that is made (design §4). Jobs, chats and
- * what is made in one transaction claim by the same function (claim_key). Whoever holds a claim has a
- * token, renews it while it waits, and does nothing under a claim that names another one by now.
+ * Claims of Idempotency-Keys: one key stands for one request and for the one job, chat or row that it creates (design §4).
+ * All of them claim by the SQL function claim_key. The request that holds a claim has a token, renews the claim while it
+ * waits, and stops when the claim has another token.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
@@ -12,32 +12,32 @@ import type { Logger } from '../../platform/logger.ts';
 import type { Context } from '../context.ts';
 import { parseWith } from '../middleware/parsing.ts';
 
-/** A request that names a key. */
+/** Request with an Idempotency-Key. */
 export interface KeyedRequest {
   organizationId: string;
   idempotencyKey: string;
   path: string;
-  /** The parsed body: two spellings of one request are the same request. */
+  /** Parsed body, so that the same request in another JSON formatting is the same. */
   body: unknown;
-  /** Id of what is to be made. */
+  /** Id of the job, chat or row to create. */
   subjectId: string;
 }
 
-/** An answer as it was sent. */
+/** Response as it was sent. */
 export interface KeptAnswer {
   body: Buffer;
   contentType: string;
 }
 
-/** A claim as it is named in the database. */
+/** Claim as stored in the database. */
 export interface ClaimName {
   organizationId: string;
   key: string;
-  /** Token of the request that holds it. */
+  /** Token of the request that holds the claim. */
   attempt: string;
 }
 
-/** What a key stands for: something that was made, or whatever its new holder is going to make. */
+/** Result of a claim: the subject that was created before, or the claim of the new holder. */
 export type Claim = Done | Claimed;
 interface Done {
   state: 'done';
@@ -50,36 +50,36 @@ interface Claimed {
   name: ClaimName;
 }
 
-/** A claim that is renewed until it ends. One of `giveBack`, `finish` and `leave` ends it. */
+/** Claim that is renewed until `giveBack`, `finish` or `leave` is called. */
 export interface Hold {
   state: 'held';
-  /** Null for a request without a key. */
+  /** Claim in the database; null for a request without a key. */
   name: ClaimName | null;
-  /** Id of what is to be made; not the wanted one where a start of another id may still arrive. */
+  /** Id of the subject to create; another one than requested if a start with that id may still arrive. */
   subjectId: string;
   /**
-   * To be called before a start is sent that cannot be called back.
-   * @throws GatewayError REQUEST_IN_PROGRESS when somebody else has taken the key over
+   * Records that a start is about to be sent, which cannot be undone.
+   * @throws GatewayError REQUEST_IN_PROGRESS if another request has taken the key over
    */
   starting: () => Promise<void>;
-  /** The ledger itself has refused what was started: there is nothing under the key. */
+  /** Records that the ledger rejected the start, so that the key is free. */
   refused: () => void;
-  /** Frees the key if nothing was, or will be, made under it; tells whether that is so. */
+  /** Frees the key if nothing was or will be created under it; returns whether it is free. */
   giveBack: () => Promise<boolean>;
-  /** Keeps the answer. An answer is worth more than its record: this never throws. */
+  /** Keeps the response for replays; never throws, because the response is sent in any case. */
   finish: (answer: { text: string; contentType: string }) => Promise<void>;
-  /** What was made speaks for itself from now on. */
+  /** Ends the renewal, because the row of the subject holds the key from now on. */
   leave: () => void;
 }
 
 /** Claims of Idempotency-Keys. */
 export type Claims = ReturnType<typeof createClaims>;
 
-/** Printable ASCII, 1–255 characters (design §4). */
+/** Idempotency-Key: 1–255 printable ASCII characters (design §4). */
 const keyText = z.string().regex(/^[\x21-\x7e]{1,255}$/, 'must be 1–255 printable characters');
 const header = z.object({ 'Idempotency-Key': keyText });
 
-/** The header as operations with it are described. */
+/** Schema of the header in the descriptions of operations. */
 export const idempotencyHeader = z.object({
   'Idempotency-Key': keyText
     .optional()
@@ -87,7 +87,7 @@ export const idempotencyHeader = z.object({
 });
 
 /**
- * The key of a request; null when it names none.
+ * Returns the Idempotency-Key of a request; null if it has none.
  * @throws GatewayError INVALID_REQUEST
  */
 export function idempotencyKeyOf(ctx: Pick<Context, 'headers'>): string | null {
@@ -96,7 +96,7 @@ export function idempotencyKeyOf(ctx: Pick<Context, 'headers'>): string | null {
   return parseWith(header, { 'Idempotency-Key': given })['Idempotency-Key'];
 }
 
-/** After this a claim is taken over that nobody renews, and a charge without an answer is believed. */
+/** Time after which a claim without renewal may be taken over, and a charge without a kept response is final. */
 const holdFor = '10 seconds';
 const renewalMs = 3000;
 
@@ -109,7 +109,7 @@ const row = z.object({
 });
 
 /**
- * Claims a key. In a transaction who comes second waits for the first, and finds it done or undone.
+ * Claims a key. In a transaction, a second request waits for the first one and sees whether it was committed.
  * @throws GatewayError IDEMPOTENCY_KEY_REUSED, REQUEST_IN_PROGRESS, ANSWER_NOT_KEPT
  */
 export async function claimKey(
@@ -136,22 +136,22 @@ export async function claimKey(
   return { state: 'done', subjectId: subject, answer: kept };
 }
 
-/** A claim whose work is done in the same transaction. */
+/** Marks a claim as done, in the transaction that created its subject. */
 export async function finishClaim(connection: CommonQueryMethods, name: ClaimName): Promise<void> {
   await connection.query(sql.type(none)`
     UPDATE idempotency_claim SET state = 'done' WHERE ${named(name)}`);
 }
 
-/** The answer to who asks for what somebody else is making. */
+/** Makes the error for a request whose key is held by another one. */
 function claimLost(): GatewayError {
   return new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
 }
 
-/** Claims over a pool. */
+/** Makes the claims over a pool. */
 export function createClaims(pool: DatabasePool, logger: Logger) {
   return {
     /**
-     * Claims the key of a request, if it names one.
+     * Claims the Idempotency-Key of a request, if it has one.
      * @throws GatewayError INVALID_REQUEST, and as `claimKey`
      */
     async hold(
@@ -167,7 +167,7 @@ export function createClaims(pool: DatabasePool, logger: Logger) {
   };
 }
 
-/** What a request without a key holds: nobody else can be in its way. */
+/** Makes the hold of a request without a key, which no other request can take over. */
 function unkeyedHold(subjectId: string): Hold {
   let started = false;
   return {
@@ -193,7 +193,7 @@ function holdOf(pool: DatabasePool, logger: Logger, { name, subjectId }: Claimed
   async function changed(query: FragmentSqlToken): Promise<boolean> {
     return (await pool.query(sql.type(none)`${query}`)).rowCount > 0;
   }
-  /** Rows of claims are never worth an answer; a claim that is left alone ends by itself. */
+  /** Runs a statement on the claim, and logs an error instead of failing the request: an unrenewed claim ends by itself. */
   const quietly = (query: FragmentSqlToken): Promise<boolean> =>
     changed(query).catch((error: unknown) => {
       logger.warn({ error }, 'idempotency.claim_not_recorded');
@@ -221,7 +221,7 @@ function holdOf(pool: DatabasePool, logger: Logger, { name, subjectId }: Claimed
       if (finished) return false;
       const freed = await quietly(sql.fragment`DELETE FROM idempotency_claim
         WHERE ${named(name)} AND (state = 'held' OR state = 'started' AND ${wasRefused})`);
-      // Whoever repeats the request need not wait: it finds what was started.
+      // A repeated request need not wait, because it finds what was started.
       if (!freed) {
         await quietly(sql.fragment`UPDATE idempotency_claim SET held_until = clock_timestamp()
           WHERE ${named(name)}`);

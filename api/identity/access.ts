@@ -1,6 +1,6 @@
 /**
- * Who calls: key → organization, role, scopes and the state of the rate window, in one round trip that requests
- * of the same moment share.
+ * Admission of requests: key → organization, role, scopes and the state of the rate window, in one round trip that is
+ * shared with other requests of the same moment.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -26,22 +26,22 @@ export const scopes = [
   'studio:read',
 ] as const;
 
-/** What a key may do. */
+/** Permission of a key. */
 export type Scope = (typeof scopes)[number];
 
-/** What a user may do in an organization. */
+/** Role of a user in an organization. */
 export const role = z.enum(['owner', 'admin', 'member', 'viewer']);
-/** Whether an organization may do anything. */
+/** Status of an organization; a suspended one is rejected. */
 export const organizationStatus = z.enum(['active', 'suspended']);
 
-/** A caller whose key was found, and the count of its requests in the last minute. */
+/** Schema of a caller with the state of its rate window. */
 const callerShape = z.object({
   keyId: z.string(),
   organizationId: z.string(),
   memberId: z.string(),
   role: role,
   scopes: z.array(z.enum(scopes)),
-  /** Null: all models. */
+  /** Ids of the allowed models; null: all. */
   allowedModels: z.array(z.string()).nullable(),
   organizationStatus: organizationStatus,
   /** Requests of this key in the rate window of one minute, up to this one. */
@@ -58,11 +58,11 @@ export type RateBucket = 'requests' | 'polls' | 'console';
 
 interface AccessOptions {
   pepper: string;
-  /** Also accepted: a key that is known under it is known under `pepper` from then on. */
+  /** Pepper that is also accepted; a key that is found under it is stored under `pepper` from then on. */
   previousPepper?: string | undefined;
   /** Requests per minute and key. */
   limits: Record<RateBucket, number>;
-  /** Of its batches. */
+  /** Metrics of the batches. */
   metrics?: Metrics;
 }
 
@@ -71,7 +71,7 @@ const answers = z.object({ answers: z.array(callerShape.nullable()) });
 /** Admission of requests by their keys. */
 export type Access = ReturnType<typeof createAccess>;
 
-/** Finds callers, over a pool. */
+/** Makes the admission over a pool. */
 export function createAccess(pool: DatabasePool, options: AccessOptions) {
   const { pepper, previousPepper, limits } = options;
   const ask = createBatcher<{ mac: string; bucket: RateBucket }, Caller | null>({
@@ -94,22 +94,22 @@ export function createAccess(pool: DatabasePool, options: AccessOptions) {
     ask({ mac, bucket });
   return {
     limits,
-    /** Null when the key is malformed, unknown, expired or revoked; that counts as no request. */
+    /** Admits a request; returns null for a malformed, unknown, expired or revoked key, which counts toward no limit. */
     async admit(key: string, bucket: RateBucket): Promise<Caller | null> {
       if (!isApiKey(key)) return null;
       const mac = macOfKey(key, pepper);
       const caller = await admitMac(mac, bucket);
       if (caller || previousPepper === undefined) return caller;
       await changePepper(pool, { from: macOfKey(key, previousPepper), to: mac });
-      // Whether or not this process did it: another one may have, just now.
+      // Another process may have changed the pepper of the key at the same time.
       return admitMac(mac, bucket);
     },
-    /** The same for a key that is known by its MAC, as a session knows it. */
+    /** Admits a request by the MAC of its key, which a session has. */
     admitMac,
   };
 }
 
-/** Only who shows a key can have it stored under another pepper: its MAC says nothing of it. */
+/** Stores a key under another pepper, which needs the key itself, because its MAC does not reveal it. */
 async function changePepper(pool: DatabasePool, mac: { from: string; to: string }): Promise<void> {
   await pool.query(sql.type(none)`
     UPDATE api_key SET mac = decode(${mac.to}, 'hex') WHERE mac = decode(${mac.from}, 'hex')

@@ -7,20 +7,20 @@ import { keyBudget } from '../../jobs/ledger-verdicts.ts';
 import { scopes } from './access.ts';
 
 const nameLengthMax = 64;
-/** 9999-12-31T23:59:59.999Z: later dates have no ISO 8601 form of four digits. */
+/** Latest expiry, 9999-12-31T23:59:59.999Z, because later years have no ISO 8601 form of four digits. */
 const expiryMaxMs = 253_402_300_799_999;
 
-/** Any character but a control character, and one that is seen, as patterns. */
+/** Patterns of a character other than a control character, and of a visible one. */
 const printed = '[^\\u0000-\\u001f\\u007f-\\u009f]';
 const seen = '[^\\s\\u0000-\\u001f\\u007f-\\u009f]';
 
-/** Text that is printed and logged: not blank, no control characters. */
+/** Makes the schema of a name: not blank, no control characters. */
 export const plainText = (lengthMax: number) =>
   z
     .string()
     .min(1)
     .max(lengthMax * 2, { error: `must have at most ${lengthMax} characters`, abort: true })
-    // Characters, not UTF-16 units: an emoji is one.
+    // Characters are counted, not UTF-16 units, so an emoji is one.
     .refine((text) => charactersOf(text) <= lengthMax, `must have at most ${lengthMax} characters`)
     .refine((text) => text.trim() !== '', 'must not be blank')
     .refine((text) => !/\p{Cc}/u.test(text), 'must not contain control characters')
@@ -29,14 +29,14 @@ export const plainText = (lengthMax: number) =>
 /** Name of a key: 1–64 characters. */
 export const keyName = plainText(nameLengthMax);
 
-/** Unix ms; that it lies in the future is decided by the database's clock. */
+/** Expiry in milliseconds since 1970; the database checks that it is in the future. */
 export const keyExpiry = z
   .int()
   .min(0)
   .max(expiryMaxMs)
   .meta({ description: 'Unix ms in the future; null, as absence: no end but that of the maker.' });
 
-/** What a key may do: at least one scope, each once. */
+/** Scopes of a key: at least one, each once. */
 export const keyScopes = z
   .array(z.enum(scopes))
   .min(1)
@@ -48,7 +48,7 @@ export const keyModels = z.array(z.string().min(1).max(200)).min(1).max(200);
 
 const limitCreditsMax = 1_000_000_000;
 
-/** How many credits a key may spend in a calendar period, UTC; weeks begin on Mondays. */
+/** Limit of the credits that a key may spend in a calendar period (UTC; weeks begin on Mondays). */
 export const keyLimit = z
   .strictObject({
     credits: z.number().min(0).max(limitCreditsMax),
@@ -56,10 +56,10 @@ export const keyLimit = z
   })
   .meta({ id: 'KeyLimit', description: 'Credits per calendar period, UTC; `total`: ever.' });
 
-/** A time in what is told of keys. */
+/** Time in the description of a key. */
 export const unixMs = z.int().meta({ description: 'Unix milliseconds.' });
 
-/** What is shown of a key (spec §2.6) and what it may do. */
+/** Key as shown to its user (spec §2.6), with its permissions. */
 export const keyMeta = z
   .object({
     keyId: z.string(),
@@ -74,7 +74,7 @@ export const keyMeta = z
   })
   .meta({ id: 'ApiKeyMeta' });
 
-/** What a limit has seen of its period. */
+/** Use of a limit in its period. */
 export const budgetSchema = z
   .object({
     limit: z.number(),
@@ -99,6 +99,6 @@ export function budgetView(budget: z.infer<typeof keyBudget> | null): z.infer<ty
   };
 }
 
-/** A key in a list. */
+/** Key in a list. */
 export const listedKey = keyMeta.extend({ budget: budgetSchema });
 export type ListedKey = z.infer<typeof listedKey>;

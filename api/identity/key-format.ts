@@ -20,18 +20,18 @@ function base62(value: bigint, length: number): string {
   return digits;
 }
 
-/** A new secret key. It is shown once and never stored. */
+/** Makes a secret key, which is shown once and never stored. */
 export function newApiKey(): string {
   return newKey(callersPrefix);
 }
 
-/** A new secret key of an operator. It is shown once and never stored. */
+/** Makes a secret key of an operator, which is shown once and never stored. */
 export function newOperatorKey(): string {
   return newKey(operatorsPrefix);
 }
 
 function newKey(prefix: string): string {
-  // 43 base62 digits hold 256 bits, so no random bit is lost.
+  // 43 base62 digits hold all 256 random bits.
   const body = base62(BigInt(`0x${randomBytes(32).toString('hex')}`), 43);
   return `${prefix}${body}${checksum(prefix, body)}`;
 }
@@ -40,28 +40,28 @@ function checksum(prefix: string, body: string): string {
   return base62(BigInt(crc32(prefix + body)), 6);
 }
 
-/** Whether a word can be a key of ours at all. */
+/** Checks the format of an API key. */
 export function isApiKey(word: string): boolean {
   return prefixOf(word) === callersPrefix;
 }
 
-/** Whether a word can be a key of an operator. */
+/** Checks the format of an operator's key. */
 export function isOperatorKey(word: string): boolean {
   return prefixOf(word) === operatorsPrefix;
 }
 
-/** Null for what is no key. */
+/** Parses a key; returns null for another format. */
 function prefixOf(word: string): string | null {
   const [, prefix = '', body = '', sum] = form.exec(word) ?? [];
   return sum !== undefined && checksum(prefix, body) === sum ? prefix : null;
 }
 
-/** What is stored and looked up: HMAC-SHA256 of the key under the pepper, as hex. */
+/** Returns the MAC that is stored and looked up: HMAC-SHA256 of the key with the pepper, as hex. */
 export function macOfKey(key: string, pepper: string): string {
   return createHmac('sha256', pepper).update(key).digest('hex');
 }
 
-/** What is shown of a key afterwards. */
+/** Returns the first characters of a key, which are shown in lists. */
 export function prefixOfKey(key: string): string {
   return key.slice(0, callersPrefix.length + 4);
 }

@@ -1,6 +1,6 @@
 /**
- * API keys as their users manage them: list, create, rotate, revoke. Quota, expiry and what a key may
- * grant are decided by Postgres under the lock of the user, so racing requests cannot get past them.
+ * API keys of users: list, create, rotate, revoke. Postgres checks quota, expiry and permissions under the lock of the user,
+ * so that parallel requests cannot exceed them.
  */
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -13,33 +13,33 @@ import { scopes, type Scope } from './access.ts';
 import { budgetView, keyMeta, type keyLimit, type ListedKey } from './key-fields.ts';
 import { macOfKey, newApiKey, prefixOfKey } from './key-format.ts';
 
-/** Keys a user may hold (spec §8). */
+/** Highest number of keys of a user (spec §8). */
 const keysPerUserMax = 10;
 
 type ApiKeyMeta = z.infer<typeof keyMeta>;
 type KeyLimit = z.infer<typeof keyLimit>;
 
-/** A new key; the only time the key itself is known. */
+/** New key; the secret is returned only once. */
 export interface NewKey {
   key: string;
   meta: ApiKeyMeta;
   organizationId: string;
 }
 
-/** A key that is wanted. */
+/** Key to create. */
 interface WantedKey {
-  /** The id it is to have; absent: a new one. */
+  /** Id of the key; absent: a new one. */
   keyId?: string;
   memberId: string;
-  /** The key that asks: the new one gets what that one has, or less. Null: an operator asks. */
+  /** Key of the request, whose permissions the new key may not exceed; null: an operator makes the request. */
   makerKeyId: string | null;
   name: string;
   scopes?: readonly Scope[] | undefined;
   allowedModels?: readonly string[] | null | undefined;
   expiresAtMs?: number | null | undefined;
-  /** Null, or absent: none of its own. */
+  /** Limit of the key; null or absent: none. */
   limit?: KeyLimit | null | undefined;
-  /** A key that already exists, e.g. the demo key of a stack whose database was emptied. */
+  /** Secret that already exists, such as the demo key of a stack whose database was emptied. */
   key?: string | undefined;
 }
 
@@ -47,17 +47,17 @@ interface WantedRotation {
   memberId: string;
   makerKeyId: string;
   keyId: string;
-  /** How long the old key still works. */
+  /** Time for which the old key stays valid. */
   overlapMs: number;
-  /** Expiry of the new key; absent: that of the old one. */
+  /** Expiry of the new key; absent: the expiry of the old one. */
   expiresAtMs?: number | null | undefined;
 }
 
 interface WantedLimit {
   keyId: string;
-  /** Null: of anyone. */
+  /** User of the key; null: any. */
   memberId: string | null;
-  /** The key that asks; null: an operator asks. */
+  /** Key of the request; null: an operator makes the request. */
   makerKeyId: string | null;
   limit: KeyLimit | null;
 }
@@ -89,14 +89,14 @@ const answerRow = z.object({ answer: verdict });
 const listRow = z.object({ meta: keyMeta, budget: keyBudget.nullable() });
 const organizationRow = z.object({ organization: z.string().nullable() });
 
-/** Keys of users, over a pool or an open transaction. */
+/** Makes the management of keys, over a pool or an open transaction. */
 export function createKeys(connection: CommonQueryMethods, pepper: string) {
   function minted(key: string, id = newId('key')): JsonObject {
     return { id, prefix: prefixOfKey(key), mac: macOfKey(key, pepper), quota: keysPerUserMax };
   }
 
   return {
-    /** Keys that are not revoked, newest first. */
+    /** Lists the keys that are not revoked, newest first. */
     async list(memberId: string): Promise<ListedKey[]> {
       const rows = await connection.any(sql.type(
         listRow,
@@ -107,7 +107,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
       return rows.map(({ meta, budget }) => ({ ...meta, budget: budgetView(budget) }));
     },
 
-    /** @throws GatewayError KEY_QUOTA_REACHED, INVALID_REQUEST, FORBIDDEN, NOT_FOUND, Unauthorized */
+    /** Creates a key. @throws GatewayError KEY_QUOTA_REACHED, INVALID_REQUEST, FORBIDDEN, NOT_FOUND, Unauthorized */
     async create({ key = newApiKey(), keyId, ...wanted }: WantedKey): Promise<NewKey> {
       const request: JsonObject = {
         ...minted(key, keyId),
@@ -123,7 +123,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
       return { key, meta: made.meta, organizationId: made.organizationId };
     },
 
-    /** @throws GatewayError as `create`, and KEY_ALREADY_REPLACED */
+    /** Replaces a key. @throws GatewayError as `create`, and KEY_ALREADY_REPLACED */
     async rotate({
       expiresAtMs = null,
       ...wanted
@@ -137,8 +137,8 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
     },
 
     /**
-     * Sets what the key, and those that share its budget, may spend; null: no limit.
-     * @throws GatewayError NOT_FOUND, FORBIDDEN when the key that asks has a limit itself, Unauthorized
+     * Sets the limit of the key and of the keys that share its budget; null: no limit.
+     * @throws GatewayError NOT_FOUND, FORBIDDEN if the key of the request has a limit itself, Unauthorized
      */
     setLimit({ limit, ...wanted }: WantedLimit): Promise<Accepted> {
       const request = sql.jsonb({ ...wanted, limit: microLimit(limit) });
@@ -146,9 +146,9 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
     },
 
     /**
-     * Revokes a key of this user (null: of anyone), at once and everywhere.
+     * Revokes a key of this user (null: of any user); the next request with it is rejected.
      * @returns its organization
-     * @throws GatewayError NOT_FOUND when there is no such key, or it is somebody else's
+     * @throws GatewayError NOT_FOUND if the user has no such key
      */
     async revoke(keyId: string, memberId: string | null): Promise<string> {
       const organizationId = await connection.oneFirst(
@@ -168,7 +168,7 @@ function microLimit(limit: KeyLimit | null | undefined): JsonObject | null {
   return limit ? { micro: microFromCredits(limit.credits), per: limit.per } : null;
 }
 
-/** The new key's record, or the refusal as an error of the table. */
+/** Returns the record of the new key, or throws the error for the verdict of the database. */
 function accepted(answer: Verdict): Accepted {
   switch (answer.verdict) {
     case 'created':
@@ -190,20 +190,20 @@ function accepted(answer: Verdict): Accepted {
     case 'already_replaced':
       throw new GatewayError('KEY_ALREADY_REPLACED');
     case 'maker_gone':
-      // Revoked or expired since it was admitted.
+      // The key of the request was revoked or has expired after its admission.
       throw new GatewayError('Unauthorized');
     default:
       return answer satisfies never;
   }
 }
 
-/** The refusal of an expiry that is not in the future. */
+/** Makes the error for an expiry that is not in the future. */
 export function pastExpiry(): GatewayError {
   const message = 'must be in the future';
   return fieldError('INVALID_REQUEST', 'expiresAt', message);
 }
 
-/** A new API key that no other key asked for: all scopes unless narrowed. */
+/** Creates an API key without a key of a request; it has all scopes unless they are given. */
 export async function createKey(
   connection: CommonQueryMethods,
   pepper: string,

@@ -1,6 +1,6 @@
 /**
- * Operators: who holds the deployment's admin key, or a key of their own that can be revoked by itself; and the
- * append-only record of what they did.
+ * Operators: holders of the deployment's admin key, or of an operator's key, which can be revoked alone; and the append-only
+ * record of their actions.
  */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
@@ -14,12 +14,12 @@ import { command } from '../../platform/database.ts';
 
 const namedOperator = z.object({ operatorId: z.string(), name: z.string() });
 /**
- * Who operates. Without an id: the holder of `ADMIN_API_KEY`, who says in each write, or when a session
- * begins, who they are.
+ * Operator of a request. Without an id it is the holder of `ADMIN_API_KEY`, who gives a name in each write or at the begin
+ * of a session.
  */
 export type Operator = z.infer<typeof namedOperator> | { operatorId: null; name: string | null };
 
-/** An operator with a key; times are Unix ms. */
+/** Operator with a key; times in milliseconds since 1970. */
 export const operatorRecord = namedOperator.extend({
   keyPrefix: z.string(),
   createdAtMs: z.number(),
@@ -31,11 +31,11 @@ export type OperatorRecord = z.infer<typeof operatorRecord>;
 interface OperatorSecrets {
   adminKey: string;
   pepper: string;
-  /** Also accepted: a key that is known under it is known under `pepper` from then on. */
+  /** Pepper that is also accepted; a key that is found under it is stored under `pepper` from then on. */
   previousPepper: string | undefined;
 }
 
-/** Finds operators; null for a key that is unknown or revoked. Each request asks, so that a revoked key ends at once. */
+/** Makes the lookup of operators; null for an unknown or revoked key. Each request looks the key up, so that a revoked one is rejected at once. */
 export function createFindOperator(
   connection: CommonQueryMethods,
   { adminKey, pepper, previousPepper }: OperatorSecrets,
@@ -65,8 +65,8 @@ export function createFindOperator(
 }
 
 /**
- * Makes an operator; the only time the key itself is known.
- * @throws GatewayError INVALID_REQUEST when an operator of this name has a key
+ * Creates an operator; the secret of the key is returned only once.
+ * @throws GatewayError INVALID_REQUEST if an operator with this name has a key
  */
 export async function createOperator(
   connection: CommonQueryMethods,
@@ -89,7 +89,7 @@ export async function createOperator(
 const columns = sql.fragment`id AS "operatorId", name, prefix AS "keyPrefix",
   created_at AS "createdAtMs", revoked_at AS "revokedAtMs", last_used_at AS "lastUsedAtMs"`;
 
-/** Operators, newest first, the revoked ones too. */
+/** Lists operators, newest first, including revoked ones. */
 export function listOperators(
   connection: CommonQueryMethods,
   limit: number,
@@ -98,7 +98,7 @@ export function listOperators(
     SELECT ${columns} FROM operator ORDER BY id DESC LIMIT ${limit}`);
 }
 
-/** @throws GatewayError NOT_FOUND */
+/** Reads an operator. @throws GatewayError NOT_FOUND */
 export async function readOperator(
   connection: CommonQueryMethods,
   operatorId: string,
@@ -109,7 +109,7 @@ export async function readOperator(
   return found;
 }
 
-/** Ends the key of an operator at once. @throws GatewayError NOT_FOUND when there is none, or it has ended */
+/** Revokes the key of an operator. @throws GatewayError NOT_FOUND if there is none, or it was revoked before */
 export async function revokeOperator(
   connection: CommonQueryMethods,
   operatorId: string,
@@ -124,7 +124,7 @@ function unknownOperator(): GatewayError {
   return new GatewayError('NOT_FOUND', 'No such operator.');
 }
 
-/** A write of an operator: who, why, and which request. */
+/** Operator, reason and request of a write. */
 export interface Write {
   body: { actor: string; reason: string };
   requestId: string;
@@ -133,17 +133,17 @@ export interface Write {
 interface Action {
   /** `<noun>.<verb>`, e.g. `organization.suspended`. */
   action: string;
-  /** Absent: none. */
+  /** Organization of the action; absent: none. */
   organizationId?: string | null;
-  /** Id of what it was done to. */
+  /** Id of the subject. */
   subject: string;
-  /** What was asked for; never a secret. */
+  /** Arguments of the request, without secrets. */
   details?: JsonObject;
-  /** Names an action that can be asked for twice but is done once. */
+  /** Idempotency id of an action that may be requested twice. */
   actionKey?: string | null;
 }
 
-/** An action as it was recorded. */
+/** Recorded action. */
 export const recordedAction = z.object({
   id: z.int(),
   action: z.string(),
@@ -157,7 +157,7 @@ export const recordedAction = z.object({
 });
 export type RecordedAction = z.infer<typeof recordedAction>;
 
-/** Records an action, best in the transaction of what was done. */
+/** Records an action, in the transaction of the change where there is one. */
 export async function recordAction(
   connection: CommonQueryMethods,
   { body: { actor, reason }, requestId }: Write,
@@ -173,14 +173,14 @@ export async function recordAction(
 
 interface ActionListing {
   organizationId?: string | undefined;
-  /** Only what was done to this. */
+  /** Subject of the actions; absent: any. */
   subject?: string | undefined;
-  /** Only actions before this id. */
+  /** Id before which actions are listed. */
   beforeId?: number | undefined;
   limit: number;
 }
 
-/** Recorded actions, newest first. */
+/** Lists recorded actions, newest first. */
 export function listActions(
   connection: CommonQueryMethods,
   { organizationId, subject, beforeId, limit }: ActionListing,

@@ -1,4 +1,4 @@
-/** Organizations and their users: making them, and as operators see and steer them. */
+/** Organizations and their users: creation, lists and limits for operators. */
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { accountColumns, accountState } from '../../activities/ledger/usage.ts';
@@ -9,7 +9,7 @@ import { organizationStatus, role } from './access.ts';
 
 const idRow = z.object({ id: z.string() });
 
-/** An organization with its account; amounts in micro-credits, times Unix ms. */
+/** Organization with its account; amounts in micro-credits, times in milliseconds since 1970. */
 const organizationRecord = accountState.extend({
   organizationId: z.string(),
   name: z.string(),
@@ -18,7 +18,7 @@ const organizationRecord = accountState.extend({
 });
 export type OrganizationRecord = z.infer<typeof organizationRecord>;
 
-/** A user. */
+/** User of an organization. */
 export const memberRecord = z.object({
   userId: z.string(),
   organizationId: z.string(),
@@ -31,11 +31,11 @@ export type MemberRecord = z.infer<typeof memberRecord>;
 
 interface NewOrganization {
   name: string;
-  /** Micro-credits per six hours; null = no limit. */
+  /** Allowance of six hours in micro-credits; null: no limit. */
   windowLimitMicro: number | null;
 }
 
-/** A new organization with an empty account and an owner, in one transaction. */
+/** Creates an organization with an empty account and an owner, in one transaction. */
 export async function createOrganization(
   pool: Pick<DatabasePool, 'transaction'>,
   organization: NewOrganization,
@@ -58,9 +58,9 @@ interface NewMember {
 }
 
 /**
- * A new user of an organization.
+ * Creates a user of an organization.
  * @returns the user's id
- * @throws GatewayError NOT_FOUND when there is no such organization
+ * @throws GatewayError NOT_FOUND if there is no such organization
  */
 export async function createMember(
   connection: CommonQueryMethods,
@@ -79,7 +79,7 @@ interface OrganizationListing {
   status?: OrganizationRecord['status'] | undefined;
   /** Part of the name, in either case. */
   name?: string | undefined;
-  /** Only organizations before this id. */
+  /** Id before which organizations are listed. */
   beforeId?: string | undefined;
   limit: number;
 }
@@ -90,7 +90,7 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   FROM organization o JOIN account a ON a.organization_id = o.id
   WHERE ${where}`;
 
-/** Organizations, newest first. */
+/** Lists organizations, newest first. */
 export function listOrganizations(
   connection: CommonQueryMethods,
   { status, name, beforeId, limit }: OrganizationListing,
@@ -107,7 +107,7 @@ export function listOrganizations(
     ORDER BY o.id DESC LIMIT ${limit}`);
 }
 
-/** @throws GatewayError NOT_FOUND */
+/** Reads an organization. @throws GatewayError NOT_FOUND */
 export async function readOrganization(
   connection: CommonQueryMethods,
   organizationId: string,
@@ -119,7 +119,7 @@ export async function readOrganization(
   return found;
 }
 
-/** Suspends or activates; an organization that is in this state already stays in it. */
+/** Suspends or activates an organization; does nothing if it has that status. */
 export async function setOrganizationStatus(
   connection: CommonQueryMethods,
   organizationId: string,
@@ -130,7 +130,7 @@ export async function setOrganizationStatus(
   if (rowCount === 0) throw unknownOrganization();
 }
 
-/** Sets the six-hour allowance, micro-credits; null = no limit. Applies from the next reservation. */
+/** Sets the six-hour allowance in micro-credits (null: no limit) from the next reservation on. */
 export async function setWindowLimit(
   connection: CommonQueryMethods,
   organizationId: string,
@@ -146,7 +146,7 @@ const memberSelect = sql.fragment`SELECT m.id AS "userId", m.organization_id AS 
     (SELECT count(*) FROM api_key k WHERE k.member_id = m.id AND k.revoked_at IS NULL) AS keys
   FROM member m`;
 
-/** Users of an organization, oldest first. */
+/** Lists the users of an organization, oldest first. */
 export function listMembers(
   connection: CommonQueryMethods,
   organizationId: string,

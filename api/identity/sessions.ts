@@ -33,7 +33,7 @@ const keySession = z.object({
   createdAtMs: z.number(),
   expiresAtMs: z.number(),
 });
-/** A session as its user sees it; times are Unix ms. */
+/** Session as its user sees it; times in milliseconds since 1970. */
 export type KeySession = z.infer<typeof keySession>;
 
 const none = z.object({});
@@ -61,7 +61,7 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
     sql.fragment`decode(${hash('sha256', ctx.cookies.get(cookie) ?? '')}, 'hex')`;
 
   function setCookie(ctx: Context, token: string | null): void {
-    // TLS ends before this process.
+    // A proxy in front of this process ends TLS.
     ctx.cookies.secure = secure;
     ctx.cookies.set(cookie, token, token === null ? options : { ...options, maxAge: lifetimeMs });
   }
