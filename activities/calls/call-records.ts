@@ -50,6 +50,8 @@ interface RoutedCall extends CallName {
   routeIndex: number;
   provider: string;
   endpoint: string;
+  /** The attempt that is going to send the call: the same in its repeats of `begin`. */
+  senderId?: string;
   /** Only waits for the end of a pause: nothing is begun. */
   wait?: true;
 }

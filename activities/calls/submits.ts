@@ -2,6 +2,7 @@
  * Submits of provider calls: sent once, by what is recorded; read again by attempts that find them recorded; and not
  * sent while an operator has paused the provider.
  */
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
@@ -38,18 +39,31 @@ const touchIntervalMs = 4000;
 const silenceMaxMs = 15_000;
 const recordPollMs = 500;
 
+/** Retries while the database is away; a longer outage is left to the retries of the workflow. */
+const whileDatabaseIsAway = {
+  retries: Infinity,
+  minTimeout: 100,
+  maxTimeout: 2000,
+  shouldRetry: ({ error }) => isDatabaseAway(error),
+} satisfies Options;
+/** A connection may be lost, or all of them. */
+const beforeSend: Options = { ...whileDatabaseIsAway, maxRetryTime: 5000 };
+/** Longer than any restart of Postgres. */
+const afterSent: Options = { ...whileDatabaseIsAway, maxRetryTime: 120_000 };
+
 /** Sends a call that was not sent before; otherwise reads what the earlier submit came to. */
 export async function submit(deps: ProviderCallsDeps, task: CallTask): Promise<SubmitOutcome> {
   const readable = await withReadableInput(deps, task);
   const { routeIndex, route } = task;
-  const begun = await latest(() =>
-    deps.records.begin({
-      ...callOf(task),
-      routeIndex,
-      provider: route.provider,
-      endpoint: route.operation,
-    }),
-  );
+  const sending = {
+    ...callOf(task),
+    routeIndex,
+    provider: route.provider,
+    endpoint: route.operation,
+    senderId: randomUUID(),
+  };
+  // Repeated here, because no other attempt can know that this one has sent nothing.
+  const begun = await latest(() => pRetry(() => deps.records.begin(sending), beforeSend));
   if (begun?.verdict === 'send') return submitNew(deps, readable);
   if (begun?.verdict === 'paused') return { kind: 'paused' };
   if (begun?.verdict === 'settled') throw jobSettledBefore();
@@ -177,15 +191,6 @@ async function send(deps: ProviderCallsDeps, task: CallTask): Promise<Submitted>
   }
 }
 
-/** Longer than any restart of Postgres; a longer outage is left to the retries of the workflow. */
-const whileDatabaseIsAway: Options = {
-  retries: Infinity,
-  minTimeout: 100,
-  maxTimeout: 2000,
-  maxRetryTime: 120_000,
-  shouldRetry: ({ error }) => isDatabaseAway(error),
-};
-
 /**
  * Records what a call that was sent came to, for as long as a database may be away, even if this attempt was given up.
  * A record that cannot be written is not the only one: the workflow's history has it too, or the provider's
@@ -196,7 +201,7 @@ async function afterSend(
   task: CallTask,
   write: (call: CallName) => Promise<void>,
 ): Promise<void> {
-  await pRetry(() => write(callOf(task)), whileDatabaseIsAway).catch((error: unknown) => {
+  await pRetry(() => write(callOf(task)), afterSent).catch((error: unknown) => {
     logger.warn({ error, ...callOf(task) }, 'call.not_recorded');
   });
 }

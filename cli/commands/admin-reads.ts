@@ -162,7 +162,7 @@ function addAudit(admin: Command): void {
       const columns = { finding: 'finding', subject: 'subject' };
       session.output.show(raw, () =>
         body.clean
-          ? `clean; loss of chats: ${body.chatLossCredits} credits\n`
+          ? `clean${body.chatLossCredits > 0 ? `; loss of chats: ${body.chatLossCredits} credits` : ''}\n`
           : table(body.findings.map((each) => cellsOf(each, columns))),
       );
       if (!body.clean) process.exitCode = 1;

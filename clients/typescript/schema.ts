@@ -1011,7 +1011,7 @@ export interface paths {
          *
          *     Scope: `chat`.
          */
-        post: operations["responses"];
+        post: operations["createResponse"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3630,7 +3630,7 @@ export interface components {
             hasMore: boolean;
             nextCursor: string | null;
         };
-        ResponsesRequest: {
+        CreateResponseRequest: {
             model: string;
             /** @description Asked in this order if `model`, or the one before, fails. */
             models?: string[] | null;
@@ -3763,7 +3763,7 @@ export interface components {
             moderation?: null;
             top_logprobs?: 0 | null;
         };
-        ResponsesAnswer: {
+        CreateResponseAnswer: {
             id: string;
             /** @constant */
             object: "response";
@@ -5897,7 +5897,7 @@ export interface operations {
             };
         };
     };
-    responses: {
+    createResponse: {
         parameters: {
             query?: never;
             header?: {
@@ -5916,7 +5916,7 @@ export interface operations {
                  *       "max_output_tokens": 100
                  *     }
                  */
-                "application/json": components["schemas"]["ResponsesRequest"];
+                "application/json": components["schemas"]["CreateResponseRequest"];
             };
         };
         responses: {
@@ -5926,7 +5926,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ResponsesAnswer"];
+                    "application/json": components["schemas"]["CreateResponseAnswer"];
                     "text/event-stream": {
                         event: string;
                         data: string;

@@ -19,19 +19,19 @@ export interface Measured extends Figure {
 /** Measured on two cores: compare within one run only, so expect a third more or less elsewhere. */
 export const measured = {
   apiCpuMs: {
-    amount: 16,
+    amount: 15,
     what: 'CPU ms of a job in an API process, provider of 4 s',
-    words: 'Temporal 54, worker 54, API 16, Postgres 9',
+    words: 'Temporal 53, worker 52, API 15, Postgres 8',
   },
   workerCpuMs: {
-    amount: 54,
+    amount: 52,
     what: 'CPU ms of a job in a worker process, provider of 4 s',
-    words: 'Temporal 54, worker 54, API 16, Postgres 9',
+    words: 'Temporal 53, worker 52, API 15, Postgres 8',
   },
   postgresCpuMs: {
-    amount: 9,
+    amount: 8,
     what: 'CPU ms of a job in our Postgres',
-    words: 'Temporal 54, worker 54, API 16, Postgres 9',
+    words: 'Temporal 53, worker 52, API 15, Postgres 8',
   },
   decodeCpuMs: {
     amount: 8,
@@ -39,19 +39,19 @@ export const measured = {
     words: 'decoding a 1024 × 1024 PNG or JPEG | 8 ms',
   },
   longProviderFactor: {
-    amount: 1.2,
-    what: 'what a provider of 60 s makes of the CPU of one of 4 s',
-    words: '161 ms of CPU each',
+    amount: 1.3,
+    what: 'what a provider of 120 s makes of the CPU of one of 4 s',
+    words: '169 ms of CPU each',
   },
   chatCpuMs: {
-    amount: 1.14,
+    amount: 0.96,
     what: 'CPU ms of a streamed chat in an API process that has many',
-    words: 'gateway 1,140, Postgres 651',
+    words: 'gateway 960, Postgres 440',
   },
   chatPostgresCpuMs: {
-    amount: 0.651,
+    amount: 0.44,
     what: 'CPU ms of a chat in our Postgres, the same',
-    words: 'gateway 1,140, Postgres 651',
+    words: 'gateway 960, Postgres 440',
   },
   chatBytes: {
     amount: 2700,

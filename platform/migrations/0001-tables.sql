@@ -229,6 +229,8 @@ CREATE TABLE provider_call (
   operation jsonb,
   outputs jsonb,
   progress jsonb,
+  -- The attempt that began the call last.
+  sender_id text,
   begun_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now(),
   -- When the provider took it, when its outputs were there, and how often it was sent: the steps of a job.

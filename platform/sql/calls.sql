@@ -15,8 +15,9 @@ END $$;
 -- that the earlier attempt may have reached the provider: it is never sent a second time. A call to a paused provider
 -- waits; a call of a settled job is never begun, whatever replays or resets its workflow. Both are read where the
 -- call is begun, so nothing is sent after the transaction that pauses or settles. With `wait` nothing is begun: the
--- call is recorded as waiting while the provider is paused, else the verdict is `resumed`.
--- {jobId, callIndex, routeIndex, provider, endpoint, wait?}
+-- call is recorded as waiting while the provider is paused, else the verdict is `resumed`. An attempt that lost the
+-- connection before it had the verdict asks again with the same senderId: it has sent nothing yet.
+-- {jobId, callIndex, routeIndex, provider, endpoint, senderId?, wait?}
 CREATE FUNCTION call_begin(move jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   c provider_call;
@@ -26,9 +27,9 @@ DECLARE
   open boolean := EXISTS (SELECT FROM reservation WHERE id = move->>'jobId' AND state = 'reserved');
 BEGIN
   IF move ? 'wait' AND NOT paused THEN RETURN '{"verdict": "resumed"}'; END IF;
-  INSERT INTO provider_call (job_id, call_index, route_index, provider, endpoint, state)
+  INSERT INTO provider_call (job_id, call_index, route_index, provider, endpoint, state, sender_id)
     SELECT move->>'jobId', (move->>'callIndex')::integer, (move->>'routeIndex')::integer,
-      move->>'provider', move->>'endpoint', begun WHERE open
+      move->>'provider', move->>'endpoint', begun, move->>'senderId' WHERE open
     ON CONFLICT (job_id, call_index) DO NOTHING;
   IF FOUND THEN RETURN sent; END IF;
   SELECT * INTO c FROM provider_call
@@ -36,10 +37,12 @@ BEGIN
   IF NOT open AND (c.state IS NULL OR c.state IN ('refused', 'waiting')) THEN
     RETURN jsonb_build_object('verdict', 'settled');
   END IF;
+  IF c.state = 'begun' AND c.sender_id = move->>'senderId' THEN RETURN '{"verdict": "send"}'; END IF;
   IF c.state IN ('refused', 'waiting') THEN
     UPDATE provider_call SET state = begun,
       attempts = attempts + CASE c.state WHEN 'refused' THEN 1 ELSE 0 END, route_index = (move->>'routeIndex')::integer,
-      provider = move->>'provider', endpoint = move->>'endpoint', updated_at = clock_timestamp(),
+      provider = move->>'provider', endpoint = move->>'endpoint', sender_id = move->>'senderId',
+      updated_at = clock_timestamp(),
       begun_at = CASE WHEN c.state = 'waiting' AND NOT paused THEN clock_timestamp()
         ELSE c.begun_at END
       WHERE job_id = c.job_id AND call_index = c.call_index;

@@ -84,18 +84,21 @@ it('chats that end a balance together lose no more than their bounds, which is r
   const rows = await settledChatsOf(gateway, caller);
   const sum = (of: (row: (typeof rows)[number]) => number) =>
     rows.reduce((total, row) => total + of(row), 0);
-  expect(sum(({ charged }) => charged)).toBe(40_000_000);
+  // The fourth could pay for a shorter answer only, and its input cost less than estimated.
+  const charged = sum((row) => row.charged);
+  expect(charged).toBeGreaterThan(39_900_000);
+  expect(charged).toBeLessThanOrEqual(40_000_000);
   const loss = sum(({ loss_micro }) => loss_micro);
   expect(loss).toBe(
     sum(
       ({ input_tokens, output_tokens }) => input_tokens * opus.input + output_tokens * opus.output,
-    ) - 40_000_000,
+    ) - charged,
   );
   // The bound: every chat may cost the whole balance, which is paid once.
   expect(loss).toBeGreaterThan(0);
   expect(loss).toBeLessThanOrEqual((served.length - 1) * 40_000_000);
   const told = served.reduce((total, { body }) => total + body.creditsConsumed, 0);
-  expect(told).toBeCloseTo(40, 6);
+  expect(told).toBeCloseTo(charged / 1e6, 6);
   const { pool } = gateway.api.services;
   const report = await runAudit({ pool, databaseUrl: gateway.database.url });
   expect(report).toMatchObject({ clean: true, chatLossMicro: loss });
@@ -116,9 +119,12 @@ it('a killed process loses at most the tokens since the last checkpoint of each 
     ),
   );
   let delivered = 0;
-  const reading = streams.map(async ({ answer }) => {
-    for await (const chunk of answer) delivered += String(chunk).split('"type":"delta"').length - 1;
-  });
+  const reading = Promise.allSettled(
+    streams.map(async ({ answer }) => {
+      for await (const chunk of answer)
+        delivered += String(chunk).split('"type":"delta"').length - 1;
+    }),
+  );
   // A stream has its first checkpoint one second after its first token.
   await expect.poll(() => delivered, { timeout: 10_000 }).toBeGreaterThan(6 * 25);
   await expect
@@ -127,7 +133,7 @@ it('a killed process loses at most the tokens since the last checkpoint of each 
   expect(delivered).toBeLessThan(6 * 100);
   child.kill('SIGKILL');
   await once(child, 'exit');
-  await Promise.allSettled(reading);
+  await reading;
   const { chatLedger } = gateway.api.services;
   const swept: unknown[] = [];
   await expect

@@ -37,7 +37,7 @@ const untold = [
   {
     why: 'the models are the operator’s, and some fields depend on others',
     statuses: ['400'],
-    operations: [...estimated('chat', 'chatCompletions'), 'createMessage'],
+    operations: [...estimated('chat', 'chatCompletions'), 'createMessage', 'createResponse'],
   },
   {
     why: 'a URL has to be readable, a file to exist; a parameter may be another model’s',

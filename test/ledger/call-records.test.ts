@@ -39,7 +39,7 @@ const operation = { id: 'op-1', endpoint: 'fal-ai/x' } as never;
 const outputs: CallOutputs = { callIndex: 0, artifacts: [], data: null, delivered: 1, error: null };
 const route = { routeIndex: 0, provider: 'fal', endpoint: 'fal-ai/x' };
 
-async function begun() {
+async function begun(sender: { senderId?: string } = {}) {
   const jobId = newId('job');
   await createLedger(pool).reserve({
     organizationId,
@@ -58,7 +58,7 @@ async function begun() {
     },
   });
   const call = { jobId, callIndex: 0 };
-  expect(await records.begin({ ...call, ...route })).toEqual({ verdict: 'send' });
+  expect(await records.begin({ ...call, ...route, ...sender })).toEqual({ verdict: 'send' });
   return call;
 }
 
@@ -67,6 +67,21 @@ describe('a call', () => {
     const call = await begun();
     await records.refused(call);
     expect(await records.begin({ ...call, ...route })).toEqual({ verdict: 'send' });
+  });
+
+  it('is sent by the attempt that did not hear that it had begun it, and by no other', async () => {
+    const call = await begun({ senderId: 'one' });
+    expect(await records.begin({ ...call, ...route, senderId: 'two' })).toMatchObject({
+      verdict: 'begun',
+    });
+    expect(await records.begin({ ...call, ...route })).toMatchObject({ verdict: 'begun' });
+    expect(await records.begin({ ...call, ...route, senderId: 'one' })).toEqual({
+      verdict: 'send',
+    });
+    await records.unknown(call);
+    expect(await records.begin({ ...call, ...route, senderId: 'one' })).toMatchObject({
+      verdict: 'unknown',
+    });
   });
 
   it('that a provider took is not refused by an attempt that is late', async () => {

@@ -5,12 +5,12 @@
 import { section } from '../operation.ts';
 import { audioSpeech, audioTranscriptions } from './audio.ts';
 import { imagesEdits, imagesGenerations } from './images.ts';
-import { responses } from './responses.ts';
+import { createResponse } from './responses.ts';
 import { videos } from './videos.ts';
 
 /** Operations of OpenAI’s endpoints. */
 export const openai = section('OpenAI’s endpoints', {
-  responses,
+  createResponse,
   imagesGenerations,
   imagesEdits,
   audioSpeech,

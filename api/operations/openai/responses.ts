@@ -58,7 +58,7 @@ function nameOf(path: string): string {
 }
 
 /** See the file's head. */
-export const responses = defineOperation({
+export const createResponse = defineOperation({
   route: 'POST /api/v1/responses',
   scope: 'chat',
   errorShape: 'openai',

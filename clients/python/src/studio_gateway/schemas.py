@@ -1640,7 +1640,7 @@ class ToolChoice5(TypedDict):
     name: str
 
 
-class ResponsesRequest(TypedDict):
+class CreateResponseRequest(TypedDict):
     model: str
     models: NotRequired[list[str] | None]
     stream: NotRequired[bool | None]
@@ -1713,7 +1713,7 @@ class Usage2(TypedDict):
     total_tokens: int
 
 
-class ResponsesAnswer(TypedDict):
+class CreateResponseAnswer(TypedDict):
     id: str
     object: Literal['response']
     created_at: int
