@@ -8,17 +8,34 @@ interface Edge {
   value: string[];
   type?: string[];
 }
+/** Folders with one subject each, which activities and the API use. */
+const subjects = ['ledger', 'storage', 'providers', 'chat', 'webhooks', 'jobs/records'];
 export const graph: Readonly<Record<string, Edge>> = {
   domain: { value: [] },
   catalog: { value: ['domain'] },
   jobs: { value: ['domain'] },
   studio: { value: ['domain', 'catalog', 'jobs'] },
   platform: { value: ['domain'] },
-  activities: { value: ['domain', 'catalog', 'jobs', 'platform'], type: ['studio'] },
-  workflows: { value: ['domain', 'jobs'], type: ['activities'] },
-  api: { value: ['domain', 'catalog', 'jobs', 'studio', 'platform', 'activities'] },
+  ledger: { value: ['domain', 'jobs', 'platform', 'storage'] },
+  storage: { value: ['domain', 'jobs', 'platform'], type: ['studio'] },
+  providers: { value: ['domain', 'catalog', 'jobs', 'platform', 'storage'], type: ['studio'] },
+  chat: { value: ['domain', 'catalog', 'jobs', 'platform', 'ledger', 'providers'] },
+  webhooks: { value: ['domain', 'jobs', 'platform'] },
+  'jobs/records': { value: ['domain', 'jobs', 'platform', 'storage', 'providers'] },
+  activities: { value: ['domain', 'catalog', 'jobs', 'platform', ...subjects] },
+  workflows: { value: ['domain', 'jobs'], type: ['activities', 'providers'] },
+  api: { value: ['domain', 'catalog', 'jobs', 'studio', 'platform', ...subjects, 'activities'] },
   worker: {
-    value: ['domain', 'catalog', 'jobs', 'studio', 'platform', 'activities', 'workflows'],
+    value: [
+      'domain',
+      'catalog',
+      'jobs',
+      'studio',
+      'platform',
+      ...subjects,
+      'activities',
+      'workflows',
+    ],
   },
   cli: { value: ['domain', 'clients'] },
   // Packages for others' programs: they know the public API only.
@@ -31,6 +48,7 @@ export const graph: Readonly<Record<string, Edge>> = {
       'jobs',
       'studio',
       'platform',
+      ...subjects,
       'activities',
       'workflows',
       'api',
@@ -52,7 +70,12 @@ function boundary(folder: string): OxlintOverride {
     'test',
     ...(folder === 'dev/sandbox' ? ['stack', 'bench'] : []),
   ].filter((other) => other !== folder && !value.includes(other) && !type.includes(other));
+  const inner = folders.filter((other) => other.startsWith(`${folder}/`) && !value.includes(other));
   const patterns = [
+    ...inner.map((other) => ({
+      group: [`./${other.slice(folder.length + 1)}/**`],
+      message: `${folder}/ may not import ${other}/`,
+    })),
     {
       regex: `^(\\.\\./)+(${closed.join('|')})/`,
       message: `${folder}/ may not import this folder: see the graph in oxlint.config.ts`,

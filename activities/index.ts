@@ -1,23 +1,54 @@
-/** All activities, made from what they depend on. Workflows import only the types of this file. */
+/** All activities of the workers. Workflows import only the types of this file. */
+import type { CallTask, JobPlan } from '../jobs/job-plan.ts';
 import type { Config } from '../platform/config.ts';
-import { createAssembly, type Assembly } from './calls/assembly.ts';
-import { createProviderCalls, type ProviderCalls } from './calls/provider-calls.ts';
-import { createJobMoves, type JobMoves } from './jobs/job-moves.ts';
+import { adopt } from './adopt.ts';
+import { assemble, type AssemblyTask } from './assemble.ts';
+import { attemptInSlot } from './attempt.ts';
+import { awaitResume } from './await-resume.ts';
+import type { ProviderCallDeps } from './called-provider.ts';
+import { cancel } from './cancel.ts';
+import { charge, type DeliveredJob } from './charge.ts';
+import { check } from './check.ts';
+import { createDeliveries, type DeliveryDeps } from './deliver-webhook.ts';
+import { markVerifying } from './mark-verifying.ts';
+import { release, type UndeliveredJob } from './release.ts';
+import { reserve } from './reserve.ts';
 import type { Services } from './services.ts';
-import { createDeliveries, type Deliveries, type DeliveryDeps } from './webhooks/delivery.ts';
+import { store } from './store.ts';
+import { submit } from './submit.ts';
 
-/** Activities of the Studio queue, of the provider queues and of the webhook queue. */
-export type Activities = JobMoves & ProviderCalls & Assembly & Deliveries;
+/** Makes the activities of the provider queues. Each is one attempt, in a slot of its provider. */
+export function createProviderActivities(deps: ProviderCallDeps) {
+  function inSlot<Task extends CallTask, Outcome>(
+    activity: (deps: ProviderCallDeps, task: Task) => Promise<Outcome>,
+  ) {
+    return (task: Task): Promise<Outcome> =>
+      attemptInSlot(deps.slots, task, () => activity(deps, task));
+  }
+  return {
+    submit: inSlot(submit),
+    adopt: inSlot(adopt),
+    check: inSlot(check),
+    store: inSlot(store),
+    cancel: inSlot(cancel),
+  };
+}
+/** Activities of the provider queues. */
+export type ProviderActivities = ReturnType<typeof createProviderActivities>;
 
-/** Makes the activities; `showJob` shows a job as its callers see it. */
+/** Makes all activities; `showJob` returns a job as its callers see it. */
 export function createActivities(
   services: Services,
   { config, showJob }: { config: Config; showJob: DeliveryDeps['showJob'] },
-): Activities {
+) {
   return {
-    ...createJobMoves(services),
-    ...createProviderCalls(services),
-    ...createAssembly(services),
+    reserve: (plan: JobPlan) => reserve(services, plan),
+    ...createProviderActivities(services),
+    awaitResume: (routes: CallTask[]) => awaitResume(services, routes),
+    assemble: (task: AssemblyTask) => assemble(services, task),
+    charge: (job: DeliveredJob) => charge(services, job),
+    release: (job: UndeliveredJob) => release(services, job),
+    markVerifying: (jobId: string) => markVerifying(services, jobId),
     ...createDeliveries({
       ...services,
       showJob,
@@ -27,3 +58,5 @@ export function createActivities(
     }),
   };
 }
+/** Activities of the Studio queue, of the provider queues and of the webhook queue. */
+export type Activities = ReturnType<typeof createActivities>;

@@ -11,32 +11,33 @@ import {
   registerSearchAttributes,
 } from '../platform/temporal.ts';
 import { searchAttributes } from '../jobs/contract.ts';
-import { openChatCatalog } from './chat/chat-models.ts';
-import { createChat } from './chat/chat.ts';
-import { createChatLedger } from './chat/chat-ledger.ts';
-import { createInputCopies } from './inputs/measured-inputs.ts';
-import { createInputs } from './inputs/inputs.ts';
+import { openChatCatalog } from '../chat/chat-models.ts';
+import { createChat } from './chat.ts';
+import { createChatLedger } from '../chat/chat-ledger.ts';
+import { createInputCopies } from '../storage/inputs/measured-inputs.ts';
+import { createInputs } from '../storage/inputs/inputs.ts';
 import {
   createNotificationRelay,
   createInbox,
   createNotificationUrls,
-} from './calls/notifications.ts';
-import { createJobReads } from './jobs/job-reads.ts';
-import { createCallRecords } from './calls/call-records.ts';
-import { createLedger } from './ledger/ledger.ts';
-import { observeChatLedger, observeLedger, createSettlements } from './ledger/observed-ledgers.ts';
-import { observeProviders } from './providers/observed-providers.ts';
-import { createStatusChecks, createUnknownOutcomes } from './jobs/call-outcomes.ts';
-import { createProviders, providerConcurrency } from './providers/registry.ts';
-import { createRequestFiles, createRecordings } from './inputs/carried-files.ts';
-import { createArtifactStore, observeArtifacts } from './storage/artifacts.ts';
-import { createKeptFiles } from './storage/kept-files.ts';
-import { openStorage } from './storage/open-storage.ts';
-import { createUploads } from './storage/uploads.ts';
-import { createNotices } from './webhooks/notices.ts';
-import { createSigningSecrets } from './webhooks/signing-secrets.ts';
-import { createWebhookRelay } from './webhooks/delivery.ts';
-import { createWebhooks, observeWebhooks } from './webhooks/webhooks.ts';
+} from '../providers/notifications.ts';
+import { createJobReads } from '../jobs/records/job-reads.ts';
+import { createCallRecords } from '../providers/call-records.ts';
+import { createLedger } from '../ledger/ledger.ts';
+import { createSettlements, observeLedger } from '../ledger/observed-ledgers.ts';
+import { observeChatLedger } from '../chat/observed-chat.ts';
+import { observeProviders } from '../providers/observed-providers.ts';
+import { createStatusChecks, createUnknownOutcomes } from '../jobs/records/call-outcomes.ts';
+import { createProviders, providerConcurrency } from '../providers/registry.ts';
+import { createRequestFiles, createRecordings } from '../storage/inputs/carried-files.ts';
+import { createArtifactStore, observeArtifacts } from '../storage/artifacts.ts';
+import { createKeptFiles } from '../storage/kept-files.ts';
+import { openStorage } from '../storage/open-storage.ts';
+import { createUploads } from '../storage/uploads.ts';
+import { createNotices } from '../webhooks/notices.ts';
+import { createSigningSecrets } from '../webhooks/signing-secrets.ts';
+import { createWebhookRelay } from '../webhooks/relay.ts';
+import { createWebhooks, observeWebhooks } from '../webhooks/webhooks.ts';
 
 /** Where callers and providers reach the API. */
 export function publicBaseUrl(config: Config): string {
@@ -79,7 +80,7 @@ async function openServices(config: Config, logger: Logger) {
     inbox: createInbox(pool),
     statusChecks: createStatusChecks({ pool, providers }),
     outcomes: createUnknownOutcomes(pool),
-    places: providerConcurrency(config),
+    slots: providerConcurrency(config),
     providers,
     chatCatalog: await openChatCatalog(config),
     storage,

@@ -1,15 +1,12 @@
 /** Everything that operations work with, made once per process; each names the few it uses. */
 import type { Client } from '@temporalio/client';
-import { runAudit, type AuditReport } from '../activities/ledger/audit.ts';
-import { createReadCalls, createJobOverview } from '../activities/jobs/job-reads.ts';
-import { ownerOf } from '../activities/jobs/job-owner.ts';
-import { createStuckJobs } from '../activities/jobs/stuck-jobs.ts';
-import { createLedgerReads } from '../activities/ledger/ledger.ts';
-import { createUsageReads, createSumUsage } from '../activities/ledger/usage.ts';
-import {
-  createReadProviderFigures,
-  createProviderPauses,
-} from '../activities/providers/provider-overview.ts';
+import { runAudit, type AuditReport } from '../ledger/audit.ts';
+import { createReadCalls, createJobOverview } from '../jobs/records/job-reads.ts';
+import { ownerOf } from '../jobs/records/job-owner.ts';
+import { createStuckJobs } from '../jobs/records/stuck-jobs.ts';
+import { createLedgerReads } from '../ledger/ledger.ts';
+import { createUsageReads, createSumUsage } from '../ledger/usage.ts';
+import { createReadProviderFigures, createProviderPauses } from '../providers/provider-overview.ts';
 import { createRelays, publicBaseUrl, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { codecAccessWord, createPayloadCodec } from '../platform/payload-codec.ts';

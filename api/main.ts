@@ -1,5 +1,5 @@
 /** `npm run api`: the API process. */
-import { knownProviders } from '../activities/providers/registry.ts';
+import { knownProviders } from '../providers/registry.ts';
 import { runProcess } from '../platform/run-process.ts';
 import { startApi } from './server.ts';
 

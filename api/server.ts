@@ -2,7 +2,7 @@
 import { createServer, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import { providerDefinitions } from '../activities/providers/registry.ts';
+import { providerDefinitions } from '../providers/registry.ts';
 import { openProcess, type Services } from '../activities/services.ts';
 import { assert } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';

@@ -117,7 +117,7 @@ const headerList = z
     ),
   );
 
-/** The gateway's own variables; those of a provider stand in its folder (activities/providers/). */
+/** The gateway's own variables; those of a provider stand in its folder (providers/). */
 export const gatewayVariables = {
   // The API: where it listens, how much it takes, how long it waits.
   NODE_ENV: z.string().default('development'),
@@ -200,7 +200,7 @@ export const gatewayVariables = {
   /** How long a file is kept that no request names: longer than any job may need it. */
   UPLOAD_KEPT_MS: count(86_400_000 * 2, 86_400_000 * 3650).default(86_400_000 * 30),
 
-  // Providers of Studio: how long they are waited for. What each needs itself is in activities/providers/.
+  // Providers of Studio: how long they are waited for. What each needs itself is in providers/.
   /** Origins that the outbound guard admits although their address is private (sandbox, tests). */
   ALLOW_PRIVATE_NETWORK_ORIGINS: originList,
   /**

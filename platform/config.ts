@@ -40,7 +40,7 @@ const environment = z.object(gatewayVariables).superRefine((config, context) => 
 export type Config = Omit<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION'> & {
   /** Whether new payloads are sealed. */
   PAYLOAD_ENCRYPTION: boolean;
-  /** The variables of Studio's providers (activities/providers/provider.ts). */
+  /** The variables of Studio's providers (providers/provider.ts). */
   PROVIDER_VARIABLES: Readonly<Record<string, unknown>>;
   /** Chat providers that have a key, by name. */
   CHAT_UPSTREAMS: Readonly<Record<string, ChatUpstream>>;
@@ -57,7 +57,7 @@ export { ConfigError };
 
 /**
  * Reads the configuration from an environment; empty variables count as absent. The providers are
- * those of activities/providers/registry.ts.
+ * those of providers/registry.ts.
  * @throws ConfigError naming every missing or wrong variable.
  */
 export function loadConfig(

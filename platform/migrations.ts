@@ -1,15 +1,19 @@
 /**
  * The schema: tables by migrations (numbered SQL files, forward only; one that has run may not change),
- * functions and views by the files of `sql/`, which stand for what the database has now: when one of them changes,
- * all are made anew. Both in one transaction (docs/decisions/0001-migrations.md).
+ * functions and views by the other SQL files, each in the folder of its subject. When one of those changes, all
+ * functions and views are created again. Both in one transaction (docs/decisions/0001-migrations.md).
  */
 import { createHash } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
+import { glob, readFile } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import { assert } from '../domain/errors.ts';
 
 const migrationsDirectory = new URL('./migrations/', import.meta.url);
-const functionsDirectory = new URL('./sql/', import.meta.url);
+const root = new URL('../', import.meta.url);
+/** Files with functions and views: each is in the folder of its subject. */
+const functionFiles = '{api,chat,ledger,platform,providers,storage,webhooks}/**/*.sql';
 /** Any constant will do: it names the advisory lock under which the schema is changed. */
 const lockId = 7_305_011;
 
@@ -19,38 +23,39 @@ interface SqlSource {
   sha256: string;
 }
 
-/** The files of a directory in the order of their names. */
-async function readSources(directory: URL): Promise<SqlSource[]> {
-  const names = (await readdir(directory)).filter((name) => name.endsWith('.sql')).toSorted();
-  return Promise.all(
-    names.map(async (name) => {
-      const statements = await readFile(new URL(name, directory), 'utf8');
-      return { name, statements, sha256: createHash('sha256').update(statements).digest('hex') };
-    }),
-  );
+/** Reads the files below a directory that match a pattern, in the order of their names without folders. */
+async function readSources(directory: URL, pattern: string): Promise<SqlSource[]> {
+  const cwd = fileURLToPath(directory);
+  const sources: SqlSource[] = [];
+  for await (const path of glob(pattern, { cwd, exclude: ['platform/migrations/**'] })) {
+    const statements = await readFile(new URL(path, directory), 'utf8');
+    const sha256 = createHash('sha256').update(statements).digest('hex');
+    sources.push({ name: basename(path), statements, sha256 });
+  }
+  return sources.toSorted((one, other) => (one.name < other.name ? -1 : 1));
 }
 
-/** What this code wants of a database. */
+/** Schema that this version of the code needs. */
 interface Schema {
   /** Version n stands at n - 1. */
   migrations: SqlSource[];
-  /** The files of `sql/` as one source, and the statements that drop their functions and views. */
+  /** Files with functions and views as one source, and the statements that drop these. */
   functions: SqlSource & { undo: string };
 }
 
 async function readSchema(directory = migrationsDirectory): Promise<Schema> {
-  const migrations = await readSources(directory);
+  const migrations = await readSources(directory, '*.sql');
   for (const [index, { name }] of migrations.entries()) {
     assert(Number(name.slice(0, 4)) === index + 1, `migration ${name} is numbered without a gap`);
   }
-  const files = await readSources(functionsDirectory);
+  const files = await readSources(root, functionFiles);
   const statements = files.map((file) => file.statements).join('\n');
   const namesOf = (made: RegExp): string =>
     [...statements.matchAll(made)].map(([, name]) => name).join(', ');
   const undo = `DROP VIEW ${namesOf(/^CREATE VIEW (\w+)/gm)};
     DROP FUNCTION ${namesOf(/^CREATE FUNCTION (\w+)/gm)}`;
   const sha256 = createHash('sha256').update(statements).digest('hex');
-  return { migrations, functions: { name: 'sql/', statements, sha256, undo } };
+  return { migrations, functions: { name: 'functions', statements, sha256, undo } };
 }
 
 /** @throws Error that names the server, never the password */
@@ -77,7 +82,7 @@ async function connectTo(databaseUrl: string): Promise<Client> {
 /**
  * Brings a database to the newest schema; safe to run from several processes at once, and beside processes
  * of the version before. `directory` has the migrations.
- * @returns the migrations that ran now, and `sql/` when the functions were made anew
+ * @returns the migrations that ran now, and `functions` when the functions were created again
  * @throws Error when an old migration was changed or the schema is newer than this code; nothing is changed then
  */
 export async function migrate(databaseUrl: string, directory?: URL): Promise<string[]> {

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { providerDefinitions } from '../activities/providers/registry.ts';
+import { providerDefinitions } from '../providers/registry.ts';
 import { drawn } from '../dev/docs/draw.ts';
 import { errorTable } from '../domain/errors.ts';
 import { capabilities } from '../studio/registry.ts';
@@ -128,7 +128,7 @@ describe('every provider', () => {
   it('has an adapter in a folder of its name', () => {
     for (const name of providerDefinitions.keys()) {
       expect(
-        files.some((file) => file.startsWith(`activities/providers/${name}/`)),
+        files.some((file) => file.startsWith(`providers/${name}/`)),
         name,
       ).toBe(true);
     }

@@ -1,5 +1,5 @@
 /** `npm run worker`: a worker process. */
-import { knownProviders } from '../activities/providers/registry.ts';
+import { knownProviders } from '../providers/registry.ts';
 import { runProcess } from '../platform/run-process.ts';
 import { installMeasuredRuntime } from './runtime.ts';
 import { startWorkerProcess } from './worker-process.ts';

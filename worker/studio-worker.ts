@@ -11,7 +11,7 @@ import {
 import { SpanKind } from '@opentelemetry/api';
 import type { Context } from '@temporalio/activity';
 import { createActivities, type Activities } from '../activities/index.ts';
-import { providerConcurrency } from '../activities/providers/registry.ts';
+import { providerConcurrency } from '../providers/registry.ts';
 import { publicBaseUrl, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { dataConverterOf } from '../platform/payload-codec.ts';

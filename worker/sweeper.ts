@@ -5,9 +5,9 @@
 import type { Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { ownerOf } from '../activities/jobs/job-owner.ts';
-import { releaseLostJob } from '../activities/jobs/job-moves.ts';
-import type { WebhookRelay } from '../activities/webhooks/delivery.ts';
+import { ownerOf } from '../jobs/records/job-owner.ts';
+import { releaseLostJob } from '../activities/release.ts';
+import type { WebhookRelay } from '../webhooks/relay.ts';
 import type { Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { withCorrelation } from '../platform/correlation.ts';

@@ -1,9 +1,9 @@
 /** The worker process: all Temporal workers, the sweeper, the follow-up of unknown outcomes, and the auditor. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import { runAudit, type AuditSources } from '../activities/ledger/audit.ts';
-import { ownerOf } from '../activities/jobs/job-owner.ts';
-import { providerDefinitions } from '../activities/providers/registry.ts';
+import { runAudit, type AuditSources } from '../ledger/audit.ts';
+import { ownerOf } from '../jobs/records/job-owner.ts';
+import { providerDefinitions } from '../providers/registry.ts';
 import { createRelays, openProcess, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';

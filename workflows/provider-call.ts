@@ -3,8 +3,9 @@
  * the provider. While the outcome is unknown nothing is sent again and nothing is released (design §3.5, §3.6).
  */
 import { CancellationScope, condition } from '@temporalio/workflow';
-import type { AdoptOutcome, SubmitOutcome } from '../activities/calls/submits.ts';
-import type { Operation } from '../activities/providers/provider.ts';
+import type { AdoptOutcome } from '../activities/adopt.ts';
+import type { SubmitOutcome } from '../activities/submit.ts';
+import type { Operation } from '../providers/provider.ts';
 import { callTaskOf, type CallTask } from '../jobs/job-plan.ts';
 import type { CallOutputs, CallRoute, PlannedCall } from '../jobs/job-plan.ts';
 import { clock, showTaken } from './running-job.ts';

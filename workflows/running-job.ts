@@ -10,7 +10,7 @@ import {
   setCurrentDetails,
   upsertSearchAttributes,
 } from '@temporalio/workflow';
-import type { SubmitOutcome } from '../activities/calls/submits.ts';
+import type { SubmitOutcome } from '../activities/submit.ts';
 import {
   checkNow,
   providerNotification,

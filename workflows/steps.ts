@@ -196,7 +196,7 @@ function ordinaryActivities(plan: JobPlan, { verb, summary, of }: Step): JobActi
 
 /** The failure of a step's last attempt. */
 export interface StepFailure {
-  /** A code of the error table, or a type of activities (activities/calls/attempt.ts); null for a timeout. */
+  /** A code of the error table, or a type of activities (activities/attempt.ts); null for a timeout. */
   type: string | null;
   message: string;
   /** Whether another attempt would fail in the same way. */

@@ -1,6 +1,6 @@
 /** Responses to chats (spec §4.1): claims the Idempotency-Key, reserves, and sends the answer whole or as a stream. */
-import type { ChatEstimate, ChatOrder } from '../../activities/chat/chat.ts';
-import type { OpenChat } from '../../activities/chat/open-chat.ts';
+import type { ChatEstimate, ChatOrder } from '../../activities/chat.ts';
+import type { OpenChat } from '../../chat/open-chat.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, GatewayError, assert } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
@@ -15,7 +15,7 @@ import {
   eventStreamType,
   ReaderGone,
   type EventStream,
-} from './event-stream.ts';
+} from '../http/event-stream.ts';
 import type { Context } from '../context.ts';
 import type { Hold } from '../idempotency/claims.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';

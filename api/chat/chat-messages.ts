@@ -3,7 +3,7 @@
  * providers.
  */
 import { z } from 'zod';
-import type { ContentPart, ChatMessage } from '../../activities/chat/chat-body.ts';
+import type { ContentPart, ChatMessage } from '../../chat/chat-body.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { received } from '../../domain/request-words.ts';

@@ -1,8 +1,8 @@
 /** Response formats of chats (design §6): the service's own, and a superset of OpenAI's. */
-import type { ChatAnswer, StreamStep } from '../../activities/chat/protocols/protocol.ts';
-import type { ChatBill, OpenChat } from '../../activities/chat/open-chat.ts';
-import type { FailedTry } from '../../activities/chat/chat-candidates.ts';
-import type { TokenUsage } from '../../activities/chat/chat-price.ts';
+import type { ChatAnswer, StreamStep } from '../../chat/protocols/protocol.ts';
+import type { ChatBill, OpenChat } from '../../chat/open-chat.ts';
+import type { FailedTry } from '../../chat/chat-candidates.ts';
+import type { TokenUsage } from '../../chat/chat-price.ts';
 import type { GatewayError } from '../../domain/errors.ts';
 import { openaiError } from '../middleware/errors.ts';
 import type { ChatRequest } from './chat-schema.ts';

@@ -5,9 +5,9 @@
  * Sources: spec §2.2, §2.3; the types of the `openai` client (`ChatCompletionCreateParams`).
  */
 import { z } from 'zod';
-import type { ChatBody } from '../../activities/chat/chat-body.ts';
-import { anyJson, anyJsonObject, recordOf } from '../middleware/body-schema.ts';
-import { metadata, pairsOf } from '../middleware/metadata.ts';
+import type { ChatBody } from '../../chat/chat-body.ts';
+import { anyJson, anyJsonObject, recordOf } from '../http/body-schema.ts';
+import { metadata, pairsOf } from '../http/metadata.ts';
 import {
   name,
   notTaken,

@@ -1,5 +1,5 @@
 /** Chats as Anthropic's clients read them: messages, and streams of their events. */
-import type { ChatBill } from '../../activities/chat/open-chat.ts';
+import type { ChatBill } from '../../chat/open-chat.ts';
 import { anthropicError } from '../middleware/errors.ts';
 import { triesOf, type Presentation, type Shown } from './chat-presentation.ts';
 import { callsOf, firstOf, textOf, type CallPiece } from './first-choice.ts';

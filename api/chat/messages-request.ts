@@ -5,8 +5,8 @@
  * Source: the types of @anthropic-ai/sdk, `MessageCreateParams`.
  */
 import { z } from 'zod';
-import type { ChatBody, ChatMessage, ContentPart } from '../../activities/chat/chat-body.ts';
-import { anyJsonObject } from '../middleware/body-schema.ts';
+import type { ChatBody, ChatMessage, ContentPart } from '../../chat/chat-body.ts';
+import { anyJsonObject } from '../http/body-schema.ts';
 import type { ChatRequest } from './chat-schema.ts';
 import { dataMax, name, notTaken, text, toolName } from './chat-messages.ts';
 

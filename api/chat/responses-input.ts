@@ -4,7 +4,7 @@
  * Source: the types of the `openai` client, `ResponseInputItem`.
  */
 import { z } from 'zod';
-import type { ChatMessage, ContentPart } from '../../activities/chat/chat-body.ts';
+import type { ChatMessage, ContentPart } from '../../chat/chat-body.ts';
 import { dataMax, name, notTaken, text } from './chat-messages.ts';
 
 const itemsMax = 4096;

@@ -1,5 +1,5 @@
 /** Presents chats as OpenAI's Responses API does: whole responses, and streams of their events. */
-import type { ChatBill } from '../../activities/chat/open-chat.ts';
+import type { ChatBill } from '../../chat/open-chat.ts';
 import { isRecord } from '../../domain/json.ts';
 import { openaiError } from '../middleware/errors.ts';
 import { triesOf, type Presentation, type Shown } from './chat-presentation.ts';

@@ -5,9 +5,9 @@
  * Source: the types of the `openai` client, `ResponseCreateParams`.
  */
 import { z } from 'zod';
-import type { ChatBody } from '../../activities/chat/chat-body.ts';
-import { anyJsonObject } from '../middleware/body-schema.ts';
-import { metadata, pairsOf } from '../middleware/metadata.ts';
+import type { ChatBody } from '../../chat/chat-body.ts';
+import { anyJsonObject } from '../http/body-schema.ts';
+import { metadata, pairsOf } from '../http/metadata.ts';
 import { name, notTaken, text, toolName } from './chat-messages.ts';
 import { common, openaiOnly, type ChatRequest } from './chat-schema.ts';
 import { given, input, resend, toMessages } from './responses-input.ts';

@@ -10,7 +10,7 @@ import { GatewayError, assert } from '../../domain/errors.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context } from '../context.ts';
-import { parseWith } from '../middleware/parsing.ts';
+import { parseWith } from '../http/parsing.ts';
 
 /** Request with an Idempotency-Key. */
 export interface KeyedRequest {

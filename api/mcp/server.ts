@@ -18,7 +18,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
-import type { JobRecord } from '../../activities/jobs/job-reads.ts';
+import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import { idForm } from '../../domain/ids.ts';
 import type { Composition } from '../composition.ts';
 import type { Caller } from '../identity/access.ts';

@@ -5,7 +5,7 @@
 import { stringify } from 'yaml';
 import { z } from 'zod';
 import { createDocument } from 'zod-openapi';
-import { noticeData } from '../../activities/webhooks/notices.ts';
+import { noticeData } from '../../webhooks/notices.ts';
 import { errorTable } from '../../domain/errors.ts';
 import { jobSchema } from '../../studio/job-view.ts';
 import { errorSchemas } from '../middleware/errors.ts';

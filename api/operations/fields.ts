@@ -1,9 +1,9 @@
 /** Parts of requests and answers that several operations share. */
 import { z } from 'zod';
-import type { RecordFilter } from '../../activities/jobs/record-lists.ts';
+import type { RecordFilter } from '../../platform/record-lists.ts';
 import { idForm, type IdKind } from '../../domain/ids.ts';
 import { plainText } from '../identity/key-fields.ts';
-import { metadataFilter } from '../middleware/metadata.ts';
+import { metadataFilter } from '../http/metadata.ts';
 
 const nouns: Partial<Record<IdKind, string>> = { key: 'API key', member: 'user' };
 

@@ -1,7 +1,7 @@
 /** GET /files/…: artifacts of the embedded storage, behind signed URLs; no key needed. */
 import { z } from 'zod';
-import type { ByteRange } from '../../activities/storage/storage.ts';
-import { mediaTypeOf } from '../../activities/storage/media.ts';
+import type { ByteRange } from '../../storage/storage.ts';
+import { mediaTypeOf } from '../../storage/media.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { defineOperation, ownAnswer } from './operation.ts';
 

@@ -3,12 +3,12 @@
  * passed on as a wake-up; its payload is never believed (design §3.5).
  */
 import { z } from 'zod';
-import { NotificationRefused } from '../../activities/providers/provider.ts';
+import { NotificationRefused } from '../../providers/provider.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { workflowIdOf } from '../../jobs/contract.ts';
-import { readBody } from '../middleware/body.ts';
+import { readBody } from '../http/body.ts';
 import { defineOperation, ownAnswer } from './operation.ts';
 
 const notificationBytesMax = 1024 * 1024;

@@ -2,7 +2,7 @@
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import { ownApiOf } from '../mcp/tools.ts';
 import { createMcpServer } from '../mcp/server.ts';
-import { readJson } from '../middleware/body.ts';
+import { readJson } from '../http/body.ts';
 import { defineOperation, ownAnswer } from './operation.ts';
 
 /** Beyond this a silent stream carries a comment. */

@@ -11,9 +11,9 @@ import type { Composition } from '../composition.ts';
 import type { Context, RequestState } from '../context.ts';
 import type { Operator } from '../identity/operators.ts';
 import { authenticate, authorize, bearerKey, refuseViewer } from '../middleware/authenticate.ts';
-import { parseBody } from '../middleware/body.ts';
-import { parseWith } from '../middleware/parsing.ts';
-import { foldMetadata } from '../middleware/metadata.ts';
+import { parseBody } from '../http/body.ts';
+import { parseWith } from '../http/parsing.ts';
+import { foldMetadata } from '../http/metadata.ts';
 import type { Operation } from './operation.ts';
 
 type Middleware = RouterMiddleware<RequestState>;

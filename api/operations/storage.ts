@@ -3,15 +3,15 @@
  * uploads; and deleting a job's media.
  */
 import { z } from 'zod';
-import type { KeptFile } from '../../activities/storage/kept-files.ts';
+import type { KeptFile } from '../../storage/kept-files.ts';
 import {
   mediaTypeOf,
   mediaTypeOfExtension,
   mediaTypes,
   bytesMaxOf,
   type MediaType,
-} from '../../activities/storage/media.ts';
-import { untypedExtension } from '../../activities/storage/storage.ts';
+} from '../../storage/media.ts';
+import { untypedExtension } from '../../storage/storage.ts';
 import { GatewayError, fieldError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { isoTime } from '../../domain/json.ts';

@@ -2,7 +2,7 @@
 import { PassThrough } from 'node:stream';
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
-import type { JobRecord } from '../../activities/jobs/job-reads.ts';
+import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
 import { workflowIdOf } from '../../jobs/contract.ts';

@@ -1,14 +1,14 @@
 /** POST /api/v1/studio/…: every capability of the registry as an operation. */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
-import type { JobRecord } from '../../activities/jobs/job-reads.ts';
+import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import type { CreditsBlock } from '../../domain/credits.ts';
 import { GatewayError, type ErrorCode, assert } from '../../domain/errors.ts';
 import { scopeOf, type Capability } from '../../studio/capability.ts';
 import { creditsSchema, ticketSchema, type JobView } from '../../studio/job-view.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { idempotencyHeader } from '../idempotency/claims.ts';
-import { metadataFields } from '../middleware/metadata.ts';
+import { metadataFields } from '../http/metadata.ts';
 import { estimateRequest, submitJob } from '../studio/job-submission.ts';
 import { estimateSchema } from '../studio/prices.ts';
 import { webhookFields } from '../studio/webhook-url.ts';

@@ -8,13 +8,13 @@ import {
   bytesMaxOf,
   headBytes,
   inspectHead,
-} from '../../activities/storage/media.ts';
-import { writeSpoolFile } from '../../activities/storage/spool.ts';
-import type { ReceivedFile, Upload } from '../../activities/storage/uploads.ts';
+} from '../../storage/media.ts';
+import { writeSpoolFile } from '../../storage/spool.ts';
+import type { ReceivedFile, Upload } from '../../storage/uploads.ts';
 import { GatewayError, assert } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
-import { arrivingBytes, filesMs } from '../middleware/arrival.ts';
+import { arrivingBytes, filesMs } from '../http/arrival.ts';
 import { holdBytes } from '../middleware/byte-limits.ts';
 import { defineOperation } from './operation.ts';
 

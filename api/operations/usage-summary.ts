@@ -1,11 +1,11 @@
 /** GET /api/v1/usage/summary: what was used by day, model, key, type and tags, as JSON or CSV. */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
-import type { UsageGroup, UsageSum } from '../../activities/ledger/usage.ts';
+import type { UsageGroup, UsageSum } from '../../ledger/usage.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
-import { isTagName } from '../middleware/metadata.ts';
+import { isTagName } from '../http/metadata.ts';
 import { time, recordFilterOf } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
 import { usageFilter } from './usage.ts';

@@ -1,6 +1,6 @@
 /** GET /api/v1/usage: balance, window and usage records of the organization (spec §4.4, design §5). */
 import { z } from 'zod';
-import type { UsagePage, UsageRecord } from '../../activities/ledger/usage.ts';
+import type { UsagePage, UsageRecord } from '../../ledger/usage.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { isoTime } from '../../domain/json.ts';
 import { time, jobType, recordFilter, recordFilterOf } from './fields.ts';

@@ -4,18 +4,15 @@
  */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
-import { noticeData, type Notices } from '../../activities/webhooks/notices.ts';
-import {
-  createSigningSecrets,
-  type SigningSecrets,
-} from '../../activities/webhooks/signing-secrets.ts';
+import { noticeData, type Notices } from '../../webhooks/notices.ts';
+import { createSigningSecrets, type SigningSecrets } from '../../webhooks/signing-secrets.ts';
 import {
   webhookAttempt,
   webhookRecord,
   type WebhookName,
   type WebhookRecord,
   type Webhooks,
-} from '../../activities/webhooks/webhooks.ts';
+} from '../../webhooks/webhooks.ts';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
 import { GatewayError, assert } from '../../domain/errors.ts';
 import { isoTimes, isoTime } from '../../domain/json.ts';

@@ -3,8 +3,8 @@
  * the transaction that reserves or refuses notifies every API process (docs/decisions/0002).
  */
 import { ServiceError, type Client, WorkflowNotFoundError } from '@temporalio/client';
-import type { JobReads, JobRecord } from '../../activities/jobs/job-reads.ts';
-import { throwRefusal } from '../../activities/ledger/refusals.ts';
+import type { JobReads, JobRecord } from '../../jobs/records/job-reads.ts';
+import { throwRefusal } from '../../ledger/refusals.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { studioTaskQueue, workflowIdOf } from '../../jobs/contract.ts';
 import type { JobPlan } from '../../jobs/job-plan.ts';

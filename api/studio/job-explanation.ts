@@ -1,7 +1,7 @@
 /** A job in one sentence for whoever operates, and what can be done about it now. */
-import type { JobWorkflow } from '../../activities/jobs/job-owner.ts';
-import type { JobCall, JobCaller, JobRecord } from '../../activities/jobs/job-reads.ts';
-import type { WebhookAttempt, WebhookRecord } from '../../activities/webhooks/webhooks.ts';
+import type { JobWorkflow } from '../../jobs/records/job-owner.ts';
+import type { JobCall, JobCaller, JobRecord } from '../../jobs/records/job-reads.ts';
+import type { WebhookAttempt, WebhookRecord } from '../../webhooks/webhooks.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { errorTable } from '../../domain/errors.ts';
 import { keysOf } from '../../domain/json.ts';

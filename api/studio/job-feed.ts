@@ -6,7 +6,7 @@
 import type { PassThrough } from 'node:stream';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import type { JobReads, JobRecord } from '../../activities/jobs/job-reads.ts';
+import type { JobReads, JobRecord } from '../../jobs/records/job-reads.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { JobResource, JobView } from '../../studio/job-view.ts';

@@ -5,7 +5,7 @@
  */
 import { Client } from 'pg';
 import { z } from 'zod';
-import type { JobReads } from '../../activities/jobs/job-reads.ts';
+import type { JobReads } from '../../jobs/records/job-reads.ts';
 import { refusal } from '../../jobs/ledger-verdicts.ts';
 import type { Logger } from '../../platform/logger.ts';
 

@@ -3,8 +3,8 @@
  * charge or release, then the webhook. Made from the rows that these steps write; Temporal has every attempt.
  */
 import { z } from 'zod';
-import type { JobCall, JobRecord } from '../../activities/jobs/job-reads.ts';
-import type { WebhookRecord } from '../../activities/webhooks/webhooks.ts';
+import type { JobCall, JobRecord } from '../../jobs/records/job-reads.ts';
+import type { WebhookRecord } from '../../webhooks/webhooks.ts';
 import { isoTimes } from '../../domain/json.ts';
 
 const time = z.iso.datetime();

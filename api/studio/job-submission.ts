@@ -2,7 +2,7 @@
  * Submits a Studio request: reads it, claims its Idempotency-Key, drafts and prices its plan, starts the job and waits
  * for it. An estimate takes the same steps up to the price.
  */
-import type { JobRecord } from '../../activities/jobs/job-reads.ts';
+import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';

@@ -3,8 +3,8 @@
  * shows its job.
  */
 import type { SearchAttributePair } from '@temporalio/common';
-import type { ProviderDefinition } from '../../activities/providers/provider.ts';
-import { providerDefinitions } from '../../activities/providers/registry.ts';
+import type { ProviderDefinition } from '../../providers/provider.ts';
+import { providerDefinitions } from '../../providers/registry.ts';
 import { assert } from '../../domain/errors.ts';
 import { microFromCredits, creditsFromMicro } from '../../domain/credits.ts';
 import type { JsonObject } from '../../domain/json.ts';

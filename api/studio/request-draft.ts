@@ -7,14 +7,10 @@ import {
   InputUnreadable,
   measureInput,
   type RequestCopies,
-} from '../../activities/inputs/measured-inputs.ts';
-import { type Inputs, referencedKey, substituteInputs } from '../../activities/inputs/inputs.ts';
-import type {
-  ReceivedFile,
-  Recordings,
-  RequestFiles,
-} from '../../activities/inputs/carried-files.ts';
-import type { Storage } from '../../activities/storage/storage.ts';
+} from '../../storage/inputs/measured-inputs.ts';
+import { type Inputs, referencedKey, substituteInputs } from '../../storage/inputs/inputs.ts';
+import type { ReceivedFile, Recordings, RequestFiles } from '../../storage/inputs/carried-files.ts';
+import type { Storage } from '../../storage/storage.ts';
 import {
   fieldsError,
   GatewayError,
@@ -34,10 +30,10 @@ import type {
 } from '../../studio/capability.ts';
 import type { Context } from '../context.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
-import { readJson } from '../middleware/body.ts';
-import { parseWith } from '../middleware/parsing.ts';
-import { parseMetadata } from '../middleware/metadata.ts';
-import { receiveForm } from '../middleware/multipart.ts';
+import { readJson } from '../http/body.ts';
+import { parseWith } from '../http/parsing.ts';
+import { parseMetadata } from '../http/metadata.ts';
+import { receiveForm } from '../http/multipart.ts';
 import { parseWebhookUrl } from './webhook-url.ts';
 
 /** A request that was read. Its inputs were neither resolved nor fetched. */

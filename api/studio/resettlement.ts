@@ -3,11 +3,11 @@
  * What may still be delivered is not released but taken up again by a new run of the same plan, every step
  * of which is idempotent by the job's id; what the provider certainly does not deliver is released.
  */
-import type { JobRecord } from '../../activities/jobs/job-reads.ts';
-import type { Ledger } from '../../activities/ledger/ledger.ts';
-import type { CallFinding } from '../../activities/jobs/call-outcomes.ts';
-import { ownerOf } from '../../activities/jobs/job-owner.ts';
-import { releaseLostJob } from '../../activities/jobs/job-moves.ts';
+import type { JobRecord } from '../../jobs/records/job-reads.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { CallFinding } from '../../jobs/records/call-outcomes.ts';
+import { ownerOf } from '../../jobs/records/job-owner.ts';
+import { releaseLostJob } from '../../activities/release.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { JobPlan } from '../../jobs/job-plan.ts';

@@ -1,7 +1,7 @@
 /** Money moves, each its own statement and group-committed, on one organization and on a hundred, in a closed loop. */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { createLedger } from '../../activities/ledger/ledger.ts';
+import { createLedger } from '../../ledger/ledger.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
 import { newId } from '../../domain/ids.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';

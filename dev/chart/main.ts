@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { parseAllDocuments } from 'yaml';
 import { z } from 'zod';
-import { knownProviders } from '../../activities/providers/registry.ts';
+import { knownProviders } from '../../providers/registry.ts';
 import { loadConfig } from '../../platform/config.ts';
 import { findGo, findGoProgram, installPython } from '../stack/tools.ts';
 import { loadSecrets } from '../stack/secrets.ts';

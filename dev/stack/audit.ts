@@ -4,7 +4,7 @@
  *
  * Exit codes: 0 all promises hold, 1 one does not, 2 the audit could not look.
  */
-import { knownProviders } from '../../activities/providers/registry.ts';
+import { knownProviders } from '../../providers/registry.ts';
 import { Client } from '@temporalio/client';
 import { Command } from 'commander';
 import { z } from 'zod';
@@ -13,9 +13,9 @@ import {
   type AuditReport,
   type AuditSources,
   type WitnessedSubmit,
-} from '../../activities/ledger/audit.ts';
-import { ownerOf } from '../../activities/jobs/job-owner.ts';
-import { openStorage } from '../../activities/storage/open-storage.ts';
+} from '../../ledger/audit.ts';
+import { ownerOf } from '../../jobs/records/job-owner.ts';
+import { openStorage } from '../../storage/open-storage.ts';
 import { loadConfig, type Config } from '../../platform/config.ts';
 import { openDatabase } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
 import { macOfKey } from '../../api/identity/key-format.ts';
-import { createLedger } from '../../activities/ledger/ledger.ts';
+import { createLedger } from '../../ledger/ledger.ts';
 import { microFromCredits } from '../../domain/credits.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';

@@ -1,10 +1,10 @@
 /** Input tokens of a chat: every field that is sent counts, so that no usage report above the bound is honest. */
 import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { ChatBody } from '../../activities/chat/chat-body.ts';
-import { countInput, inputTokensMax } from '../../activities/chat/input-count.ts';
-import { anthropicProtocol } from '../../activities/chat/protocols/anthropic-protocol.ts';
-import { openaiProtocol } from '../../activities/chat/protocols/openai-protocol.ts';
+import type { ChatBody } from '../../chat/chat-body.ts';
+import { countInput, inputTokensMax } from '../../chat/input-count.ts';
+import { anthropicProtocol } from '../../chat/protocols/anthropic-protocol.ts';
+import { openaiProtocol } from '../../chat/protocols/openai-protocol.ts';
 import { chatModels } from '../../catalog/chat-catalog.ts';
 
 /** Keys of values that are not text of the input: enumerations, identifiers, and media, which have rules of their own. */

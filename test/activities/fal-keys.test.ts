@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { Agent } from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createFalVerifier } from '../../activities/providers/fal/fal-notifications.ts';
+import { createFalVerifier } from '../../providers/fal/fal-notifications.ts';
 
 let server: Server;
 let jwksUrl: string;

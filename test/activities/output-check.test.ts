@@ -1,6 +1,6 @@
 /** The comparison of an output with its plan, case by case. */
 import { describe, expect, it } from 'vitest';
-import { differencesOf, unitDiscountMicro } from '../../activities/calls/call-results.ts';
+import { differencesOf, unitDiscountMicro } from '../../providers/call-results.ts';
 import type { OutputSpec, StoredArtifact } from '../../jobs/job-plan.ts';
 
 const film: StoredArtifact = {

@@ -3,8 +3,8 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { array, assert, asyncProperty, integer } from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { streamPictures } from '../../activities/providers/openai/picture-stream.ts';
-import type { ProviderOutput } from '../../activities/providers/provider.ts';
+import { streamPictures } from '../../providers/openai/picture-stream.ts';
+import type { ProviderOutput } from '../../storage/artifacts.ts';
 
 const pictures = [randomBytes(1), randomBytes(4098), Buffer.alloc(0), randomBytes(70_001)];
 const answer = (extra: object = {}): string =>

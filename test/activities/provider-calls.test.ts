@@ -1,5 +1,5 @@
 /**
- * One attempt of submit, store or cancel (activities/calls/provider-calls.ts): records in a real Postgres, which can be
+ * One attempt of submit, store or cancel (activities/): records in a real Postgres, which can be
  * out of reach, and a provider of the test's own.
  */
 import { once } from 'node:events';
@@ -11,21 +11,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createInputs } from '../../activities/inputs/inputs.ts';
-import { createCallRecords } from '../../activities/calls/call-records.ts';
-import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
-import { createInbox, createNotificationUrls } from '../../activities/calls/notifications.ts';
-import type { ProviderCallsDeps } from '../../activities/calls/called-provider.ts';
-import { createProviderCalls, type ProviderCalls } from '../../activities/calls/provider-calls.ts';
-import {
-  ProviderFailure,
-  type Provider,
-  type Submission,
-  type Submitted,
-} from '../../activities/providers/provider.ts';
-import { createArtifactStore } from '../../activities/storage/artifacts.ts';
-import { openLocalDisk } from '../../activities/storage/local-disk.ts';
-import { createUploads } from '../../activities/storage/uploads.ts';
+import { createInputs } from '../../storage/inputs/inputs.ts';
+import { createCallRecords } from '../../providers/call-records.ts';
+import { createLedger, type Ledger } from '../../ledger/ledger.ts';
+import { createInbox, createNotificationUrls } from '../../providers/notifications.ts';
+import type { ProviderCallDeps } from '../../activities/called-provider.ts';
+import { awaitResume } from '../../activities/await-resume.ts';
+import { createProviderActivities, type ProviderActivities } from '../../activities/index.ts';
+import { ProviderFailure } from '../../domain/provider-failure.ts';
+import type { Provider, Submission, Submitted } from '../../providers/provider.ts';
+import { createArtifactStore } from '../../storage/artifacts.ts';
+import { openLocalDisk } from '../../storage/local-disk.ts';
+import { createUploads } from '../../storage/uploads.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
 import { newId } from '../../domain/ids.ts';
@@ -85,7 +82,7 @@ let pool: DatabasePool;
 let ledger: Ledger;
 let directory: string;
 let owner: { organizationId: string; keyId: string };
-let deps: Omit<ProviderCallsDeps, 'providers' | 'places'>;
+let deps: Omit<ProviderCallDeps, 'providers' | 'slots'>;
 
 beforeAll(async () => {
   database = await createTestDatabase();
@@ -151,8 +148,8 @@ async function newTask(): Promise<CallTask> {
 }
 
 interface Process {
-  calls: ProviderCalls;
-  places: Map<string, number>;
+  calls: ProviderActivities;
+  slots: Map<string, number>;
   /** What was sent to the provider. */
   sent: Submission[];
 }
@@ -173,9 +170,9 @@ function processWith(answer: () => Promise<Submitted>): Process {
       verify: async () => ({ operationId: 'nobody asks' }),
     },
   };
-  const places = new Map([['own', 2]]);
+  const slots = new Map([['own', 2]]);
   const providers = new Map([[provider.name, provider]]);
-  return { calls: createProviderCalls({ ...deps, providers, places }), places, sent };
+  return { calls: createProviderActivities({ ...deps, providers, slots }), slots, sent };
 }
 
 const taken: Submitted = { kind: 'operation', operation: { id: 'op-1' } };
@@ -292,14 +289,16 @@ describe('a submit', () => {
     const task = await newTask();
     const { calls, sent } = processWith(async () => taken);
     await database.query(`INSERT INTO provider_pause VALUES ('own', 'olga', 'test')`);
-    await expect(fromQueue().run(calls.awaitResume, [task])).rejects.toMatchObject({
+    await expect(
+      fromQueue().run((routes: CallTask[]) => awaitResume(deps, routes), [task]),
+    ).rejects.toMatchObject({
       type: 'PROVIDER_PAUSED',
       nonRetryable: false,
     });
     expect(await stateOf(task)).toBe('waiting');
     expect(await inTask().run(calls.submit, task)).toEqual({ kind: 'paused' });
     await database.query('DELETE FROM provider_pause');
-    await fromQueue().run(calls.awaitResume, [task]);
+    await fromQueue().run((routes: CallTask[]) => awaitResume(deps, routes), [task]);
     expect(await stateOf(task)).toBe('waiting');
     expect(sent).toEqual([]);
     expect(await inTask().run(calls.submit, task)).toEqual(taken);
@@ -316,8 +315,8 @@ describe('a submit', () => {
 
   it('without room fails in the workflow task, and runs from the queue', async () => {
     const task = await newTask();
-    const { calls, places, sent } = processWith(async () => taken);
-    places.set('own', 0);
+    const { calls, slots, sent } = processWith(async () => taken);
+    slots.set('own', 0);
     await expect(inTask().run(calls.submit, task)).rejects.toMatchObject({
       type: 'PROVIDER_BUSY',
       nonRetryable: false,
@@ -325,7 +324,7 @@ describe('a submit', () => {
     expect(sent).toEqual([]);
     expect(await fromQueue().run(calls.submit, task)).toEqual(taken);
     // Neither has kept its place.
-    expect(places.get('own')).toBe(0);
+    expect(slots.get('own')).toBe(0);
   });
 
   it('that is refused is sent again, until the queue’s attempts are at their end', async () => {

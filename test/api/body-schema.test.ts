@@ -1,7 +1,7 @@
 /** Each text, list and record in the body of an operation has a bound: what has none is bounded by memory only. */
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { anyJson, recordOf } from '../../api/middleware/body-schema.ts';
+import { anyJson, recordOf } from '../../api/http/body-schema.ts';
 import { operations } from '../../api/operations/index.ts';
 
 const text = z.string().max(5);
@@ -99,7 +99,7 @@ describe('the body of an operation', () => {
     expect(schema.safeParse({ e: [Array.from({ length: 5000 }, () => 1)] }).success).toBe(false);
   });
 
-  // The texts of a form are bounded where forms are read (api/middleware/multipart.ts).
+  // The texts of a form are bounded where forms are read (api/http/multipart.ts).
   const bodies = operations.flatMap(({ method, path, request }) => {
     const schema = request.body ?? request.content?.['application/json']?.schema;
     return schema ? [[`${method} ${path}`, schema] as const] : [];

@@ -1,7 +1,7 @@
 /** News of jobs come from Postgres alone, whichever process reserved, refused or settled. */
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { createJobReads } from '../../activities/jobs/job-reads.ts';
-import { createLedger, type Ledger, type Reserve } from '../../activities/ledger/ledger.ts';
+import { createJobReads } from '../../jobs/records/job-reads.ts';
+import { createLedger, type Ledger, type Reserve } from '../../ledger/ledger.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
 import { openJobNews, type JobChange, type JobNews } from '../../api/studio/job-news.ts';

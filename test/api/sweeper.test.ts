@@ -1,7 +1,7 @@
 /** The sweeper does what it can: one row, or one step, that fails keeps no other from being done. */
 import type { Client } from '@temporalio/client';
 import { describe, expect, it } from 'vitest';
-import { createStuckJobs } from '../../activities/jobs/stuck-jobs.ts';
+import { createStuckJobs } from '../../jobs/records/stuck-jobs.ts';
 import type { Services } from '../../activities/services.ts';
 import { newId } from '../../domain/ids.ts';
 import { sweep } from '../../worker/sweeper.ts';

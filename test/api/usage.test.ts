@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createChatLedger } from '../../activities/chat/chat-ledger.ts';
+import { createChatLedger } from '../../chat/chat-ledger.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
 interface UsageBody {

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openChatCatalog } from '../../activities/chat/chat-models.ts';
+import { openChatCatalog } from '../../chat/chat-models.ts';
 import { chatModels, configureChatModels, createChatCatalog } from '../../catalog/chat-catalog.ts';
 import { chatPriceFor, type ChatModel } from '../../catalog/chat-model.ts';
 import { GatewayError } from '../../domain/errors.ts';

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { createChatLedger } from '../../activities/chat/chat-ledger.ts';
+import { createChatLedger } from '../../chat/chat-ledger.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
 import { openChat, textOf, type WantedChat } from './raw-chat.ts';

@@ -3,7 +3,7 @@
  * who leave in the middle, an API that is killed with many streams open, upstreams that end too early or
  * talk nonsense about usage. Each ends in one settlement within its reservation.
  */
-import { knownProviders } from '../../activities/providers/registry.ts';
+import { knownProviders } from '../../providers/registry.ts';
 import { once } from 'node:events';
 import { readdir, readFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';

@@ -9,9 +9,9 @@ import {
   type ChatLedger,
   type ChatReserve,
   type ChatSettle,
-} from '../../activities/chat/chat-ledger.ts';
-import { RunningChats, type RunningChat } from '../../activities/chat/running-chats.ts';
-import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
+} from '../../chat/chat-ledger.ts';
+import { RunningChats, type RunningChat } from '../../chat/running-chats.ts';
+import { createLedger, type Ledger } from '../../ledger/ledger.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
 import { newId } from '../../domain/ids.ts';

@@ -1,7 +1,7 @@
 /** Settlement of chats: before the answer is sent, beyond the reservation, and after a crash. */
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { runAudit } from '../../activities/ledger/audit.ts';
+import { runAudit } from '../../ledger/audit.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatsOf } from './chat-account.ts';
 import { openChat, textOf } from './raw-chat.ts';

@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { openaiProtocol } from '../../activities/chat/protocols/openai-protocol.ts';
-import { readSteps } from '../../activities/chat/stream-steps.ts';
+import { openaiProtocol } from '../../chat/protocols/openai-protocol.ts';
+import { readSteps } from '../../chat/stream-steps.ts';
 
 const chunk = (content: string) =>
   `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content } }] })}\n\n`;

@@ -2,7 +2,7 @@
  * The deployment files against the code: what an engine would find out at the worst moment. Their formats
  * are checked by `npm run check:deploy`.
  */
-import { providerDefinitions, knownProviders } from '../../activities/providers/registry.ts';
+import { providerDefinitions, knownProviders } from '../../providers/registry.ts';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {

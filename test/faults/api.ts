@@ -1,6 +1,6 @@
 /** The API process of the fault tests: api/main.ts, stopped at the points that the tests name. */
 import { startApi } from '../../api/server.ts';
-import { knownProviders } from '../../activities/providers/registry.ts';
+import { knownProviders } from '../../providers/registry.ts';
 import { loadConfigOrExit } from '../../platform/config.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { assertSchemaCurrent } from '../../platform/migrations.ts';

@@ -2,11 +2,11 @@
  * One column of the crash matrix: jobs of several kinds come to one point, one process is killed
  * there, and everything the project promises is checked once it is back.
  */
-import { knownProviders } from '../../activities/providers/registry.ts';
+import { knownProviders } from '../../providers/registry.ts';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { runAudit, type WitnessedSubmit } from '../../activities/ledger/audit.ts';
-import { openStorage } from '../../activities/storage/open-storage.ts';
+import { runAudit, type WitnessedSubmit } from '../../ledger/audit.ts';
+import { openStorage } from '../../storage/open-storage.ts';
 import { loadConfig } from '../../platform/config.ts';
 import { openDatabase } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';

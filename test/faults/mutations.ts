@@ -28,7 +28,7 @@ interface Fault {
 const faults: Fault[] = [
   {
     name: 'a release is booked on the day of the release',
-    file: 'platform/sql/ledger.sql',
+    file: 'ledger/ledger.sql',
     original: `((d.r).created_at AT TIME ZONE 'UTC')::date`,
     planted: `(clock_timestamp() AT TIME ZONE 'UTC')::date`,
     tests: ['test/ledger/budgets.test.ts'],
@@ -42,7 +42,7 @@ const faults: Fault[] = [
   },
   {
     name: 'keys of fal never expire',
-    file: 'activities/providers/fal/fal-notifications.ts',
+    file: 'providers/fal/fal-notifications.ts',
     original: 'performance.now() - fetchedAtMs < keysAgeMaxMs',
     planted: 'performance.now() - fetchedAtMs < Infinity',
     tests: ['test/activities/fal-keys.test.ts'],

@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
-import { createLedger } from '../../activities/ledger/ledger.ts';
+import { createLedger } from '../../ledger/ledger.ts';
 import { microFromCredits } from '../../domain/credits.ts';
 import { openDatabase } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';

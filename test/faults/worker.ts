@@ -1,5 +1,5 @@
 /** The worker process of the fault tests: worker/main.ts, stopped at the points that the tests name. */
-import { knownProviders } from '../../activities/providers/registry.ts';
+import { knownProviders } from '../../providers/registry.ts';
 import { loadConfigOrExit } from '../../platform/config.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { assertSchemaCurrent } from '../../platform/migrations.ts';

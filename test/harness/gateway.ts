@@ -2,7 +2,7 @@
  * A gateway for one test file: fresh database and storage, a sandbox process, an API and Temporal workers in the
  * process of the test, and further API or worker processes for tests that start or kill them.
  */
-import { knownProviders } from '../../activities/providers/registry.ts';
+import { knownProviders } from '../../providers/registry.ts';
 import { sandboxedProviders } from './variables.ts';
 import assert from 'node:assert/strict';
 import { fork, type ChildProcess } from 'node:child_process';
@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, expect, inject } from 'vitest';
-import { runAudit } from '../../activities/ledger/audit.ts';
+import { runAudit } from '../../ledger/audit.ts';
 import type { Services } from '../../activities/services.ts';
 import { startApi, type Api } from '../../api/server.ts';
 import { createKey } from '../../api/identity/keys.ts';

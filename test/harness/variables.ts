@@ -1,5 +1,5 @@
 /** The variables that the configuration's code names. */
-import { providerDefinitions, knownProviders } from '../../activities/providers/registry.ts';
+import { providerDefinitions, knownProviders } from '../../providers/registry.ts';
 import { gatewayVariables } from '../../platform/config-variables.ts';
 
 /** Names of all variables: the gateway's own and those of the providers. */

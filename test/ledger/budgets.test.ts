@@ -1,8 +1,8 @@
 /** Budgets of keys: what is reserved and charged in a period is never more than its limit, whoever races for it. */
 import * as fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createChatLedger, type ChatLedger } from '../../activities/chat/chat-ledger.ts';
-import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
+import { createChatLedger, type ChatLedger } from '../../chat/chat-ledger.ts';
+import { createLedger, type Ledger } from '../../ledger/ledger.ts';
 import { createMember, createOrganization } from '../../api/identity/organizations.ts';
 import { scopes } from '../../api/identity/access.ts';
 import { createKeys } from '../../api/identity/keys.ts';

@@ -1,7 +1,7 @@
 /** Records of provider calls: what a provider took is never sent again, whoever writes what late. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createCallRecords, type CallRecords } from '../../activities/calls/call-records.ts';
-import { createLedger } from '../../activities/ledger/ledger.ts';
+import { createCallRecords, type CallRecords } from '../../providers/call-records.ts';
+import { createLedger } from '../../ledger/ledger.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';

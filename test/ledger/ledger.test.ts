@@ -1,7 +1,7 @@
 /** The ledger under random moves, races and repetition: never overspent, never settled twice. */
 import * as fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
+import { createLedger, type Ledger } from '../../ledger/ledger.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
 import { newId } from '../../domain/ids.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';

@@ -5,8 +5,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createChatLedger, type ChatLedger } from '../../activities/chat/chat-ledger.ts';
-import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
+import { createChatLedger, type ChatLedger } from '../../chat/chat-ledger.ts';
+import { createLedger, type Ledger } from '../../ledger/ledger.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
 import { newId } from '../../domain/ids.ts';

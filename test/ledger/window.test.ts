@@ -1,6 +1,6 @@
 /** The edges of the six-hour window: what goes back goes back to the window it came from. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createLedger, type Ledger } from '../../activities/ledger/ledger.ts';
+import { createLedger, type Ledger } from '../../ledger/ledger.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
 import { newId } from '../../domain/ids.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';

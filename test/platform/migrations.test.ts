@@ -29,7 +29,7 @@ describe('the schema', () => {
     await database.query('CREATE SCHEMA public');
     const ran = await Promise.all([migrate(database.url), migrate(database.url)]);
     const [applied, nothing] = ran.toSorted((a, b) => b.length - a.length);
-    expect(applied).toEqual([...migrations, 'sql/']);
+    expect(applied).toEqual([...migrations, 'functions']);
     expect(nothing).toEqual([]);
     await expect(assertSchemaCurrent(database.url)).resolves.toBeUndefined();
   });
@@ -44,7 +44,7 @@ describe('the schema', () => {
     );
     const later = new URL('0002-later.sql', directory);
     writeFileSync(later, 'ALTER TABLE account ADD COLUMN later integer; CREATE TABLE later ()');
-    expect(await migrate(database.url, directory)).toEqual(['0002-later.sql', 'sql/']);
+    expect(await migrate(database.url, directory)).toEqual(['0002-later.sql', 'functions']);
     expect(await migrate(database.url, directory)).toEqual([]);
     expect(await database.query('SELECT later FROM account')).toEqual([]);
     expect(await database.query('SELECT * FROM ledger_audit')).toEqual([]);
@@ -91,7 +91,7 @@ describe('a plan', () => {
   it('of an empty database lists everything, and changes nothing', async () => {
     await database.query('DROP SCHEMA public CASCADE');
     await database.query('CREATE SCHEMA public');
-    expect(await pendingMigrations(database.url)).toEqual([...migrations, 'sql/']);
+    expect(await pendingMigrations(database.url)).toEqual([...migrations, 'functions']);
     expect(await database.query(`SELECT to_regclass('schema_migration') AS name`)).toEqual([
       { name: null },
     ]);
@@ -102,15 +102,15 @@ describe('a plan', () => {
     const before = await schemaNow();
     expect(await run(['--plan'])).toEqual({
       code: 0,
-      out: `pending: ${migrations.at(-1)}, sql/\n`,
+      out: `pending: ${migrations.at(-1)}, functions\n`,
       err: '',
     });
     expect(await schemaNow()).toEqual(before);
   });
 
-  it('lists only sql/ when only functions have changed', async () => {
+  it('lists only the functions when only functions have changed', async () => {
     await forgetFunctions();
-    expect(await pendingMigrations(database.url)).toEqual(['sql/']);
+    expect(await pendingMigrations(database.url)).toEqual(['functions']);
   });
 
   it('refuses what migrate refuses', async () => {
@@ -152,7 +152,7 @@ describe('a migration that goes wrong', () => {
     await holder.end();
     expect(await schemaNow()).toEqual(before);
     await expect(assertSchemaCurrent(database.url)).rejects.toThrow('npm run migrate');
-    expect(await migrate(database.url)).toEqual(['sql/']);
+    expect(await migrate(database.url)).toEqual(['functions']);
   });
 });
 
@@ -160,7 +160,7 @@ describe('functions and views', () => {
   it('are those of the code, or no process starts', async () => {
     await forgetFunctions();
     await expect(assertSchemaCurrent(database.url)).rejects.toThrow('SQL functions');
-    expect(await migrate(database.url)).toEqual(['sql/']);
+    expect(await migrate(database.url)).toEqual(['functions']);
     await expect(assertSchemaCurrent(database.url)).resolves.toBeUndefined();
   });
 
@@ -211,7 +211,7 @@ describe('functions and views', () => {
       try {
         for (let change = 0; change < 10; change += 1) {
           await forgetFunctions();
-          expect(await migrate(database.url)).toEqual(['sql/']);
+          expect(await migrate(database.url)).toEqual(['functions']);
         }
       } finally {
         changed.abort();

@@ -1,5 +1,5 @@
 /** Spec §5 (authentication), §7 (errors) and §8 (limits), line by line. */
-import { knownProviders } from '../../activities/providers/registry.ts';
+import { knownProviders } from '../../providers/registry.ts';
 import { expect } from 'vitest';
 import { loadConfig } from '../../platform/config.ts';
 import {

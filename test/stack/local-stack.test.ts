@@ -1,4 +1,4 @@
-import { providerDefinitions } from '../../activities/providers/registry.ts';
+import { providerDefinitions } from '../../providers/registry.ts';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';

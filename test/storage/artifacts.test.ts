@@ -7,8 +7,8 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createArtifactStore, type ArtifactStore } from '../../activities/storage/artifacts.ts';
-import { openLocalDisk, type LocalDisk } from '../../activities/storage/local-disk.ts';
+import { createArtifactStore, type ArtifactStore } from '../../storage/artifacts.ts';
+import { openLocalDisk, type LocalDisk } from '../../storage/local-disk.ts';
 import { newId } from '../../domain/ids.ts';
 import { createOutbound } from '../../platform/outbound.ts';
 

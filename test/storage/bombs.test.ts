@@ -10,9 +10,9 @@ import { crc32, deflateSync, gzipSync } from 'node:zlib';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { measureInput } from '../../activities/inputs/measured-inputs.ts';
-import { openLocalDisk } from '../../activities/storage/local-disk.ts';
-import { probeMedia } from '../../activities/storage/media.ts';
+import { measureInput } from '../../storage/inputs/measured-inputs.ts';
+import { openLocalDisk } from '../../storage/local-disk.ts';
+import { probeMedia } from '../../storage/media.ts';
 
 const magic = Buffer.from('89504e470d0a1a0a', 'hex');
 function chunk(name: string, data: Buffer = Buffer.alloc(0)): Buffer {

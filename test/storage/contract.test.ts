@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openLocalDisk } from '../../activities/storage/local-disk.ts';
-import { openS3 } from '../../activities/storage/s3.ts';
-import type { Storage } from '../../activities/storage/storage.ts';
+import { openLocalDisk } from '../../storage/local-disk.ts';
+import { openS3 } from '../../storage/s3.ts';
+import type { Storage } from '../../storage/storage.ts';
 import { newId } from '../../domain/ids.ts';
 import { findS3Server, startS3Server, type S3Server } from '../../dev/stack/s3-server.ts';
 

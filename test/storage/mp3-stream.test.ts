@@ -1,7 +1,7 @@
 import { createMp3Encoder } from 'wasm-media-encoders';
 import { BufferSource } from 'mediabunny';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { framesOf, NotMp3Error } from '../../activities/calls/assembly.ts';
+import { framesOf, NotMp3Error } from '../../activities/assemble.ts';
 import { hearBytes } from '../harness/recordings.ts';
 
 let file: Buffer;

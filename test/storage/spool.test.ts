@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it, onTestFinished } from 'vitest';
-import { openSpool, writeSpoolFile } from '../../activities/storage/spool.ts';
+import { openSpool, writeSpoolFile } from '../../storage/spool.ts';
 
 it('is there when its source has failed at once, and is not made again after it was removed', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'spool-'));

@@ -1,8 +1,8 @@
 /** Operators: all that is known of a job, whosever it is, and why it stands where it stands. */
 import { z } from 'zod';
-import type { JobWorkflow } from '../../../activities/jobs/job-owner.ts';
-import { workflowOf } from '../../../activities/jobs/job-owner.ts';
-import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
+import type { JobWorkflow } from '../../../jobs/records/job-owner.ts';
+import { workflowOf } from '../../../jobs/records/job-owner.ts';
+import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { isoTime, isoTimes } from '../../../domain/json.ts';
 import { workflowIdOf } from '../../../jobs/contract.ts';
 import type { Config } from '../../../platform/config.ts';

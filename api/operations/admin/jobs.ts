@@ -1,7 +1,7 @@
 /** Operators: jobs across organizations: found, listed, canceled, and brought to an end where they hang. */
 import { z } from 'zod';
-import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
-import { askToCheck, workflowOf } from '../../../activities/jobs/job-owner.ts';
+import type { JobRecord } from '../../../jobs/records/job-reads.ts';
+import { askToCheck, workflowOf } from '../../../jobs/records/job-owner.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/json.ts';

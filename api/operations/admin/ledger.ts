@@ -1,12 +1,12 @@
 /** Operators: credits given and taken back, ledger entries, open reservations and the audit. */
 import { z } from 'zod';
-import type { LedgerEntry, OpenReservation } from '../../../activities/ledger/ledger.ts';
+import type { LedgerEntry, OpenReservation } from '../../../ledger/ledger.ts';
 import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTimes } from '../../../domain/json.ts';
 import { recordAction } from '../../identity/operators.ts';
 import { readOrganization } from '../../identity/organizations.ts';
-import { throwRefusal } from '../../../activities/ledger/refusals.ts';
+import { throwRefusal } from '../../../ledger/refusals.ts';
 import {
   authority,
   exampleAuthority,

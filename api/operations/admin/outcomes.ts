@@ -1,7 +1,7 @@
 /** Operators: jobs that hang and why, unknown outcomes, and notifications of providers. */
 import { z } from 'zod';
-import type { UnknownOutcome } from '../../../activities/jobs/call-outcomes.ts';
-import type { StuckLine } from '../../../activities/jobs/stuck-jobs.ts';
+import type { UnknownOutcome } from '../../../jobs/records/call-outcomes.ts';
+import type { StuckLine } from '../../../jobs/records/stuck-jobs.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { isoTime, isoTimes } from '../../../domain/json.ts';
 import { found, foundPage, idField, listOf, pageLimit, pageOf, time } from '../fields.ts';

@@ -1,12 +1,12 @@
 /** Operators: providers, paused and resumed. */
 import { z } from 'zod';
-import { askToCheck } from '../../../activities/jobs/job-owner.ts';
+import { askToCheck } from '../../../jobs/records/job-owner.ts';
 import {
   pauseProvider,
   resumeProvider,
   type ProviderLine,
   type ProviderPauses,
-} from '../../../activities/providers/provider-overview.ts';
+} from '../../../providers/provider-overview.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/json.ts';
 import type { Composition } from '../../composition.ts';

@@ -11,8 +11,8 @@ import type { ParameterizedContext } from 'koa';
 import { PayloadUnreadableError } from '../../../platform/payload-codec.ts';
 import type { Config } from '../../../platform/config.ts';
 import { bearerKey } from '../../middleware/authenticate.ts';
-import { parseBody } from '../../middleware/body.ts';
-import { recordOf } from '../../middleware/body-schema.ts';
+import { parseBody } from '../../http/body.ts';
+import { recordOf } from '../../http/body-schema.ts';
 import { defineOperation, ownAnswer, type Call } from '../operation.ts';
 
 const prefix = '/api/admin/v1/temporal/codec';

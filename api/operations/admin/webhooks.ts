@@ -1,6 +1,6 @@
 /** Operators: webhooks that do not get through, and their redelivery. */
 import { z } from 'zod';
-import type { ListedWebhook } from '../../../activities/webhooks/webhooks.ts';
+import type { ListedWebhook } from '../../../webhooks/webhooks.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTimes } from '../../../domain/json.ts';
 import { recordAction } from '../../identity/operators.ts';

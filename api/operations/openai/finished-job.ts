@@ -4,14 +4,14 @@
  */
 import type { Readable } from 'node:stream';
 import type { z } from 'zod';
-import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
+import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import type { StoredArtifact } from '../../../jobs/job-plan.ts';
 import type { Capability } from '../../../studio/capability.ts';
 import type { Composition } from '../../composition.ts';
 import type { Context } from '../../context.ts';
 import { idempotencyKeyOf } from '../../idempotency/claims.ts';
-import { parseWith } from '../../middleware/parsing.ts';
+import { parseWith } from '../../http/parsing.ts';
 import { submitJob } from '../../studio/job-submission.ts';
 import type { ReadRequest, ReadRequestOf } from '../../studio/request-draft.ts';
 import type { AnswerParts } from '../operation.ts';

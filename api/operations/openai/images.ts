@@ -1,9 +1,9 @@
 /** POST /api/v1/images/…: imageGenerate and imageEdit, as OpenAI's clients ask for them and read their pictures. */
 import { Readable } from 'node:stream';
 import { z } from 'zod';
-import type { ReceivedFile } from '../../../activities/inputs/carried-files.ts';
-import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
-import { fileBytesMax } from '../../../activities/storage/media.ts';
+import type { ReceivedFile } from '../../../storage/inputs/carried-files.ts';
+import type { JobRecord } from '../../../jobs/records/job-reads.ts';
+import { fileBytesMax } from '../../../storage/media.ts';
 import type { ImageModel } from '../../../catalog/image-model.ts';
 import { imageModels, editModels } from '../../../catalog/image-models.ts';
 import type { ParameterRules } from '../../../catalog/model-parameters.ts';
@@ -16,8 +16,8 @@ import { imageEdit } from '../../../studio/image-edit.ts';
 import { imageGenerate } from '../../../studio/image-generate.ts';
 import type { Composition } from '../../composition.ts';
 import type { Context } from '../../context.ts';
-import { receiveForm } from '../../middleware/multipart.ts';
-import { parseWith } from '../../middleware/parsing.ts';
+import { receiveForm } from '../../http/multipart.ts';
+import { parseWith } from '../../http/parsing.ts';
 import type { ReadRequestOf } from '../../studio/request-draft.ts';
 import { defineOperation, ownAnswer } from '../operation.ts';
 import { studioHeaders, fileErrors } from '../studio.ts';

@@ -1,8 +1,8 @@
 /** /api/v1/videos: videoGenerate, as OpenAI's clients ask for films: create, look, list, download. */
 import { z } from 'zod';
-import type { JobRecord } from '../../../activities/jobs/job-reads.ts';
-import type { ReceivedFile } from '../../../activities/inputs/carried-files.ts';
-import { fileBytesMax } from '../../../activities/storage/media.ts';
+import type { JobRecord } from '../../../jobs/records/job-reads.ts';
+import type { ReceivedFile } from '../../../storage/inputs/carried-files.ts';
+import { fileBytesMax } from '../../../storage/media.ts';
 import { defaultsFor } from '../../../catalog/model-parameters.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { videoModels, type VideoModel } from '../../../catalog/video-models.ts';
@@ -12,9 +12,9 @@ import type { JobView } from '../../../studio/job-view.ts';
 import { videoGenerate } from '../../../studio/video-generate.ts';
 import type { Composition } from '../../composition.ts';
 import type { Context } from '../../context.ts';
-import { readJson } from '../../middleware/body.ts';
-import { parseWith } from '../../middleware/parsing.ts';
-import { receiveForm } from '../../middleware/multipart.ts';
+import { readJson } from '../../http/body.ts';
+import { parseWith } from '../../http/parsing.ts';
+import { receiveForm } from '../../http/multipart.ts';
 import { submitJob } from '../../studio/job-submission.ts';
 import type { ReadingDeps, ReadRequestOf } from '../../studio/request-draft.ts';
 import { pathId } from '../fields.ts';

@@ -1,0 +1,110 @@
+/**
+ * One attempt of an activity that calls a provider: takes a slot of the provider, sends heartbeats, and converts errors
+ * to failures whose type the workflow knows. A `Retry-After` of the provider becomes the next retry delay.
+ */
+import { Context } from '@temporalio/activity';
+import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
+import type { CallTask } from '../jobs/job-plan.ts';
+import { ProviderFailure, type FailureKind } from '../domain/provider-failure.ts';
+import { StorageFailure } from '../storage/artifacts.ts';
+
+const heartbeatIntervalMs = 4000;
+
+/**
+ * Runs one attempt in a slot of its provider; `slots` counts the free slots in this process. The provider's task queue
+ * never dispatches more attempts than there are slots. A local activity without a free slot fails as `PROVIDER_BUSY`,
+ * because the queue is fair between organizations.
+ * @throws ApplicationFailure
+ */
+export async function attemptInSlot<Outcome>(
+  slots: Map<string, number>,
+  { route: { provider }, refusalsMax }: CallTask,
+  run: () => Promise<Outcome>,
+): Promise<Outcome> {
+  const free = (): number => slots.get(provider) ?? 0;
+  if (Context.current().info.isLocal && free() <= 0) {
+    throw ApplicationFailure.create({
+      message: 'nothing was sent: all slots of the provider in this process are in use',
+      type: 'PROVIDER_BUSY',
+      category: ApplicationFailureCategory.BENIGN,
+    });
+  }
+  slots.set(provider, free() - 1);
+  try {
+    return await attempt(run, refusalsMax);
+  } finally {
+    slots.set(provider, free() + 1);
+  }
+}
+
+/**
+ * Runs one attempt with heartbeats. `refusalsMax` counts attempts of the task queue; the first attempt, as a local
+ * activity, is not counted.
+ * @throws ApplicationFailure
+ */
+export async function attempt<Outcome>(
+  run: () => Promise<Outcome>,
+  refusalsMax = Infinity,
+): Promise<Outcome> {
+  const context = Context.current();
+  const beat = setInterval(() => context.heartbeat(), heartbeatIntervalMs);
+  try {
+    return await run();
+  } catch (error) {
+    throw toApplicationFailure(error, !context.info.isLocal && context.info.attempt >= refusalsMax);
+  } finally {
+    clearInterval(beat);
+  }
+}
+
+interface FailureRow {
+  /** `ApplicationFailure.type`; a code of the error table, or one of the two words of retries. */
+  type: string;
+  nonRetryable: boolean;
+  /** The caller's doing: not an alarm for operators. */
+  benign: boolean;
+}
+
+const rows: Record<FailureKind, FailureRow> = {
+  rejected: { type: 'PROVIDER_REJECTED_INPUT', nonRetryable: true, benign: true },
+  content_policy: { type: 'CONTENT_POLICY', nonRetryable: true, benign: true },
+  not_accepted: { type: 'PROVIDER_NOT_ACCEPTED', nonRetryable: false, benign: false },
+  refused: { type: 'PROVIDER_NOT_ACCEPTED', nonRetryable: true, benign: false },
+  unknown: { type: 'OUTCOME_UNKNOWN', nonRetryable: true, benign: false },
+  failed: { type: 'PROVIDER_ERROR', nonRetryable: true, benign: false },
+  canceled: { type: 'CANCELED', nonRetryable: true, benign: true },
+  unfinished: { type: 'PROVIDER_UNFINISHED', nonRetryable: true, benign: true },
+  unreachable: { type: 'PROVIDER_UNREACHABLE', nonRetryable: false, benign: false },
+};
+
+/** Nothing is sent for a job that was settled, by a sweeper or by an earlier run of its workflow. */
+export function jobSettledBefore(): ApplicationFailure {
+  return ApplicationFailure.nonRetryable('the job was settled before this call', 'JOB_LOST');
+}
+
+/**
+ * The failure to throw from an activity; errors that are not ours pass unchanged (retried). `lastRefusal`:
+ * a provider that still takes nothing is not asked again.
+ */
+export function toApplicationFailure(error: unknown, lastRefusal: boolean): unknown {
+  if (error instanceof StorageFailure) {
+    return ApplicationFailure.create({
+      message: error.message,
+      type: 'STORAGE_ERROR',
+      nonRetryable: !error.retryable,
+    });
+  }
+  if (!(error instanceof ProviderFailure)) return error;
+  const row = rows[error.kind];
+  return ApplicationFailure.create({
+    message: error.message,
+    type: row.type,
+    nonRetryable: row.nonRetryable || (lastRefusal && error.kind === 'not_accepted'),
+    ...(error.retryAfterMs !== undefined && {
+      nextRetryDelay: error.retryAfterMs,
+      // For a workflow that retries by itself: the delay does not come back out of a failure.
+      details: [{ retryAfterMs: error.retryAfterMs }],
+    }),
+    ...(row.benign && { category: ApplicationFailureCategory.BENIGN }),
+  });
+}

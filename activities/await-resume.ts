@@ -1,0 +1,26 @@
+/** Activity `awaitResume`: waits until a paused provider is resumed. */
+import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
+import type { CallTask } from '../jobs/job-plan.ts';
+import { callOf, type ProviderCallDeps } from './called-provider.ts';
+
+/**
+ * Returns when the provider of at least one of these routes of a call is not paused.
+ * @throws ApplicationFailure PROVIDER_PAUSED while the providers of all are paused: Temporal retries it
+ */
+export async function awaitResume(
+  { records }: Pick<ProviderCallDeps, 'records'>,
+  routes: CallTask[],
+): Promise<void> {
+  for (const task of routes) {
+    const { routeIndex, route } = task;
+    const { provider, operation: endpoint } = route;
+    const waiting = { ...callOf(task), routeIndex, provider, endpoint, wait: true } as const;
+    const { verdict } = await records.begin(waiting);
+    if (verdict !== 'paused') return;
+  }
+  throw ApplicationFailure.create({
+    message: `paused: ${routes.map(({ route }) => route.provider).join(', ')}`,
+    type: 'PROVIDER_PAUSED',
+    category: ApplicationFailureCategory.BENIGN,
+  });
+}

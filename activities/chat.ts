@@ -1,0 +1,171 @@
+/**
+ * Chat: reserve → one call to a provider → charge | release, as a direct activity call in the API process (design §6). `open`
+ * reserves before anything is sent; the end of `answer` or `stream` settles; the sweeper settles chats of a dead process.
+ */
+import type { ChatModel } from '../catalog/chat-model.ts';
+import { GatewayError } from '../domain/errors.ts';
+import type { Config } from '../platform/config.ts';
+import type { Logger } from '../platform/logger.ts';
+import type { Telemetry } from '../platform/telemetry.ts';
+import { throwRefusal } from '../ledger/refusals.ts';
+import { observeUpstreams } from '../chat/observed-chat.ts';
+import { RunningChats } from '../chat/running-chats.ts';
+import type { ChatBody } from '../chat/chat-body.ts';
+import { draftCandidates, type CandidatesDraft } from '../chat/chat-candidates.ts';
+import type { ChatClaim, ChatLedger, ChatReserve } from '../chat/chat-ledger.ts';
+import { chatPriceMicro } from '../chat/chat-price.ts';
+import { countInput } from '../chat/input-count.ts';
+import { OpenChat } from '../chat/open-chat.ts';
+import { createUpstreams } from '../chat/upstreams.ts';
+
+/** Chat request of a caller. */
+export interface ChatOrder {
+  organizationId: string;
+  keyId: string;
+  requestId: string;
+  /** Models in the order in which they are called. */
+  models: readonly [ChatModel, ...ChatModel[]];
+  body: ChatBody;
+  /** Highest number of tokens of an answer; null: the limit of the model and the balance. */
+  maxTokens: number | null;
+  stream: boolean;
+  /** Pairs of the caller; null if there are none. */
+  metadata: Record<string, string> | null;
+}
+
+/** Id of a chat, and its Idempotency-Key. */
+interface ChatIdentity {
+  /** A new id (domain/ids.ts). */
+  id: string;
+  /** Claim of its Idempotency-Key: the chat is reserved only while the claim names it. */
+  claim: ChatClaim | null;
+}
+
+/** Micro-credits of a chat before it runs. */
+export interface ChatEstimate {
+  /** Reservation that a chat would make now; without `leastMicro` it is rejected. */
+  reserveMicro: number;
+  leastMicro: number;
+  /** Highest possible charge. */
+  mostMicro: number;
+  /** Tokens of the highest possible charge. */
+  parts: { unit: 'input token' | 'output token'; tokens: number; amountMicro: number }[];
+}
+
+interface ChatDeps {
+  config: Config;
+  ledger: ChatLedger;
+  logger: Logger;
+  telemetry: Pick<Telemetry, 'metrics'>;
+}
+
+/** Makes the chat of a process. */
+export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
+  const upstreams = observeUpstreams(createUpstreams(config), telemetry);
+  const running = new RunningChats({
+    ledger,
+    logger,
+    checkpointMs: config.CHAT_CHECKPOINT_MS,
+    reservationTtlMs: config.CHAT_RESERVATION_TTL_MS,
+  });
+  const usdPerCredit = config.USD_PER_CREDIT;
+
+  const context = {
+    upstreams,
+    usdPerCredit,
+    answerTokensExpected: config.CHAT_EXPECTED_ANSWER_TOKENS,
+  };
+
+  const draftOf = ({ models, body, stream, maxTokens }: ChatOrder): CandidatesDraft =>
+    draftCandidates(models, { body, stream, maxTokens, input: countInput(body) }, context);
+
+  return {
+    /**
+     * Checks the order and reserves its credits.
+     * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, SERVICE_UNAVAILABLE, and
+     * REQUEST_IN_PROGRESS when another request has taken its Idempotency-Key over
+     */
+    async open(order: ChatOrder, { id, claim }: ChatIdentity): Promise<OpenChat> {
+      const { stream, organizationId } = order;
+      const draft = draftOf(order);
+      const ttlMs = config.CHAT_RESERVATION_TTL_MS;
+      const payableMicro = await reserve(ledger, reserveOf(order, { id, claim, ttlMs }, draft));
+      return new OpenChat({
+        id,
+        organizationId,
+        candidates: draft.grant(payableMicro),
+        stream,
+        usdPerCredit,
+        running,
+        rejectedUsage: telemetry.metrics.chatUsageRejected,
+        logger,
+      });
+    },
+    /** Returns the price of a chat. @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE */
+    async estimate(order: ChatOrder): Promise<ChatEstimate> {
+      const draft = draftOf(order);
+      const { amountMinMicro, amountMaxMicro } = draft;
+      const { organizationId, keyId } = order;
+      const parts = partsOf(draft.dearest(), usdPerCredit);
+      return {
+        reserveMicro: await ledger.price({ organizationId, keyId, amountMinMicro, amountMaxMicro }),
+        leastMicro: amountMinMicro,
+        mostMicro: parts.reduce((sum, { amountMicro }) => sum + amountMicro, 0),
+        parts,
+      };
+    },
+    /** Resolves when every chat of this process is settled. */
+    drained: () => running.drained(),
+    /** Closes the connections to providers. */
+    close: upstreams.close,
+  };
+}
+/** Chat of a process. */
+export type Chat = ReturnType<typeof createChat>;
+
+/** Reserves the credits of a chat. Returns the micro-credits that balance and key can pay for it in all. */
+async function reserve(ledger: ChatLedger, wanted: ChatReserve): Promise<number> {
+  const verdict = await ledger.reserve(wanted);
+  if (verdict.verdict === 'reserved') return verdict.payable;
+  if (verdict.verdict !== 'claim_lost') throwRefusal(verdict);
+  throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
+}
+
+function reserveOf(
+  order: ChatOrder,
+  { id, claim, ttlMs }: ChatIdentity & { ttlMs: number },
+  draft: CandidatesDraft,
+): ChatReserve {
+  const { organizationId, keyId, models, stream, requestId, metadata } = order;
+  const [model] = models;
+  return {
+    organizationId,
+    id,
+    amountMinMicro: draft.amountMinMicro,
+    amountMaxMicro: draft.amountMaxMicro,
+    ttlMs,
+    ...(claim && { claim: { key: claim.key, attempt: claim.attempt } }),
+    chat: {
+      keyId,
+      model: model.id,
+      provider: model.provider,
+      streamed: stream,
+      requestId,
+      ...(metadata && { metadata }),
+    },
+  };
+}
+
+function partsOf(
+  { model, usageMax }: ReturnType<CandidatesDraft['dearest']>,
+  usdPerCredit: number,
+): ChatEstimate['parts'] {
+  const { inputTokens, outputTokens } = usageMax;
+  const inputMicro = chatPriceMicro(model, { ...usageMax, outputTokens: 0 }, usdPerCredit);
+  const totalMicro = chatPriceMicro(model, usageMax, usdPerCredit);
+  return [
+    { unit: 'input token', tokens: inputTokens, amountMicro: inputMicro },
+    // Input and output are rounded up together, once.
+    { unit: 'output token', tokens: outputTokens, amountMicro: totalMicro - inputMicro },
+  ];
+}

@@ -1,0 +1,35 @@
+/** Activity `check`: requests the status of a call from its provider. */
+import type { Json } from '../domain/json.ts';
+import type { CallTask } from '../jobs/job-plan.ts';
+import type { Operation } from '../providers/provider.ts';
+import { callOf, queueOf, type ProviderCallDeps } from './called-provider.ts';
+
+/** Status of a call at its provider. */
+export type CheckOutcome = { kind: 'pending'; progress: Json } | { kind: 'ended' };
+
+/** A call that its provider has accepted. */
+export interface AcceptedCall extends CallTask {
+  operation: Operation;
+}
+
+/** Longest time of a status request, in milliseconds: queued work answers in a short exchange. */
+export const statusTimeoutMs = 45_000;
+
+/**
+ * Requests the status of the call and records its progress. Progress that cannot be recorded is logged only.
+ * @throws ProviderFailure when the call has failed at the provider
+ */
+export async function check(deps: ProviderCallDeps, task: AcceptedCall): Promise<CheckOutcome> {
+  const checked = await queueOf(deps, task).check(task.operation, {
+    signal: AbortSignal.timeout(statusTimeoutMs),
+    expectDone: false,
+  });
+  if (checked.kind === 'failed') throw checked.failure;
+  if (checked.kind !== 'pending') return { kind: 'ended' };
+  await deps.records
+    .progressed({ ...callOf(task), progress: checked.progress })
+    .catch((error: unknown) =>
+      deps.logger.info({ error, ...callOf(task) }, 'call.progress_not_recorded'),
+    );
+  return checked;
+}

@@ -1,0 +1,145 @@
+/**
+ * One attempt to tell a caller of a job's end, or of a notice (Standard Webhooks): the job as it is shown now,
+ * with freshly signed URLs, signed by every secret that is live, sent once, and written down.
+ */
+import { Webhook } from 'standardwebhooks';
+import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
+import { assert } from '../domain/errors.ts';
+import { isId } from '../domain/ids.ts';
+import { isoTime } from '../domain/json.ts';
+import { OutboundError, type Outbound } from '../platform/outbound.ts';
+import type { JobRecord } from '../jobs/job-record.ts';
+import { parseRetryAfter } from '../providers/provider-http.ts';
+import type { Notices } from '../webhooks/notices.ts';
+import type { SigningSecrets } from '../webhooks/signing-secrets.ts';
+import type { AttemptEnd, WebhookName, Webhooks } from '../webhooks/webhooks.ts';
+
+/** What deliveries are made with. */
+export interface DeliveryDeps {
+  webhooks: Webhooks;
+  signingSecrets: SigningSecrets;
+  outbound: Outbound;
+  /** The job, and how it is shown (studio/job-view.ts). */
+  readJob: (organizationId: string, jobId: string) => Promise<JobRecord | null>;
+  showJob: (job: JobRecord) => Promise<Record<string, unknown>>;
+  notices: Pick<Notices, 'read'>;
+  timeoutMs: number;
+  retryDelaysMs: readonly number[];
+}
+
+/** Enough of an answer to see what went wrong. */
+const responseBytesMax = 1024;
+
+/** Activities of the webhook queue. */
+export function createDeliveries(deps: DeliveryDeps) {
+  return {
+    /**
+     * Sends the webhook once; returns when it was accepted, or when nothing is left to deliver.
+     * @throws ApplicationFailure: with the delay before the next attempt, or final after the last one and after 410
+     */
+    attemptDelivery: async (name: WebhookName): Promise<void> => {
+      const begun = await deps.webhooks.begin(name);
+      if (!begun) return;
+      const message = await messageOf(deps, name);
+      const startedAtMs = performance.now();
+      const { retryAfter, ...sent } = await send(deps, begun.url, message);
+      const delayMs = deps.retryDelaysMs[begun.failures];
+      const retryInMs =
+        sent.outcome !== 'failed' || delayMs === undefined
+          ? null
+          : Math.max(delayMs, parseRetryAfter(retryAfter) ?? 0);
+      const durationMs = Math.round(performance.now() - startedAtMs);
+      await deps.webhooks.end(name.jobId, begun.number, { ...sent, durationMs, retryInMs });
+      if (sent.outcome !== 'delivered') throw notDelivered(sent, retryInMs);
+    },
+    /** Records that an operator has stopped the delivery. */
+    stopDelivery: (jobId: string): Promise<void> => deps.webhooks.giveUp(jobId),
+  };
+}
+/** Deliveries of caller webhooks. */
+export type Deliveries = ReturnType<typeof createDeliveries>;
+
+type Sent = Omit<AttemptEnd, 'durationMs' | 'retryInMs'>;
+
+/** The failure of an attempt; Temporal retries it after `retryInMs`, and never when that is null. */
+function notDelivered({ outcome, status, error }: Sent, retryInMs: number | null) {
+  return ApplicationFailure.create({
+    message: `the receiver responded with ${status ?? error}`,
+    type: outcome === 'gone' ? 'WEBHOOK_GONE' : 'WEBHOOK_NOT_DELIVERED',
+    nonRetryable: retryInMs === null,
+    ...(retryInMs !== null && { nextRetryDelay: retryInMs }),
+    // A receiver that fails is no failure of this worker.
+    category: ApplicationFailureCategory.BENIGN,
+  });
+}
+
+interface Message {
+  headers: Record<string, string>;
+  body: string;
+}
+
+/** What is told. */
+interface Event {
+  type: string;
+  timestamp: string;
+  data: Record<string, unknown>;
+}
+
+async function eventOf(deps: DeliveryDeps, name: WebhookName): Promise<Event> {
+  if (isId('notice', name.jobId)) {
+    const { type, createdAtMs, data } = await deps.notices.read(name.jobId);
+    return { type, timestamp: isoTime(createdAtMs), data };
+  }
+  const job = await deps.readJob(name.organizationId, name.jobId);
+  assert(job && job.status !== 'queued', 'only the end of a job is told');
+  return {
+    type: `studio.job.${job.status}`,
+    timestamp: new Date(job.completed_at ?? Date.now()).toISOString(),
+    data: await deps.showJob(job),
+  };
+}
+
+async function messageOf(deps: DeliveryDeps, name: WebhookName): Promise<Message> {
+  const body = JSON.stringify(await eventOf(deps, name));
+  // A job ends once, so its message has one id: a receiver knows a repeated one by it.
+  const id = `msg_${name.jobId.replace(/^(job|ntc)_/, '')}`;
+  const now = new Date();
+  const live = await deps.signingSecrets.live(name.organizationId);
+  return {
+    headers: {
+      'content-type': 'application/json',
+      'webhook-id': id,
+      'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
+      'webhook-signature': live
+        .map(({ secret }) => new Webhook(secret).sign(id, now, body))
+        .join(' '),
+    },
+    body,
+  };
+}
+
+async function send(
+  deps: DeliveryDeps,
+  url: string,
+  message: Message,
+): Promise<Sent & { retryAfter: string | string[] | undefined }> {
+  try {
+    const { status, text, retryAfter } = await deps.outbound.post(url, {
+      ...message,
+      timeoutMs: deps.timeoutMs,
+      answerBytesMax: responseBytesMax,
+    });
+    return {
+      outcome: status >= 200 && status < 300 ? 'delivered' : status === 410 ? 'gone' : 'failed',
+      status,
+      error: null,
+      // Postgres keeps no NUL.
+      response: text.replaceAll('\0', ''),
+      retryAfter,
+    };
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error;
+    const why = `${error.reason}: ${error.message}`;
+    return { outcome: 'failed', status: null, error: why, response: null, retryAfter: undefined };
+  }
+}

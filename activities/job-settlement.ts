@@ -1,0 +1,21 @@
+/** Settlement of a job, as `charge` and `release` make it. */
+import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
+import type { Ledger, Settle } from '../ledger/ledger.ts';
+import type { Logger } from '../platform/logger.ts';
+
+/** Services that a settlement uses. */
+export interface SettlementDeps {
+  ledger: Ledger;
+  logger: Logger;
+}
+
+/** Settles the reservation of a job and logs the verdict. */
+export async function settleJob(
+  { ledger, logger }: SettlementDeps,
+  move: Settle,
+): Promise<SettleVerdict> {
+  const { id: jobId, reason } = move;
+  const verdict = await ledger.settle(move);
+  logger.info({ jobId, verdict: verdict.verdict, reason }, `reservation.${move.to}`);
+  return verdict;
+}

@@ -1,0 +1,38 @@
+/** Activity `release`: releases the credits of a job and ends it, in one move of the ledger. */
+import { errorTable, type ErrorCode } from '../domain/errors.ts';
+import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
+import type { Ledger, Settle } from '../ledger/ledger.ts';
+import { settleJob, type SettlementDeps } from './job-settlement.ts';
+
+/** A job that failed or was canceled. */
+export interface UndeliveredJob {
+  jobId: string;
+  organizationId: string;
+  status: 'failed' | 'canceled';
+  error: { code: ErrorCode; message: string };
+}
+
+/** Releases the credits and ends the job; repeating it changes nothing. */
+export function release(deps: SettlementDeps, job: UndeliveredJob): Promise<SettleVerdict> {
+  return settleJob(deps, releaseMove(job));
+}
+
+/** Releases a job that has lost its workflow, unless it was settled before. */
+export function releaseLostJob(
+  ledger: Pick<Ledger, 'settle'>,
+  { organizationId, id: jobId }: { organizationId: string; id: string },
+): Promise<SettleVerdict> {
+  const error = { code: 'JOB_LOST', message: errorTable.JOB_LOST.message } as const;
+  return ledger.settle(releaseMove({ jobId, organizationId, status: 'failed', error }));
+}
+
+function releaseMove({ jobId, organizationId, status, error }: UndeliveredJob): Settle {
+  return {
+    organizationId,
+    id: jobId,
+    to: 'released',
+    amountMicro: 0,
+    reason: error.code,
+    job: { status, outputs: null, error, artifacts: [] },
+  };
+}

@@ -1,0 +1,27 @@
+/** Activity `store`: reads the result of a call that has ended, and stores its outputs. */
+import type { CallOutputs } from '../jobs/job-plan.ts';
+import { ProviderFailure } from '../domain/provider-failure.ts';
+import { queueOf, stored, type ProviderCallDeps } from './called-provider.ts';
+import { statusTimeoutMs, type AcceptedCall } from './check.ts';
+
+/** A call that has ended, according to a provider notification or a status check. */
+export interface EndedCall extends AcceptedCall {
+  notified: boolean;
+}
+
+/**
+ * Reads the result and stores its outputs.
+ * @throws ProviderFailure when the call has failed, or `unfinished` when the provider still works on it; StorageFailure
+ */
+export async function store(deps: ProviderCallDeps, task: EndedCall): Promise<CallOutputs> {
+  const checked = await queueOf(deps, task).check(task.operation, {
+    signal: AbortSignal.timeout(statusTimeoutMs),
+    expectDone: true,
+    wokenBy: task.notified ? 'notification' : 'timer',
+  });
+  if (checked.kind === 'failed') throw checked.failure;
+  if (checked.kind === 'pending') {
+    throw new ProviderFailure('unfinished', 'the provider still works on it');
+  }
+  return stored(deps, task, checked.result);
+}

@@ -1,0 +1,154 @@
+/** Request bodies: read within their limits, then parsed as JSON. */
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { setImmediate as othersTurn } from 'node:timers/promises';
+import type { z } from 'zod';
+import { GatewayError } from '../../domain/errors.ts';
+import { isRecord } from '../../domain/json.ts';
+import type { Context } from '../context.ts';
+import { arrivingBytes } from './arrival.ts';
+import { holdBytes } from '../middleware/byte-limits.ts';
+import { JsonMeter, notABody } from './json-meter.ts';
+import { parseWith } from './parsing.ts';
+
+/** Default size limit of a JSON body, in bytes. */
+const jsonBytesMax = 1024 * 1024;
+/** Size above which a body is parsed in steps, so that other requests are served in between. */
+const quickBytesMax = 64 * 1024;
+/**
+ * Reads the raw body; `count` sees each piece as it arrives, and may throw to reject the request.
+ * @throws GatewayError PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, REQUEST_TIMEOUT if the body arrives too slowly, 429 or
+ *   SERVICE_UNAVAILABLE if too many bytes are held, and errors of `count`
+ */
+export async function readBody(
+  ctx: Context,
+  bytesMax: number,
+  count?: (piece: Buffer) => void,
+): Promise<Buffer> {
+  const encoding = ctx.headers['content-encoding'];
+  if (encoding && encoding !== 'identity') {
+    throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Compressed request bodies are not accepted.');
+  }
+  const checkSize = (size: number): void => {
+    if (size <= bytesMax) return;
+    throw new GatewayError('PAYLOAD_TOO_LARGE', `The body has more than ${bytesMax} bytes.`);
+  };
+  try {
+    checkSize(Number(ctx.headers['content-length'] ?? 0));
+    return await collect(ctx.req, (piece, size) => {
+      checkSize(size);
+      holdBytes(ctx, { kind: 'body', bytes: piece.length });
+      count?.(piece);
+    });
+  } catch (error) {
+    // The rest of the body is not read, so the connection cannot be used again. If the client should retry, the rest is
+    // read first: many clients see the response only after they have sent everything.
+    const isRetryable = error instanceof GatewayError && error.retryAfterSeconds !== undefined;
+    if (!isRetryable) ctx.set('Connection', 'close');
+    throw error;
+  }
+}
+
+/** Collects the body; `look` receives each piece and the size so far, and may throw to reject the request. */
+async function collect(
+  request: IncomingMessage,
+  look: (piece: Buffer, size: number) => void,
+): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const piece of arrivingBytes(request)) {
+      size += piece.length;
+      look(piece, size);
+      pieces.push(piece);
+    }
+    return Buffer.concat(pieces);
+  } catch (error) {
+    if (error instanceof GatewayError || request.complete) throw error;
+    throw new GatewayError('CANCELED', 'The caller closed the connection.');
+  }
+}
+
+const json = /^\s*(?:application\/json|[\w!#$&^-]+\/[\w!#$&^.+-]+\+json)\s*(?:;|$)/i;
+
+/** Checks whether the request has a body with a JSON content type. */
+function isJson(headers: IncomingHttpHeaders): boolean {
+  const { 'content-type': type = '', 'content-length': length } = headers;
+  if (length === undefined && headers['transfer-encoding'] === undefined) return false;
+  return type === 'application/json' || json.test(type);
+}
+
+/**
+ * Reads a JSON object.
+ * @throws GatewayError INVALID_REQUEST, and as `readBody`
+ */
+export async function readJson(
+  ctx: Context,
+  bytesMax = jsonBytesMax,
+): Promise<Record<string, unknown>> {
+  if (!isJson(ctx.headers)) {
+    throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json.');
+  }
+  const meter = new JsonMeter();
+  const bytes = await readBody(ctx, bytesMax, (piece) => meter.count(piece));
+  if (bytes.length <= quickBytesMax) return storable(parseObject(decode(bytes)));
+  const text = await inTurn(() => decode(bytes));
+  const value = await inTurn(() => parseObject(text));
+  await inTurn(() => storable(value));
+  await othersTurn();
+  return value;
+}
+
+/**
+ * Reads a JSON object and parses it by a schema.
+ * @throws GatewayError INVALID_REQUEST naming each field, and as `readBody`
+ */
+export async function parseBody<Body>(
+  ctx: Context,
+  schema: z.ZodType<Body>,
+  bytesMax = jsonBytesMax,
+): Promise<Body> {
+  return parseWith(schema, await readJson(ctx, bytesMax));
+}
+
+let lastTurn: Promise<unknown> = Promise.resolve();
+
+/** Runs steps of large bodies one at a time, with other requests in between. */
+function inTurn<Result>(run: () => Result): Promise<Result> {
+  const turn = lastTurn.then(() => othersTurn()).then(run);
+  lastTurn = turn.catch(() => {});
+  return turn;
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+function decode(bytes: Buffer): string {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    throw notABody('must be UTF-8');
+  }
+}
+
+function parseObject(text: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw notABody('must be JSON');
+  }
+  if (!isRecord(value)) throw notABody('must be a JSON object');
+  return value;
+}
+
+function storable<Value>(value: Value): Value {
+  if (!isStorable(value)) throw notABody('must not contain NUL characters or lone surrogates');
+  return value;
+}
+
+/** Checks whether Postgres can store all strings and names of a value. */
+function isStorable(value: unknown): boolean {
+  if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0');
+  if (typeof value !== 'object' || value === null) return true;
+  if (Array.isArray(value)) return value.every(isStorable);
+  return Object.entries(value).every(([name, each]) => isStorable(name) && isStorable(each));
+}

@@ -1,0 +1,177 @@
+/** multipart/form-data bodies: a few short texts, and files, which are streamed to the spool. */
+import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busboy';
+import { fieldError, GatewayError } from '../../domain/errors.ts';
+import type { Context } from '../context.ts';
+import { idempotencyKeyOf } from '../idempotency/claims.ts';
+import { filesMs, watchArrival } from './arrival.ts';
+import { holdBytes } from '../middleware/byte-limits.ts';
+
+/** What a form may hold. */
+interface FormRules<Kept> {
+  /** The names of parts that are files; `name[]` counts as `name`. */
+  fields: readonly string[];
+  /** In all; one where absent. */
+  filesMax?: number;
+  /** Of one file. */
+  bytesMax: number;
+  /** Of one text; 4,096 where absent. */
+  textBytesMax?: number;
+  /** Checks the storage quota for the size of the whole form, in bytes. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
+  requireRoom: (bytes: number) => Promise<void>;
+  /** Receives a file; an error rejects the request. */
+  keep: (stream: BusboyFileStream, field: string) => Promise<Kept>;
+}
+
+/** A file of a form. */
+interface ReceivedFile<Kept> {
+  field: string;
+  kept: Kept;
+  name: string;
+}
+
+/** A form that was read. */
+export interface ReceivedForm<Kept> {
+  /** But for parts that are called `name[]`, which may repeat: nothing takes such texts. */
+  texts: Record<string, string>;
+  /** In the order of the form. */
+  files: ReceivedFile<Kept>[];
+}
+
+const limits = {
+  fields: 16,
+  fieldNameSize: 100,
+  headerPairs: 20,
+} as const;
+const textBytesMaxUsual = 4096;
+/** Boundaries, headers and texts beside the file. */
+const overheadBytesMax = 128 * 1024;
+
+function refuse(path: string, message: string): GatewayError {
+  return fieldError('INVALID_REQUEST', path, message);
+}
+
+/**
+ * Reads a form. Its bytes count as spool bytes of the organization until the request is finished.
+ * @throws GatewayError INVALID_REQUEST naming the part, FILE_TOO_LARGE, REQUEST_TIMEOUT if it arrives too slowly, 429 or
+ *   SERVICE_UNAVAILABLE if too many bytes are held, and errors of `keep`
+ */
+export async function receiveForm<Kept>(
+  ctx: Context,
+  rules: FormRules<Kept>,
+): Promise<ReceivedForm<Kept>> {
+  try {
+    const bytesMax = rules.bytesMax * (rules.filesMax ?? 1) + overheadBytesMax;
+    if ((ctx.request.length ?? 0) > bytesMax) {
+      throw new GatewayError(
+        'FILE_TOO_LARGE',
+        `The file must have at most ${rules.bytesMax} bytes.`,
+      );
+    }
+    // A replay stores nothing, so a request that may be one is read whatever the quota.
+    if (idempotencyKeyOf(ctx) === null) await rules.requireRoom(ctx.request.length ?? 0);
+    return await read(ctx, rules);
+  } catch (error) {
+    // The rest of the body is not worth reading, so the connection cannot be used again.
+    ctx.set('Connection', 'close');
+    throw error;
+  }
+}
+
+function openParser(
+  ctx: Context,
+  { bytesMax, filesMax: files = 1, textBytesMax: fieldSize = textBytesMaxUsual }: Limits,
+): InstanceType<typeof Busboy> {
+  const contentType = ctx.get('content-type');
+  try {
+    const headers: BusboyHeaders = { 'content-type': contentType };
+    const parts = limits.fields + files;
+    return new Busboy({
+      headers,
+      limits: { ...limits, files, parts, fieldSize, fileSize: bytesMax },
+    });
+  } catch {
+    throw refuse('(body)', 'is not a form that can be read');
+  }
+}
+
+type Limits = Pick<FormRules<unknown>, 'bytesMax' | 'filesMax' | 'textBytesMax'>;
+
+/** Texts as they come; refuses those that were cut, or come twice and are not called `name[]`. */
+function collectTexts(textBytesMax: number, reject: (refusal: GatewayError) => void) {
+  const texts = new Map<string, string>();
+  return {
+    texts,
+    take: (name: string, value: string): void => {
+      // The parser cuts at these sizes: what has them may have had more.
+      const cut = name.length >= limits.fieldNameSize || Buffer.byteLength(value) >= textBytesMax;
+      if (cut) reject(refuse(name, 'is too long'));
+      else if (texts.has(name)) reject(refuse(name, 'must not be repeated'));
+      else if (value.includes('\0') || !value.isWellFormed()) {
+        reject(refuse(name, 'must not contain NUL characters or lone surrogates'));
+      } else if (!name.endsWith('[]')) texts.set(name, value);
+    },
+  };
+}
+
+async function read<Kept>(ctx: Context, rules: FormRules<Kept>): Promise<ReceivedForm<Kept>> {
+  const parser = openParser(ctx, rules);
+  const { promise: parsed, resolve, reject } = Promise.withResolvers<void>();
+  const { texts, take } = collectTexts(rules.textBytesMax ?? textBytesMaxUsual, reject);
+  const keeping: Promise<ReceivedFile<Kept>>[] = [];
+  const streams: BusboyFileStream[] = [];
+  const fields = rules.fields.join(', ');
+  const filesMax = rules.filesMax ?? 1;
+  const tooMany = filesMax === 1 ? 'there may be one file only' : `at most ${filesMax} files`;
+
+  parser.on('field', take);
+  parser.on('file', (part, stream, fileName) => {
+    // A form that ends unexpectedly destroys its files late, when nothing reads them any more.
+    stream.on('error', () => {});
+    streams.push(stream);
+    const field = part.endsWith('[]') ? part.slice(0, -2) : part;
+    if (!rules.fields.includes(field)) {
+      stream.resume();
+      reject(refuse(part, `the file is expected in the part \`${fields}\``));
+      return;
+    }
+    const kept = rules
+      .keep(stream, field)
+      .then((file) => ({ field, kept: file, name: fileName ?? '' }));
+    kept.catch(reject);
+    keeping.push(kept);
+  });
+  parser.once('filesLimit', () => reject(refuse(fields, tooMany)));
+  parser.once('fieldsLimit', () => reject(refuse('(body)', 'has too many parts')));
+  parser.once('partsLimit', () => reject(refuse('(body)', 'has too many parts')));
+  parser.on('error', () => reject(refuse('(body)', 'is not a form that can be read')));
+  parser.once('finish', () => resolve());
+  ctx.req.once('close', () => {
+    if (!ctx.req.complete) parser.destroy();
+  });
+  parser.once('close', () => reject(refuse('(body)', 'ended unexpectedly')));
+  const arrival = watchArrival(reject, filesMs);
+  const count = (piece: Buffer): void => {
+    arrival.count(piece.length);
+    try {
+      holdBytes(ctx, { kind: 'spool', bytes: piece.length });
+    } catch (error) {
+      reject(error);
+    }
+  };
+  ctx.req.on('data', count);
+  ctx.req.pipe(parser);
+  try {
+    await parsed;
+    const files = await Promise.all(keeping);
+    return { texts: Object.fromEntries(texts), files };
+  } catch (error) {
+    // Ends the files that are still being written, so that they are removed from the spool.
+    for (const stream of streams) stream.destroy();
+    await Promise.allSettled(keeping);
+    throw error;
+  } finally {
+    arrival.end();
+    ctx.req.off('data', count);
+    ctx.req.unpipe(parser);
+  }
+}

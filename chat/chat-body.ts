@@ -1,0 +1,70 @@
+/**
+ * Parsed chat request in OpenAI's format, without the fields that the gateway sets itself (model, stream, the bound on the
+ * answer).
+ */
+import type { Json, JsonObject } from '../domain/json.ts';
+
+/** Part of a message. */
+export type ContentPart =
+  | { type: 'text'; text: string }
+  | { type: 'refusal'; refusal: string }
+  | { type: 'image_url'; image_url: { url: string; detail?: string } }
+  | { type: 'input_audio'; input_audio: { data: string; format: string } }
+  | { type: 'file'; file: { file_data: string; filename?: string } };
+
+/** Tool call of the model; `arguments` is JSON text. */
+export interface ToolCall {
+  id: string;
+  type: 'function';
+  function: { name: string; arguments: string };
+}
+
+/** Message of the conversation. */
+export interface ChatMessage {
+  role: 'system' | 'user' | 'assistant' | 'tool';
+  content?: string | ContentPart[] | null;
+  name?: string;
+  refusal?: string | null;
+  tool_calls?: ToolCall[];
+  tool_call_id?: string;
+}
+
+/** Tool that the model may call. */
+export interface Tool {
+  type: 'function';
+  function: {
+    name: string;
+    description?: string;
+    parameters?: JsonObject;
+    strict?: boolean | null;
+  };
+}
+
+/** Fields of OpenAI's chat completions that are sent to providers. */
+export interface ChatBody {
+  messages: ChatMessage[];
+  temperature?: number;
+  top_p?: number;
+  stop?: string | string[];
+  /** Number of answers; the bound applies to each. */
+  n?: number;
+  tools?: Tool[];
+  tool_choice?: 'none' | 'auto' | 'required' | { type: 'function'; function: { name: string } };
+  parallel_tool_calls?: boolean;
+  response_format?: { type: string; [field: string]: Json };
+  reasoning_effort?: string;
+  user?: string;
+  seed?: number;
+  logprobs?: boolean;
+  top_logprobs?: number;
+  logit_bias?: Record<string, number>;
+  presence_penalty?: number;
+  frequency_penalty?: number;
+  metadata?: Record<string, string>;
+  prediction?: JsonObject;
+  prompt_cache_key?: string;
+  prompt_cache_retention?: string;
+  safety_identifier?: string;
+  store?: boolean;
+  verbosity?: string;
+}

@@ -1,0 +1,155 @@
+/**
+ * The models that may answer a chat, in the order in which they are called: the next one is called if the one before
+ * certainly billed nothing. One reservation covers the most expensive of them.
+ */
+import type { ChatModel } from '../catalog/chat-model.ts';
+import { GatewayError } from '../domain/errors.ts';
+import type { ChatBody } from './chat-body.ts';
+import {
+  affordableAnswer,
+  chatPriceMicro,
+  tokensOf,
+  type ChatTokens,
+  type TokenUsage,
+} from './chat-price.ts';
+import { inputTokensMax, type InputCount } from './input-count.ts';
+import type { Upstream, Upstreams } from './upstreams.ts';
+
+/** The request to a provider. */
+export interface SentRequest {
+  body: string;
+  /** Tokens that the provider may report for this request at most; a report above them is an error of the provider. */
+  usageMax: Required<TokenUsage>;
+}
+
+/** A model, ready to be called. */
+export interface ChatCandidate {
+  model: ChatModel;
+  upstream: Upstream;
+  /** Tokens by the gateway's own count. */
+  tokens: ChatTokens;
+  /** Writes the request. */
+  request: () => SentRequest;
+}
+
+/** Model that did not answer, and the error. */
+export interface FailedTry {
+  model: string;
+  error: GatewayError['code'];
+}
+
+/** Candidates in the order in which they are called. */
+export type ChatCandidates = readonly [ChatCandidate, ...ChatCandidate[]];
+
+/** Facts that all candidates share. */
+interface Asked {
+  body: ChatBody;
+  maxTokens: number | null;
+  stream: boolean;
+  input: InputCount;
+}
+
+interface DraftContext {
+  upstreams: Upstreams;
+  usdPerCredit: number;
+  /** Output tokens that an answer is expected to have. */
+  answerTokensExpected: number;
+}
+
+/** Candidates before anything is reserved. */
+export interface CandidatesDraft {
+  /** Micro-credits that the most expensive model needs at least, and that are reserved if the balance has them. */
+  amountMinMicro: number;
+  amountMaxMicro: number;
+  /** Returns the model that may cost the most, with its tokens at most. */
+  dearest: () => { model: ChatModel; usageMax: SentRequest['usageMax'] };
+  /** Returns the candidates, each with answers that together with the input cost at most `payableMicro`. */
+  grant: (payableMicro: number) => ChatCandidates;
+}
+
+/**
+ * Prepares the requests of all models.
+ * @throws GatewayError UNSUPPORTED_PARAMETER naming the field that a model does not support, SERVICE_UNAVAILABLE
+ */
+export function draftCandidates(
+  [first, ...others]: readonly [ChatModel, ...ChatModel[]],
+  asked: Asked,
+  context: DraftContext,
+): CandidatesDraft {
+  const head = draftOf(first, asked, context);
+  const tail = others.map((model) => draftOf(model, asked, context));
+  const drafts = [head, ...tail];
+  return {
+    amountMinMicro: Math.max(...drafts.map(({ amountMinMicro }) => amountMinMicro)),
+    amountMaxMicro: Math.max(...drafts.map(({ amountMaxMicro }) => amountMaxMicro)),
+    dearest() {
+      const most = drafts.map(({ model, grant }) => {
+        const { usageMax } = grant(Infinity).request();
+        const micro = chatPriceMicro(model, usageMax, context.usdPerCredit);
+        return { model, usageMax, micro };
+      });
+      return most.reduce((a, b) => (b.micro > a.micro ? b : a));
+    },
+    grant: (payableMicro) => [
+      head.grant(payableMicro),
+      ...tail.map(({ grant }) => grant(payableMicro)),
+    ],
+  };
+}
+
+interface CandidateDraft {
+  model: ChatModel;
+  amountMinMicro: number;
+  amountMaxMicro: number;
+  grant: (payableMicro: number) => ChatCandidate;
+}
+
+function draftOf(
+  model: ChatModel,
+  { body, maxTokens, stream, input }: Asked,
+  { upstreams, usdPerCredit, answerTokensExpected }: DraftContext,
+): CandidateDraft {
+  const upstream = upstreams.of(model);
+  const fields = upstream.protocol.encode({ model, body, stream });
+  const tokens = tokensOf(model, { input, maxTokens, answers: body.n ?? 1 }, answerTokensExpected);
+  const priceOf = (outputTokens: number): number =>
+    chatPriceMicro(
+      model,
+      { inputTokens: tokens.input, audioInputTokens: tokens.audioInput, outputTokens },
+      usdPerCredit,
+    );
+  return {
+    model,
+    amountMinMicro: priceOf(tokens.outputMin),
+    amountMaxMicro: priceOf(tokens.outputExpected),
+    grant: (payableMicro) => ({
+      model,
+      upstream,
+      tokens,
+      request() {
+        const answerTokens = affordableAnswer(model, { tokens, payableMicro }, usdPerCredit);
+        const sent = JSON.stringify({
+          ...fields,
+          [upstream.protocol.boundField(model)]: answerTokens,
+        });
+        const inputTokens = Math.min(inputTokensMax(sent, input), model.limit.context);
+        return {
+          body: sent,
+          usageMax: {
+            inputTokens,
+            audioInputTokens: tokens.audioInput > 0 ? inputTokens : 0,
+            outputTokens: answerTokens * tokens.answers,
+          },
+        };
+      },
+    }),
+  };
+}
+
+/** Adds the errors of all models that were tried to the error of the last one. */
+export function withTries(failure: GatewayError, tried: readonly FailedTry[]): GatewayError {
+  if (tried.length < 2) return failure;
+  const { code, message, details, retryAfterSeconds, cause } = failure;
+  const extras = { details, retryAfterSeconds, cause };
+  return new GatewayError(code, message, { ...extras, body: { ...failure.body, tried } });
+}

@@ -1,0 +1,37 @@
+/** The chat catalog of a process: what is committed, with the operator's models file and mark-up. */
+import { readFile } from 'node:fs/promises';
+import { z } from 'zod';
+import {
+  chatModels,
+  chatModelsFile,
+  configureChatModels,
+  createChatCatalog,
+} from '../catalog/chat-catalog.ts';
+import { ConfigError, type Config } from '../platform/config.ts';
+
+/**
+ * Opens the catalog.
+ * @throws ConfigError when CHAT_MODELS_FILE cannot be used
+ */
+export async function openChatCatalog(
+  config: Pick<Config, 'CHAT_MODELS_FILE' | 'CHAT_PRICE_MARKUP'>,
+) {
+  const file = config.CHAT_MODELS_FILE;
+  const own = file === undefined ? { models: [], disable: [] } : await readModelsFile(file);
+  const overlay = { ...own, priceMarkup: config.CHAT_PRICE_MARKUP };
+  return createChatCatalog(configureChatModels(chatModels, overlay));
+}
+
+async function readModelsFile(file: string): Promise<z.infer<typeof chatModelsFile>> {
+  try {
+    return chatModelsFile.parse(JSON.parse(await readFile(file, 'utf8')));
+  } catch (error) {
+    throw new ConfigError(`configuration: CHAT_MODELS_FILE is wrong: ${faultOf(error)}`);
+  }
+}
+
+function faultOf(error: unknown): string {
+  if (!(error instanceof z.ZodError)) return error instanceof Error ? error.message : String(error);
+  const [issue] = error.issues;
+  return `${issue?.path.map(String).join('.') || '(file)'}: ${issue?.message}`;
+}

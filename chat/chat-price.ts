@@ -1,0 +1,131 @@
+/**
+ * Prices of chats in micro-credits, rounded up once: the amounts to reserve, and the bill at the end (docs/chat.md).
+ */
+import { chatPriceFor, type ChatModel } from '../catalog/chat-model.ts';
+import { microFromCredits } from '../domain/credits.ts';
+import type { InputCount } from './input-count.ts';
+
+/** Tokens of a chat. */
+export interface TokenUsage {
+  inputTokens: number;
+  /** Audio tokens among the input tokens. */
+  audioInputTokens?: number;
+  outputTokens: number;
+}
+
+/** Micro-credits of this many tokens. */
+export function chatPriceMicro(model: ChatModel, usage: TokenUsage, usdPerCredit: number): number {
+  const price = chatPriceFor(model.cost, usage.inputTokens);
+  const { inputTokens, audioInputTokens = 0, outputTokens } = usage;
+  const usd =
+    ((inputTokens - audioInputTokens) * price.inputUsdPerMillion +
+      audioInputTokens * price.audioInputUsdPerMillion +
+      outputTokens * price.outputUsdPerMillion) /
+    1_000_000;
+  return microFromCredits(usd / usdPerCredit);
+}
+
+/** Tokens of a request before it is sent. */
+export interface ChatTokens {
+  /** Input tokens by the gateway's own count, and the audio tokens among them. */
+  input: number;
+  audioInput: number;
+  /** Output tokens that all answers are expected to have together, and that they may have at most. */
+  outputExpected: number;
+  outputMax: number;
+  /** Output tokens without which the chat is rejected. */
+  outputMin: number;
+  answers: number;
+}
+
+/** Output tokens of an answer without `max_tokens`, if the balance cannot pay for more. */
+const outputTokensLeast = 16;
+
+/**
+ * Calculates the tokens of a request. Without `max_tokens` an answer is as long as the model and the balance allow, so
+ * only an expected length is reserved.
+ */
+export function tokensOf(
+  { limit }: ChatModel,
+  wanted: { input: InputCount; maxTokens: number | null; answers: number },
+  answerTokensExpected: number,
+): ChatTokens {
+  const { answers, maxTokens } = wanted;
+  const input = Math.min(wanted.input.tokens, limit.context);
+  // Input and answers share the context of many models.
+  const room = Math.max(limit.context - input, Math.min(limit.output, 1024));
+  const answerMax = Math.min(limit.output, maxTokens ?? room);
+  const expected = Math.min(answerMax, answerTokensExpected);
+  const least = maxTokens === null ? Math.min(outputTokensLeast, expected) : expected;
+  return {
+    input,
+    audioInput: Math.min(wanted.input.audioTokens, input),
+    outputExpected: expected * answers,
+    outputMax: answerMax * answers,
+    outputMin: least * answers,
+    answers,
+  };
+}
+
+/** Calculates the tokens that each answer may have so that all of the chat costs at most `payableMicro`. */
+export function affordableAnswer(
+  model: ChatModel,
+  { tokens, payableMicro }: { tokens: ChatTokens; payableMicro: number },
+  usdPerCredit: number,
+): number {
+  const input = { inputTokens: tokens.input, audioInputTokens: tokens.audioInput, outputTokens: 0 };
+  const inputMicro = chatPriceMicro(model, input, usdPerCredit);
+  const tokenMicro = chatPriceFor(model.cost, tokens.input).outputUsdPerMillion / usdPerCredit;
+  const affordable =
+    tokenMicro > 0 ? Math.floor((payableMicro - inputMicro) / tokenMicro) : Infinity;
+  const output = Math.max(tokens.outputMin, Math.min(affordable, tokens.outputMax));
+  return Math.floor(output / tokens.answers);
+}
+
+/** End of a chat. */
+export type ChatEnd =
+  /** The answer is complete. */
+  | 'complete'
+  /** The provider ended its stream before the answer was complete. */
+  | 'broken'
+  /** The caller disconnected, or stopped reading. */
+  | 'left'
+  /** The provider gave no answer. */
+  | 'refused';
+
+/** Facts of a chat that has ended. */
+export interface ChatAccount {
+  end: ChatEnd;
+  /** Whether the provider responded with a success status. */
+  accepted: boolean;
+  /** Whether the caller was sent any output of the model. */
+  delivered: boolean;
+  /** Usage as reported by the provider; `final` when it covers the whole answer. */
+  reported: Partial<TokenUsage> & { final: boolean };
+  /** Own count: an estimate of the input, and the output that was relayed. */
+  counted: TokenUsage;
+}
+
+/** Tokens to charge. */
+export interface Billing extends TokenUsage {
+  to: 'charged' | 'released';
+  countedBy: 'provider' | 'gateway' | null;
+}
+
+const released: Billing = { to: 'released', inputTokens: 0, outputTokens: 0, countedBy: null };
+
+/**
+ * Calculates the bill of a chat. The final count of the provider is charged, zero included. Without it, the input and the
+ * output that was delivered are charged by the provider's count of the input and the gateway's count of the output. A chat
+ * that failed before it delivered anything is free. A caller who disconnects pays for the input from the moment at which
+ * the provider responded with a success status, because the provider bills it from then on.
+ */
+export function billOf({ end, accepted, delivered, reported, counted }: ChatAccount): Billing {
+  const { inputTokens = counted.inputTokens, outputTokens, final } = reported;
+  if (end === 'refused' || (end === 'broken' && !delivered) || (end === 'left' && !accepted)) {
+    return released;
+  }
+  return final && outputTokens !== undefined
+    ? { to: 'charged', inputTokens, outputTokens, countedBy: 'provider' }
+    : { to: 'charged', inputTokens, outputTokens: counted.outputTokens, countedBy: 'gateway' };
+}

@@ -1,0 +1,275 @@
+/** A chat whose credits are reserved: one call to a provider, then one settlement before the last bytes of the answer. */
+import { creditsFromMicro } from '../domain/credits.ts';
+import { GatewayError } from '../domain/errors.ts';
+import type { Logger } from '../platform/logger.ts';
+import type { Metrics } from '../platform/metrics.ts';
+import {
+  billOf,
+  chatPriceMicro,
+  type Billing,
+  type ChatAccount,
+  type ChatEnd,
+  type TokenUsage,
+} from './chat-price.ts';
+import { TextMeter } from './input-count.ts';
+import type { ChatProgress, ServedBy } from './chat-ledger.ts';
+import {
+  withTries,
+  type ChatCandidate,
+  type ChatCandidates,
+  type FailedTry,
+  type SentRequest,
+} from './chat-candidates.ts';
+import type { ChatAnswer, StreamReader, StreamStep } from './protocols/protocol.ts';
+import type { RunningChat, RunningChats } from './running-chats.ts';
+import { readSteps } from './stream-steps.ts';
+import { UnpaidFailure, upstreamBroke } from './upstream-failures.ts';
+import type { Upstream } from './upstreams.ts';
+
+interface Parts {
+  id: string;
+  organizationId: string;
+  candidates: ChatCandidates;
+  stream: boolean;
+  usdPerCredit: number;
+  /** Registry that records the progress of the chat while it runs, and settles it at its end. */
+  running: Pick<RunningChats, 'add' | 'started' | 'settle'>;
+  /** Counter of usage reports that are impossible for their requests. */
+  rejectedUsage: Metrics['chatUsageRejected'];
+  logger: Logger;
+}
+
+/** Tokens and credits that a chat was charged for. */
+export interface ChatBill {
+  usage: TokenUsage;
+  creditsConsumed: number;
+}
+
+/** Chat whose credits are reserved. Exactly one of `answer` and `stream` is called, once. */
+export class OpenChat implements RunningChat {
+  readonly id: string;
+  /** Models that did not answer. */
+  readonly tried: FailedTry[] = [];
+  readonly #parts: Parts;
+  /** The model that was called last. */
+  #asked: ChatCandidate;
+  /** The request to it; null before. */
+  #sent: SentRequest | null = null;
+  /** Whether its provider responded with a success status. */
+  #accepted = false;
+  readonly #cancellation = new AbortController();
+  readonly #meter = new TextMeter();
+  #reader: StreamReader | null = null;
+  #reported: ChatAccount['reported'] = { final: false };
+  #delivered = false;
+  #left = false;
+  #ended = false;
+  #bill: (Billing & { amountMicro: number }) | null = null;
+
+  constructor(parts: Parts) {
+    this.id = parts.id;
+    this.#parts = parts;
+    [this.#asked] = parts.candidates;
+    parts.running.add(this);
+  }
+
+  /** Bill of the chat; null until it has ended. */
+  get bill(): ChatBill | null {
+    if (!this.#bill) return null;
+    const { inputTokens, outputTokens, amountMicro } = this.#bill;
+    return {
+      usage: { inputTokens, outputTokens },
+      creditsConsumed: creditsFromMicro(amountMicro),
+    };
+  }
+
+  /** Model and provider that were called last. */
+  get served(): ServedBy {
+    const { id, provider } = this.#asked.model;
+    return { model: id, provider };
+  }
+
+  /** Names and finish reason of the stream, for chunks that the gateway adds. */
+  get outline(): { head: StreamReader['head']; finishReason: string | null } {
+    const head = this.#reader?.head ?? { id: '', created: 0, model: '' };
+    return { head, finishReason: this.#reader?.finishReason ?? null };
+  }
+
+  progress(): Omit<ChatProgress, 'ttlMs'> {
+    const usage = this.#counted();
+    const amountMicro = this.#delivered ? this.#priceOf(usage) : 0;
+    return { id: this.id, served: this.served, ...usage, amountMicro };
+  }
+
+  /**
+   * Returns the whole answer.
+   * @throws GatewayError; nothing is charged then
+   */
+  async answer(): Promise<ChatAnswer> {
+    try {
+      const text = await this.#ask(({ upstream, request }) =>
+        upstream.whole(request, this.#cancellation.signal),
+      );
+      const answer = this.#asked.upstream.protocol.decode(parseJson(text));
+      if (!answer) throw upstreamBroke(null);
+      this.#meter.add(answer.written);
+      this.#reported = { ...answer.usage, final: answer.usage !== null };
+      await this.#end('complete');
+      return answer;
+    } catch (error) {
+      this.#cancellation.abort();
+      await this.#end('refused');
+      throw this.#left ? callerLeft(error) : error;
+    }
+  }
+
+  /**
+   * Streams the answer: passes the steps of each packet to `deliver`, one after the other, until the answer is complete.
+   * @throws GatewayError if the provider fails or ends its stream early, and errors of `deliver`; delivered output is charged
+   */
+  async stream(deliver: (steps: StreamStep[]) => Promise<void>): Promise<void> {
+    let delivering = false;
+    try {
+      const packets = await this.#ask(({ upstream, request }) =>
+        upstream.stream(request, this.#cancellation.signal),
+      );
+      this.#reader = this.#asked.upstream.protocol.createReader();
+      for await (const steps of readSteps(packets, this.#reader)) {
+        this.#note(steps);
+        delivering = true;
+        await deliver(steps);
+        delivering = false;
+      }
+      if (!this.#reader.complete) throw upstreamBroke(null);
+      await this.#end('complete');
+    } catch (error) {
+      this.#cancellation.abort();
+      await this.#end(delivering || this.#left ? 'left' : 'broken');
+      throw this.#left && !delivering ? callerLeft(error) : error;
+    }
+  }
+
+  /**
+   * Ends a stream because the caller disconnected. A whole answer goes on: the provider bills it either way, and a retry with
+   * the same Idempotency-Key receives it.
+   */
+  callerLeft(): void {
+    if (this.#ended) return;
+    this.#left = true;
+    if (this.#parts.stream) this.#cancellation.abort();
+  }
+
+  /** Calls one model after the other, until one begins to answer or may bill the call. */
+  async #ask<Answer>(
+    ask: (call: { upstream: Upstream; request: string }) => Promise<Answer>,
+  ): Promise<Answer> {
+    for (;;) {
+      try {
+        const { upstream, request } = this.#asked;
+        this.#sent = request();
+        const answer = await ask({ upstream, request: this.#sent.body });
+        this.#accepted = true;
+        return answer;
+      } catch (error) {
+        if (!(error instanceof GatewayError)) throw error;
+        this.tried.push({ model: this.#asked.model.id, error: error.code });
+        const next = this.#parts.candidates[this.tried.length];
+        const mayAsk = error instanceof UnpaidFailure && !this.#left;
+        if (!next || !mayAsk) throw withTries(error, this.tried);
+        this.#asked = next;
+      }
+    }
+  }
+
+  #note(steps: StreamStep[]): void {
+    for (const { written } of steps) {
+      if (written === '') continue;
+      if (!this.#delivered) this.#parts.running.started(this);
+      this.#delivered = true;
+      this.#meter.add(written);
+    }
+  }
+
+  /** Usage as the provider reported it, unless it is impossible for the request. */
+  get #usage(): ChatAccount['reported'] {
+    const reported = this.#reader?.usage ?? this.#reported;
+    return isPossible(reported, this.#sent) ? reported : { final: false };
+  }
+
+  #counted(): TokenUsage {
+    return {
+      inputTokens: this.#usage.inputTokens ?? this.#asked.tokens.input,
+      outputTokens: Math.min(this.#meter.tokens, this.#sent?.usageMax.outputTokens ?? 0),
+    };
+  }
+
+  #priceOf({ inputTokens, outputTokens }: TokenUsage): number {
+    const { model, tokens } = this.#asked;
+    // A provider that does not report audio tokens counts them as input, like the rest.
+    const audio = this.#usage.audioInputTokens ?? inputTokens - (tokens.input - tokens.audioInput);
+    const audioInputTokens = tokens.audioInput > 0 ? Math.min(Math.max(0, audio), inputTokens) : 0;
+    const usage = { inputTokens, audioInputTokens, outputTokens };
+    return chatPriceMicro(model, usage, this.#parts.usdPerCredit);
+  }
+
+  /** Settles the chat at its first end, and waits for the first attempt. */
+  async #end(end: ChatEnd): Promise<void> {
+    if (this.#ended) return;
+    this.#ended = true;
+    const { id, organizationId, running } = this.#parts;
+    const billing = billOf({
+      end,
+      accepted: this.#accepted,
+      delivered: this.#delivered,
+      reported: this.#usage,
+      counted: this.#counted(),
+    });
+    const priceMicro = billing.to === 'charged' ? this.#priceOf(billing) : 0;
+    this.#warn(end, billing);
+    const { served } = this;
+    const chargedMicro = await running.settle(this, {
+      organizationId,
+      id,
+      served,
+      amountMicro: priceMicro,
+      reason: `chat ${end}`,
+      ...billing,
+    });
+    this.#bill = { ...billing, amountMicro: chargedMicro };
+    if (chargedMicro < priceMicro) {
+      const { logger } = this.#parts;
+      logger.error({ chatId: id, model: served.model, priceMicro, chargedMicro }, 'chat.loss');
+    }
+  }
+
+  #warn(end: ChatEnd, billing: Billing): void {
+    const { id, logger, rejectedUsage } = this.#parts;
+    const { model, provider } = this.served;
+    if (end === 'broken') logger.warn({ chatId: id, model, ...billing }, 'chat.broken');
+    const reported = this.#reader?.usage ?? this.#reported;
+    if (isPossible(reported, this.#sent)) return;
+    rejectedUsage.inc({ provider });
+    logger.error({ chatId: id, model, reported, ...billing }, 'chat.usage_rejected');
+  }
+}
+
+/** Checks reported usage against the request: a larger number is an error of the provider. */
+function isPossible(
+  { inputTokens = 0, outputTokens = 0 }: ChatAccount['reported'],
+  sent: SentRequest | null,
+): boolean {
+  if (!sent) return true;
+  return inputTokens <= sent.usageMax.inputTokens && outputTokens <= sent.usageMax.outputTokens;
+}
+
+function callerLeft(cause: unknown): GatewayError {
+  return new GatewayError('CANCELED', 'The caller went away.', { cause });
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw upstreamBroke(error);
+  }
+}

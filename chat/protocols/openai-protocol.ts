@@ -1,0 +1,216 @@
+/**
+ * OpenAI chat-completions, spoken by most providers under their own base URLs. Answers are already in our
+ * words: streamed events are relayed as they came.
+ *
+ * Sources: the types of the `openai` client, the providers' API references.
+ */
+import { z } from 'zod';
+import type { ChatModel } from '../../catalog/chat-model.ts';
+import { upstreamRefused } from '../upstream-failures.ts';
+import { isRecord } from '../../domain/json.ts';
+import type { TokenUsage } from '../chat-price.ts';
+import {
+  parseObject,
+  tokenCount,
+  type ChatAnswer,
+  type ChatCall,
+  type ChatProtocol,
+  type StreamReader,
+  type StreamStep,
+} from './protocol.ts';
+
+/** Where providers differ from each other in what we ask of them ourselves. */
+interface Dialect {
+  /** OpenAI's reasoning models refuse `max_tokens`; many others know nothing else. */
+  boundField: 'max_tokens' | 'max_completion_tokens';
+  /** Whether usage must be asked for in a stream; the others send it anyway. */
+  asksForUsage: boolean;
+  /** Field of ours → the provider's name of it. */
+  renamed: Readonly<Record<string, string>>;
+}
+
+const usual: Dialect = { boundField: 'max_tokens', asksForUsage: true, renamed: {} };
+const modern: Dialect = { ...usual, boundField: 'max_completion_tokens' };
+const dialects: Readonly<Record<string, Dialect>> = {
+  openai: modern,
+  xai: modern,
+  groq: modern,
+  cerebras: modern,
+  mistral: { ...usual, asksForUsage: false, renamed: { seed: 'random_seed' } },
+};
+
+function dialectOf(model: ChatModel): Dialect {
+  return dialects[model.provider] ?? usual;
+}
+
+const errorShape = z.object({
+  error: z.union([
+    z.string().transform((message) => ({ message, code: null, type: null, param: null })),
+    z.object({
+      message: z.string().nullish(),
+      code: z.union([z.string(), z.number()]).nullish(),
+      type: z.string().nullish(),
+      param: z.string().nullish(),
+    }),
+  ]),
+});
+
+/** OpenAI’s chat completions as a protocol of upstreams. */
+export const openaiProtocol: ChatProtocol = {
+  path: '/chat/completions',
+  headers: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
+  encode,
+  boundField: (model) => dialectOf(model).boundField,
+  decode,
+  createReader: createOpenaiReader,
+  failureOf: ({ status, body, retryAfter }) =>
+    upstreamRefused(status, { ...wordsOf(body), retryAfter }),
+};
+
+function wordsOf(body: unknown): { message: string; code: string; param: string } {
+  const parsed = errorShape.safeParse(Array.isArray(body) ? body[0] : body);
+  const error = parsed.data?.error;
+  return {
+    message: error?.message ?? '',
+    code: String(error?.code ?? error?.type ?? ''),
+    param: error?.param ?? '',
+  };
+}
+
+function encode({ model, body, stream }: ChatCall): Record<string, unknown> {
+  const dialect = dialectOf(model);
+  const request: Record<string, unknown> = { model: model.upstreamModel };
+  for (const [field, value] of Object.entries(body)) {
+    request[dialect.renamed[field] ?? field] = value;
+  }
+  if (stream) {
+    request['stream'] = true;
+    // Without it a stream ends without usage, and we would have to guess what it cost.
+    if (dialect.asksForUsage) request['stream_options'] = { include_usage: true };
+  }
+  return request;
+}
+
+/**
+ * Usage in OpenAI's words. Some providers leave reasoning out of `completion_tokens` but not out of
+ * the total, so what is not input is output.
+ */
+function readUsage(value: unknown): TokenUsage | null {
+  if (!isRecord(value)) return null;
+  const inputTokens = tokenCount(value['prompt_tokens']);
+  const completion = tokenCount(value['completion_tokens']);
+  if (inputTokens === undefined || completion === undefined) return null;
+  const total = tokenCount(value['total_tokens']) ?? 0;
+  const details = value['prompt_tokens_details'];
+  const audio = isRecord(details) ? tokenCount(details['audio_tokens']) : undefined;
+  return {
+    inputTokens,
+    ...(audio !== undefined && { audioInputTokens: audio }),
+    outputTokens: Math.max(completion, total - inputTokens),
+  };
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+/** All that the model wrote in a message or a delta: text, refusals, visible reasoning, tool calls. */
+function writtenOf(part: Record<string, unknown>): string {
+  const text =
+    textOf(part['content']) +
+    textOf(part['refusal']) +
+    (textOf(part['reasoning_content']) || textOf(part['reasoning']));
+  const calls = part['tool_calls'];
+  return Array.isArray(calls) ? text + calls.map(writtenCall).join('') : text;
+}
+
+function writtenCall(call: unknown): string {
+  const called = isRecord(call) ? call['function'] : null;
+  return isRecord(called) ? textOf(called['name']) + textOf(called['arguments']) : '';
+}
+
+function choicesOf(value: unknown): unknown[] | null {
+  return isRecord(value) && Array.isArray(value['choices']) ? value['choices'] : null;
+}
+
+function decode(answer: unknown): ChatAnswer | null {
+  const [first, ...more] = choicesOf(answer)?.filter(isRecord) ?? [];
+  if (!isRecord(answer) || !first || !isRecord(first['message'])) return null;
+  const finish = first['finish_reason'];
+  return {
+    completion: answer,
+    text: textOf(first['message']['content']),
+    finishReason: typeof finish === 'string' ? finish : null,
+    usage: readUsage(answer['usage']),
+    written: [first, ...more]
+      .map(({ message }) => (isRecord(message) ? writtenOf(message) : ''))
+      .join(''),
+  };
+}
+
+function createOpenaiReader(): StreamReader {
+  let done = false;
+  let finishReason: string | null = null;
+  const begun = new Set<number>();
+  const finished = new Set<number>();
+  let usage: TokenUsage | null = null;
+  let head: StreamReader['head'] | null = null;
+
+  function stepOf(chunk: string, choices: readonly unknown[]): StreamStep {
+    const step = { chunk, text: '', written: '' };
+    for (const choice of choices) {
+      if (!isRecord(choice)) continue;
+      const { delta, finish_reason: finish } = choice;
+      const index = tokenCount(choice['index']) ?? 0;
+      begun.add(index);
+      if (typeof finish === 'string') {
+        finished.add(index);
+        if (index === 0) finishReason = finish;
+      }
+      if (!isRecord(delta)) continue;
+      step.written += writtenOf(delta);
+      if (index === 0) step.text += textOf(delta['content']);
+    }
+    return step;
+  }
+
+  function read({ data }: { data: string }): StreamStep | null {
+    if (data === '[DONE]') {
+      done = true;
+      return null;
+    }
+    const value = parseObject(data);
+    if (value['error']) {
+      throw upstreamRefused(500, { ...wordsOf(value), retryAfter: undefined });
+    }
+    usage = readUsage(value['usage']) ?? usage;
+    head ??= {
+      id: textOf(value['id']),
+      created: tokenCount(value['created']) ?? 0,
+      model: textOf(value['model']),
+    };
+    const choices = choicesOf(value);
+    if (!choices) return null;
+    if (!value['usage']) return stepOf(data, choices);
+    // Usage that we asked for, or that came unasked: the gateway sends its own to who wants it.
+    const { usage: _, ...rest } = value;
+    return choices.length === 0 ? null : stepOf(JSON.stringify(rest), choices);
+  }
+
+  return {
+    read,
+    get complete() {
+      // Not every provider closes with [DONE].
+      return done || (finished.size > 0 && finished.size === begun.size);
+    },
+    get finishReason() {
+      return finishReason;
+    },
+    get usage() {
+      return { ...usage, final: usage !== null };
+    },
+    get head() {
+      return head ?? { id: '', created: 0, model: '' };
+    },
+  };
+}

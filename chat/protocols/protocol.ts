@@ -1,0 +1,98 @@
+/**
+ * Protocols of chat providers. The gateway uses OpenAI's chat completions inside; a protocol translates them to and from the
+ * format of a provider.
+ */
+import type { ChatModel } from '../../catalog/chat-model.ts';
+import type { GatewayError } from '../../domain/errors.ts';
+import { isRecord } from '../../domain/json.ts';
+import type { ChatBody } from '../chat-body.ts';
+import type { TokenUsage } from '../chat-price.ts';
+import { upstreamBroke } from '../upstream-failures.ts';
+
+/** Request to translate. */
+export interface ChatCall {
+  model: ChatModel;
+  body: ChatBody;
+  stream: boolean;
+}
+
+/** Finish reason of an answer, as in OpenAI's API: `stop`, `length`, `tool_calls`, `content_filter`. */
+export type FinishReason = string | null;
+
+/** A whole answer. */
+export interface ChatAnswer {
+  /** OpenAI's `chat.completion`. */
+  completion: Record<string, unknown>;
+  /** Text of the first choice. */
+  text: string;
+  finishReason: FinishReason;
+  /** Null if the provider reported none. */
+  usage: TokenUsage | null;
+  /** All output of the model, counted if the provider reports no usage. */
+  written: string;
+}
+
+/** Event of a provider's stream. */
+export interface StreamStep {
+  /** OpenAI's `chat.completion.chunk` as JSON text; null if there is nothing to relay. */
+  chunk: string | null;
+  /** Text for the first choice. */
+  text: string;
+  /** Output of the model in this step, counted if the provider reports no usage. */
+  written: string;
+}
+
+/** Reader of one stream. */
+export interface StreamReader {
+  /** Reads an event; returns null for one without content. @throws GatewayError for an error event. */
+  read: (event: { event?: string | undefined; data: string }) => StreamStep | null;
+  /** Whether the provider has sent the end of the answer. */
+  readonly complete: boolean;
+  readonly finishReason: FinishReason;
+  /** Usage that the provider has reported so far; `final` if it covers the whole answer. */
+  readonly usage: Partial<TokenUsage> & { final: boolean };
+  /** Names of the stream, for chunks that the gateway adds. */
+  readonly head: { id: string; created: number; model: string };
+}
+
+/** Error response of a provider. */
+export interface UpstreamRefusal {
+  status: number;
+  body: unknown;
+  retryAfter: string | string[] | undefined;
+}
+
+/** Wire protocol of a provider. */
+export interface ChatProtocol {
+  /** Path after the base URL. */
+  path: string;
+  headers: (apiKey: string) => Record<string, string>;
+  /**
+   * Translates a request; the bound on the answer is added later.
+   * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_INPUT_URL
+   */
+  encode: (call: ChatCall) => Record<string, unknown>;
+  /** Returns the field of the request that bounds the answer. */
+  boundField: (model: ChatModel) => string;
+  /** Parses a whole answer; returns null if it has another format. */
+  decode: (answer: unknown) => ChatAnswer | null;
+  createReader: () => StreamReader;
+  failureOf: (refusal: UpstreamRefusal) => GatewayError;
+}
+
+/** Returns a reported number of tokens; undefined if the value is not a count. */
+export function tokenCount(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+}
+
+/** Parses the data of an event. @throws GatewayError if it is not a JSON object. */
+export function parseObject(data: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(data);
+  } catch (error) {
+    throw upstreamBroke(error);
+  }
+  if (!isRecord(value)) throw upstreamBroke(null);
+  return value;
+}

@@ -1,0 +1,116 @@
+/**
+ * The chats that run in this process: each records its progress by a clock of its own, so that a crash can be settled, and is
+ * settled in a task that outlives its socket.
+ */
+import pRetry from 'p-retry';
+import { withoutCorrelation } from '../platform/correlation.ts';
+import type { Logger } from '../platform/logger.ts';
+import type { ChatLedger, ChatProgress, ChatSettle } from './chat-ledger.ts';
+
+/** A chat whose reservation is open. */
+export interface RunningChat {
+  id: string;
+  progress: () => Omit<ChatProgress, 'ttlMs'>;
+}
+
+interface Options {
+  ledger: ChatLedger;
+  logger: Logger;
+  checkpointMs: number;
+  reservationTtlMs: number;
+}
+
+/** Time from the first output of a chat to its first checkpoint, in milliseconds; a crash before it costs the operator. */
+const firstCheckpointMs = 1000;
+/** Attempts to settle a chat in a process that is shutting down; after them the sweeper settles it. */
+const shutdownAttempts = 5;
+
+/** Registry of the chats that run in this process. */
+export class RunningChats {
+  readonly #options: Options;
+  /** Timer of the next checkpoint of each chat; undefined while the chat is being settled. */
+  readonly #timers = new Map<RunningChat, NodeJS.Timeout | undefined>();
+  #drained: PromiseWithResolvers<void> | null = null;
+
+  constructor(options: Options) {
+    this.#options = options;
+  }
+
+  add(chat: RunningChat): void {
+    this.#schedule(chat, this.#options.checkpointMs);
+  }
+
+  /** Schedules the first checkpoint of a chat that has just delivered its first output. */
+  started(chat: RunningChat): void {
+    this.#schedule(chat, Math.min(firstCheckpointMs, this.#options.checkpointMs));
+  }
+
+  /**
+   * Settles a chat, in the background if the first attempt fails; the chat is running until that is done.
+   * @returns the micro-credits that were charged; after a failed attempt, those that are going to be charged
+   */
+  settle(chat: RunningChat, settle: ChatSettle): Promise<number> {
+    clearTimeout(this.#timers.get(chat));
+    this.#timers.set(chat, undefined);
+    return new Promise((resolve) => {
+      void this.#settleWithRetries(settle, resolve).finally(() => this.#remove(chat));
+    });
+  }
+
+  /** Resolves when no chat is left. */
+  drained(): Promise<void> {
+    if (this.#timers.size === 0) return Promise.resolve();
+    this.#drained ??= Promise.withResolvers();
+    return this.#drained.promise;
+  }
+
+  #schedule(chat: RunningChat, delayMs: number): void {
+    clearTimeout(this.#timers.get(chat));
+    const timer = withoutCorrelation(() =>
+      setTimeout(() => {
+        void this.#checkpoint(chat).finally(() => {
+          if (this.#timers.get(chat) === timer) this.#schedule(chat, this.#options.checkpointMs);
+        });
+      }, delayMs).unref(),
+    );
+    this.#timers.set(chat, timer);
+  }
+
+  async #checkpoint(chat: RunningChat): Promise<void> {
+    const { ledger, logger, reservationTtlMs: ttlMs } = this.#options;
+    try {
+      await ledger.checkpoint({ ...chat.progress(), ttlMs });
+    } catch (error) {
+      logger.warn({ error, chatId: chat.id }, 'chat.checkpoint_failed');
+    }
+  }
+
+  /** Settles; calls `onCharge` with the micro-credits at the first success or failure. */
+  async #settleWithRetries(
+    settle: ChatSettle,
+    onCharge: (chargedMicro: number) => void,
+  ): Promise<void> {
+    const { ledger, logger } = this.#options;
+    const answer = await pRetry(() => ledger.settle(settle), {
+      retries: Infinity,
+      minTimeout: 200,
+      factor: 4,
+      maxTimeout: 5000,
+      onFailedAttempt({ error }) {
+        logger.warn({ error, chatId: settle.id }, 'chat.settle_failed');
+        onCharge(settle.amountMicro);
+      },
+      shouldRetry: ({ attemptNumber }) => !this.#drained || attemptNumber < shutdownAttempts,
+      // The failed attempts have been logged, and the sweeper settles the chat.
+    }).catch(() => null);
+    if (!answer) return;
+    onCharge(answer.verdict === 'not_reserved' ? 0 : answer.charged);
+    if (answer.verdict === 'settled') return;
+    logger.error({ chatId: settle.id, verdict: answer.verdict }, 'chat.not_settled');
+  }
+
+  #remove(chat: RunningChat): void {
+    this.#timers.delete(chat);
+    if (this.#timers.size === 0) this.#drained?.resolve();
+  }
+}

@@ -1,0 +1,156 @@
+/**
+ * Status checks of calls from outside their workflow, and the list of jobs that were released without the
+ * provider's answer. A check asks the provider about the recorded operation, and moves no credits.
+ */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import type { DatabasePool } from '../../platform/database.ts';
+import { ProviderFailure } from '../../domain/provider-failure.ts';
+import { providerOperation, type Operation, type Provider } from '../../providers/provider.ts';
+
+/** What a check found. */
+type CallVerdict =
+  /** Certainly never taken by the provider. */
+  | 'not_sent'
+  /** Perhaps taken, and the provider cannot be asked: it never named the call. */
+  | 'unknown'
+  /** The provider could not be asked now. */
+  | 'unreachable'
+  | 'pending'
+  | 'succeeded'
+  | 'failed'
+  | 'canceled';
+
+/** Evidence on one call. */
+export interface CallFinding {
+  callIndex: number;
+  provider: string;
+  verdict: CallVerdict;
+  /** The provider's handle, where it is known. */
+  operation: Operation | null;
+  /** The same in words. */
+  words: string;
+}
+
+const recordedCall = z.object({
+  callIndex: z.number(),
+  provider: z.string(),
+  state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
+  operation: providerOperation.nullable(),
+  endpoint: z.string().nullable(),
+  notifiedId: z.string().nullable(),
+});
+type RecordedCall = z.infer<typeof recordedCall>;
+
+const checkTimeoutMs = 20_000;
+
+/** Looks at calls. */
+export function createStatusChecks(deps: { pool: DatabasePool; providers: Map<string, Provider> }) {
+  return {
+    /** Evidence on every call of a job that was ever begun. */
+    async ofJob(jobId: string): Promise<CallFinding[]> {
+      const calls = await deps.pool.any(sql.type(recordedCall)`
+        SELECT c.call_index AS "callIndex", c.provider, c.state, c.operation, c.endpoint,
+          (SELECT n.operation_id FROM notification n
+            WHERE n.job_id = c.job_id AND n.call_index = c.call_index
+            ORDER BY n.received_at DESC LIMIT 1) AS "notifiedId"
+        FROM provider_call c WHERE c.job_id = ${jobId} ORDER BY c.call_index`);
+      return Promise.all(calls.map((call) => checkCall(deps.providers.get(call.provider), call)));
+    },
+  };
+}
+async function checkCall(provider: Provider | undefined, call: RecordedCall): Promise<CallFinding> {
+  const operation = operationOf(provider, call);
+  const found = (verdict: CallVerdict, words: string): CallFinding => ({
+    callIndex: call.callIndex,
+    provider: call.provider,
+    verdict,
+    operation,
+    words,
+  });
+  if (call.state === 'waiting' || call.state === 'refused') {
+    return found('not_sent', `${call.provider} certainly did not take it`);
+  }
+  if (call.state === 'answered') return found('succeeded', 'its result was received and stored');
+  if (!provider?.queue || !operation) {
+    return found('unknown', `${call.provider} never named it, so it cannot be asked for it`);
+  }
+  try {
+    const checked = await provider.queue.check(operation, {
+      signal: AbortSignal.timeout(checkTimeoutMs),
+      expectDone: false,
+    });
+    if (checked.kind === 'pending') return found('pending', `${call.provider} still works on it`);
+    if (checked.kind === 'result') return found('succeeded', `${call.provider} has the result`);
+    const canceled = checked.failure.kind === 'canceled';
+    return found(canceled ? 'canceled' : 'failed', checked.failure.message);
+  } catch (error) {
+    if (!(error instanceof ProviderFailure)) throw error;
+    return found('unreachable', error.message);
+  }
+}
+
+/** The handle as recorded, or made from the id that a verified notification named. */
+function operationOf(provider: Provider | undefined, call: RecordedCall): Operation | null {
+  if (call.operation) return call.operation;
+  if (!provider?.queue || call.notifiedId === null || call.endpoint === null) return null;
+  return provider.queue.adopt(call.endpoint, call.notifiedId);
+}
+
+const listedCall = z.object({
+  index: z.number(),
+  provider: z.string(),
+  state: z.string(),
+  operation: providerOperation.nullable(),
+  /** The first notification of the provider that arrived after the workflow had ended. */
+  lateNotificationAtMs: z.number().nullable(),
+});
+
+/** A job that was released without the provider's answer; amounts in micro-credits, times Unix ms. */
+const unknownOutcome = z.object({
+  id: z.string(),
+  organizationId: z.string(),
+  type: z.string(),
+  model: z.string().nullable(),
+  errorCode: z.string(),
+  reserved: z.number(),
+  completedAtMs: z.number(),
+  calls: z.array(listedCall),
+});
+export type UnknownOutcome = z.infer<typeof unknownOutcome>;
+
+/** The number of jobs whose outcome is being verified now, and of jobs released without the provider's answer. */
+const outcomeCounts = z.object({ verifying: z.number(), released: z.number() });
+
+// Spelled as in the index `job_without_verdict`.
+const withoutVerdict = sql.fragment`j.error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST')`;
+
+/** Reads the jobs that were released without the provider's answer. */
+export function createUnknownOutcomes(pool: DatabasePool) {
+  return {
+    /** Newest first. */
+    list: (page: {
+      beforeId: string | undefined;
+      limit: number;
+    }): Promise<readonly UnknownOutcome[]> => {
+      const before = page.beforeId ?? null;
+      return pool.any(sql.type(unknownOutcome)`
+        SELECT j.id, j.organization_id AS "organizationId", j.type, j.model,
+          j.error->>'code' AS "errorCode", r.amount AS reserved, j.completed_at AS "completedAtMs",
+          coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
+              'provider', c.provider, 'state', c.state, 'operation', c.operation,
+              'lateNotificationAtMs', (SELECT unix_ms(min(n.received_at)) FROM notification n
+                WHERE n.job_id = c.job_id AND n.call_index = c.call_index AND n.state = 'late'))
+              ORDER BY c.call_index)
+            FROM provider_call c WHERE c.job_id = j.id), '[]') AS calls
+        FROM job j JOIN reservation r ON r.id = j.id
+        WHERE ${withoutVerdict} AND (${before}::text IS NULL OR j.id < ${before}::text)
+        ORDER BY j.id DESC LIMIT ${page.limit}`);
+    },
+    counts: () =>
+      pool.one(sql.type(outcomeCounts)`SELECT
+        (SELECT count(*) FROM reservation r JOIN job j ON j.id = r.id
+          WHERE r.state = 'reserved' AND j.verifying) AS verifying,
+        (SELECT count(*) FROM job j WHERE ${withoutVerdict}) AS released`),
+  };
+}

@@ -1,0 +1,218 @@
+/** Reads of jobs: what polls, lists and answers are made from. Phases are derived, never written. */
+import { buffer } from 'node:stream/consumers';
+import { sql, type FragmentSqlToken } from 'slonik';
+import { z } from 'zod';
+import type { Json } from '../../domain/json.ts';
+import type { DatabasePool } from '../../platform/database.ts';
+import { jobRow, type Documents, type JobRecord } from '../job-record.ts';
+import { planVersion, type CallOutputs, type JobPlan } from '../job-plan.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { recordConditions, type RecordFilter } from '../../platform/record-lists.ts';
+
+const idRow = z.object({ id: z.string() });
+
+const planHead = z.looseObject({ planVersion: z.literal(planVersion) });
+/** A plan as `reserve` has written it; null for a plan of another version. */
+const planRow = z.object({
+  plan: z
+    .custom<Omit<JobPlan, 'request'>>((plan) => planHead.safeParse(plan).success)
+    .nullable()
+    .catch(null),
+});
+
+export type { JobRecord };
+
+/** Which jobs to list; newest first. */
+interface JobListing extends RecordFilter {
+  /** `open`: queued or in progress. */
+  status?: 'open' | 'queued' | 'in_progress' | 'completed' | 'failed' | 'canceled' | undefined;
+  type?: string | undefined;
+  /** Only jobs before this one. */
+  beforeId?: string | undefined;
+  limit: number;
+}
+
+const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
+  SELECT x.id, x.organization_id, x.key_id, x.type, x.model, x.provider, x.status, x.verifying,
+    x.request, x.metadata, x.outputs, x.error, x.request_id, x.created_at, x.deadline_at, x.completed_at, x.media_deleted_at,
+    c.started_at, c.call_states, c.progress,
+    r.state AS billing_state, r.amount AS reserved, r.charged, a.posted - a.reserved AS available
+  FROM job x
+    JOIN reservation r ON r.id = x.id
+    JOIN account a ON a.organization_id = x.organization_id
+    LEFT JOIN LATERAL (SELECT min(begun_at) FILTER (WHERE state <> 'waiting') AS started_at, array_agg(state) AS call_states,
+        jsonb_agg(progress) FILTER (WHERE progress IS NOT NULL) AS progress
+      FROM provider_call WHERE job_id = x.id) c ON true
+  WHERE ${where}`;
+
+/** Reads of an organization's jobs; from the storage come the documents of a single job. */
+export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open'>) {
+  return {
+    /** Null when this organization has no such job. */
+    read: async (organizationId: string, jobId: string): Promise<JobRecord | null> => {
+      const job = await pool.maybeOne(
+        sql.type(jobRow)`${select(
+          sql.fragment`x.organization_id = ${organizationId} AND x.id = ${jobId}`,
+        )}`,
+      );
+      if (!job?.outputs || !storage) return job;
+      return { ...job, documents: await loadDocuments(storage, job.outputs) };
+    },
+    list(organizationId: string, listing: JobListing): Promise<readonly JobRecord[]> {
+      const where = [...recordConditions(organizationId, listing), ...conditions(listing)];
+      return pool.any(sql.type(
+        jobRow,
+      )`${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
+        ORDER BY x.created_at DESC, x.id DESC LIMIT ${listing.limit}`);
+    },
+    /** Those of these jobs that the organization has. */
+    some: (organizationId: string, jobIds: readonly string[]): Promise<readonly JobRecord[]> =>
+      pool.any(
+        sql.type(jobRow)`${select(sql.fragment`x.organization_id = ${organizationId}
+          AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
+      ),
+    /** Which of these jobs have ended. */
+    ended: (jobIds: readonly string[]): Promise<readonly string[]> =>
+      pool.anyFirst(sql.type(idRow)`
+        SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'queued'`),
+  };
+}
+export type JobReads = ReturnType<typeof createJobReads>;
+
+function conditions({ status, type, beforeId }: JobListing): FragmentSqlToken[] {
+  const found = status === undefined ? [] : statusConditions(status);
+  if (type !== undefined) found.push(sql.fragment`x.type = ${type}`);
+  if (beforeId !== undefined) {
+    found.push(sql.fragment`(x.created_at, x.id) <
+      (SELECT b.created_at, b.id FROM job b WHERE b.id = ${beforeId}
+        AND b.organization_id = x.organization_id)`);
+  }
+  return found;
+}
+
+/** With what the status says of columns that an index is over. */
+function statusConditions(status: NonNullable<JobListing['status']>): FragmentSqlToken[] {
+  const begun = sql.fragment`EXISTS (SELECT FROM provider_call p
+    WHERE p.job_id = x.id AND p.state <> 'waiting')`;
+  if (status === 'open' || status === 'queued' || status === 'in_progress') {
+    const open = sql.fragment`x.status = 'queued' AND r.state = 'reserved'`;
+    if (status === 'open') return [open];
+    return [open, status === 'queued' ? sql.fragment`NOT ${begun}` : begun];
+  }
+  const ended = sql.fragment`x.status = ${status}`;
+  return status === 'completed' ? [ended] : [ended, sql.fragment`x.error IS NOT NULL`];
+}
+
+/** JSON artifacts: results too long for a row or a workflow's history. One that is gone is left out. */
+async function loadDocuments(
+  storage: Pick<Storage, 'open'>,
+  outputs: CallOutputs[],
+): Promise<Documents> {
+  const keys = outputs
+    .flatMap((output) => output.artifacts)
+    .filter((artifact) => artifact.contentType === 'application/json')
+    .map((artifact) => artifact.storageKey);
+  const loaded = await Promise.all(
+    keys.map(async (key): Promise<[string, Json][]> => {
+      const object = await storage.open(key);
+      return object ? [[key, JSON.parse((await buffer(object.stream)).toString('utf8'))]] : [];
+    }),
+  );
+  return new Map(loaded.flat());
+}
+
+/** A request to a provider; times are Unix ms. */
+const jobCall = z.object({
+  index: z.number(),
+  routeIndex: z.number(),
+  provider: z.string(),
+  /** The provider's name of what was asked of it; null when it is not known. */
+  endpoint: z.string().nullable(),
+  state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
+  operation: z.json(),
+  /** The provider's own id of it. */
+  providerRequestId: z.string().nullable(),
+  /** How often it was sent: again only after the provider certainly had not taken it. */
+  attempts: z.number(),
+  begunAtMs: z.number(),
+  acceptedAtMs: z.number().nullable(),
+  answeredAtMs: z.number().nullable(),
+  notifiedAtMs: z.number().nullable(),
+  updatedAtMs: z.number(),
+});
+export type JobCall = z.infer<typeof jobCall>;
+
+/** The calls of a job in their order. */
+export function createReadCalls(pool: DatabasePool) {
+  return (jobId: string): Promise<readonly JobCall[]> =>
+    pool.any(sql.type(jobCall)`
+      SELECT c.call_index AS index, c.route_index AS "routeIndex", c.provider, c.endpoint, c.state,
+        c.operation, c.operation->>'id' AS "providerRequestId", c.attempts,
+        c.begun_at AS "begunAtMs", c.accepted_at AS "acceptedAtMs", c.answered_at AS "answeredAtMs",
+        (SELECT min(n.received_at) FROM notification n
+          WHERE n.job_id = c.job_id AND n.call_index = c.call_index) AS "notifiedAtMs",
+        c.updated_at AS "updatedAtMs"
+      FROM provider_call c
+      WHERE c.job_id = ${jobId} ORDER BY c.call_index`);
+}
+
+/** Who asked for a job. */
+const jobCaller = z.object({
+  organizationName: z.string(),
+  organizationStatus: z.enum(['active', 'suspended']),
+  keyName: z.string(),
+  keyPrefix: z.string(),
+  keyRevokedAtMs: z.number().nullable(),
+  userId: z.string(),
+  userName: z.string(),
+});
+export type JobCaller = z.infer<typeof jobCaller>;
+
+/** Which jobs to list; newest first. */
+interface OversightListing {
+  organizationId?: string | undefined;
+  status?: JobRecord['status'] | undefined;
+  type?: string | undefined;
+  /** Only jobs before this id. */
+  beforeId?: string | undefined;
+  limit: number;
+}
+
+/** Operators' reads of jobs, whosever they are; without documents. */
+export function createJobOverview(pool: DatabasePool) {
+  return {
+    list(listing: OversightListing): Promise<readonly JobRecord[]> {
+      const { organizationId, status, type, beforeId, limit } = listing;
+      const where = [sql.fragment`true`];
+      if (organizationId !== undefined) {
+        where.push(sql.fragment`x.organization_id = ${organizationId}`);
+      }
+      if (status !== undefined) where.push(sql.fragment`x.status = ${status}`);
+      if (type !== undefined) where.push(sql.fragment`x.type = ${type}`);
+      // Ids of jobs are ordered by time.
+      if (beforeId !== undefined) where.push(sql.fragment`x.id < ${beforeId}`);
+      return pool.any(
+        sql.type(jobRow)`${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
+        ORDER BY x.id DESC LIMIT ${limit}`,
+      );
+    },
+    /** Null when there is no such job. */
+    find: (jobId: string): Promise<JobRecord | null> =>
+      pool.maybeOne(sql.type(jobRow)`${select(sql.fragment`x.id = ${jobId}`)}`),
+    /** The plan of an open job; null for one that has ended, and for a plan of another version. */
+    async plan({ id, request }: JobRecord): Promise<JobPlan | null> {
+      const plan = await pool.maybeOneFirst(
+        sql.type(planRow)`SELECT plan FROM job WHERE id = ${id}`,
+      );
+      return plan && { ...plan, request };
+    },
+    caller: ({ key_id: keyId }: Pick<JobRecord, 'key_id'>): Promise<JobCaller> =>
+      pool.one(sql.type(jobCaller)`
+        SELECT o.name AS "organizationName", o.status AS "organizationStatus", k.name AS "keyName",
+          k.prefix AS "keyPrefix", k.revoked_at AS "keyRevokedAtMs", m.id AS "userId",
+          m.name AS "userName"
+        FROM api_key k JOIN organization o ON o.id = k.organization_id
+          JOIN member m ON m.id = k.member_id
+        WHERE k.id = ${keyId}`),
+  };
+}

@@ -1,0 +1,243 @@
+/**
+ * The audit: every promise about money and results, checked from outside the code that keeps them.
+ * Rows are asked of Postgres; owners of Temporal, bytes of the storage and accepted submits of the
+ * provider's own log are asked where the caller of the audit can reach them.
+ */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { Client } from 'pg';
+import type { DatabasePool } from '../platform/database.ts';
+import { digestOf } from '../storage/spool.ts';
+import type { Storage } from '../storage/storage.ts';
+
+/** A submit that a provider accepted, by its own log. */
+export interface WitnessedSubmit {
+  webhookUrl: string | null;
+  idempotencyKey: string | null;
+}
+
+/** Where to look; what is absent is not looked at, and the report says so. */
+export interface AuditSources {
+  databaseUrl: string;
+  pool: DatabasePool;
+  /** Whether a workflow that owns this job runs. */
+  isOwned?: (jobId: string) => Promise<boolean>;
+  /** Reads the bytes of every result that is paid for: takes as long as reading them takes. */
+  storage?: Pick<Storage, 'open'>;
+  /** Accepted submits, told by the provider (the sandbox's own log). */
+  submits?: () => Promise<readonly WitnessedSubmit[]>;
+}
+
+/** One promise and what was found. */
+interface AuditCheck {
+  name: string;
+  /** How many things were looked at one by one; null where Postgres looked at all rows. */
+  examined: number | null;
+  /** Ids that the promise does not hold for. */
+  subjects: string[];
+}
+
+/** What an audit found. */
+export interface AuditReport {
+  clean: boolean;
+  /** RFC 3339. */
+  at: string;
+  tookMs: number;
+  checks: AuditCheck[];
+  /** Micro-credits of all chats that cost more than balance and key could pay. */
+  chatLossMicro: number;
+}
+
+const unowned = 'an open reservation has no running workflow';
+const unreadable = 'a paid result is not readable with its recorded hash';
+const twice = 'a provider accepted one call more than once';
+
+/** Runs every check that the sources allow. @throws what the sources throw when they are away */
+export async function runAudit(sources: AuditSources): Promise<AuditReport> {
+  const startedAt = performance.now();
+  const at = new Date().toISOString();
+  const checks = groupByName(await findViolations(sources.databaseUrl));
+  if (sources.isOwned) checks.push(await checkOwners(sources.pool, sources.isOwned));
+  if (sources.storage) checks.push(await checkResults(sources.pool, sources.storage));
+  if (sources.submits) checks.push(checkSubmits(await sources.submits()));
+  return {
+    clean: checks.every(({ subjects }) => subjects.length === 0),
+    at,
+    tookMs: Math.round(performance.now() - startedAt),
+    checks,
+    chatLossMicro: await sources.pool.oneFirst(sql.type(lossRow)`
+      SELECT coalesce(sum(loss_micro), 0)::bigint AS loss FROM chat_request WHERE loss_micro > 0`),
+  };
+}
+
+function groupByName(findings: readonly Finding[]): AuditCheck[] {
+  const names = new Set([...invariantNames, ...findings.map(({ finding }) => finding)]);
+  return [...names].map((name) => ({
+    name,
+    examined: null,
+    subjects: findings.filter(({ finding }) => finding === name).map(({ subject }) => subject),
+  }));
+}
+
+const lossRow = z.object({ loss: z.number() });
+const openIds = z.object({ id: z.string() });
+
+function openReservations(pool: DatabasePool, ids: readonly string[] | null) {
+  return pool.anyFirst(sql.type(openIds)`
+    SELECT id FROM reservation WHERE state = 'reserved' AND kind = 'studio'
+      AND (${ids === null} OR id = ANY(${sql.array(ids ?? [], 'text')}))
+    ORDER BY created_at, id LIMIT 5000`);
+}
+
+/** A job that ends while it is looked at is no finding: what had no owner is looked at again. */
+async function checkOwners(
+  pool: DatabasePool,
+  isOwned: NonNullable<AuditSources['isOwned']>,
+): Promise<AuditCheck> {
+  const open = await openReservations(pool, null);
+  const without: string[] = [];
+  for (const id of open) {
+    // An audit is never in a hurry.
+    if (!(await isOwned(id))) without.push(id);
+  }
+  const subjects = without.length > 0 ? await openReservations(pool, without) : [];
+  return { name: unowned, examined: open.length, subjects: [...subjects] };
+}
+
+const artifactRow = z.object({
+  storage_key: z.string(),
+  size_bytes: z.number(),
+  sha256: z.string(),
+});
+
+async function checkResults(
+  pool: DatabasePool,
+  storage: Pick<Storage, 'open'>,
+): Promise<AuditCheck> {
+  const subjects: string[] = [];
+  let examined = 0;
+  for (let after = ''; ;) {
+    // Page after page, so that memory stays flat.
+    const page = await pool.any(sql.type(artifactRow)`
+      SELECT f.storage_key, f.size_bytes, f.sha256 FROM artifact f JOIN job j ON j.id = f.job_id
+      WHERE j.status = 'completed' AND f.deleted_at IS NULL AND f.storage_key > ${after}
+      ORDER BY f.storage_key LIMIT 500`);
+    for (const row of page) {
+      if (!(await isIntact(storage, row))) subjects.push(row.storage_key);
+    }
+    examined += page.length;
+    const last = page.at(-1);
+    if (!last) return { name: unreadable, examined, subjects };
+    after = last.storage_key;
+  }
+}
+
+async function isIntact(
+  storage: Pick<Storage, 'open'>,
+  row: z.infer<typeof artifactRow>,
+): Promise<boolean> {
+  const object = await storage.open(row.storage_key);
+  if (!object) return false;
+  const { sizeBytes, sha256 } = await digestOf(object.stream);
+  return sizeBytes === row.size_bytes && sha256 === row.sha256;
+}
+
+/** Job and call as they stand in a notification URL or an idempotency key. */
+const callName = /(job_[0-9a-f]{32})[:/](\d{1,3})(?:\/|$)/;
+
+/** Nothing is ever sent a second time (design §3.6), so one acceptance per call is the most. */
+function checkSubmits(submits: readonly WitnessedSubmit[]): AuditCheck {
+  const seen = new Map<string, number>();
+  for (const { webhookUrl, idempotencyKey } of submits) {
+    const [, jobId, call] = callName.exec(webhookUrl ?? idempotencyKey ?? '') ?? [];
+    if (jobId === undefined) continue;
+    const name = `${jobId}:${call}`;
+    seen.set(name, (seen.get(name) ?? 0) + 1);
+  }
+  const subjects = [...seen].filter(([, times]) => times > 1).map(([name]) => name);
+  return { name: twice, examined: seen.size, subjects };
+}
+
+/** A promise that does not hold, and the id it does not hold for. */
+interface Finding {
+  finding: string;
+  subject: string;
+}
+
+/** The words of every finding in Postgres: the view `ledger_audit`, and what reaches beyond the ledger, so that a clean audit can say what it looked at. */
+export const invariantNames: readonly string[] = [
+  'account differs from the sum of its entries',
+  'reserved credits differ from the open reservations',
+  'a reservation and its settle entry disagree',
+  'entries do not chain',
+  'window use differs from its reservations',
+  'budget use differs from its reservations and chats',
+  "a job or chat counts in another budget than its key's",
+  'a job and its reservation disagree',
+  'a completed job has no artifact',
+  'a reservation was not reserved exactly once',
+  'a reservation was settled more than once',
+  'an open Studio reservation has no queued job',
+  'an open reservation waits for the sweeper for too long',
+  'the outputs of a job differ from its artifacts',
+  'a job that was not paid for has artifacts',
+];
+
+/** A reservation that is due for a quarter of an hour means that no sweeper runs. */
+const violations = `
+  SELECT finding, subject FROM ledger_audit
+  UNION ALL
+  SELECT 'a reservation was not reserved exactly once', r.id FROM reservation r
+    LEFT JOIN ledger_entry e ON e.reservation_id = r.id AND e.kind = 'reserve'
+    GROUP BY r.id, r.amount HAVING count(e.sequence) <> 1 OR sum(e.reserved_change) <> r.amount
+  UNION ALL
+  SELECT 'a reservation was settled more than once', e.reservation_id FROM ledger_entry e
+    WHERE e.kind IN ('charge', 'release') GROUP BY e.reservation_id HAVING count(*) > 1
+  UNION ALL
+  SELECT 'an open Studio reservation has no queued job', r.id FROM reservation r
+    WHERE r.kind = 'studio' AND r.state = 'reserved'
+      AND NOT EXISTS (SELECT FROM job j WHERE j.id = r.id AND j.status = 'queued')
+  UNION ALL
+  SELECT 'an open reservation waits for the sweeper for too long', r.id FROM reservation r
+    WHERE r.state = 'reserved' AND r.expires_at < clock_timestamp() - interval '15 minutes'
+  UNION ALL
+  SELECT 'the outputs of a job differ from its artifacts', j.id FROM job j
+    CROSS JOIN LATERAL (
+      SELECT coalesce(jsonb_agg(fact ORDER BY fact), '[]') AS facts
+      FROM jsonb_path_query(j.outputs, '$[*].artifacts[*]') AS a(told),
+        LATERAL jsonb_build_array(told->>'storageKey', told->>'sha256', (told->>'sizeBytes')::bigint)
+          AS f(fact)) told
+    CROSS JOIN LATERAL (
+      SELECT coalesce(jsonb_agg(fact ORDER BY fact), '[]') AS facts
+      FROM artifact a, LATERAL jsonb_build_array(a.storage_key, a.sha256, a.size_bytes) AS f(fact)
+      WHERE a.job_id = j.id) kept
+    WHERE j.status = 'completed' AND told.facts <> kept.facts
+  UNION ALL
+  SELECT DISTINCT 'a job that was not paid for has artifacts', a.job_id
+    FROM artifact a JOIN job j ON j.id = a.job_id WHERE j.status <> 'completed'`;
+
+/** All rows of a large ledger are read: this is no request that somebody waits for. */
+const timeoutMs = 15 * 60_000;
+
+/**
+ * Every promise that does not hold now; none while all is well. On a connection of its own, for its
+ * snapshot and its time limit.
+ */
+export async function findViolations(databaseUrl: string): Promise<Finding[]> {
+  const client = new Client({
+    connectionString: databaseUrl,
+    connectionTimeoutMillis: 5000,
+    statement_timeout: timeoutMs,
+    query_timeout: timeoutMs,
+  });
+  // An error of an idle connection has nobody else to hear it.
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    const { rows } = await client.query<Finding>(violations);
+    return rows;
+  } finally {
+    await client.end();
+  }
+}

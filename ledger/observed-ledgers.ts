@@ -1,0 +1,145 @@
+/** Metrics and traces of the ledger. */
+import { SpanKind } from '@opentelemetry/api';
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { creditsFromMicro } from '../domain/credits.ts';
+import { inSpan } from '../platform/telemetry.ts';
+import type { Metrics } from '../platform/metrics.ts';
+import type { Ledger } from './ledger.ts';
+import type { DatabasePool } from '../platform/database.ts';
+import type { Logger } from '../platform/logger.ts';
+
+/** Metrics and settlement counter that moves are reported to. */
+export interface Observers {
+  metrics: Metrics;
+  settlements: Settlements;
+}
+
+interface Verdict {
+  verdict: string;
+}
+
+/** Runs a move in a span that records its verdict. */
+export function moved<Answer extends Verdict>(
+  name: string,
+  move: () => Promise<Answer>,
+): Promise<Answer> {
+  return inSpan({ name, kind: SpanKind.CLIENT }, async (span) => {
+    const answer = await move();
+    span.setAttributes({ 'ledger.verdict': answer.verdict });
+    return answer;
+  });
+}
+
+/** Runs a settlement and notes its reservation for the metrics. */
+export async function settled<Answer extends Verdict>(
+  { settlements }: Observers,
+  id: string,
+  settle: () => Promise<Answer>,
+): Promise<Answer> {
+  const answer = await moved('ledger.settle', settle);
+  if (answer.verdict === 'settled') settlements.note(id);
+  return answer;
+}
+
+export function countReserve(
+  metrics: Metrics,
+  kind: string,
+  { verdict, amountMicro }: Verdict & { amountMicro: number },
+): void {
+  if (verdict === 'reserved') metrics.creditsReserved.inc({ kind }, creditsFromMicro(amountMicro));
+  else metrics.reservationsRefused.inc({ kind, verdict });
+}
+
+/** Observes the ledger of Studio. */
+export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
+  const { metrics } = observers;
+  return {
+    ...ledger,
+    async reserve(reserve) {
+      const answer = await moved('ledger.reserve', () => ledger.reserve(reserve));
+      const { kind, amountMicro } = reserve;
+      const repeated = answer.verdict === 'reserved' && answer.repeated;
+      if (!repeated) countReserve(metrics, kind, { verdict: answer.verdict, amountMicro });
+      return answer;
+    },
+    settle: (settle) => settled(observers, settle.id, () => ledger.settle(settle)),
+  };
+}
+
+const settledRow = z.object({
+  kind: z.string(),
+  amount: z.number(),
+  charged: z.number(),
+  loss: z.number(),
+  seconds: z.number(),
+  /** Seconds outside the time from the first provider call to the last provider response; null if that was not recorded. */
+  overheadSeconds: z.number().nullable(),
+  type: z.string().nullable(),
+  status: z.string().nullable(),
+  reason: z.string().nullable(),
+});
+
+/** Number of noted ids after which they are counted without a scrape, because the list must not grow without bound. */
+const notedMax = 5000;
+
+/**
+ * Counts settlements of this process. A settlement only notes its id; the rows are read together at the next scrape, so
+ * that a settlement does not become slower.
+ */
+export function createSettlements(
+  pool: DatabasePool,
+  { metrics, logger }: { metrics: Metrics; logger: Logger },
+) {
+  let noted: string[] = [];
+
+  async function count(): Promise<void> {
+    const ids = noted;
+    if (ids.length === 0) return;
+    noted = [];
+    try {
+      const rows = await pool.any(sql.type(settledRow)`
+        SELECT r.kind, r.amount, coalesce(r.charged, 0) AS charged,
+          coalesce((SELECT loss_micro FROM chat_request c WHERE c.id = r.id), 0) AS loss,
+          extract(epoch FROM r.settled_at - r.created_at)::float8 AS seconds,
+          extract(epoch FROM r.settled_at - r.created_at - p.worked)::float8 AS "overheadSeconds",
+          j.type, j.status, j.error->>'code' AS reason
+        FROM reservation r LEFT JOIN job j ON j.id = r.id
+          LEFT JOIN LATERAL (
+            SELECT max(h.heard_at) - min(c.begun_at) AS worked
+            FROM provider_call c, LATERAL (SELECT coalesce(c.answered_at,
+              (SELECT min(n.received_at) FROM notification n
+                WHERE n.job_id = c.job_id AND n.call_index = c.call_index)) AS heard_at) h
+            WHERE c.job_id = j.id AND j.status = 'completed'
+            HAVING bool_and(h.heard_at IS NOT NULL)) p ON true
+        WHERE r.id = ANY(${sql.array(ids, 'text')}) AND r.state <> 'reserved'`);
+      for (const row of rows) countOne(metrics, row);
+    } catch (error) {
+      logger.warn({ error, settlements: ids.length }, 'metrics.settlements_not_read');
+      noted = [...ids, ...noted].slice(-notedMax);
+    }
+  }
+
+  metrics.onScrape(count);
+  return {
+    /** Notes a reservation that a move of this process has settled. */
+    note(id: string): void {
+      noted.push(id);
+      if (noted.length >= notedMax) void count();
+    },
+  };
+}
+type Settlements = ReturnType<typeof createSettlements>;
+
+function countOne(metrics: Metrics, row: z.infer<typeof settledRow>): void {
+  const { kind, amount, charged, loss, type, status } = row;
+  metrics.creditsCharged.inc({ kind }, creditsFromMicro(charged));
+  metrics.creditsReleased.inc({ kind }, creditsFromMicro(Math.max(0, amount - charged)));
+  metrics.chatLoss.inc(creditsFromMicro(loss));
+  if (type === null || status === null) return;
+  metrics.jobsEnded.inc({ type, status, reason: row.reason ?? 'none' });
+  metrics.jobSeconds.observe({ type, status }, row.seconds);
+  if (row.overheadSeconds === null) return;
+  // A notification may come later than the check that found the outputs.
+  metrics.jobOverheadSeconds.observe({ type }, Math.max(0, row.overheadSeconds));
+}

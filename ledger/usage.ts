@@ -1,0 +1,196 @@
+/**
+ * Usage of an organization: balance, window, one record per job and chat, and their sums. All are read from the rows that
+ * the ledger settles, so that they always agree.
+ */
+import { sql, type FragmentSqlToken } from 'slonik';
+import { z } from 'zod';
+import type { DatabasePool } from '../platform/database.ts';
+import {
+  behind,
+  listedTimes,
+  timePage,
+  recordConditions,
+  type RecordFilter,
+} from '../platform/record-lists.ts';
+
+/** Record of a job or chat; amounts in micro-credits. */
+const usageRecord = z.object({
+  id: z.string(),
+  /** `chat`, or the type of the Studio job. */
+  type: z.string(),
+  model: z.string().nullable(),
+  status: z.enum(['reserved', 'charged', 'released']),
+  chargedMicro: z.number(),
+  inputTokens: z.number().nullable(),
+  outputTokens: z.number().nullable(),
+  jobId: z.string().nullable(),
+  keyId: z.string().nullable(),
+  requestId: z.string().nullable(),
+  metadata: z.record(z.string(), z.string()).nullable(),
+  createdAtMs: z.number(),
+  /** Position of the record, for the cursor of the next page. */
+  createdAtMicros: z.number(),
+});
+/** Job or chat with its charge. */
+export type UsageRecord = z.infer<typeof usageRecord>;
+
+/** State of an account; amounts in micro-credits. */
+export const accountState = z.object({
+  posted: z.number(),
+  reserved: z.number(),
+  windowLimit: z.number().nullable(),
+  /** Current six-hour window; null if none is open. */
+  window: z.object({ used: z.number(), startedAtMs: z.number(), resetAtMs: z.number() }).nullable(),
+});
+
+/** Columns of the state, of the account row `a`. */
+export const accountColumns = sql.fragment`a.posted, a.reserved, a.window_limit AS "windowLimit",
+  CASE WHEN ledger_window_end(a.window_started_at) > now() THEN jsonb_build_object(
+    'used', a.window_used, 'startedAtMs', unix_ms(a.window_started_at),
+    'resetAtMs', unix_ms(ledger_window_end(a.window_started_at))) END AS window`;
+
+/** Filter of records; the newest come first. */
+interface UsageListing extends UsageFilter {
+  /** Cursor of an earlier page. */
+  cursor: string | undefined;
+  limit: number;
+}
+
+/** Page of records. */
+export interface UsagePage {
+  /** State of the account when the records were read. */
+  account: z.infer<typeof accountState>;
+  records: UsageRecord[];
+  /** Cursor of the next page; null if there is none. */
+  nextCursor: string | null;
+}
+
+const row = accountState.extend({ records: z.array(usageRecord) });
+
+/** Makes the reads of usage. */
+export function createUsageReads(pool: DatabasePool) {
+  return {
+    /** Reads a page. @throws GatewayError INVALID_REQUEST for an invalid cursor */
+    async page(organizationId: string, listing: UsageListing): Promise<UsagePage> {
+      const { records, ...account } = await pool.one(sql.type(row)`
+        WITH page AS (${pageOf(organizationId, listing)})
+        SELECT ${accountColumns},
+          coalesce((SELECT jsonb_agg(p ORDER BY p."createdAtMicros" DESC, p.id DESC) FROM page p),
+            '[]') AS records
+        FROM account a WHERE a.organization_id = ${organizationId}`);
+      const { page, nextCursor } = timePage(records, listing.limit, ({ id }) => id);
+      return { account, records: page, nextCursor };
+    },
+  };
+}
+
+/** Reads a page and one more record: that many of each kind, found by an index, then the newest of them. */
+function pageOf(organizationId: string, listing: UsageListing): FragmentSqlToken {
+  const { cursor, limit } = listing;
+  const bounds = behind(cursor, sql.fragment`x.id`);
+  const newest = usageRecords(organizationId, { ...listing, bounds }).map(
+    (records) =>
+      sql.fragment`(${records} ORDER BY x.created_at DESC, x.id DESC LIMIT ${limit + 1})`,
+  );
+  return sql.fragment`SELECT id, type, model, status, charged AS "chargedMicro",
+      input_tokens AS "inputTokens", output_tokens AS "outputTokens", job_id AS "jobId",
+      key_id AS "keyId", request_id AS "requestId", metadata,
+      ${listedTimes}
+    FROM (${sql.join(newest, sql.fragment` UNION ALL `)}) AS records
+    ORDER BY created_at DESC, id DESC LIMIT ${limit + 1}`;
+}
+
+/** Filter of records. */
+interface UsageFilter extends RecordFilter {
+  /** `chat`, or a type of Studio job. */
+  type?: string | undefined;
+  status?: 'reserved' | 'charged' | 'released' | undefined;
+}
+
+interface Records extends UsageFilter {
+  /** More conditions on the rows `x`. */
+  bounds?: FragmentSqlToken[];
+}
+
+const ofReservation = sql.fragment`r.state AS status, coalesce(r.charged, 0) AS charged`;
+
+/** Columns of each kind of record; both kinds have the same. */
+const kinds = {
+  job: sql.fragment`SELECT x.id, x.created_at, x.key_id, x.type, x.model, ${ofReservation},
+      NULL::bigint AS input_tokens, NULL::bigint AS output_tokens, x.request_id, x.id AS job_id, x.metadata
+      FROM job x JOIN reservation r ON r.id = x.id`,
+  chat: sql.fragment`SELECT x.id, x.created_at, x.key_id, 'chat' AS type, x.model, ${ofReservation},
+      x.input_tokens, x.output_tokens, x.request_id, NULL AS job_id, x.metadata
+      FROM chat_request x JOIN reservation r ON r.id = x.id`,
+};
+
+/**
+ * Builds a statement for each kind of record in the filter. All have the columns id, created_at, key_id, type,
+ * model, status, charged (micro-credits), input_tokens, output_tokens, request_id, job_id, metadata.
+ */
+function usageRecords(
+  organizationId: string,
+  { type, status, bounds = [], ...filter }: Records,
+): FragmentSqlToken[] {
+  const ofType = type === 'chat' ? [kinds.chat] : [kinds.job];
+  const wanted = type === undefined ? Object.values(kinds) : ofType;
+  return wanted.map((kind) => {
+    const conditions = [...recordConditions(organizationId, filter), ...bounds];
+    if (status !== undefined) conditions.push(sql.fragment`r.state = ${status}`);
+    if (type !== undefined && kind === kinds.job) conditions.push(sql.fragment`x.type = ${type}`);
+    return sql.fragment`${kind} WHERE ${sql.join(conditions, sql.fragment` AND `)}`;
+  });
+}
+
+/** Grouping of records; `metadata.team` is the value of a tag. */
+export type UsageGroup = 'day' | 'model' | 'key' | 'type' | `metadata.${string}`;
+
+const sums = z.object({
+  requests: z.number(),
+  /** Charge in micro-credits. */
+  chargedMicro: z.number(),
+  inputTokens: z.number(),
+  outputTokens: z.number(),
+});
+/** Row of a summary: the values of its groups, in their order, and the sums. */
+const usageSum = sums.extend({ keys: z.array(z.string().nullable()) });
+/** Sum of charges. */
+export type UsageSum = z.infer<typeof usageSum>;
+
+/** Records and grouping of a summary. */
+interface UsageSummary extends UsageFilter {
+  groupBy: readonly UsageGroup[];
+  /** Highest number of rows. */
+  limit: number;
+}
+
+const columns: Record<Exclude<UsageGroup, `metadata.${string}`>, FragmentSqlToken> = {
+  day: sql.fragment`to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')`,
+  model: sql.fragment`model`,
+  key: sql.fragment`key_id`,
+  type: sql.fragment`type`,
+};
+
+function columnOf(group: UsageGroup): FragmentSqlToken {
+  const [, tag] = /^metadata\.(.*)$/.exec(group) ?? [];
+  if (tag !== undefined) return sql.fragment`metadata->>${tag}`;
+  // oxlint-disable-next-line no-unsafe-type-assertion -- a group that is no tag is one of the other names
+  return columns[group as keyof typeof columns];
+}
+
+/** Sums records by their groups. */
+export function createSumUsage(pool: DatabasePool) {
+  return (
+    organizationId: string,
+    { groupBy, limit, ...filter }: UsageSummary,
+  ): Promise<readonly UsageSum[]> => {
+    const records = sql.join(usageRecords(organizationId, filter), sql.fragment` UNION ALL `);
+    const keys = sql.join(groupBy.map(columnOf), sql.fragment`, `);
+    return pool.any(sql.type(usageSum)`
+      SELECT jsonb_build_array(${keys}) AS keys, count(*) AS requests,
+        sum(charged)::bigint AS "chargedMicro",
+        coalesce(sum(input_tokens), 0)::bigint AS "inputTokens",
+        coalesce(sum(output_tokens), 0)::bigint AS "outputTokens"
+      FROM (${records}) AS records GROUP BY 1 ORDER BY 1 LIMIT ${limit}`);
+  };
+}

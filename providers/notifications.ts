@@ -1,0 +1,150 @@
+/**
+ * Notifications of providers: the URL that a provider is given (design §3.5), the table of verified notifications,
+ * and the signal to the workflow. A notification that cannot be signaled now is answered 5xx, so that the provider
+ * repeats it; the workflow's own timer checks the call in any case.
+ */
+import { createHmac } from 'node:crypto';
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { WorkflowNotFoundError, type Client } from '@temporalio/client';
+import { isSecret } from '../platform/secret-comparison.ts';
+import type { DatabasePool } from '../platform/database.ts';
+import type { Metrics } from '../platform/metrics.ts';
+import { providerNotification, workflowIdOf } from '../jobs/contract.ts';
+import type { Logger } from '../platform/logger.ts';
+
+/** Addresses a notification to a call. */
+interface NotificationAddress {
+  provider: string;
+  jobId: string;
+  callIndex: number;
+}
+
+/** `publicBaseUrl`: where the provider reaches this API. */
+export function createNotificationUrls(options: { publicBaseUrl: string; secret: string }) {
+  const macOf = (address: NotificationAddress): string =>
+    createHmac('sha256', options.secret)
+      .update(`${address.provider}\n${address.jobId}\n${address.callIndex}`)
+      .digest('base64url');
+  return {
+    urlFor: (address: NotificationAddress): string =>
+      `${options.publicBaseUrl}/hooks/${address.provider}/${address.jobId}/${address.callIndex}/${macOf(address)}`,
+    /** Whether we made this address. */
+    holds: (address: NotificationAddress, mac: string): boolean => isSecret(mac, macOf(address)),
+  };
+}
+/** Addresses that providers notify. */
+export type NotificationUrls = ReturnType<typeof createNotificationUrls>;
+
+const keptRow = z.object({ deliveries: z.number(), state: z.string() });
+const none = z.object({});
+
+/** A verified notification. */
+const inboxNotification = z.object({
+  provider: z.string(),
+  jobId: z.string(),
+  callIndex: z.number(),
+  operationId: z.string(),
+});
+/** Notification that has been received. */
+type InboxNotification = z.infer<typeof inboxNotification>;
+
+/** A notification as it lies in the inbox; times are Unix ms. */
+const keptNotification = inboxNotification.extend({
+  /** `received`: not signaled yet; `delivered`: signaled; `late`: its workflow had ended. */
+  state: z.enum(['received', 'delivered', 'late']),
+  /** How often the provider sent it. */
+  deliveries: z.number(),
+  receivedAtMs: z.number(),
+});
+/** Notification that is kept in the database. */
+type KeptNotification = z.infer<typeof keptNotification>;
+
+const columns = sql.fragment`provider, job_id AS "jobId", call_index AS "callIndex",
+  operation_id AS "operationId", state, deliveries, received_at AS "receivedAtMs"`;
+
+/** The inbox. */
+export function createInbox(pool: DatabasePool) {
+  return {
+    /** Keeps it. Returns how often the provider has sent it, and whether its workflow has received it. */
+    async keep(notification: InboxNotification): Promise<{ deliveries: number; state: string }> {
+      const { provider, jobId, callIndex, operationId } = notification;
+      return pool.one(sql.type(keptRow)`
+        INSERT INTO notification AS n (provider, job_id, call_index, operation_id, state)
+          VALUES (${provider}, ${jobId}, ${callIndex}, ${operationId}, 'received')
+        ON CONFLICT (job_id, call_index, operation_id) DO UPDATE SET deliveries = n.deliveries + 1
+        RETURNING deliveries, state`);
+    },
+    /** Records that the workflow has received it, or had ended. */
+    async mark(notification: InboxNotification, state: 'delivered' | 'late'): Promise<void> {
+      await pool.query(sql.type(none)`UPDATE notification SET state = ${state}
+        WHERE job_id = ${notification.jobId} AND call_index = ${notification.callIndex}
+          AND operation_id = ${notification.operationId}`);
+    },
+    /** All of a job, oldest first. */
+    ofJob: (jobId: string): Promise<readonly KeptNotification[]> =>
+      pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
+        WHERE job_id = ${jobId} ORDER BY received_at`),
+    /** The newest in this state, or in any. */
+    list: (page: {
+      state: string | undefined;
+      limit: number;
+    }): Promise<readonly KeptNotification[]> => {
+      const of = page.state ?? null;
+      return pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
+        WHERE ${of}::text IS NULL OR state = ${of}::text
+        ORDER BY received_at DESC LIMIT ${page.limit}`);
+    },
+  };
+}
+
+interface RelayDeps {
+  client: Client;
+  inbox: ReturnType<typeof createInbox>;
+  metrics: Metrics;
+  logger: Logger;
+}
+
+const signalTimeoutMs = 5000;
+
+/** Signals notifications to workflows. */
+export function createNotificationRelay(deps: RelayDeps) {
+  const { client, inbox, logger } = deps;
+  const { notifications, notificationSeconds } = deps.metrics;
+
+  /** Signals the workflow; returns false when that has ended. */
+  async function signal({ jobId, callIndex, operationId }: InboxNotification): Promise<boolean> {
+    const handle = client.workflow.getHandle(workflowIdOf(jobId));
+    try {
+      await client.withDeadline(Date.now() + signalTimeoutMs, () =>
+        handle.signal(providerNotification, { callIndex, operationId }),
+      );
+      return true;
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) return false;
+      throw error;
+    }
+  }
+
+  return {
+    /**
+     * Keeps a verified notification and signals it to its workflow, once.
+     * @throws when it cannot be kept or signaled now: the provider sends it again
+     */
+    async receive(notification: InboxNotification): Promise<void> {
+      const { provider, jobId, callIndex } = notification;
+      const startedAtMs = performance.now();
+      const { deliveries, state } = await inbox.keep(notification);
+      notifications.inc({ provider, outcome: deliveries === 1 ? 'new' : 'repeated' });
+      if (state !== 'received') return;
+      if (await signal(notification)) {
+        await inbox.mark(notification, 'delivered');
+        notificationSeconds.observe({ provider }, (performance.now() - startedAtMs) / 1000);
+        return;
+      }
+      logger.warn({ jobId, callIndex }, 'notification.late');
+      await inbox.mark(notification, 'late');
+      notifications.inc({ provider, outcome: 'late' });
+    },
+  };
+}

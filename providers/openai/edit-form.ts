@@ -1,0 +1,114 @@
+/**
+ * The multipart form of an edit. Pictures come as URLs and go as files: they are fetched to disk first,
+ * so that a URL that fails in the middle never leaves half a call at the provider.
+ */
+import { openAsBlob } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import sharp from 'sharp';
+import { FormData } from 'undici';
+import { z } from 'zod';
+import type { JsonObject } from '../../domain/json.ts';
+import { OutboundError, type Outbound } from '../../platform/outbound.ts';
+import { writeSpoolFile } from '../../storage/spool.ts';
+import { ProviderFailure } from '../../domain/provider-failure.ts';
+
+interface EditFormOptions {
+  outbound: Outbound;
+  signal: AbortSignal;
+}
+
+/** A form whose files live until it is discarded. */
+export interface EditForm {
+  form: FormData;
+  discard: () => Promise<void>;
+}
+
+interface Picture {
+  path: string;
+  format: string;
+  width: number;
+  height: number;
+}
+
+const editInput = z
+  .object({ image_urls: z.array(z.string()).min(1), mask_url: z.string().optional() })
+  .catchall(z.union([z.string(), z.number()]));
+
+const pictureBytesMax = 25 * 1024 * 1024;
+/** A mask is held in memory as one byte a pixel. */
+const pixelsMax = 64_000_000;
+const fetchTimeoutMs = 60_000;
+
+/** Makes the form. @throws ProviderFailure `rejected` or `not_accepted`: nothing was sent */
+export async function createEditForm(
+  input: JsonObject,
+  options: EditFormOptions,
+): Promise<EditForm> {
+  const { image_urls: urls, mask_url: maskUrl, ...fields } = editInput.parse(input);
+  const directory = await mkdtemp(join(tmpdir(), 'image-edit-'));
+  const discard = (): Promise<void> => rm(directory, { recursive: true, force: true });
+  const load = (url: string, name: string): Promise<Picture> =>
+    fetchPicture(url, join(directory, name), options);
+  try {
+    const pictures = await Promise.all(urls.map((url, index) => load(url, `image-${index}`)));
+    const mask = maskUrl === undefined ? undefined : await load(maskUrl, 'mask');
+    const form = new FormData();
+    for (const [name, value] of Object.entries(fields)) form.set(name, String(value));
+    for (const [index, picture] of pictures.entries()) {
+      // The order of the pictures has a meaning.
+      const file = await openAsBlob(picture.path, { type: `image/${picture.format}` });
+      form.append('image[]', file, `image-${index}.${picture.format}`);
+    }
+    const [first] = pictures;
+    if (mask && first) form.set('mask', await openAsBlob(await writeMask(mask, first)), 'mask.png');
+    return { form, discard };
+  } catch (error) {
+    await discard();
+    throw error;
+  }
+}
+
+async function fetchPicture(
+  url: string,
+  path: string,
+  { outbound, signal }: EditFormOptions,
+): Promise<Picture> {
+  const limits = { bytesMax: pictureBytesMax, timeoutMs: fetchTimeoutMs, signal };
+  try {
+    await writeSpoolFile(path, await outbound.fetch(url, limits));
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error;
+    const passing = error.reason === 'unreachable' || error.reason === 'broken';
+    throw new ProviderFailure(
+      passing ? 'not_accepted' : 'rejected',
+      `an input picture cannot be read: ${error.message}`,
+    );
+  }
+  const facts = await sharp(path, { limitInputPixels: pixelsMax })
+    .metadata()
+    .catch(() => null);
+  if (!facts || !['png', 'jpeg', 'webp'].includes(facts.format)) {
+    throw new ProviderFailure('rejected', 'an input is not a PNG, JPEG or WebP image');
+  }
+  return { path, format: facts.format, width: facts.width, height: facts.height };
+}
+
+/** White = edit (spec §4.7) becomes alpha 0 = edit (OpenAI), in the size of the first picture. */
+async function writeMask(mask: Picture, { width, height }: Picture): Promise<string> {
+  const alpha = await sharp(mask.path)
+    .flatten({ background: '#000' })
+    .resize(width, height, { fit: 'fill' })
+    .greyscale()
+    .negate()
+    .toColourspace('b-w')
+    .raw()
+    .toBuffer();
+  const path = `${mask.path}.png`;
+  await sharp({ create: { width, height, channels: 3, background: '#000' } })
+    .joinChannel(alpha, { raw: { width, height, channels: 1 } })
+    .png()
+    .toFile(path);
+  return path;
+}

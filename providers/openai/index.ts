@@ -1,0 +1,105 @@
+/**
+ * OpenAI's Images API: generations as JSON, edits as a form. It answers with the pictures themselves,
+ * so a broken connection is never asked again: the work may be paid for (docs/decisions/0003).
+ *
+ * Source: OpenAI's API reference, as gathered in docs/providers.md.
+ */
+import { z } from 'zod';
+import type { Outbound } from '../../platform/outbound.ts';
+import {
+  againstPolicy,
+  failureOfStatus,
+  readErrorBody,
+  createExchange,
+  providerAgent,
+  sendCall,
+  type ProviderAnswer,
+  type ProviderRequest,
+} from '../provider-http.ts';
+import type { ProviderFailure } from '../../domain/provider-failure.ts';
+import { defineProvider, type Provider, type Submission, type Submitted } from '../provider.ts';
+import { createEditForm } from './edit-form.ts';
+import { streamPictures } from './picture-stream.ts';
+import { assert } from '../../domain/errors.ts';
+import { count } from '../../platform/config-variables.ts';
+
+interface OpenaiOptions {
+  apiKey: string;
+  /** e.g. https://api.openai.com/v1 */
+  baseUrl: string;
+  /** Reads the input pictures of edits. */
+  outbound: Outbound;
+}
+
+const counted = z.object({ n: z.int().min(1).default(1) });
+/** `{error: {message, type, param, code}}` */
+const errorBody = z.object({
+  error: z.object({ code: z.string().nullish(), param: z.string().nullish() }),
+});
+const policyCodes = new Set(['moderation_blocked', 'content_policy_violation']);
+
+/** The openai provider. */
+function createOpenaiProvider(options: OpenaiOptions): Provider {
+  const base = options.baseUrl.replace(/\/$/, '');
+  // A picture may take minutes before the first byte; the caller's signal ends the wait.
+  const exchange = createExchange(providerAgent({ headersTimeout: 0, bodyTimeout: 60_000 }), {
+    authorization: `Bearer ${options.apiKey}`,
+  });
+
+  async function post(
+    { operation, input, idempotencyKey, signal }: Submission,
+    body: Pick<ProviderRequest, 'json' | 'body'>,
+  ): Promise<Submitted> {
+    const headers = { 'idempotency-key': idempotencyKey };
+    const answer = await sendCall(
+      exchange({ url: `${base}/${operation}`, headers, signal, ...body }),
+    );
+    if (answer.status !== 200) throw await failureOfAnswer(answer);
+    const { n } = counted.parse(input);
+    return {
+      kind: 'result',
+      result: { outputs: streamPictures(answer.body, n), data: null },
+    };
+  }
+
+  return {
+    name: 'openai',
+    queue: null,
+    async submit(submission) {
+      const { input, signal } = submission;
+      if (submission.operation !== 'images/edits') return post(submission, { json: input });
+      const { form, discard } = await createEditForm(input, { outbound: options.outbound, signal });
+      try {
+        return await post(submission, { body: form });
+      } finally {
+        await discard();
+      }
+    },
+  };
+}
+
+async function failureOfAnswer(answer: ProviderAnswer): Promise<ProviderFailure> {
+  const error = errorBody.safeParse(await readErrorBody(answer)).data?.error;
+  if (error?.code && policyCodes.has(error.code)) return againstPolicy();
+  return failureOfStatus(answer, {
+    fields: error?.param ? [error.param] : [],
+    areOwn: error !== undefined,
+  });
+}
+
+export default defineProvider({
+  name: 'openai',
+  variables: {
+    OPENAI_IMAGES_API_KEY: z.string().min(8).optional(),
+    OPENAI_IMAGES_BASE_URL: z.url().default('https://api.openai.com/v1'),
+    OPENAI_IMAGES_CONCURRENCY: count(1, 2000).default(20),
+  },
+  key: 'OPENAI_IMAGES_API_KEY',
+  traits: { notifies: false, submitTimeoutMs: 300_000 },
+  concurrency: (settings) => settings.OPENAI_IMAGES_CONCURRENCY,
+  create({ OPENAI_IMAGES_API_KEY: apiKey, OPENAI_IMAGES_BASE_URL: baseUrl }, { outbound }) {
+    assert(apiKey !== undefined, 'only what is configured is created');
+    return createOpenaiProvider({ apiKey, baseUrl, outbound });
+  },
+  sandbox: (url) => ({ OPENAI_IMAGES_BASE_URL: `${url}/openai/v1` }),
+});

@@ -1,0 +1,152 @@
+/**
+ * Pictures and recordings of a request. A file that comes with the request is received into the spool, and stored as an
+ * upload after its Idempotency-Key is claimed. Only the containers of recordings are read.
+ */
+import { rm } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import type { Source } from 'mediabunny';
+import { fieldError } from '../../domain/errors.ts';
+import { writeSpoolFile } from '../spool.ts';
+import { untypedExtension, type Storage } from '../storage.ts';
+import {
+  fileSource,
+  headBytes,
+  headOf,
+  inspectHead,
+  mediaTypeOf,
+  readContainer,
+  storedSource,
+} from '../media.ts';
+import type { UploadOwner, Uploads } from '../uploads.ts';
+import type { Recording, RecordingSource } from '../../studio/capability.ts';
+import type { Inputs } from './inputs.ts';
+
+/** A file part of a form; `truncated` is true at its end if it exceeded the size limit. */
+interface FilePart {
+  field: string;
+  stream: Readable & { truncated: boolean };
+}
+
+/** A file that came with a request. It is in the spool until `store` moves it into the storage. */
+export interface ReceivedFile {
+  /** File id derived from the bytes: a repeated request names its file in the same way. */
+  contentId: string;
+  /** Seconds; null for a picture. */
+  durationSeconds: number | null;
+  /**
+   * Stores the file as an upload of its owner.
+   * @throws GatewayError STORAGE_QUOTA_EXCEEDED
+   */
+  store: () => Promise<{ fileId: string; storageKey: string }>;
+  /** Removes the file from the spool, and from the storage if it was stored. */
+  discard: () => Promise<void>;
+}
+
+/** Result of looking at a file in the spool. */
+interface Inspected {
+  extension: string;
+  durationSeconds: number | null;
+}
+
+interface RequestFilesDeps {
+  storage: Storage;
+  uploads: Pick<Uploads, 'keep' | 'discard' | 'requireRoom'>;
+}
+
+/** Makes the receivers of pictures and recordings that come with a request as parts of a form. */
+export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
+  async function receive(
+    { field, stream }: FilePart,
+    owner: UploadOwner,
+    inspect: (path: string) => Promise<Inspected>,
+  ): Promise<ReceivedFile> {
+    const path = await storage.spoolPath();
+    try {
+      const digest = await writeSpoolFile(path, stream);
+      if (stream.truncated) throw fieldError('FILE_TOO_LARGE', field, 'the file is too large');
+      const { extension, durationSeconds } = await inspect(path);
+      const { organizationId, keyId } = owner;
+      let storageKey: string | null = null;
+      return {
+        contentId: `file_${digest.sha256.slice(0, 32)}`,
+        durationSeconds,
+        async store() {
+          storageKey = await uploads.keep({ organizationId, keyId, extension, path, ...digest });
+          const [, name = ''] = storageKey.split('/');
+          return { fileId: name.split('.')[0] ?? '', storageKey };
+        },
+        async discard() {
+          await rm(path, { force: true });
+          if (storageKey !== null) await uploads.discard(storageKey);
+        },
+      };
+    } catch (error) {
+      await rm(path, { force: true });
+      throw error;
+    }
+  }
+
+  return {
+    /** Checks the storage quota before files are received. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
+    requireRoom: ({ organizationId }: UploadOwner, bytes: number): Promise<void> =>
+      uploads.requireRoom(organizationId, bytes),
+
+    /**
+     * Receives a picture; errors name the part's `field`.
+     * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
+     */
+    receivePicture: (part: FilePart, owner: UploadOwner): Promise<ReceivedFile> =>
+      receive(part, owner, async (path) => {
+        const { extension, medium } = await inspectHead(await headOf(path, headBytes), null);
+        if (medium !== 'image') {
+          throw fieldError('UNSUPPORTED_MEDIA_TYPE', part.field, 'must be a picture');
+        }
+        return { extension, durationSeconds: null };
+      }),
+
+    /**
+     * Receives a recording; errors name the part's `field`.
+     * @throws GatewayError INVALID_REQUEST if it is not a readable audio file, FILE_TOO_LARGE
+     */
+    receiveRecording: (part: FilePart, owner: UploadOwner): Promise<ReceivedFile> =>
+      receive(part, owner, (path) => measure(fileSource(path), part.field)),
+  };
+}
+export type RequestFiles = ReturnType<typeof createRequestFiles>;
+
+interface RecordingsDeps {
+  storage: Storage;
+  inputs: Inputs;
+}
+
+/** Makes the look-up of recordings that a request names. */
+export function createRecordings({ storage, inputs }: RecordingsDeps) {
+  return {
+    /**
+     * Measures a stored recording of the organization; a foreign URL is only checked, not fetched.
+     * @throws GatewayError INVALID_INPUT_URL naming the field
+     */
+    async find({ field, source }: RecordingSource, organizationId: string): Promise<Recording> {
+      const input = await inputs.resolve({ field, url: source }, organizationId);
+      if (input.kind === 'url') return input;
+      const { storageKey } = input;
+      const { durationSeconds } = await measure(storedSource(storage, storageKey), field);
+      return { kind: 'file', storageKey, durationSeconds };
+    },
+  };
+}
+export type Recordings = ReturnType<typeof createRecordings>;
+
+/** Reads a recording's file extension and duration. @throws GatewayError INVALID_REQUEST naming the field */
+async function measure(
+  source: Source,
+  field: string,
+): Promise<{ extension: string; durationSeconds: number }> {
+  const found = await readContainer(source);
+  if (!found?.hasAudio || !(found.durationSeconds > 0)) {
+    throw fieldError('INVALID_REQUEST', field, 'is not a readable audio file');
+  }
+  const { mimeType, durationSeconds } = found;
+  const extension = mediaTypeOf(mimeType)?.extension ?? untypedExtension;
+  return { extension, durationSeconds };
+}

@@ -1,0 +1,162 @@
+/**
+ * The embedded storage driver: files below one directory, read and uploaded through URLs of the API,
+ * signed with HMAC-SHA256 over everything that they admit.
+ */
+import { createHmac } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { link, mkdir, open, rm, stat, unlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { assert } from '../domain/errors.ts';
+import { isSecret } from '../platform/secret-comparison.ts';
+import { headOf, sniff, sniffBytes } from './media.ts';
+import { openSpool } from './spool.ts';
+import { contentTypeOf, isStorageKey, untypedExtension, type Storage } from './storage.ts';
+
+interface LocalDiskOptions {
+  directory: string;
+  secret: string;
+  /** Where the API serves `/files/…` and `/uploads/…`. */
+  publicBaseUrl: string;
+}
+
+/** The query of a signed URL, as it came in. */
+type SignedQuery = Readonly<Record<string, string | string[] | undefined>>;
+
+/** What the routes of the embedded storage ask: whether a URL was made by us and still holds. */
+export interface SignedUrls {
+  admitsRead: (key: string, query: SignedQuery) => boolean;
+  /** The size that the URL names; null when it admits no upload now. */
+  admitsUpload: (key: string, query: SignedQuery) => { sizeBytes: number | null } | null;
+}
+
+/** Storage on the local disk, and the check of its URLs. */
+export type LocalDisk = Storage & SignedUrls;
+
+/** Opens (and makes) the directory. */
+export async function openLocalDisk(options: LocalDiskOptions): Promise<LocalDisk> {
+  const spoolPath = await openSpool(options.directory);
+  return { spoolPath, ...objectsBelow(options.directory), ...signedUrls(options) };
+}
+
+type Objects = Pick<Storage, 'put' | 'size' | 'open' | 'remove'>;
+
+function objectsBelow(directory: string): Objects {
+  function pathOf(key: string): string {
+    assert(isStorageKey(key), 'a storage key has the form that we make');
+    return join(directory, 'objects', key);
+  }
+
+  async function size(key: string): Promise<number | null> {
+    try {
+      return (await stat(pathOf(key))).size;
+    } catch (error) {
+      if (hasCode(error, 'ENOENT')) return null;
+      throw error;
+    }
+  }
+
+  return {
+    size,
+    async put(key, spoolPath) {
+      const path = pathOf(key);
+      await mkdir(dirname(path), { recursive: true });
+      // The customer pays right after this: the bytes must be on the disk, not on their way to it.
+      const file = await open(spoolPath, 'r+');
+      try {
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      // A link is atomic and never replaces: of two writers at once one wins, whole.
+      const stored = await link(spoolPath, path).then(
+        () => 'stored' as const,
+        (error: unknown) => {
+          if (hasCode(error, 'EEXIST')) return 'exists' as const;
+          throw error;
+        },
+      );
+      await unlink(spoolPath);
+      return stored;
+    },
+    async open(key, range) {
+      const sizeBytes = await size(key);
+      if (sizeBytes === null) return null;
+      // One that was uploaded without naming its type is what its first bytes say.
+      const sniffed = key.endsWith(`.${untypedExtension}`)
+        ? await sniff(await headOf(pathOf(key), sniffBytes))
+        : undefined;
+      const contentType = sniffed?.contentType ?? contentTypeOf(key);
+      const bounds = range ? { start: range.first, end: range.last } : {};
+      return { stream: createReadStream(pathOf(key), bounds), sizeBytes, contentType };
+    },
+    remove: (key) => rm(pathOf(key), { force: true }),
+  };
+}
+
+function signedUrls({
+  secret,
+  publicBaseUrl,
+}: LocalDiskOptions): SignedUrls & Pick<Storage, 'urlOf' | 'signUpload' | 'keyOf'> {
+  const readBase = new URL(`${publicBaseUrl}/files/`);
+
+  /** The MAC of all that a URL admits; the key's extension is the content type's only source. */
+  const macOf = (method: 'GET' | 'PUT', key: string, terms: string[]): string =>
+    createHmac('sha256', secret)
+      .update([method, key, contentTypeOf(key), ...terms].join('\n'))
+      .digest('base64url');
+
+  return {
+    urlOf(key, ttlMs) {
+      const expires = String(Math.ceil((Date.now() + ttlMs) / 1000));
+      const signature = macOf('GET', key, [expires]);
+      return Promise.resolve(`${readBase.href}${key}?expires=${expires}&signature=${signature}`);
+    },
+    signUpload({ key, sizeBytes, ttlMs }) {
+      const expiresAtMs = Math.floor((Date.now() + ttlMs) / 1000) * 1000;
+      const expires = String(expiresAtMs / 1000);
+      const size = sizeBytes === null ? '' : String(sizeBytes);
+      const query = new URLSearchParams({
+        expires,
+        ...(sizeBytes !== null && { size }),
+        signature: macOf('PUT', key, [expires, size]),
+      });
+      return Promise.resolve({
+        url: `${publicBaseUrl}/uploads/${key}?${query.toString()}`,
+        headers: { 'Content-Type': contentTypeOf(key) },
+        expiresAtMs,
+      });
+    },
+    keyOf(url) {
+      if (url.origin !== readBase.origin || !url.pathname.startsWith(readBase.pathname))
+        return null;
+      const key = url.pathname.slice(readBase.pathname.length);
+      return isStorageKey(key) ? key : null;
+    },
+    admitsRead(key, query) {
+      const { expires, signature } = query;
+      if (!isStorageKey(key) || !isInTime(expires)) return false;
+      return isSecret(signature, macOf('GET', key, [expires]));
+    },
+    admitsUpload(key, query) {
+      const { expires, size, signature, ...rest } = query;
+      if (!isStorageKey(key) || !isInTime(expires) || Object.keys(rest).length > 0) return null;
+      if (size !== undefined && (typeof size !== 'string' || !/^[1-9]\d{0,11}$/.test(size))) {
+        return null;
+      }
+      if (!isSecret(signature, macOf('PUT', key, [expires, size ?? '']))) return null;
+      return { sizeBytes: size === undefined ? null : Number(size) };
+    },
+  };
+}
+
+function isInTime(expires: unknown): expires is string {
+  return (
+    typeof expires === 'string' &&
+    /^[1-9]\d{0,11}$/.test(expires) &&
+    Number(expires) * 1000 > Date.now()
+  );
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
+}

@@ -1,0 +1,13 @@
+-- What the uploads of an organization count together. A new upload is counted where it is made, by a statement
+-- that refuses (storage/uploads.ts); whatever happens to it later is counted here, whoever does it.
+CREATE OR REPLACE FUNCTION upload_recount() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE organization SET upload_bytes = upload_bytes - OLD.counted_bytes
+      + CASE TG_OP WHEN 'DELETE' THEN 0 ELSE NEW.counted_bytes END
+    WHERE id = OLD.organization_id;
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER upload_is_recounted AFTER UPDATE OF completed_at, size_bytes, bytes_max ON upload
+  FOR EACH ROW WHEN (OLD.counted_bytes <> NEW.counted_bytes) EXECUTE FUNCTION upload_recount();
+CREATE OR REPLACE TRIGGER upload_is_no_longer_counted AFTER DELETE ON upload
+  FOR EACH ROW EXECUTE FUNCTION upload_recount();

@@ -1,0 +1,134 @@
+/**
+ * Notices of an organization's credits: its balance is low, the limit of a key is near or reached. The sweeper
+ * makes them (webhooks/notices.sql); they are delivered as the webhooks of jobs are.
+ */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { creditsFromMicro } from '../domain/credits.ts';
+import { isoTime } from '../domain/json.ts';
+import { keyBudget } from '../jobs/ledger-verdicts.ts';
+import { command, type DatabasePool } from '../platform/database.ts';
+import { listedWebhook } from './webhooks.ts';
+
+const limitData = z.object({
+  noticeId: z.string(),
+  keyId: z.string().meta({ description: 'The key at which the limit stands.' }),
+  name: z.string(),
+  limit: z.number(),
+  per: keyBudget.shape.per,
+  used: z.number().meta({ description: 'Reserved and charged in this period.' }),
+  resetsAt: z.iso.datetime().nullable().meta({ description: 'Null: it never begins again.' }),
+});
+
+/** The `data` of each type of notice; amounts in credits. */
+export const noticeData = {
+  'account.balance.low': z.object({
+    noticeId: z.string(),
+    credits: z.number().meta({ description: 'The balance; what runs is not deducted.' }),
+    threshold: z.number(),
+  }),
+  'key.limit.near': limitData,
+  'key.limit.reached': limitData,
+} as const;
+
+/** `data` of any notice. */
+type NoticeData = z.infer<(typeof noticeData)[keyof typeof noticeData]>;
+
+/** What was told; times are Unix ms. */
+export interface Notice {
+  type: keyof typeof noticeData;
+  createdAtMs: number;
+  data: NoticeData;
+}
+
+const delivery = listedWebhook.pick({
+  state: true,
+  attempts: true,
+  lastStatus: true,
+  lastError: true,
+});
+/** A notice, and where its delivery stands. */
+export type ListedNotice = Notice & z.infer<typeof delivery>;
+
+const target = z.object({ url: z.string().nullable(), lowBalanceMicro: z.number().nullable() });
+/** Where notices go, and the balance in micro-credits at which it is low; null: nobody is told, of no balance. */
+export type NoticeTarget = z.infer<typeof target>;
+
+const balanceBody = z.object({ total: z.number(), threshold: z.number() });
+const limitBody = keyBudget.extend({ keyId: z.string(), name: z.string() });
+const stored = { id: z.string(), createdAtMs: z.number() };
+const row = z.discriminatedUnion('type', [
+  z.object({ ...stored, type: z.literal('account.balance.low'), body: balanceBody }),
+  z.object({ ...stored, type: z.enum(['key.limit.near', 'key.limit.reached']), body: limitBody }),
+]);
+const columns = sql.fragment`n.id, n.type, n.body, n.created_at AS "createdAtMs"`;
+
+/** Notices over a pool. */
+export function createNotices(pool: DatabasePool) {
+  return {
+    async target(organizationId: string): Promise<NoticeTarget> {
+      const found = await pool.maybeOne(sql.type(target)`
+        SELECT url, low_balance_micro AS "lowBalanceMicro" FROM notice_target
+        WHERE organization_id = ${organizationId}`);
+      return found ?? { url: null, lowBalanceMicro: null };
+    },
+    /** A new URL or threshold is told anew of a balance that is low. */
+    async setTarget(organizationId: string, { url, lowBalanceMicro }: NoticeTarget): Promise<void> {
+      await pool.query(command`
+        INSERT INTO notice_target AS t (organization_id, url, low_balance_micro)
+        VALUES (${organizationId}, ${url}, ${lowBalanceMicro})
+        ON CONFLICT (organization_id) DO UPDATE SET url = excluded.url,
+          low_balance_micro = excluded.low_balance_micro,
+          balance_is_low = t.balance_is_low
+            AND (t.url, t.low_balance_micro) IS NOT DISTINCT FROM
+              (excluded.url, excluded.low_balance_micro)`);
+    },
+    /** Makes all that are due; safe in several processes at once. */
+    async make(): Promise<void> {
+      await pool.query(command`SELECT make_notices()`);
+    },
+    async read(id: string): Promise<Notice> {
+      return noticeOf(
+        await pool.one(sql.type(row)`SELECT ${columns} FROM notice n WHERE n.id = ${id}`),
+      );
+    },
+    /** Newest first. */
+    async list(organizationId: string, limit: number): Promise<ListedNotice[]> {
+      const rows = await pool.any(sql.type(row.and(delivery))`
+        SELECT ${columns}, w.state, w.attempts, a.status AS "lastStatus", a.error AS "lastError"
+        FROM notice n JOIN webhook w ON w.job_id = n.id
+          LEFT JOIN webhook_attempt a ON a.job_id = w.job_id AND a.number = w.attempts
+        WHERE n.organization_id = ${organizationId}
+        ORDER BY n.created_at DESC, n.id DESC LIMIT ${limit}`);
+      return rows.map((each) => {
+        const { state, attempts, lastStatus, lastError } = each;
+        return { ...noticeOf(each), state, attempts, lastStatus, lastError };
+      });
+    },
+  };
+}
+export type Notices = ReturnType<typeof createNotices>;
+
+function noticeOf({ id: noticeId, createdAtMs, ...told }: z.infer<typeof row>): Notice {
+  const { type } = told;
+  if (type === 'account.balance.low') {
+    const { total, threshold } = told.body;
+    const data = {
+      noticeId,
+      credits: creditsFromMicro(total),
+      threshold: creditsFromMicro(threshold),
+    };
+    return { type, createdAtMs, data };
+  }
+  const { keyId, name, limit, per, used, resetsAtMs } = told.body;
+  const data = {
+    noticeId,
+    keyId,
+    name,
+    limit: creditsFromMicro(limit),
+    per,
+    used: creditsFromMicro(used),
+    resetsAt: isoTime(resetsAtMs),
+  };
+  return { type, createdAtMs, data };
+}

@@ -1,0 +1,231 @@
+/**
+ * Whom to tell of a job's end, or of a notice (notices.ts), and every attempt to do so. The rows decide; workflows
+ * only wait. A notice's `jobId` is its own id.
+ */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { command, type DatabasePool } from '../platform/database.ts';
+import type { Metrics } from '../platform/metrics.ts';
+
+const begunAttempt = z.object({
+  url: z.string(),
+  number: z.number(),
+  /** Attempts before this one, counted from the last redelivery. */
+  failures: z.number(),
+});
+const jobIdRow = z.object({ jobId: z.string(), organizationId: z.string() });
+
+/** Where a webhook stands; `gone`: the receiver said 410, `failed`: the last attempt has failed. */
+const webhookState = z.enum(['waiting', 'delivering', 'delivered', 'gone', 'failed']);
+export type WebhookState = z.infer<typeof webhookState>;
+
+/** A webhook; times are Unix ms. */
+export const webhookRecord = z.object({
+  jobId: z.string(),
+  organizationId: z.string(),
+  url: z.string(),
+  state: webhookState,
+  attempts: z.int(),
+  nextAttemptAtMs: z.number().nullable(),
+  createdAtMs: z.number(),
+  updatedAtMs: z.number(),
+});
+export type WebhookRecord = z.infer<typeof webhookRecord>;
+
+/** One attempt; `sending`: under way, or its end was never told. */
+export const webhookAttempt = z.object({
+  number: z.int(),
+  outcome: z.enum(['sending', 'delivered', 'gone', 'failed']),
+  status: z.int().nullable(),
+  error: z.string().nullable().meta({ description: 'The reason for a missing status.' }),
+  response: z.string().nullable().meta({ description: 'The beginning of the response body.' }),
+  durationMs: z.int().nullable(),
+  startedAtMs: z.number(),
+});
+export type WebhookAttempt = z.infer<typeof webhookAttempt>;
+
+/** A webhook with its last attempt. */
+export const listedWebhook = webhookRecord.extend({
+  lastStatus: z.int().nullable(),
+  lastError: z.string().nullable(),
+});
+export type ListedWebhook = z.infer<typeof listedWebhook>;
+
+/** Which webhooks to list; newest job first. */
+export interface WebhookListing {
+  organizationId: string | undefined;
+  /** `failing`: all whose last attempt has failed. */
+  state: WebhookState | 'failing' | undefined;
+  /** Only those of jobs before this one. */
+  beforeJobId: string | undefined;
+  limit: number;
+}
+
+/** Names a webhook. */
+export interface WebhookName {
+  jobId: string;
+  organizationId: string;
+}
+
+/** An attempt that has begun. */
+type BegunAttempt = z.infer<typeof begunAttempt>;
+
+/** How an attempt ended. */
+export interface AttemptEnd {
+  outcome: 'delivered' | 'gone' | 'failed';
+  status: number | null;
+  error: string | null;
+  response: string | null;
+  durationMs: number;
+  /** The wait until the next one; null when there is none. */
+  retryInMs: number | null;
+}
+
+/** A job's own workflow starts the delivery; after this the sweeper does. */
+const forsakenAfter = '5 seconds';
+/** An attempt takes no longer, and no worker is away for longer without being believed dead. */
+const overdueAfter = '2 minutes';
+/** A refused job takes its webhook back; what a crash left is thrown away after this. */
+const orphanedAfter = '1 day';
+
+const columns = sql.fragment`w.job_id AS "jobId", w.organization_id AS "organizationId", w.url,
+  w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
+  w.updated_at AS "updatedAtMs"`;
+
+/** Webhooks over a pool. */
+export function createWebhooks(pool: DatabasePool) {
+  return { ...createRegistry(pool), ...createDeliveryMoves(pool), ...createReads(pool) };
+}
+export type Webhooks = ReturnType<typeof createWebhooks>;
+
+function createRegistry(pool: DatabasePool) {
+  return {
+    /** Registers one before its job is admitted. */
+    async add({ jobId, organizationId, url }: WebhookName & { url: string }): Promise<void> {
+      await pool.query(command`INSERT INTO webhook (job_id, organization_id, url)
+        VALUES (${jobId}, ${organizationId}, ${url}) ON CONFLICT DO NOTHING`);
+    },
+    /** Its job was refused. */
+    async drop(jobId: string): Promise<void> {
+      await pool.query(command`DELETE FROM webhook w WHERE job_id = ${jobId}
+        AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.job_id)`);
+    },
+    /** Opens it for delivery, whatever its state is, with all its attempts again. */
+    async renew(jobId: string): Promise<void> {
+      await pool.query(command`UPDATE webhook SET state = 'delivering',
+        attempts_before = attempts, next_attempt_at = clock_timestamp(),
+        overdue_at = clock_timestamp() + ${forsakenAfter}::interval, updated_at = clock_timestamp()
+        WHERE job_id = ${jobId}`);
+    },
+    /** Stops what is being delivered; it counts as failed. */
+    async giveUp(jobId: string): Promise<void> {
+      await pool.query(command`UPDATE webhook SET state = 'failed',
+        next_attempt_at = NULL, overdue_at = NULL, updated_at = clock_timestamp()
+        WHERE job_id = ${jobId} AND state IN ('waiting', 'delivering')`);
+    },
+  };
+}
+
+function createDeliveryMoves(pool: DatabasePool) {
+  return {
+    /** Null when there is nothing to deliver any more. */
+    begin: ({ jobId, organizationId }: WebhookName): Promise<BegunAttempt | null> =>
+      pool.maybeOne(sql.type(begunAttempt)`
+        WITH begun AS (
+          UPDATE webhook SET state = 'delivering', attempts = attempts + 1, next_attempt_at = NULL,
+            overdue_at = clock_timestamp() + ${overdueAfter}::interval,
+            updated_at = clock_timestamp()
+          WHERE job_id = ${jobId} AND organization_id = ${organizationId}
+            AND state IN ('waiting', 'delivering')
+          RETURNING job_id, url, attempts, attempts - attempts_before - 1 AS failures),
+        logged AS (
+          INSERT INTO webhook_attempt (job_id, number) SELECT job_id, attempts FROM begun
+          RETURNING number)
+        SELECT begun.url, begun.failures, logged.number FROM begun, logged`),
+    /** Records the end of an attempt; the state of the webhook follows from its newest attempt. */
+    async end(jobId: string, number: number, end: AttemptEnd): Promise<void> {
+      const { outcome, status, error, response, durationMs, retryInMs } = end;
+      const state = outcome === 'failed' && retryInMs !== null ? 'delivering' : outcome;
+      await pool.query(command`
+        WITH logged AS (
+          UPDATE webhook_attempt SET outcome = ${outcome}, status = ${status}, error = ${error},
+            response = ${response}, duration_ms = ${durationMs}
+          WHERE job_id = ${jobId} AND number = ${number}
+          RETURNING job_id)
+        UPDATE webhook w SET state = ${state}, updated_at = clock_timestamp(),
+          next_attempt_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond',
+          overdue_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond'
+            + ${overdueAfter}::interval
+        FROM logged WHERE w.job_id = logged.job_id AND w.attempts = ${number}`);
+    },
+  };
+}
+
+function createReads(pool: DatabasePool) {
+  return {
+    /** Null when this organization has no such webhook. */
+    find: ({ jobId, organizationId }: WebhookName): Promise<WebhookRecord | null> =>
+      pool.maybeOne(sql.type(webhookRecord)`SELECT ${columns} FROM webhook w
+        WHERE w.job_id = ${jobId} AND w.organization_id = ${organizationId}`),
+    /** The newest attempts, newest first. */
+    attempts: (jobId: string, limit: number): Promise<readonly WebhookAttempt[]> =>
+      pool.any(sql.type(webhookAttempt)`
+        SELECT number, outcome, status, error, response, duration_ms AS "durationMs",
+          started_at AS "startedAtMs"
+        FROM webhook_attempt WHERE job_id = ${jobId} ORDER BY number DESC LIMIT ${limit}`),
+    /** Webhooks of ended jobs and of notices that nobody seems to deliver. */
+    async forsaken(): Promise<readonly WebhookName[]> {
+      await pool.query(command`DELETE FROM webhook w WHERE state = 'waiting'
+        AND created_at < clock_timestamp() - ${orphanedAfter}::interval
+        AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.job_id)`);
+      return pool.any(sql.type(
+        jobIdRow,
+      )`SELECT w.job_id AS "jobId", w.organization_id AS "organizationId"
+        FROM webhook w LEFT JOIN job j ON j.id = w.job_id LEFT JOIN notice n ON n.id = w.job_id
+        WHERE w.state IN ('waiting', 'delivering')
+          AND (j.status <> 'queued' OR n.id IS NOT NULL) AND coalesce(w.overdue_at,
+          j.completed_at + ${forsakenAfter}::interval) < clock_timestamp()
+        ORDER BY w.created_at LIMIT 100`);
+    },
+    /** Somebody delivers it: it is not forsaken for a while. */
+    async attended(jobId: string): Promise<void> {
+      await pool.query(command`UPDATE webhook
+        SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE job_id = ${jobId}`);
+    },
+    /** Of jobs only: notices are listed with their target. */
+    list({
+      organizationId,
+      state,
+      beforeJobId,
+      limit,
+    }: WebhookListing): Promise<readonly ListedWebhook[]> {
+      const conditions = [sql.fragment`starts_with(w.job_id, 'job_')`];
+      if (organizationId !== undefined) {
+        conditions.push(sql.fragment`w.organization_id = ${organizationId}`);
+      }
+      if (beforeJobId !== undefined) conditions.push(sql.fragment`w.job_id < ${beforeJobId}`);
+      if (state === 'failing') {
+        conditions.push(sql.fragment`w.state IN ('delivering', 'failed', 'gone')
+          AND a.outcome IN ('failed', 'gone')`);
+      } else if (state !== undefined) conditions.push(sql.fragment`w.state = ${state}`);
+      return pool.any(sql.type(listedWebhook)`
+        SELECT ${columns}, a.status AS "lastStatus", a.error AS "lastError"
+        FROM webhook w
+          LEFT JOIN webhook_attempt a ON a.job_id = w.job_id AND a.number = w.attempts
+        WHERE ${sql.join(conditions, sql.fragment` AND `)}
+        ORDER BY w.job_id DESC LIMIT ${limit}`);
+    },
+  };
+}
+
+/** Counts and times attempts, each once its end is written down. */
+export function observeWebhooks(webhooks: Webhooks, metrics: Metrics): Webhooks {
+  return {
+    ...webhooks,
+    async end(jobId, number, end) {
+      await webhooks.end(jobId, number, end);
+      metrics.callerWebhookAttempts.inc({ outcome: end.outcome });
+      metrics.callerWebhookSeconds.observe(end.durationMs / 1000);
+    },
+  };
+}
