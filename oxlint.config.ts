@@ -2,7 +2,7 @@ import { defineConfig, type OxlintOverride } from 'oxlint';
 
 /**
  * The import graph of the project. This table is the architecture: a folder may import values from
- * `value`, types from `type`, and nothing else (`npm run draw` draws it in docs/architecture.md).
+ * `value`, types from `type`, and nothing else (`npm run dev -- draw` draws it in docs/architecture.md).
  */
 interface Edge {
   value: string[];

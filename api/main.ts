@@ -1,4 +1,4 @@
-/** `npm run api`: the API process. */
+/** `node api/main.ts`: the API process. */
 import { knownProviders } from '../providers/registry.ts';
 import { runProcess } from '../platform/run-process.ts';
 import { startApi } from './server.ts';

@@ -5,7 +5,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
-import type { DatabasePool } from '../platform/database.ts';
+import { command, type DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import {
   balance,
@@ -115,7 +115,6 @@ export interface ChatSweep {
 }
 
 const priceRow = z.object({ price: z.number() });
-const none = z.object({});
 const sweepCountMax = 100;
 
 /** Makes the chat ledger over a pool; `metrics` are absent in tools. */
@@ -128,7 +127,7 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
     parallelMax: 1,
     async run(progress) {
       const rows = progress.map(({ amountMicro, ...rest }) => ({ amount: amountMicro, ...rest }));
-      await pool.query(sql.type(none)`SELECT chat_checkpoint(${sql.jsonb(rows)})`);
+      await pool.query(command`SELECT chat_checkpoint(${sql.jsonb(rows)})`);
       return progress.map(() => null);
     },
   });
@@ -167,7 +166,7 @@ async function sweep(
   const grace = sql.fragment`${graceMs} * interval '1 millisecond'`;
   const outage = sql.fragment`${3 * everyMs} * interval '1 millisecond'`;
   // Who was heard of since has another time than the grace gave; so has who was never missed.
-  await pool.query(sql.type(none)`UPDATE reservation
+  await pool.query(command`UPDATE reservation
     SET owner_missing_at = now(), expires_at = now() + ${grace}
     WHERE state = 'reserved' AND kind = 'chat' AND expires_at < now()
       AND (owner_missing_at + ${grace} IS DISTINCT FROM expires_at

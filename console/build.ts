@@ -1,4 +1,4 @@
-/** `npm run console:build`: builds the console into console/dist, unless what it is made of is unchanged. */
+/** `npm run dev -- console-build`: builds the console into console/dist, unless what it is made of is unchanged. */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';

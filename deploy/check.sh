@@ -1,6 +1,6 @@
 #!/bin/sh
-# `npm run check:deploy`: the deployment files against the tools of their formats, without an engine. The
-# tools come from PyPI, promtool from Debian. The chart: `npm run check:chart`.
+# `sh deploy/check.sh`: the deployment files against the tools of their formats, without an engine. The
+# tools come from PyPI, promtool from Debian. The chart: `npm run dev -- check-chart`.
 set -eu
 cd "$(dirname "$0")/.."
 tools=.cache/deploy-check

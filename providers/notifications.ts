@@ -8,7 +8,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { isSecret } from '../platform/secret-comparison.ts';
-import type { DatabasePool } from '../platform/database.ts';
+import { command, type DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import { providerNotification, workflowIdOf } from '../jobs/contract.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -37,7 +37,6 @@ export function createNotificationUrls(options: { publicBaseUrl: string; secret:
 export type NotificationUrls = ReturnType<typeof createNotificationUrls>;
 
 const keptRow = z.object({ deliveries: z.number(), state: z.string() });
-const none = z.object({});
 
 /** A verified notification. */
 const inboxNotification = z.object({
@@ -77,7 +76,7 @@ export function createInbox(pool: DatabasePool) {
     },
     /** Records that the workflow has received it, or had ended. */
     async mark(notification: InboxNotification, state: 'delivered' | 'late'): Promise<void> {
-      await pool.query(sql.type(none)`UPDATE notification SET state = ${state}
+      await pool.query(command`UPDATE notification SET state = ${state}
         WHERE job_id = ${notification.jobId} AND call_index = ${notification.callIndex}
           AND operation_id = ${notification.operationId}`);
     },

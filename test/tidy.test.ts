@@ -199,7 +199,7 @@ describe('links of the documents', () => {
 });
 
 describe('docs/architecture.md', () => {
-  it('has the drawing of what the code is now (npm run draw)', () => {
+  it('has the drawing of what the code is now (npm run dev -- draw)', () => {
     expect(read('docs/architecture.md')).toBe(drawn());
     expect(read('docs/architecture.md')).toMatch(/^ {2}api --> .*\bactivities$/m);
   });

@@ -1,4 +1,4 @@
-/** `npm run worker`: a worker process. */
+/** `node worker/main.ts`: a worker process. */
 import { knownProviders } from '../providers/registry.ts';
 import { runProcess } from '../platform/run-process.ts';
 import { installMeasuredRuntime } from './runtime.ts';

@@ -7,7 +7,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { GatewayError, assert } from '../../domain/errors.ts';
-import type { DatabasePool } from '../../platform/database.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context } from '../context.ts';
 import { parseWith } from '../http/parsing.ts';
@@ -100,7 +100,6 @@ export function idempotencyKeyOf(ctx: Pick<Context, 'headers'>): string | null {
 const holdFor = '10 seconds';
 const renewalMs = 3000;
 
-const none = z.object({});
 const row = z.object({
   verdict: z.enum(['claimed', 'done', 'other', 'in_progress', 'not_kept']),
   subject: z.string().nullable(),
@@ -138,7 +137,7 @@ export async function claimKey(
 
 /** Marks a claim as done, in the transaction that created its subject. */
 export async function finishClaim(connection: CommonQueryMethods, name: ClaimName): Promise<void> {
-  await connection.query(sql.type(none)`
+  await connection.query(command`
     UPDATE idempotency_claim SET state = 'done' WHERE ${named(name)}`);
 }
 
@@ -191,7 +190,7 @@ function holdOf(pool: DatabasePool, logger: Logger, { name, subjectId }: Claimed
   let wasRefused = false;
   let finished = false;
   async function changed(query: FragmentSqlToken): Promise<boolean> {
-    return (await pool.query(sql.type(none)`${query}`)).rowCount > 0;
+    return (await pool.query(command`${query}`)).rowCount > 0;
   }
   /** Runs a statement on the claim, and logs an error instead of failing the request: an unrenewed claim ends by itself. */
   const quietly = (query: FragmentSqlToken): Promise<boolean> =>

@@ -5,11 +5,9 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { createBatcher } from '../../platform/batch.ts';
-import type { DatabasePool } from '../../platform/database.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Metrics } from '../../platform/metrics.ts';
 import { isApiKey, macOfKey } from './key-format.ts';
-
-const none = z.object({});
 
 /** All key scopes (design §7). */
 export const scopes = [
@@ -111,7 +109,7 @@ export function createAccess(pool: DatabasePool, options: AccessOptions) {
 
 /** Stores a key under another pepper, which needs the key itself, because its MAC does not reveal it. */
 async function changePepper(pool: DatabasePool, mac: { from: string; to: string }): Promise<void> {
-  await pool.query(sql.type(none)`
+  await pool.query(command`
     UPDATE api_key SET mac = decode(${mac.to}, 'hex') WHERE mac = decode(${mac.from}, 'hex')
       AND NOT EXISTS (SELECT FROM api_key WHERE mac = decode(${mac.to}, 'hex'))`);
 }

@@ -8,7 +8,7 @@ import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import type { DatabasePool } from '../../platform/database.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
 
 type Context = Pick<Koa.Context, 'cookies' | 'get' | 'method'>;
 
@@ -35,8 +35,6 @@ const keySession = z.object({
 });
 /** Session as its user sees it; times in milliseconds since 1970. */
 export type KeySession = z.infer<typeof keySession>;
-
-const none = z.object({});
 
 /** Owner of a new session: an API key, or an operator's key by its MAC (hex) with the name to record. */
 type SessionOwner = { keyId: string } | { operatorMac: string; name: string };
@@ -91,7 +89,7 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
       const expiresAtMs = Date.now() + lifetimeMs;
       const keyId = 'keyId' in owner ? owner.keyId : null;
       const { operatorMac, name } = 'keyId' in owner ? { operatorMac: null, name: null } : owner;
-      await pool.query(sql.type(none)`
+      await pool.query(command`
         WITH ended AS (
           DELETE FROM console_session
           WHERE expires_at < clock_timestamp() OR token_hash = ${tokenHashOf(ctx)})
@@ -103,7 +101,7 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
     },
     /** Ends the session of a request, and clears its cookie. */
     async end(ctx: Context): Promise<void> {
-      await pool.query(sql.type(none)`
+      await pool.query(command`
         DELETE FROM console_session WHERE token_hash = ${tokenHashOf(ctx)}`);
       setCookie(ctx, null);
     },
@@ -137,7 +135,7 @@ export function createKeySessions(pool: DatabasePool) {
           AND s.expires_at > clock_timestamp() ORDER BY s.id DESC LIMIT 100`),
     /** Ends a session of a user's key. @throws GatewayError NOT_FOUND if the user has no such session */
     async endById(sessionId: string, memberId: string): Promise<void> {
-      const { rowCount } = await pool.query(sql.type(none)`
+      const { rowCount } = await pool.query(command`
         DELETE FROM console_session s USING api_key k
         WHERE s.id = ${sessionId} AND k.id = s.key_id AND k.member_id = ${memberId}`);
       if (rowCount === 0) throw new GatewayError('NOT_FOUND', 'Unknown session.');

@@ -51,7 +51,7 @@ async function built(name: string): Promise<Buffer> {
     return await readFile(join(directory, name));
   } catch (error) {
     const told =
-      name === 'index.html' ? 'The console is not built: npm run console:build.' : undefined;
+      name === 'index.html' ? 'The console is not built: npm run dev -- console-build.' : undefined;
     throw new GatewayError('NOT_FOUND', told, { cause: error });
   }
 }

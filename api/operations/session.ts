@@ -1,4 +1,5 @@
 /** /api/v1/session: sign-in to the console with a key or a link, and sign-out. */
+import { command } from '../../platform/database.ts';
 import { hash, randomBytes } from 'node:crypto';
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -19,7 +20,6 @@ const listedSession = session.extend({
   createdAt: time,
 });
 const linkRow = z.object({ keyId: z.string() });
-const none = z.object({});
 
 const digest = (token: string): string => hash('sha256', token);
 
@@ -95,7 +95,7 @@ export const sessions = section('Console', {
       }
       const token = randomBytes(32).toString('base64url');
       const expiresAt = isoTime(Date.now() + linkLifetimeMs);
-      await pool.query(sql.type(none)`
+      await pool.query(command`
         WITH past AS (DELETE FROM sign_in_link WHERE expires_at < clock_timestamp())
         INSERT INTO sign_in_link (token_hash, key_id, expires_at)
         VALUES (decode(${digest(token)}, 'hex'), ${caller.keyId}, ${expiresAt})`);

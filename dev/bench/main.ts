@@ -1,6 +1,6 @@
 /**
- * `npm run bench`, `bench:chat`, `bench:ledger`: measures what is ours beside other ways, on servers of its own
- * (docs/performance.md). Nothing it started outlives it.
+ * `npm run dev -- bench studio|chat|ledger`: compares the gateway with other ways, on servers of its own, which it stops
+ * at the end (docs/performance.md).
  */
 import { writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';

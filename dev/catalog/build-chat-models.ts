@@ -1,5 +1,5 @@
 /**
- * Writes catalog/chat-models.json anew from its sources (`npm run catalog:build`) and prints what was
+ * Writes catalog/chat-models.json anew from its sources (`npm run dev -- catalog`) and prints what was
  * left out and where sources disagree. Read the difference before you commit it.
  */
 import { mkdir, writeFile } from 'node:fs/promises';

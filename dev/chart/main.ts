@@ -1,5 +1,5 @@
 /**
- * `npm run check:chart`: lints and renders deploy/helm with its own values and with everything switched on, validates what comes out
+ * `npm run dev -- check-chart`: lints and renders deploy/helm with its own values and with everything switched on, validates what comes out
  * against the schemas of Kubernetes, KEDA and the Prometheus operator, and starts from the configuration. Helm is built
  * from the Go module proxy, once; the schemas come from PyPI and the module proxy.
  */

@@ -1,5 +1,5 @@
 /**
- * `npm run clients`: makes the parts of clients/ and the console that follow from the API's description,
+ * `npm run dev -- clients`: makes the parts of clients/ and the console that follow from the API's description,
  * without a server. They are committed; test/clients/generated.test.ts tells when they are out of date.
  */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -63,7 +63,7 @@ async function generatePython(openapi: string, output: string): Promise<void> {
     'output-model-type': 'typing.TypedDict',
     'target-python-version': '3.11',
     'enum-field-as-literal': 'all',
-    'custom-file-header': '# Made by `npm run clients` from the OpenAPI description.',
+    'custom-file-header': '# Made by `npm run dev -- clients` from the OpenAPI description.',
     formatters: 'builtin',
   };
   await run(join(commands, 'datamodel-codegen'), [

@@ -1,4 +1,4 @@
-/** `npm run clients:pack`: packs the clients into `.cache/clients`; nothing is published. */
+/** `npm run dev -- clients-pack`: packs the clients into `.cache/clients`; nothing is published. */
 import { cp, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,7 +1,8 @@
 /** Python that is made by us: the synchronous client, and the overloads of `run`. */
 import type { Capability } from './description.ts';
 
-const header = '# Made by `npm run clients`: change dev/clients/ or _async_client.py instead.\n';
+const header =
+  '# Made by `npm run dev -- clients`: change dev/clients/ or _async_client.py instead.\n';
 
 /** Words of the asynchronous client and what they are in the other; the longer ones first. */
 const words: readonly [RegExp, string][] = [

@@ -1,5 +1,5 @@
 /**
- * `npm run check:cluster`: what docker-compose.yml describes, started natively and broken under load: a rolling
+ * `npm run dev -- check-cluster`: what docker-compose.yml describes, started natively and broken under load: a rolling
  * upgrade, an API and a worker killed, Temporal and Postgres restarted. Ends with the audit and a table;
  * the exit code is 1 when a job was lost or charged twice (docs/faults.md).
  */

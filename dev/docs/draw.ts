@@ -1,4 +1,4 @@
-/** `npm run draw`: draws the import graph, as it is used, into docs/architecture.md. */
+/** `npm run dev -- draw`: draws the import graph, as it is used, into docs/architecture.md. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { graph } from '../../oxlint.config.ts';

@@ -1,5 +1,5 @@
 /**
- * `npm run screenshots`: makes jobs on the running stack of `npm start` and writes what an operator sees of
+ * `npm run dev -- screenshots`: makes jobs on the running stack of `npm start` and writes what an operator sees of
  * them to docs/screenshots/, or only the pictures that it is given by name. The browser is that of
  * CHROMIUM_PATH, else a Chromium of the PATH.
  */

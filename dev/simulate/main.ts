@@ -1,5 +1,5 @@
 /**
- * `npm run simulate`: machines, shards, connections, storage and money for a load, computed from what was measured.
+ * `npm run dev -- simulate`: machines, shards, connections, storage and money for a load, computed from what was measured.
  * Without options it prints the loads of docs/scaling.md and the constants; `--write` puts the tables there.
  */
 import { readFileSync, writeFileSync } from 'node:fs';

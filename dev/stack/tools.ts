@@ -11,7 +11,7 @@ import { commandSucceeds } from './running.ts';
 const run = promisify(execFile);
 const cache = join(import.meta.dirname, '..', '..', '.cache');
 /** Where what takes minutes is kept: beside all checkouts, for the next one too. */
-export const lastingCache = join(
+const lastingCache = join(
   process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'),
   'studio-gateway',
 );

@@ -1,6 +1,6 @@
 /**
  * The deployment files against the code: what an engine would find out at the worst moment. Their formats
- * are checked by `npm run check:deploy`.
+ * are checked by `sh deploy/check.sh`.
  */
 import { providerDefinitions, knownProviders } from '../../providers/registry.ts';
 import { execFileSync } from 'node:child_process';

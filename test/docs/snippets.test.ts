@@ -46,7 +46,7 @@ const notRun: { file: string; begins: string; reason: string }[] = [
   },
   {
     file: 'docs/performance.md',
-    begins: 'npm run bench',
+    begins: 'npm run dev -- bench',
     reason: 'takes minutes; test/bench runs the program',
   },
   {
@@ -56,15 +56,15 @@ const notRun: { file: string; begins: string; reason: string }[] = [
   },
   {
     file: 'docs/faults.md',
-    begins: 'npm run test:faults',
+    begins: 'npm run dev -- faults',
     reason: 'takes ten minutes; test/faults/slice.test.ts runs a part',
   },
   {
     file: 'docs/faults.md',
-    begins: 'npm run test:outages',
+    begins: 'npm run dev -- outages',
     reason: 'takes five minutes; test/faults/outages.test.ts runs a part',
   },
-  { file: 'docs/faults.md', begins: 'npm run test:chaos', reason: 'takes ten minutes' },
+  { file: 'docs/faults.md', begins: 'npm run dev -- chaos', reason: 'takes ten minutes' },
   {
     file: 'docs/deployment.md',
     begins: 'sh deploy/secrets.sh',
@@ -73,11 +73,11 @@ const notRun: { file: string; begins: string; reason: string }[] = [
   {
     file: 'docs/deployment.md',
     begins: 'kubectl -n studio create secret',
-    reason: 'needs a Kubernetes cluster; npm run check:chart renders the chart',
+    reason: 'needs a Kubernetes cluster; npm run dev -- check-chart renders the chart',
   },
   {
     file: 'docs/scaling.md',
-    begins: 'npm run simulate',
+    begins: 'npm run dev -- simulate',
     reason: 'runs in the folder of the project; test/simulate runs the program',
   },
   ...runbooks.map((file) => ({ file, begins: '', reason: 'test/runbooks rehearses it' })),

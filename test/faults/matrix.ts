@@ -1,5 +1,5 @@
 /**
- * `npm run test:faults`: the crash matrix. Every victim is killed at every point for every kind; all
+ * `npm run dev -- faults`: the crash matrix. Every victim is killed at every point for every kind; all
  * kinds of a victim and a point run together. Prints a table; what was run is kept for `--resume`.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { points } from './points.ts';
 import { shuffled } from './shuffle.ts';
 import { startStack, type FaultStack } from './stack.ts';
 
-const usage = `npm run test:faults -- [options]
+const usage = `npm run dev -- faults [options]
   --seed <n>       order of the columns; printed, so that a run can be repeated
   --cells <list>   victim/point/kind, * for all, several with commas: worker/*/musicGenerate,*/stored/*
   --down <ms>      how long a killed process stays away (default 1500)

@@ -1,5 +1,5 @@
 /**
- * `npm run test:mutations`: plants known faults, one by one, in a copy of the sources and runs the test files that must
+ * `npm run dev -- mutations`: plants known faults, one by one, in a copy of the sources and runs the test files that must
  * fail. Prints `caught` or `NOT CAUGHT` for each; the exit code is 1 when a fault is not caught. A fault whose original
  * text is no longer in its file is an error.
  */

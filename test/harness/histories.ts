@@ -1,6 +1,6 @@
 /**
  * Recorded histories: one per shape that a workflow's history can have, kept in test/histories/. They are replayed
- * against the code of today; `npm run record-histories` makes them anew, which is a decision: a history
+ * against the code of today; `npm run dev -- record-histories` makes them anew, which is a decision: a history
  * that no longer replays is a job in production that no longer runs.
  */
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';

@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 const read = (page: string): string => readFileSync(root + page, 'utf8');
 
 describe('docs/scaling.md', () => {
-  it('has the tables of the constants as they are now (npm run simulate -- --write)', () => {
+  it('has the tables of the constants as they are now (npm run dev -- simulate --write)', () => {
     expect(read('docs/scaling.md')).toBe(simulated());
   });
 

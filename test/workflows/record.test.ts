@@ -1,4 +1,4 @@
-/** `npm run record-histories`: runs each way a job can end and writes its history down. */
+/** `npm run dev -- record-histories`: runs each way a job can end and writes its history down. */
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, describe, it, type ExpectStatic } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';

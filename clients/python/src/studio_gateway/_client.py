@@ -1,4 +1,4 @@
-# Made by `npm run clients`: change dev/clients/ or _async_client.py instead.
+# Made by `npm run dev -- clients`: change dev/clients/ or _async_client.py instead.
 """The client: the service's verbs over its OpenAPI description."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Made by `npm run clients`: change dev/clients/ or _async_client.py instead.
+# Made by `npm run dev -- clients`: change dev/clients/ or _async_client.py instead.
 """The verb `run` with the types of each capability."""
 
 from __future__ import annotations

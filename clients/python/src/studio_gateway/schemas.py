@@ -1,4 +1,4 @@
-# Made by `npm run clients` from the OpenAPI description.
+# Made by `npm run dev -- clients` from the OpenAPI description.
 
 from __future__ import annotations
 
