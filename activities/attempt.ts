@@ -58,10 +58,10 @@ export async function attempt<Outcome>(
 }
 
 interface FailureRow {
-  /** `ApplicationFailure.type`; a code of the error table, or one of the two words of retries. */
+  /** `ApplicationFailure.type`: a code of the error table, or a type that only retries use. */
   type: string;
   nonRetryable: boolean;
-  /** The caller's doing: not an alarm for operators. */
+  /** True if the caller caused the failure, which then raises no alert. */
   benign: boolean;
 }
 
@@ -77,14 +77,17 @@ const rows: Record<FailureKind, FailureRow> = {
   unreachable: { type: 'PROVIDER_UNREACHABLE', nonRetryable: false, benign: false },
 };
 
-/** Nothing is sent for a job that was settled, by a sweeper or by an earlier run of its workflow. */
+/**
+ * Makes the failure of a call whose job was settled, by the sweeper or by an earlier run of its
+ * workflow.
+ */
 export function jobSettledBefore(): ApplicationFailure {
   return ApplicationFailure.nonRetryable('the job was settled before this call', 'JOB_LOST');
 }
 
 /**
- * The failure to throw from an activity; errors that are not ours pass unchanged (retried). `lastRefusal`:
- * a provider that still takes nothing is not asked again.
+ * Converts an error to the failure that the activity throws; unknown errors are returned unchanged,
+ * and Temporal retries them. With `lastRefusal`, another refusal of the provider is final.
  */
 export function toApplicationFailure(error: unknown, lastRefusal: boolean): unknown {
   if (error instanceof StorageFailure) {
@@ -102,7 +105,8 @@ export function toApplicationFailure(error: unknown, lastRefusal: boolean): unkn
     nonRetryable: row.nonRetryable || (lastRefusal && error.kind === 'not_accepted'),
     ...(error.retryAfterMs !== undefined && {
       nextRetryDelay: error.retryAfterMs,
-      // For a workflow that retries by itself: the delay does not come back out of a failure.
+      // Delay for a workflow that retries by itself, because a failure does not carry
+      // `nextRetryDelay` back.
       details: [{ retryAfterMs: error.retryAfterMs }],
     }),
     ...(row.benign && { category: ApplicationFailureCategory.BENIGN }),

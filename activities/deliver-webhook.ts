@@ -1,6 +1,7 @@
 /**
- * One attempt to tell a caller of a job's end, or of a notice (Standard Webhooks): the job as it is shown now,
- * with freshly signed URLs, signed by every secret that is live, sent once, and written down.
+ * One attempt to deliver a webhook about a job or a notice (Standard Webhooks): the job in its
+ * current representation with newly signed URLs, signed by every active secret, sent once, and
+ * recorded.
  */
 import { Webhook } from 'standardwebhooks';
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
@@ -14,12 +15,12 @@ import type { Notices } from '../webhooks/notices.ts';
 import type { SigningSecrets } from '../webhooks/signing-secrets.ts';
 import type { AttemptEnd, WebhookName, Webhooks } from '../webhooks/webhooks.ts';
 
-/** What deliveries are made with. */
+/** Services and settings of deliveries. */
 export interface DeliveryDeps {
   webhooks: Webhooks;
   signingSecrets: SigningSecrets;
   outbound: Outbound;
-  /** The job, and how it is shown (studio/job-view.ts). */
+  /** Reads a job, and returns it as callers see it (studio/job-view.ts). */
   readJob: (organizationId: string, jobId: string) => Promise<JobRecord | null>;
   showJob: (job: JobRecord) => Promise<Record<string, unknown>>;
   notices: Pick<Notices, 'read'>;
@@ -27,15 +28,16 @@ export interface DeliveryDeps {
   retryDelaysMs: readonly number[];
 }
 
-/** Enough of an answer to see what went wrong. */
+/** Bytes of a response that are recorded, enough to see the cause of a failure. */
 const responseBytesMax = 1024;
 
-/** Activities of the webhook queue. */
+/** Makes the activities of the webhook queue. */
 export function createDeliveries(deps: DeliveryDeps) {
   return {
     /**
-     * Sends the webhook once; returns when it was accepted, or when nothing is left to deliver.
-     * @throws ApplicationFailure: with the delay before the next attempt, or final after the last one and after 410
+     * Sends the webhook once; returns if it was accepted, or if nothing is left to deliver.
+     * @throws ApplicationFailure with the delay before the next attempt; non-retryable after the
+     * last attempt and after 410
      */
     attemptDelivery: async (name: WebhookName): Promise<void> => {
       const begun = await deps.webhooks.begin(name);
@@ -56,19 +58,19 @@ export function createDeliveries(deps: DeliveryDeps) {
     stopDelivery: (jobId: string): Promise<void> => deps.webhooks.giveUp(jobId),
   };
 }
-/** Deliveries of caller webhooks. */
+/** Activities of the webhook queue. */
 export type Deliveries = ReturnType<typeof createDeliveries>;
 
 type Sent = Omit<AttemptEnd, 'durationMs' | 'retryInMs'>;
 
-/** The failure of an attempt; Temporal retries it after `retryInMs`, and never when that is null. */
+/** Makes the failure of an attempt. Temporal retries it after `retryInMs`; null: never. */
 function notDelivered({ outcome, status, error }: Sent, retryInMs: number | null) {
   return ApplicationFailure.create({
     message: `the receiver responded with ${status ?? error}`,
     type: outcome === 'gone' ? 'WEBHOOK_GONE' : 'WEBHOOK_NOT_DELIVERED',
     nonRetryable: retryInMs === null,
     ...(retryInMs !== null && { nextRetryDelay: retryInMs }),
-    // A receiver that fails is no failure of this worker.
+    // A failing receiver is not a failure of the worker.
     category: ApplicationFailureCategory.BENIGN,
   });
 }
@@ -78,7 +80,7 @@ interface Message {
   body: string;
 }
 
-/** What is told. */
+/** Event of a webhook's body. */
 interface Event {
   type: string;
   timestamp: string;
@@ -101,7 +103,8 @@ async function eventOf(deps: DeliveryDeps, name: WebhookName): Promise<Event> {
 
 async function messageOf(deps: DeliveryDeps, name: WebhookName): Promise<Message> {
   const body = JSON.stringify(await eventOf(deps, name));
-  // A job ends once, so its message has one id: a receiver knows a repeated one by it.
+  // A job ends once, so the message id depends on the job only, and receivers can discard
+  // duplicates.
   const id = `msg_${name.jobId.replace(/^(job|ntc)_/, '')}`;
   const now = new Date();
   const live = await deps.signingSecrets.live(name.organizationId);
@@ -133,7 +136,7 @@ async function send(
       outcome: status >= 200 && status < 300 ? 'delivered' : status === 410 ? 'gone' : 'failed',
       status,
       error: null,
-      // Postgres keeps no NUL.
+      // Postgres text cannot contain NUL.
       response: text.replaceAll('\0', ''),
       retryAfter,
     };

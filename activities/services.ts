@@ -1,4 +1,4 @@
-/** Everything with an effect, opened once per process from its configuration. */
+/** Services with side effects, opened once per process from the configuration. */
 import type { Client } from '@temporalio/client';
 import type { Config } from '../platform/config.ts';
 import { openDatabase } from '../platform/database.ts';
@@ -39,13 +39,13 @@ import { createSigningSecrets } from '../webhooks/signing-secrets.ts';
 import { createWebhookRelay } from '../webhooks/relay.ts';
 import { createWebhooks, observeWebhooks } from '../webhooks/webhooks.ts';
 
-/** Where callers and providers reach the API. */
+/** Returns the URL at which callers and providers reach the API. */
 export function publicBaseUrl(config: Config): string {
   const own = `http://${config.API_HOST}:${config.API_PORT}`;
   return (config.PUBLIC_BASE_URL ?? own).replace(/\/$/, '');
 }
 
-/** Opens the services; nothing is asked of a server before it is needed. */
+/** Opens the services. No server is contacted before it is needed. */
 async function openServices(config: Config, logger: Logger) {
   const telemetry = await openTelemetry(config);
   const { metrics } = telemetry;
@@ -84,7 +84,7 @@ async function openServices(config: Config, logger: Logger) {
     providers,
     chatCatalog: await openChatCatalog(config),
     storage,
-    /** Null when the store serves its URLs itself. */
+    /** Null if the store itself serves its URLs. */
     signedUrls,
     uploads,
     keptFiles: createKeptFiles({ pool, storage }),
@@ -106,18 +106,18 @@ async function openServices(config: Config, logger: Logger) {
   };
 }
 
-/** The open services of a process. */
+/** Open services of a process. */
 export type Services = Awaited<ReturnType<typeof openServices>>;
 
 /**
- * Opens what every process of the gateway works with: the services, and a connection to a Temporal server that
- * has what the start of a job needs; waits for the server.
+ * Opens the services and connects to Temporal, after the server is ready and has the search
+ * attributes that the start of a job needs.
  */
 export async function openProcess(config: Config, logger: Logger) {
   const services = await openServices(config, logger);
   const connection = await connectTemporal(config, logger);
   const namespace = config.TEMPORAL_NAMESPACE;
-  /** Again for a server that lost everything it knew. */
+  /** Registers the search attributes again on a server that has lost its state. */
   const prepareServer = (): Promise<void> =>
     registerSearchAttributes(connection, namespace, Object.values(searchAttributes));
   await prepareServer();
@@ -134,7 +134,7 @@ export async function openProcess(config: Config, logger: Logger) {
   };
 }
 
-/** What tells workflows of what came in, once a process has a connection to Temporal. */
+/** Makes the relays that pass provider notifications and webhooks to workflows. */
 export function createRelays(services: Services, client: Client, config: Config) {
   const { inbox, webhooks, logger } = services;
   const { metrics } = services.telemetry;

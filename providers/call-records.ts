@@ -1,6 +1,6 @@
 /**
- * Records of provider calls: what was about to be sent is written before it is sent, so that a call is
- * never sent a second time silently (design §3.6), whatever dies in between.
+ * Records of provider calls. A call is recorded before it is sent, so that it is never sent twice,
+ * also if a process dies in between (design §3.6).
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -16,27 +16,27 @@ export interface CallName {
   callIndex: number;
 }
 
-/** Whether the call may be sent, or what an earlier attempt left. */
+/** Verdict on whether the call may be sent, or the record of an earlier attempt. */
 const beginVerdict = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('send') }),
-  /** The provider is paused: nothing may be sent now. */
+  /** The provider is paused: the call must not be sent. */
   z.object({ verdict: z.literal('paused') }),
-  /** The job was settled: nothing may be sent for it any more. */
+  /** The job was settled: the call must not be sent. */
   z.object({ verdict: z.literal('settled') }),
-  /** An attempt that only waits for the end of a pause finds none. */
+  /** The pause has ended; returned only to attempts that wait for the end of a pause. */
   z.object({ verdict: z.literal('resumed') }),
-  /** The provider certainly did not take it, or it waits for the end of a pause. */
+  /** The provider certainly did not accept the call, or the call waits for the end of a pause. */
   z.object({ verdict: z.enum(['refused', 'waiting']) }),
   /**
-   * Another attempt sends it, and said that it lives at `touchedAtMs` (Unix ms of the database's clock); a
-   * notification may have named it since.
+   * Another attempt is sending the call, and was running at `touchedAtMs` (Unix ms of the
+   * database's clock). A notification may have named the call since.
    */
   z.object({
     verdict: z.literal('begun'),
     touchedAtMs: z.number(),
     notifiedId: z.string().nullable(),
   }),
-  /** It was sent, and nobody knows what came of it; a notification may have named it. */
+  /** The call was sent and its outcome is unknown. A notification may have named it. */
   z.object({ verdict: z.literal('unknown'), notifiedId: z.string().nullable() }),
   z.object({ verdict: z.literal('accepted'), operation: providerOperation }),
   z.object({ verdict: z.literal('answered'), outputs: callOutputs }),
@@ -50,13 +50,13 @@ interface RoutedCall extends CallName {
   routeIndex: number;
   provider: string;
   endpoint: string;
-  /** The attempt that is going to send the call: the same in its repeats of `begin`. */
+  /** Id of the attempt that is about to send the call, the same in its repeated requests. */
   senderId?: string;
-  /** Only waits for the end of a pause: nothing is begun. */
+  /** Waits for the end of a pause without beginning the call. */
   wait?: true;
 }
 
-/** Call records over a pool. */
+/** Makes call records over a pool. */
 export function createCallRecords(pool: DatabasePool) {
   async function record({ jobId, callIndex }: CallName, told: JsonObject): Promise<void> {
     await pool.query(command`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(told)})`);
@@ -65,15 +65,15 @@ export function createCallRecords(pool: DatabasePool) {
     /** Records that the call is about to be sent, unless it must not be. */
     begin: (call: RoutedCall): Promise<BeginVerdict> =>
       pool.oneFirst(sql.type(beginRow)`SELECT call_begin(${sql.jsonb({ ...call })}) AS verdict`),
-    /** Reads what earlier attempts recorded; null when there were none. */
+    /** Reads the record of earlier attempts; null if there is none. */
     find: ({ jobId, callIndex }: CallName): Promise<BeginVerdict | null> =>
       pool.maybeOneFirst(sql.type(beginRow)`SELECT call_found(c) AS verdict FROM provider_call c
         WHERE job_id = ${jobId} AND call_index = ${callIndex}`),
-    /** Records that the attempt that sends the call is running. */
+    /** Records that the attempt that sends the call is still running. */
     touched: (call: CallName): Promise<void> => record(call, {}),
-    /** The provider certainly did not take the call: it may be sent again. */
+    /** Records that the provider certainly did not accept the call: it may be sent again. */
     refused: (call: CallName): Promise<void> => record(call, { state: 'refused' }),
-    /** It was sent, and brought nothing that is known: it is never sent again. */
+    /** Records that the outcome of a sent call is unknown: it is never sent again. */
     unknown: (call: CallName): Promise<void> => record(call, { state: 'unknown' }),
     accepted: ({ operation, ...call }: CallName & { operation: Operation }): Promise<void> =>
       record(call, { state: 'accepted', operation }),

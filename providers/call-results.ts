@@ -1,4 +1,6 @@
-/** A provider's result → stored outputs of a call, held against its plan before they are charged. */
+/**
+ * Stores a provider's result as the outputs of a call, compared with the plan before the charge.
+ */
 import type { CallTask } from '../jobs/job-plan.ts';
 import type { CallOutputs, OutputSpec, StoredArtifact } from '../jobs/job-plan.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -6,7 +8,7 @@ import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { ProviderResult } from './provider.ts';
 import type { ArtifactStore } from '../storage/artifacts.ts';
 
-/** How to store one call's result. */
+/** Options of the storage of a call's result. */
 export interface StoreResultOptions {
   artifacts: ArtifactStore;
   task: CallTask;
@@ -15,8 +17,8 @@ export interface StoreResultOptions {
 }
 
 /**
- * Stores what was delivered, at most what was asked for. Unusable outputs are left out and not paid
- * for; what may work on another attempt fails the attempt as a whole.
+ * Stores the delivered outputs, at most as many as requested. Unusable outputs are left out and not
+ * charged; a failure that another attempt may avoid fails the whole attempt.
  * @throws ProviderFailure, StorageFailure
  */
 export async function storeResult(
@@ -56,10 +58,12 @@ export async function storeResult(
   };
 }
 
-/** Seconds that an encoder's padding may add: nobody pays for a second begun by it. */
+/**
+ * Seconds that an encoder's padding may add: a second that contains only padding is not charged.
+ */
 const paddingSeconds = 0.1;
 
-/** What of the call's quantity is charged. */
+/** Returns the units of the call to charge. */
 function deliveredUnits(
   task: CallTask,
   artifacts: readonly StoredArtifact[],
@@ -74,7 +78,7 @@ function deliveredUnits(
   return task.meter === 'character' || isData ? task.quantity : artifacts.length;
 }
 
-/** Micro-credits: what came is charged, not what was asked for. */
+/** Returns the discount in micro-credits for outputs that are cheaper than the requested ones. */
 function discountOf(
   task: CallTask,
   artifacts: readonly StoredArtifact[],
@@ -109,23 +113,26 @@ function kept(stored: PromiseSettledResult<StoredArtifact>[]): StoredArtifact[] 
   return artifacts;
 }
 
-/** What an output is not as the plan expects it. */
+/** Difference between an output and the plan. */
 interface OutputDifference {
   field: 'contentType' | 'width' | 'height' | 'durationSeconds' | 'hasAudio';
   expected: string | number | boolean;
   found: string | number | boolean | null;
 }
 
-/** What callers are promised of the media that are kept as they come; a picture's format is converted. */
+/** Content types of media that are stored as delivered; images are converted. */
 const contentTypes: Partial<Record<OutputSpec['medium'], string>> = {
   video: 'video/mp4',
   audio: 'audio/mpeg',
 };
-/** Encoders round lengths to frames, and edges to even numbers. */
+/** Tolerances: encoders round durations to frames, and dimensions to even numbers. */
 const secondsAbout = 0.5;
 const pixelsAbout = 2;
 
-/** Everything that is not as expected; what neither the request nor the medium decides is not looked at. */
+/**
+ * Lists the differences from the expected properties; properties that neither the request nor the
+ * medium decides are not compared.
+ */
 export function differencesOf(output: OutputSpec, artifact: StoredArtifact): OutputDifference[] {
   const expected = { contentType: contentTypes[output.medium], ...output.expected };
   const about = { width: pixelsAbout, height: pixelsAbout, durationSeconds: secondsAbout };
@@ -145,7 +152,7 @@ export function differencesOf(output: OutputSpec, artifact: StoredArtifact): Out
   return differences;
 }
 
-/** Micro-credits by which a unit of this output is cheaper than the one that was asked for. */
+/** Returns the micro-credits by which a unit of this output is cheaper than the requested one. */
 export function unitDiscountMicro(output: OutputSpec, artifact: StoredArtifact): number {
   const { width, height, hasAudio } = artifact;
   const pixels = width === null || height === null ? null : width * height;

@@ -1,7 +1,7 @@
--- Records of provider calls: what was about to be sent is written before it is sent.
+-- Records of provider calls. A call is recorded before it is sent.
 
--- The record of a call, as attempts read it. `touchedAtMs` is when its sender last said that it runs; `notifiedId` is
--- the operation that a notification has named.
+-- Returns the record of a call. `touchedAtMs` is the time at which its sender last recorded that it
+-- is running; `notifiedId` is the operation that a notification has named.
 CREATE FUNCTION call_found(c provider_call) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN jsonb_build_object('verdict', c.state, 'operation', c.operation, 'outputs', c.outputs,
@@ -11,13 +11,14 @@ BEGIN
         ORDER BY received_at DESC LIMIT 1));
 END $$;
 
--- Says whether a call may be sent now, and if so records it as begun. A row in `begun` from an earlier attempt means
--- that the earlier attempt may have reached the provider: it is never sent a second time. A call to a paused provider
--- waits; a call of a settled job is never begun, whatever replays or resets its workflow. Both are read where the
--- call is begun, so nothing is sent after the transaction that pauses or settles. With `wait` nothing is begun: the
--- call is recorded as waiting while the provider is paused, else the verdict is `resumed`. An attempt that lost the
--- connection before it had the verdict asks again with the same senderId: it has sent nothing yet.
--- {jobId, callIndex, routeIndex, provider, endpoint, senderId?, wait?}
+-- Returns whether a call may be sent now, and if so records it as begun. A row in `begun` of an
+-- earlier attempt means that the provider may have received the call: it is never sent again. A
+-- call to a paused provider waits. A call of a settled job is never begun, also after a replay or
+-- reset of its workflow. Pause and settlement are read in the transaction that begins the call, so
+-- nothing is sent after them. With `wait` the call is not begun: it is recorded as waiting while
+-- the provider is paused, otherwise the verdict is `resumed`. An attempt that lost its connection
+-- before it received the verdict repeats the request with the same senderId, because it has sent
+-- nothing yet. Input: {jobId, callIndex, routeIndex, provider, endpoint, senderId?, wait?}
 CREATE FUNCTION call_begin(move jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   c provider_call;
@@ -51,10 +52,9 @@ BEGIN
   RETURN call_found(c);
 END $$;
 
--- What a provider took stays taken. `refused` (it certainly did not take the call) says so of a call that was
--- begun and nothing else, and nothing of a call changes once its outputs are there: an attempt that is late,
--- or not the only one, must not open a paid call to being sent again.
--- {state?, operation?, outputs?, progress?}
+-- Records the progress of a call. `refused` is recorded only for a call in `begun`, and the state
+-- does not change after the outputs are recorded, because a late attempt must not allow a paid call
+-- to be sent again. Input: {state?, operation?, outputs?, progress?}
 CREATE FUNCTION call_record(job text, index integer, told jsonb) RETURNS void LANGUAGE sql AS $$
   UPDATE provider_call SET state = coalesce(told->>'state', state),
     operation = coalesce(nullif(told->'operation', 'null'), operation),

@@ -1,7 +1,8 @@
 /**
- * Notifications of providers: the URL that a provider is given (design §3.5), the table of verified notifications,
- * and the signal to the workflow. A notification that cannot be signaled now is answered 5xx, so that the provider
- * repeats it; the workflow's own timer checks the call in any case.
+ * Provider notifications: the URL that a provider receives (design §3.5), the table of verified
+ * notifications, and the signal to the workflow. If a notification cannot be signaled now, the
+ * response is 5xx, so that the provider repeats it; the workflow's timer checks the call in any
+ * case.
  */
 import { createHmac } from 'node:crypto';
 import { sql } from 'slonik';
@@ -13,14 +14,14 @@ import type { Metrics } from '../platform/metrics.ts';
 import { providerNotification, workflowIdOf } from '../jobs/contract.ts';
 import type { Logger } from '../platform/logger.ts';
 
-/** Addresses a notification to a call. */
+/** Address of a notification: the call that it is about. */
 interface NotificationAddress {
   provider: string;
   jobId: string;
   callIndex: number;
 }
 
-/** `publicBaseUrl`: where the provider reaches this API. */
+/** Makes notification URLs; `publicBaseUrl` is the URL at which providers reach this API. */
 export function createNotificationUrls(options: { publicBaseUrl: string; secret: string }) {
   const macOf = (address: NotificationAddress): string =>
     createHmac('sha256', options.secret)
@@ -29,11 +30,11 @@ export function createNotificationUrls(options: { publicBaseUrl: string; secret:
   return {
     urlFor: (address: NotificationAddress): string =>
       `${options.publicBaseUrl}/hooks/${address.provider}/${address.jobId}/${address.callIndex}/${macOf(address)}`,
-    /** Whether we made this address. */
+    /** Returns whether the MAC belongs to the address. */
     holds: (address: NotificationAddress, mac: string): boolean => isSecret(mac, macOf(address)),
   };
 }
-/** Addresses that providers notify. */
+/** Notification URLs. */
 export type NotificationUrls = ReturnType<typeof createNotificationUrls>;
 
 const keptRow = z.object({ deliveries: z.number(), state: z.string() });
@@ -48,24 +49,27 @@ const inboxNotification = z.object({
 /** Notification that has been received. */
 type InboxNotification = z.infer<typeof inboxNotification>;
 
-/** A notification as it lies in the inbox; times are Unix ms. */
+/** A stored notification; times are Unix ms. */
 const keptNotification = inboxNotification.extend({
   /** `received`: not signaled yet; `delivered`: signaled; `late`: its workflow had ended. */
   state: z.enum(['received', 'delivered', 'late']),
-  /** How often the provider sent it. */
+  /** Number of times that the provider sent it. */
   deliveries: z.number(),
   receivedAtMs: z.number(),
 });
-/** Notification that is kept in the database. */
+/** A stored notification; times are Unix ms. */
 type KeptNotification = z.infer<typeof keptNotification>;
 
 const columns = sql.fragment`provider, job_id AS "jobId", call_index AS "callIndex",
   operation_id AS "operationId", state, deliveries, received_at AS "receivedAtMs"`;
 
-/** The inbox. */
+/** Makes the table of verified notifications. */
 export function createInbox(pool: DatabasePool) {
   return {
-    /** Keeps it. Returns how often the provider has sent it, and whether its workflow has received it. */
+    /**
+     * Stores a notification. Returns how often the provider has sent it, and whether its workflow
+     * has received it.
+     */
     async keep(notification: InboxNotification): Promise<{ deliveries: number; state: string }> {
       const { provider, jobId, callIndex, operationId } = notification;
       return pool.one(sql.type(keptRow)`
@@ -74,17 +78,17 @@ export function createInbox(pool: DatabasePool) {
         ON CONFLICT (job_id, call_index, operation_id) DO UPDATE SET deliveries = n.deliveries + 1
         RETURNING deliveries, state`);
     },
-    /** Records that the workflow has received it, or had ended. */
+    /** Records that the workflow has received the notification, or had ended. */
     async mark(notification: InboxNotification, state: 'delivered' | 'late'): Promise<void> {
       await pool.query(command`UPDATE notification SET state = ${state}
         WHERE job_id = ${notification.jobId} AND call_index = ${notification.callIndex}
           AND operation_id = ${notification.operationId}`);
     },
-    /** All of a job, oldest first. */
+    /** Lists the notifications of a job, oldest first. */
     ofJob: (jobId: string): Promise<readonly KeptNotification[]> =>
       pool.any(sql.type(keptNotification)`SELECT ${columns} FROM notification
         WHERE job_id = ${jobId} ORDER BY received_at`),
-    /** The newest in this state, or in any. */
+    /** Lists the newest notifications, all or those in one state. */
     list: (page: {
       state: string | undefined;
       limit: number;
@@ -106,12 +110,12 @@ interface RelayDeps {
 
 const signalTimeoutMs = 5000;
 
-/** Signals notifications to workflows. */
+/** Makes the relay that signals notifications to workflows. */
 export function createNotificationRelay(deps: RelayDeps) {
   const { client, inbox, logger } = deps;
   const { notifications, notificationSeconds } = deps.metrics;
 
-  /** Signals the workflow; returns false when that has ended. */
+  /** Signals the workflow; returns false if the workflow has ended. */
   async function signal({ jobId, callIndex, operationId }: InboxNotification): Promise<boolean> {
     const handle = client.workflow.getHandle(workflowIdOf(jobId));
     try {
@@ -127,8 +131,8 @@ export function createNotificationRelay(deps: RelayDeps) {
 
   return {
     /**
-     * Keeps a verified notification and signals it to its workflow, once.
-     * @throws when it cannot be kept or signaled now: the provider sends it again
+     * Stores a verified notification and signals it to its workflow, once.
+     * @throws when it cannot be stored or signaled now, so that the provider repeats it
      */
     async receive(notification: InboxNotification): Promise<void> {
       const { provider, jobId, callIndex } = notification;

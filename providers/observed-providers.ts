@@ -1,4 +1,4 @@
-/** Providers, with their exchanges counted, timed and traced. Nothing is added to what is sent to them. */
+/** Metrics and traces of providers. Nothing is added to the requests. */
 import { SpanKind } from '@opentelemetry/api';
 import { GatewayError } from '../domain/errors.ts';
 import type { Metrics } from '../platform/metrics.ts';
@@ -11,13 +11,13 @@ interface Observers {
 }
 type Verb = 'submit' | 'check' | 'cancel' | 'chat';
 
-/** One exchange, as it is told. */
+/** Labels of one exchange. */
 interface ProviderExchange {
   provider: string;
   verb: Verb;
 }
 
-/** Runs exchanges; `outcomeOf` gives the word for an answer that is no exception. */
+/** Runs an exchange; `outcomeOf` returns the outcome label of a response. */
 type Observe = <Answer>(
   exchange: ProviderExchange,
   run: () => Promise<Answer>,
@@ -52,13 +52,13 @@ export function createObserve({ metrics }: Observers): Observe {
     );
 }
 
-/** Closed lists: the kinds of a provider's failure, the codes of the error table. */
+/** Outcome labels: the kinds of a provider failure, or the codes of the error table. */
 function outcomeOfError(error: unknown): string {
   if (error instanceof ProviderFailure) return error.kind;
   return error instanceof GatewayError ? error.code : 'error';
 }
 
-/** Observes Studio's providers. */
+/** Observes the providers of Studio. */
 export function observeProviders(
   providers: Map<string, Provider>,
   observers: Observers,
@@ -66,7 +66,8 @@ export function observeProviders(
   const observe = createObserve(observers);
   return new Map(
     [...providers].map(([name, provider]) => {
-      // So that a provider's first failure is an increase, not a new series.
+      // Series that start at 0, so that the first failure of a provider is an increase and not a
+      // new series.
       observers.metrics.providerRequests.inc({ provider: name, verb: 'submit', outcome: 'ok' }, 0);
       const observed: Provider = {
         ...provider,

@@ -1,17 +1,20 @@
-/** HTTP exchanges with providers: no redirects, no retries, an answer whose body is read by the adapter. */
+/**
+ * HTTP exchanges with providers: no redirects, no retries; the adapter reads the body of the
+ * response.
+ */
 import type { Readable } from 'node:stream';
 import { Agent, request, type Dispatcher, type FormData } from 'undici';
 import { z } from 'zod';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 
-/** An answer whose body has not been read. */
+/** A response whose body has not been read. */
 export interface ProviderAnswer {
   status: number;
   headers: Dispatcher.ResponseData['headers'];
   body: Readable;
 }
 
-/** A request; `url` is absolute, `json` is sent as such, `body` as it is. */
+/** A request; `url` is absolute, `json` is encoded, `body` is sent unchanged. */
 export interface ProviderRequest {
   method?: 'GET' | 'POST' | 'PUT';
   url: string;
@@ -21,10 +24,16 @@ export interface ProviderRequest {
   signal: AbortSignal;
 }
 
-/** Sends a request. @throws what undici throws when there is no answer */
+/**
+ * Sends a request.
+ * @throws the error of undici if there is no response
+ */
 type Exchange = (wanted: ProviderRequest) => Promise<ProviderAnswer>;
 
-/** A connection pool; milliseconds of silence before and within an answer, 0: the caller's signal ends the wait. */
+/**
+ * Makes a connection pool; `timeouts` are milliseconds without data before and within a response,
+ * 0: the caller's signal ends the wait.
+ */
 export function providerAgent(timeouts: { headersTimeout: number; bodyTimeout: number }): Agent {
   return new Agent({
     ...timeouts,
@@ -53,7 +62,7 @@ export function createExchange(dispatcher: Dispatcher, key: Record<string, strin
   };
 }
 
-/** Errors of the connection that come before any byte of the request has left. */
+/** Errors of a connection before any byte of the request was sent. */
 const beforeSending = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
@@ -69,7 +78,8 @@ const beforeSending = new Set([
 
 /**
  * Sends a call that is paid for.
- * @throws ProviderFailure when there is no answer: only what failed before sending is certainly not accepted
+ * @throws ProviderFailure if there is no response: only a failure before sending is certainly not
+ * accepted
  */
 export async function sendCall<Answer>(answer: Promise<Answer>): Promise<Answer> {
   try {
@@ -87,8 +97,8 @@ export async function sendCall<Answer>(answer: Promise<Answer>): Promise<Answer>
 }
 
 /**
- * Reads a JSON answer within a limit; undefined when it is too long or not JSON.
- * @throws what the connection throws when it breaks off
+ * Reads a JSON response within a limit; undefined if it is too long or not JSON.
+ * @throws the connection's error if the response breaks off
  */
 export async function readJson(body: Readable, bytesMax: number): Promise<unknown> {
   const chunks: Buffer[] = [];
@@ -107,8 +117,8 @@ export async function readJson(body: Readable, bytesMax: number): Promise<unknow
 }
 
 /**
- * Milliseconds of a `Retry-After` header: seconds or an HTTP date (RFC 9110 §10.2.3); undefined when
- * the header is absent or makes no sense. Never more than an hour.
+ * Reads a `Retry-After` header, in seconds or as an HTTP date (RFC 9110 §10.2.3), as milliseconds;
+ * undefined if it is absent or invalid. At most an hour.
  */
 export function parseRetryAfter(header: string | string[] | undefined): number | undefined {
   const word = Array.isArray(header) ? header[0] : header;
@@ -120,17 +130,17 @@ export function parseRetryAfter(header: string | string[] | undefined): number |
 
 const errorBytesMax = 64 * 1024;
 
-/** What a provider's own words say beside the status. */
+/** Details of a provider's error in addition to the status. */
 interface OwnWords {
-  /** Of the input, those that were refused. */
+  /** Input fields that the provider refused. */
   fields?: readonly string[];
-  /** How long to stay away from a busy provider that does not say so itself. */
+  /** Delay for a busy provider that sends no `Retry-After`. */
   busyWaitMs?: number;
-  /** The words are an error of the provider's own kind, not a page of something in between. */
+  /** True if the body is an error in the provider's own format, not a page of a proxy. */
   areOwn: boolean;
 }
 
-/** A call that was answered with an error status. */
+/** Makes the failure of a call with an error status. */
 export function failureOfStatus(
   { status, headers }: Pick<ProviderAnswer, 'status' | 'headers'>,
   { fields = [], busyWaitMs, areOwn }: OwnWords,
@@ -140,35 +150,35 @@ export function failureOfStatus(
     return new ProviderFailure('rejected', `the provider did not accept the input${where}`);
   }
   const message = `the provider refused the call (${status})`;
-  // Key, permission, quota, unknown model: before any work, and asking again changes nothing.
+  // Key, permission, quota or unknown model: refused before any work, and a retry fails again.
   if ([401, 402, 403, 404].includes(status)) return new ProviderFailure('refused', message);
-  // Too many calls, overloaded: before any work.
+  // Too many calls, or overloaded: refused before any work.
   if ([429, 503].includes(status)) {
     const retryAfterMs = parseRetryAfter(headers['retry-after']) ?? busyWaitMs;
     return new ProviderFailure('not_accepted', message, { retryAfterMs });
   }
-  // The call has ended, nothing follows, and no provider of ours charges what it failed itself.
+  // The call has ended. The providers do not charge calls that they failed themselves.
   if (areOwn) return new ProviderFailure('failed', `the provider failed (${status})`);
-  // An error page of something in between: the provider may have the call all the same.
+  // An error page of a proxy: the provider may have accepted the call.
   return new ProviderFailure('unknown', `the provider answered the call with ${status}`);
 }
 
-/** The input is against the provider's content policy. */
+/** Makes the failure of an input that violates the provider's content policy. */
 export function againstPolicy(): ProviderFailure {
   return new ProviderFailure('content_policy', 'the input is against the content policy');
 }
 
-/** The body of an error, if it is a short JSON document. */
+/** Reads the body of an error if it is a short JSON document. */
 export function readErrorBody({ body }: ProviderAnswer): Promise<unknown> {
   return readJson(body, errorBytesMax).catch(() => undefined);
 }
 
-/** FastAPI's list of what it refuses in a body. */
+/** FastAPI's list of the fields that it refuses in a body. */
 const listed = z.object({
   detail: z.array(z.object({ type: z.string().nullish(), loc: z.array(z.unknown()).nullish() })),
 });
 
-/** Types and fields of FastAPI's list: their names are ours to show, the provider's words are not. */
+/** Reads types and field names of FastAPI's list; the provider's messages are left out. */
 export function refusedFields(body: unknown): {
   isListed: boolean;
   types: string[];

@@ -1,7 +1,7 @@
 /**
- * Pausing a provider: no new call is sent to it. What it has already taken is still collected, and jobs
- * that need it wait. The pause is read where a call is begun (`call_begin`), so it holds for every way of
- * dispatch and from the moment it is written.
+ * Pauses of providers. No new call is sent to a paused provider. Results of accepted calls are
+ * still collected, and jobs that need the provider wait. The pause is read where a call is begun
+ * (`call_begin`), so it holds for every dispatch from the moment it is written.
  */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
@@ -35,10 +35,10 @@ const pauseRow = z.object({
 });
 const countRow = z.object({ provider: z.string(), waiting: z.number(), open: z.number() });
 
-/** Pauses and open calls of the providers; `providers` are the names in force. */
+/** Makes the pauses and open calls of providers; `providers` are their names. */
 export function createProviderPauses(pool: DatabasePool, providers: readonly string[]) {
   return {
-    /** The providers of this configuration. */
+    /** Lists the providers of this configuration. */
     async list(): Promise<readonly ProviderLine[]> {
       const pauses = await pool.any(sql.type(pauseRow)`
         SELECT provider, actor, reason, paused_at AS "pausedAtMs" FROM provider_pause`);
@@ -60,7 +60,7 @@ export function createProviderPauses(pool: DatabasePool, providers: readonly str
         };
       });
     },
-    /** Jobs with a call that waits for this provider. */
+    /** Lists jobs with a call that waits for this provider. */
     waitingJobs: (provider: string): Promise<readonly string[]> =>
       pool.anyFirst(sql.type(idRow)`
         SELECT DISTINCT r.id FROM reservation r JOIN provider_call c ON c.job_id = r.id
@@ -70,7 +70,7 @@ export function createProviderPauses(pool: DatabasePool, providers: readonly str
 }
 export type ProviderPauses = ReturnType<typeof createProviderPauses>;
 
-/** Pauses a provider; false when it already was, and stays so for the first reason given. */
+/** Pauses a provider; returns false if it was paused before, whose reason then stays. */
 export async function pauseProvider(
   connection: CommonQueryMethods,
   { provider, actor, reason }: Pause,
@@ -81,7 +81,7 @@ export async function pauseProvider(
   return paused.length > 0;
 }
 
-/** Ends a pause; false when there was none. */
+/** Ends a pause; returns false if there was none. */
 export async function resumeProvider(
   connection: CommonQueryMethods,
   provider: string,
@@ -95,19 +95,24 @@ export async function resumeProvider(
 const providerFigures = z.object({
   provider: z.string(),
   calls: z.number(),
-  /** Refused, failed, never answered. What it declined for the input does not count. */
+  /**
+   * Refused, failed or unanswered calls, without those that were declined because of their input.
+   */
   failed: z.number(),
-  /** From sending a call to hearing that it is done, of completed jobs; null when there is none. */
+  /**
+   * Time from sending a call to knowing that it has ended, of completed jobs; null if there is
+   * none.
+   */
   medianSeconds: z.number().nullable(),
   slowSeconds: z.number().nullable(),
 });
 /** Figures of a provider; `slowSeconds` is the 95th percentile. */
 type ProviderFigures = z.infer<typeof providerFigures>;
 
-/** Figures of the last so many minutes, of the providers that were called. */
+/** Returns the figures of the last `minutes`, of the providers that were called. */
 export function createReadProviderFigures(pool: DatabasePool) {
   return (minutes: number): Promise<readonly ProviderFigures[]> =>
-    // Ids of jobs are ordered by time: no other index is needed.
+    // Job ids are ordered by time, so no other index is needed.
     pool.any(sql.type(providerFigures)`
       SELECT c.provider, count(*) AS calls,
         count(*) FILTER (WHERE c.state <> 'answered' AND (c.state IN ('refused', 'unknown')

@@ -1,6 +1,6 @@
 /**
  * The provider port. An adapter makes single calls: it never waits, retries or bills (design §3.4).
- * Whoever is durable waits: the workflow.
+ * The workflow waits, because it is durable.
  */
 import { z } from 'zod';
 import type { Json, JsonObject } from '../domain/json.ts';
@@ -10,121 +10,141 @@ import type { ProviderFailure } from '../domain/provider-failure.ts';
 import type { ProviderOutput } from '../storage/artifacts.ts';
 import type { Storage } from '../storage/storage.ts';
 
-/** What one paid request looks like. */
+/** A paid request. */
 export interface Submission {
   operation: string;
   input: JsonObject;
-  /** Where the provider reports the end; names job and call and carries a MAC. */
+  /** URL to which the provider sends the notification; it names job and call and contains a MAC. */
   notificationUrl: string;
-  /** Stable over retries, for providers that dedupe by it. */
+  /** Key that stays the same over retries, for providers that deduplicate by it. */
   idempotencyKey: string;
   signal: AbortSignal;
 }
 
-/** What a provider made of a call. */
+/** Result of a call. */
 export interface ProviderResult {
   outputs: ProviderOutput[];
-  /** What is told beside the outputs, or a result that is data: small, it travels to Temporal. */
+  /**
+   * Data in addition to the outputs, or a result that is data; small, because it travels to
+   * Temporal.
+   */
   data: Json;
-  /** Seconds that the provider worked on or made, where it tells and the outputs do not. */
+  /**
+   * Seconds of work or of output, if the provider reports them and the outputs do not show them.
+   */
   seconds?: number;
 }
 
-/** The handle of queued work: the provider's id, and whatever else the adapter needs to find it. */
+/**
+ * Operation of queued work: the provider request id, and other fields that the adapter needs to
+ * find it.
+ */
 export const providerOperation = z.object({ id: z.string() }).catchall(z.json());
 export type Operation = z.infer<typeof providerOperation>;
 
-/** The provider took the work: finished at once, or queued under a handle. */
+/** Response to a submit: finished at once, or queued as an operation. */
 export type Submitted =
   | { kind: 'result'; result: ProviderResult }
   | { kind: 'operation'; operation: Operation };
 
-/** One check of a queued operation. */
+/** Result of one check of a queued operation. */
 export type Checked =
   | { kind: 'pending'; progress: Json }
   | { kind: 'result'; result: ProviderResult }
   | { kind: 'failed'; failure: ProviderFailure };
 
-/** The provider's word on a cancel: gone, too late, or to be seen by checking. */
+/** Result of a cancel; `requested`: a later check shows whether the operation has stopped. */
 export type Canceled = 'canceled' | 'already_done' | 'requested';
 
-/** A webhook whose signature holds. It only says: check this operation. */
+/** A verified notification; it only triggers a check of this operation. */
 export interface Notification {
   operationId: string;
 }
 
-/** Raw webhook request. */
+/** Raw notification request. */
 export interface RawNotification {
   headers: Record<string, string | undefined>;
   body: Buffer;
 }
 
-/** How to check an operation. */
+/** Options of a check. */
 export interface CheckOptions {
   signal: AbortSignal;
-  /** The operation is known to have ended: its result is requested at once. */
+  /** True if the operation is known to have ended: its result is requested at once. */
   expectDone: boolean;
-  /** What reported the end of the operation whose result is read. */
+  /** Trigger of a check whose operation has ended. */
   wokenBy?: 'notification' | 'timer';
 }
 
 /** One provider. */
 export interface Provider {
   name: string;
-  /** @throws ProviderFailure */
+  /**
+   * Sends a call.
+   * @throws ProviderFailure
+   */
   submit: (submission: Submission) => Promise<Submitted>;
-  /** How queued work is found again; null for a provider that answers a submit with the result. */
+  /** Queue of the provider; null if it responds to a submit with the result. */
   queue: ProviderQueue | null;
 }
 
-/** The half of a provider that queues work: checks, cancels and webhooks. */
+/** Queue of a provider: checks, cancels and notifications. */
 export interface ProviderQueue {
-  /** @throws ProviderFailure `unreachable` when nothing was learnt */
+  /**
+   * Checks an operation.
+   * @throws ProviderFailure `unreachable` if the response says nothing about the operation
+   */
   check: (operation: Operation, options: CheckOptions) => Promise<Checked>;
   cancel: (operation: Operation, signal: AbortSignal) => Promise<Canceled>;
-  /** The handle of an operation known only by its id, from a notification. */
+  /** Makes the operation of a request id that a notification names. */
   adopt: (operation: string, operationId: string) => Operation;
   /**
-   * @throws NotificationRefused when it was not signed by the provider just now;
-   *   GatewayError SERVICE_UNAVAILABLE when that cannot be known now
+   * Verifies a notification.
+   * @throws NotificationRefused if the provider did not sign it within the allowed time;
+   * GatewayError SERVICE_UNAVAILABLE if that cannot be verified now
    */
   verify: (raw: RawNotification) => Promise<Notification>;
 }
 
-/** A webhook that is not what it claims to be. */
+/** A notification that failed its verification. */
 export class NotificationRefused extends Error {
   override readonly name = 'NotificationRefused';
 }
 
-/** What the workflow is told of a provider, in the plan of each job. */
+/** Properties of a provider that are part of each job plan. */
 interface ProviderTraits {
   /**
-   * Whether it queues work and notifies its end: then an unanswered submit may yet be named by a
-   * notification. A provider that answers with the result itself never tells later.
+   * True if the provider queues work and notifies its end, so that a notification may name a submit
+   * without a response. A provider that responds with the result sends no notifications.
    */
   notifies: boolean;
-  /** Milliseconds a submit may take before its outcome counts as unknown. */
+  /** Milliseconds of a submit after which its outcome is unknown. */
   submitTimeoutMs: number;
 }
 
-/** What adapters are made with, beside their settings. */
+/** Services that adapters are created with, in addition to their settings. */
 export interface ProviderParts {
   outbound: Outbound;
   storage: Storage;
 }
 
 interface Definition<Variables extends z.ZodRawShape> {
-  /** As in the catalog's routes, and in the name of its task queue. */
+  /** Name in the routes of the catalog and in the name of the task queue. */
   name: string;
-  /** Its environment variables (docs/configuration.md). */
+  /** Environment variables of the provider (docs/configuration.md). */
   variables: Variables;
-  /** The variable of its key: where it is optional and absent, no route over this provider is taken. */
+  /**
+   * Variable of the provider's key. If it is optional and absent, no route of this provider is
+   * used.
+   */
   key: keyof Variables & string;
   traits: ProviderTraits;
-  /** Calls at the same time per worker process. */
+  /** Concurrent calls per worker process. */
   concurrency: (settings: z.infer<z.ZodObject<Variables>>) => number;
   create: (settings: z.infer<z.ZodObject<Variables>>, parts: ProviderParts) => Provider;
-  /** Variables that point it at the provider sandbox; null where the sandbox does not speak for it. */
+  /**
+   * Variables that point the provider at the sandbox; null if the sandbox does not implement it.
+   */
   sandbox: ((sandboxUrl: string) => Partial<Record<keyof Variables & string, string>>) | null;
 }
 

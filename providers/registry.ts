@@ -1,4 +1,4 @@
-/** All providers by name. Adding one is a folder, an import and a line. */
+/** All providers by name. A new provider needs a folder, an import and a line. */
 import { chatProviders } from '../catalog/chat-providers.ts';
 import type { Config, KnownProviders } from '../platform/config.ts';
 import type { ProviderDefinition, ProviderParts, Provider } from './provider.ts';
@@ -6,18 +6,21 @@ import elevenlabs from './elevenlabs/index.ts';
 import fal from './fal/index.ts';
 import openai from './openai/index.ts';
 
-/** Provider name → definition. */
+/** Definitions by provider name. */
 export const providerDefinitions: ReadonlyMap<string, ProviderDefinition> = new Map(
   [fal, openai, elevenlabs].map((definition) => [definition.name, definition]),
 );
 
-/** What `loadConfig` reads of providers: the variables of Studio's, the names of chat's. */
+/**
+ * Provider settings that `loadConfig` reads: the variables of Studio's providers, the names of
+ * chat's.
+ */
 export const knownProviders: KnownProviders = {
   variables: Object.assign({}, ...[...providerDefinitions.values()].map((each) => each.variables)),
   chat: chatProviders.map(({ name }) => name),
 };
 
-/** The adapters of the providers that this configuration has a key for. */
+/** Makes the adapters of the providers that have a configured key. */
 export function createProviders(config: Config, parts: ProviderParts): Map<string, Provider> {
   const configured = [...providerDefinitions].filter(([, { isConfigured }]) =>
     isConfigured(config),
@@ -25,7 +28,7 @@ export function createProviders(config: Config, parts: ProviderParts): Map<strin
   return new Map(configured.map(([name, { create }]) => [name, create(config, parts)]));
 }
 
-/** Provider name → calls at the same time per worker process. */
+/** Returns the concurrent calls per worker process by provider name. */
 export function providerConcurrency(config: Config): Map<string, number> {
   return new Map(
     [...providerDefinitions].map(([name, { concurrency }]) => [name, concurrency(config)]),

@@ -1,6 +1,6 @@
 /**
- * Provider output → artifact: streamed to a spool file, looked at, converted when the caller was
- * promised another format, hashed and stored. Memory stays flat whatever the size.
+ * Storage of provider outputs as artifacts: streamed to a spool file, probed, converted if the
+ * caller requested another format, hashed and stored. Memory use does not depend on the size.
  */
 import { SpanKind } from '@opentelemetry/api';
 import { createReadStream } from 'node:fs';
@@ -19,10 +19,13 @@ import { contentTypeOf, type Storage } from './storage.ts';
 /** Output of a provider: a URL to read, or the bytes. */
 export type ProviderOutput = { kind: 'url'; url: string } | { kind: 'stream'; stream: Readable };
 
-/** The storage did not take the bytes. */
+/** A failed write to the storage. */
 export class StorageFailure extends Error {
   override readonly name = 'StorageFailure';
-  /** False when the provider's bytes are gone with it: asking again would pay again. */
+  /**
+   * False if the provider's bytes are lost with the failure, because another request would be paid
+   * again.
+   */
   readonly retryable: boolean;
 
   constructor(message: string, options: { retryable: boolean; cause?: unknown }) {
@@ -31,7 +34,7 @@ export class StorageFailure extends Error {
   }
 }
 
-/** Names the place of an artifact. */
+/** Place of an artifact in a job. */
 export interface ArtifactPlace {
   organizationId: string;
   jobId: string;
@@ -45,7 +48,7 @@ interface StoreOptions {
   signal: AbortSignal;
 }
 
-/** Bytes an output may have, by medium. */
+/** Largest output in bytes, by medium. */
 const bytesMax: Record<OutputSpec['medium'], number> = {
   image: 100 * 1024 * 1024,
   audio: 200 * 1024 * 1024,
@@ -53,10 +56,10 @@ const bytesMax: Record<OutputSpec['medium'], number> = {
   json: 16 * 1024 * 1024,
 };
 const fetchTimeoutMs = 120_000;
-/** For bytes that cannot be had again: some 20 seconds. */
+/** Retries for bytes that cannot be requested again: about 20 seconds. */
 const putAgain = { retries: 5, minTimeout: 200, factor: 3, maxTimeout: 12_000 };
 
-/** The store over a storage and the guarded fetch. */
+/** Makes the artifact store over a storage and the guarded fetch. */
 export function createArtifactStore(deps: { storage: Storage; outbound: Outbound }) {
   async function open(output: ProviderOutput, options: StoreOptions): Promise<Readable> {
     if (output.kind === 'stream') return output.stream;
@@ -101,7 +104,11 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
   }
 
   return {
-    /** @throws StorageFailure, ProviderFailure (`failed` for unusable bytes, `unreachable` to try again) */
+    /**
+     * Stores an output.
+     * @throws StorageFailure; ProviderFailure (`failed` for unusable bytes, `unreachable` if a
+     * retry may succeed)
+     */
     store: async (output: ProviderOutput, options: StoreOptions): Promise<StoredArtifact> => {
       const retryable = output.kind === 'url';
       const source = capped(await open(output, options), bytesMax[options.output.medium]);
@@ -116,7 +123,7 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
 }
 export type ArtifactStore = ReturnType<typeof createArtifactStore>;
 
-/** What an earlier attempt stored stays: the job's result is described by it, not by what came now. */
+/** An artifact of an earlier attempt stays, because the job's result describes it. */
 async function describe(
   storage: Storage,
   storageKey: string,
@@ -135,12 +142,14 @@ async function describe(
   }
 }
 
-/** A file on its way into the storage. */
+/** A file that is on its way into the storage. */
 interface Spooled extends Digest {
   path: string;
 }
 
-/** A provider's own bytes under a limit; those of a URL are capped by the guarded fetch as well. */
+/**
+ * Limits the bytes of a provider's stream; those of a URL are limited by the guarded fetch as well.
+ */
 function capped(source: Readable, limitBytes: number): Readable {
   async function* counted(): AsyncGenerator<Buffer> {
     let sizeBytes = 0;
@@ -172,7 +181,7 @@ async function spool(source: Readable, storage: Storage, retryable: boolean): Pr
     if (broken === undefined) {
       throw new StorageFailure('the spool file could not be written', { retryable, cause });
     }
-    // Half a result of a call that answers only once is no result.
+    // If a provider responds only once, a result with missing outputs is not usable.
     if (!retryable)
       throw new ProviderFailure('failed', 'the provider ended its response unexpectedly', {
         cause,
@@ -181,7 +190,7 @@ async function spool(source: Readable, storage: Storage, retryable: boolean): Pr
   }
 }
 
-/** The extension that the caller was promised. */
+/** Returns the file extension that the caller was promised. */
 function extensionOf(output: OutputSpec): string | null {
   return output.format === 'jpeg' ? 'jpg' : output.format;
 }
@@ -215,7 +224,7 @@ function failureOfSource(error: unknown): ProviderFailure {
   });
 }
 
-/** Traces the store: the way from a provider's bytes to a kept object. */
+/** Traces the storage of artifacts. */
 export function observeArtifacts(artifacts: ArtifactStore): ArtifactStore {
   return {
     ...artifacts,

@@ -1,6 +1,6 @@
 /**
- * The files that are kept for an organization: what its jobs made (artifacts) and what it brought
- * (uploads). They are listed together; a job's artifacts are deleted together.
+ * Stored files of an organization: outputs of its jobs (artifacts) and its uploads. They are listed
+ * together; the artifacts of a job are deleted together.
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -11,32 +11,32 @@ import type { Storage } from './storage.ts';
 /** A file; its time in Unix ms. */
 const keptFile = z.object({
   kind: z.enum(['artifact', 'upload']),
-  /** Of an upload. */
+  /** Only of an upload. */
   fileId: z.string().nullable(),
-  /** Of an artifact. */
+  /** Only of an artifact. */
   jobId: z.string().nullable(),
   storageKey: z.string(),
-  /** Null until it has come, when its owner named none. */
+  /** Null until the file is uploaded, if its owner named no content type. */
   contentType: z.string().nullable(),
   sizeBytes: z.number().nullable(),
   filename: z.string().nullable(),
-  /** Whether it has come: an upload may be announced only. */
+  /** True if the file is uploaded: an upload may only be announced. */
   complete: z.boolean(),
   createdAtMs: z.number(),
   createdAtMicros: z.number(),
 });
 export type KeptFile = z.infer<typeof keptFile>;
 
-/** Which files to list; newest first. */
+/** Filter of a list of files; newest first. */
 interface FileListing {
   kind: KeptFile['kind'] | undefined;
-  /** From `nextCursor` of the page before. */
+  /** `nextCursor` of the previous page. */
   cursor: string | undefined;
   limit: number;
 }
 
 const keyRow = z.object({ storage_key: z.string() });
-/** In one pass; a job makes fewer. */
+/** Files of one pass, more than a job has. */
 const removedMax = 200;
 
 const sources = {
@@ -47,11 +47,11 @@ const sources = {
     FROM upload x`,
 };
 
-/** Files over a pool and a storage. */
+/** Makes the files over a pool and a storage. */
 export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }) {
   const { pool, storage } = deps;
 
-  /** The row says that the object is gone only when it is. */
+  /** The row is updated after the object is removed. */
   async function remove(which: FragmentSqlToken): Promise<void> {
     const keys = await pool.anyFirst(sql.type(keyRow)`SELECT storage_key FROM artifact
       WHERE deleted_at IS NOT NULL AND removed_at IS NULL AND ${which} LIMIT ${removedMax}`);
@@ -63,7 +63,10 @@ export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }) 
   }
 
   return {
-    /** @throws GatewayError INVALID_REQUEST for a cursor that no page gave */
+    /**
+     * Lists files.
+     * @throws GatewayError INVALID_REQUEST for a cursor that no page returned
+     */
     async list(
       organizationId: string,
       listing: FileListing,
@@ -72,7 +75,10 @@ export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }) 
       const { page, nextCursor } = timePage(found, listing.limit, (file) => file.storageKey);
       return { files: page, nextCursor };
     },
-    /** Deletes what an ended job made; safe to repeat. @throws what the storage throws */
+    /**
+     * Deletes the artifacts of an ended job; repeating it changes nothing.
+     * @throws the error of the storage
+     */
     async deleteMedia(jobId: string): Promise<void> {
       await pool.query(command`
         WITH told AS (
@@ -81,7 +87,7 @@ export function createKeptFiles(deps: { pool: DatabasePool; storage: Storage }) 
         UPDATE artifact SET deleted_at = clock_timestamp() FROM told WHERE job_id = told.id`);
       await remove(sql.fragment`job_id = ${jobId}`);
     },
-    /** Removes what was deleted while the storage was away. */
+    /** Removes objects that could not be removed while the storage was away. */
     sweep: (): Promise<void> => remove(sql.fragment`true`),
   };
 }

@@ -1,6 +1,6 @@
 /**
- * The embedded storage driver: files below one directory, read and uploaded through URLs of the API,
- * signed with HMAC-SHA256 over everything that they admit.
+ * Embedded storage driver: files below one directory, read and uploaded through URLs of the API
+ * that are signed with HMAC-SHA256 over all their permissions.
  */
 import { createHmac } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -15,24 +15,27 @@ import { contentTypeOf, isStorageKey, untypedExtension, type Storage } from './s
 interface LocalDiskOptions {
   directory: string;
   secret: string;
-  /** Where the API serves `/files/…` and `/uploads/…`. */
+  /** Base URL of `/files/…` and `/uploads/…`. */
   publicBaseUrl: string;
 }
 
-/** The query of a signed URL, as it came in. */
+/** Query of a signed URL, as received. */
 type SignedQuery = Readonly<Record<string, string | string[] | undefined>>;
 
-/** What the routes of the embedded storage ask: whether a URL was made by us and still holds. */
+/**
+ * Checks of the embedded storage's routes: whether a URL was signed by this gateway and is still
+ * valid.
+ */
 export interface SignedUrls {
   admitsRead: (key: string, query: SignedQuery) => boolean;
-  /** The size that the URL names; null when it admits no upload now. */
+  /** Returns the size that the URL names; null if it permits no upload now. */
   admitsUpload: (key: string, query: SignedQuery) => { sizeBytes: number | null } | null;
 }
 
 /** Storage on the local disk, and the check of its URLs. */
 export type LocalDisk = Storage & SignedUrls;
 
-/** Opens (and makes) the directory. */
+/** Opens the directory, and creates it if it is missing. */
 export async function openLocalDisk(options: LocalDiskOptions): Promise<LocalDisk> {
   const spoolPath = await openSpool(options.directory);
   return { spoolPath, ...objectsBelow(options.directory), ...signedUrls(options) };
@@ -60,14 +63,14 @@ function objectsBelow(directory: string): Objects {
     async put(key, spoolPath) {
       const path = pathOf(key);
       await mkdir(dirname(path), { recursive: true });
-      // The customer pays right after this: the bytes must be on the disk, not on their way to it.
+      // The caller is charged right after this, so the bytes must be synced to the disk.
       const file = await open(spoolPath, 'r+');
       try {
         await file.sync();
       } finally {
         await file.close();
       }
-      // A link is atomic and never replaces: of two writers at once one wins, whole.
+      // A link is atomic and never replaces a file: of two writers, one succeeds.
       const stored = await link(spoolPath, path).then(
         () => 'stored' as const,
         (error: unknown) => {
@@ -81,7 +84,7 @@ function objectsBelow(directory: string): Objects {
     async open(key, range) {
       const sizeBytes = await size(key);
       if (sizeBytes === null) return null;
-      // One that was uploaded without naming its type is what its first bytes say.
+      // The type of a file that was uploaded without one is read from its first bytes.
       const sniffed = key.endsWith(`.${untypedExtension}`)
         ? await sniff(await headOf(pathOf(key), sniffBytes))
         : undefined;
@@ -99,7 +102,10 @@ function signedUrls({
 }: LocalDiskOptions): SignedUrls & Pick<Storage, 'urlOf' | 'signUpload' | 'keyOf'> {
   const readBase = new URL(`${publicBaseUrl}/files/`);
 
-  /** The MAC of all that a URL admits; the key's extension is the content type's only source. */
+  /**
+   * Returns the MAC over all permissions of a URL; the content type follows from the key's
+   * extension only.
+   */
   const macOf = (method: 'GET' | 'PUT', key: string, terms: string[]): string =>
     createHmac('sha256', secret)
       .update([method, key, contentTypeOf(key), ...terms].join('\n'))

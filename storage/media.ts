@@ -1,7 +1,8 @@
 /**
- * What media files are: the types that callers may bring, what a container holds, what an upload or an output
- * turns out to be. A file is what its first bytes say, never what its name or a content type says; nothing that a
- * browser runs is among the types (no HTML, no SVG). Memory stays flat.
+ * Media files: the types that callers may upload, the contents of a container, and the properties
+ * of an upload or output. The type of a file is read from its first bytes, never from its name or
+ * content type. No type is executable in a browser (no HTML, no SVG). Memory use does not depend on
+ * the size.
  */
 import { buffer } from 'node:stream/consumers';
 import { open, readFile } from 'node:fs/promises';
@@ -13,7 +14,7 @@ import { GatewayError } from '../domain/errors.ts';
 import type { OutputSpec } from '../jobs/job-plan.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 
-/** What a file holds. */
+/** Medium of a file. */
 type Medium = 'image' | 'audio' | 'video';
 
 /** One file type of the allow-list. */
@@ -21,20 +22,20 @@ export interface MediaType {
   extension: string;
   contentType: string;
   medium: Medium;
-  /** Types of one family share a container, so their first bytes do not tell them apart. */
+  /** Types of one family share a container, so their first bytes do not distinguish them. */
   family: string;
-  /** Other spellings in use; the first content type is the one we write. */
+  /** Content types; the first one is used in responses. */
   aliases: readonly string[];
 }
 
-/** Bytes that a caller's file may have, by medium. */
+/** Largest file of a caller in bytes, by medium. */
 export const fileBytesMax: Readonly<Record<Medium, number>> = {
   image: 25 * 1024 * 1024,
   audio: 100 * 1024 * 1024,
   video: 200 * 1024 * 1024,
 };
 
-/** Bytes of a file's start that are enough to tell its type. */
+/** Bytes at the start of a file that are enough to detect its type. */
 export const sniffBytes = 4096;
 
 const row = (
@@ -61,36 +62,39 @@ export const mediaTypes: readonly MediaType[] = [
 
 const otherExtensions: Readonly<Record<string, string>> = { jpeg: 'jpg', oga: 'ogg', opus: 'ogg' };
 
-/** The type that a Content-Type names, parameters aside; undefined when it is not on the list. */
+/**
+ * Returns the type that a Content-Type names, without its parameters; undefined if it is not on the
+ * list.
+ */
 export function mediaTypeOf(contentType: string): MediaType | undefined {
   const wanted = contentType.split(';')[0]?.trim().toLowerCase() ?? '';
   return mediaTypes.find((type) => type.contentType === wanted || type.aliases.includes(wanted));
 }
 
-/** The type that a file name's extension names; undefined when it is not on the list. */
+/** Returns the type that a file name's extension names; undefined if it is not on the list. */
 export function mediaTypeOfExtension(extension: string): MediaType | undefined {
   const lower = extension.toLowerCase();
   const wanted = otherExtensions[lower] ?? lower;
   return mediaTypes.find((type) => type.extension === wanted);
 }
 
-/** The type that the first bytes of a file show; undefined when it is not on the list. */
+/** Returns the type that the first bytes of a file show; undefined if it is not on the list. */
 export async function sniff(head: Buffer): Promise<MediaType | undefined> {
   const found = await fileTypeFromBuffer(head);
   return found && mediaTypeOf(found.mime);
 }
 
-/** What a container holds. */
+/** Contents of a container. */
 interface ContainerFacts {
-  /** Without parameters. */
+  /** Content type without parameters. */
   mimeType: string;
   durationSeconds: number;
-  /** Pixels of its picture; null: it has none. */
+  /** Pixels of the video track; null without one. */
   video: { width: number; height: number } | null;
   hasAudio: boolean;
 }
 
-/** Reads a container; null when it is none that can be read. */
+/** Reads a container; null if it is unreadable. */
 export async function readContainer(source: Source): Promise<ContainerFacts | null> {
   const input = new Input({ source, formats: ALL_FORMATS });
   try {
@@ -108,7 +112,7 @@ export async function readContainer(source: Source): Promise<ContainerFacts | nu
   }
 }
 
-/** A stored object to be read: a long one is not copied to be measured. */
+/** Makes a source over a stored object, so that a long file is measured without a copy. */
 export function storedSource(storage: Pick<Storage, 'size' | 'open'>, key: string): Source {
   return new CustomSource({
     getSize: async () => (await storage.size(key)) ?? 0,
@@ -121,7 +125,10 @@ export function storedSource(storage: Pick<Storage, 'size' | 'open'>, key: strin
   });
 }
 
-/** A local file to be read; in wide ranges, because in narrow ones ten minutes of MP3 hold the event loop for a second. */
+/**
+ * Makes a source over a local file. It reads wide ranges, because with narrow ranges ten minutes of
+ * MP3 block the event loop for a second.
+ */
 export function fileSource(path: string): Source {
   const opened = open(path);
   return new CustomSource({
@@ -139,12 +146,14 @@ export function fileSource(path: string): Source {
   });
 }
 
-/** Enough of a file's start to tell its type, and a picture's size behind whatever metadata. */
+/**
+ * Bytes at the start of a file that contain its type and an image's dimensions after any metadata.
+ */
 export const headBytes = 1024 * 1024;
 
 /**
- * Checks the start of a file against what was agreed: type by first bytes, pixels by the header.
- * @returns the type that it is taken for.
+ * Checks the start of a file: its type by the first bytes, its pixels by the header.
+ * @returns the detected type
  * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
  */
 export async function inspectHead(head: Buffer, agreed: string | null): Promise<MediaType> {
@@ -165,7 +174,7 @@ async function refusePixelBomb(head: Buffer): Promise<void> {
     const { width, height } = await sharp(head, { limitInputPixels: false }).metadata();
     pixels = width * height;
   } catch {
-    // Falls through: a header that says nothing is refused like one that says too much.
+    // A header without dimensions is rejected like one with too many pixels.
   }
   if (!(pixels > 0)) {
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'The image has no readable header.');
@@ -175,27 +184,27 @@ async function refusePixelBomb(head: Buffer): Promise<void> {
   }
 }
 
-/** Bytes that an upload may have, by what is known of it. */
+/** Returns the size limit of an upload, from the properties that are known of it. */
 export function bytesMaxOf(contentType: string | null): number {
   const type = contentType === null ? undefined : mediaTypeOf(contentType);
   return type ? fileBytesMax[type.medium] : Math.max(...Object.values(fileBytesMax));
 }
 
-/** What a file turned out to be. */
+/** Properties of a probed file. */
 interface Probe {
-  /** Extension of the storage key; `contentTypes` of storage.ts names the content type. */
+  /** Extension of the storage key; `contentTypes` of storage.ts contains its content type. */
   extension: string;
   width: number | null;
   height: number | null;
   durationSeconds: number | null;
-  /** Whether a video has a sound track; null for other media. */
+  /** True if a video has a sound track; null for other media. */
   hasAudio: boolean | null;
 }
 
-/** No picture of ours has more; a decompression bomb claims to. */
+/** Largest image in pixels; larger ones are decompression bombs. */
 export const pixelsMax = 64_000_000;
 
-/** Formats of sharp and mediabunny → extensions that we store. */
+/** File extensions by the format names of sharp and mediabunny. */
 const pictures: Record<string, string> = { png: 'png', jpeg: 'jpg', webp: 'webp' };
 const recordings: Record<string, string> = {
   'audio/mpeg': 'mp3',
@@ -206,7 +215,7 @@ const recordings: Record<string, string> = {
 
 /**
  * Probes a file of the expected medium.
- * @throws ProviderFailure `failed` when it is something else or cannot be opened
+ * @throws ProviderFailure `failed` if it is of another medium or unreadable
  */
 export async function probeMedia(path: string, medium: OutputSpec['medium']): Promise<Probe> {
   const probe = await (medium === 'image'
@@ -222,14 +231,14 @@ export async function probeMedia(path: string, medium: OutputSpec['medium']): Pr
 }
 
 async function probePicture(path: string): Promise<Probe | null> {
-  // Before a decoder sees it: the image library would read SVG, TIFF and more.
+  // Checked before decoding, because the image library would also read SVG and TIFF.
   if ((await sniff(await headOf(path, sniffBytes)))?.medium !== 'image') return null;
   try {
     const image = sharp(path, { limitInputPixels: pixelsMax, failOn: 'error' });
     const { format, width, height } = await image.metadata();
     const extension = pictures[format ?? ''];
     if (!extension || !width || !height) return null;
-    // The last pixel needs all before it, so a truncated file fails here, not at the customer's.
+    // The last pixel needs all earlier bytes, so a truncated file fails here.
     await image
       .extract({ left: width - 1, top: height - 1, width: 1, height: 1 })
       .raw()
@@ -240,7 +249,7 @@ async function probePicture(path: string): Promise<Probe | null> {
   }
 }
 
-/** The first bytes of a file, at most so many. */
+/** Reads the first bytes of a file. */
 export async function headOf(path: string, bytesMax: number): Promise<Buffer> {
   const file = await open(path);
   try {
@@ -252,7 +261,7 @@ export async function headOf(path: string, bytesMax: number): Promise<Buffer> {
   }
 }
 
-/** Documents are small (artifacts.ts caps them), so one may be read as a whole. */
+/** Documents are small (artifacts.ts limits them), so they are read as a whole. */
 async function probeDocument(path: string): Promise<Probe | null> {
   try {
     JSON.parse(await readFile(path, 'utf8'));

@@ -1,14 +1,14 @@
-/** The storage driver that the configuration names. */
+/** Storage driver of the configuration. */
 import { assert } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { openLocalDisk, type SignedUrls } from './local-disk.ts';
 import { openS3, type S3Options } from './s3.ts';
 import type { Storage } from './storage.ts';
 
-/** The storage, and the check of its URLs when the API itself serves its files. */
+/** Storage, and the check of its URLs if the API itself serves its files. */
 export interface OpenStorage {
   storage: Storage;
-  /** Null when the store serves its URLs itself. */
+  /** Null if the store itself serves its URLs. */
   signedUrls: SignedUrls | null;
 }
 

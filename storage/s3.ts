@@ -1,6 +1,6 @@
 /**
- * The storage driver for S3-compatible stores: requests and URLs signed with Signature Version 4,
- * path-style addresses. Bytes go straight between the store and whoever holds a URL.
+ * Storage driver for S3-compatible stores: requests and URLs signed with Signature Version 4,
+ * path-style addresses. Bytes of signed URLs pass directly between the store and the client.
  */
 import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
@@ -16,26 +16,26 @@ import {
   type Storage,
 } from './storage.ts';
 
-/** Where the store is, and who we are there. */
+/** Endpoint and credentials of the store. */
 export interface S3Options {
   endpoint: string;
-  /** The endpoint as callers and providers reach it: URLs are signed for this host. */
+  /** Endpoint that callers and providers reach: URLs are signed for this host. */
   publicBaseUrl?: string | undefined;
   region: string;
   bucket: string;
   accessKeyId: string;
   secretAccessKey: string;
-  /** Where files are spooled before they are sent. */
+  /** Directory in which files are spooled before they are sent. */
   spoolDirectory: string;
 }
 
-/** The store did not answer as it should; the message holds no URL and no key. */
+/** Unexpected response of the store; the message contains no URL and no key. */
 class S3Error extends Error {
   override readonly name = 'S3Error';
 }
 
 const exchangeTimeoutMs = 15_000;
-/** A gigabyte on a slow line. */
+/** Time limit for a gigabyte on a slow connection. */
 const putTimeoutMs = 900_000;
 
 interface S3Exchange {
@@ -46,7 +46,7 @@ interface S3Exchange {
   timeoutMs?: number;
 }
 
-/** Opens the driver; nothing is asked of the store before it is needed. */
+/** Opens the driver. The store is not contacted before it is needed. */
 export async function openS3(options: S3Options): Promise<Storage> {
   const spoolPath = await openSpool(options.spoolDirectory);
   return { spoolPath, ...objectsIn(options), ...presignedUrls(options) };
@@ -63,7 +63,10 @@ function bucketUrl(options: S3Options, endpoint = options.endpoint): string {
 
 type Ask = (exchange: S3Exchange) => Promise<Dispatcher.ResponseData>;
 
-/** Signed requests to the bucket; only the body of a good answer to a GET is left to read. */
+/**
+ * Sends signed requests to the bucket; only the body of a successful response to a GET is left to
+ * read.
+ */
 function createAsk(options: S3Options): Ask {
   const agent = new Agent({
     connections: 128,
@@ -117,7 +120,8 @@ function objectsIn(options: S3Options): Pick<Storage, 'put' | 'size' | 'open' | 
       body: createReadStream(path),
       timeoutMs: putTimeoutMs,
     });
-    // A store that does not know the condition says so; the look before has to do there.
+    // A store that does not support the condition responds with 501: then the preceding request for
+    // the object has to suffice.
     if (conditional && answer.statusCode === 501) return send(key, path, false);
     if (answer.statusCode !== 200 && answer.statusCode !== 412) refuse('PUT', answer);
     return answer.statusCode;
@@ -126,7 +130,8 @@ function objectsIn(options: S3Options): Pick<Storage, 'put' | 'size' | 'open' | 
   return {
     size,
     async put(key, path) {
-      // Looked for first, because some stores ignore the condition and would overwrite.
+      // The object is requested first, because some stores ignore the condition and would overwrite
+      // it.
       const exists = (await size(key)) !== null || (await send(key, path, true)) === 412;
       await rm(path, { force: true });
       return exists ? 'exists' : 'stored';
@@ -160,7 +165,7 @@ function wholeSize(answer: Dispatcher.ResponseData): number {
   return Number(whole ?? answer.headers['content-length']);
 }
 
-/** Some stores answer a range with the right bytes and the wrong status. */
+/** Some stores respond to a range request with the right bytes and the status 200. */
 function holdsRange(answer: Dispatcher.ResponseData, range: ByteRange, sizeBytes: number): boolean {
   const wanted = Math.min(range.last, sizeBytes - 1) - range.first + 1;
   return Number(answer.headers['content-length']) === wanted;
@@ -177,7 +182,7 @@ function presignedUrls(options: S3Options): Pick<Storage, 'urlOf' | 'signUpload'
       url: url.href,
       headers: wanted.headers ?? {},
       signQuery: true,
-      // Type, length and condition are part of the signature, not a recommendation.
+      // Type, length and condition are part of the signature, so the store enforces them.
       allHeaders: true,
     }).sign();
     return signed.url.href;
@@ -187,7 +192,7 @@ function presignedUrls(options: S3Options): Pick<Storage, 'urlOf' | 'signUpload'
     urlOf(key, ttlMs) {
       const url = new URL(key, base);
       if (key.endsWith(`.${untypedExtension}`)) {
-        // Its uploader may have sent any type: nothing a browser would run may come back.
+        // The uploader may have sent any content type: types that a browser executes are replaced.
         url.searchParams.set('response-content-type', contentTypeOf(key));
       }
       return presign('GET', url, { ttlMs: Math.min(ttlMs, urlTtlMaxMs) });
@@ -200,7 +205,7 @@ function presignedUrls(options: S3Options): Pick<Storage, 'urlOf' | 'signUpload'
         ttlMs,
         headers: { ...headers, ...length },
       });
-      // The length is signed but not listed: every client sends it by itself, many cannot set it.
+      // The length is signed but not listed: every client sends it, and many cannot set it.
       return { url, headers, expiresAtMs };
     },
     keyOf(url) {

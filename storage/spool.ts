@@ -1,4 +1,7 @@
-/** The spool: files on their way into the storage. What a crash leaves there is swept at the next start. */
+/**
+ * The spool: files on their way into the storage. Files that a crash has left are removed at the
+ * next start.
+ */
 import { createHash, randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
@@ -6,12 +9,15 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
-/** Nothing takes longer than this to be spooled and stored; other processes share the directory. */
+/**
+ * Age at which a file is removed: no file takes longer to be spooled and stored, and other
+ * processes share the directory.
+ */
 const leftoverAgeMs = 3_600_000;
 
 /**
- * Opens (and makes) the spool below a directory, without what is older than an hour in it.
- * @returns a function that names a new file.
+ * Opens the spool below a directory, and removes files that are older than an hour.
+ * @returns a function that names a new file
  */
 export async function openSpool(directory: string): Promise<() => Promise<string>> {
   const spool = join(directory, 'spool');
@@ -20,14 +26,14 @@ export async function openSpool(directory: string): Promise<() => Promise<string
   return () => Promise.resolve(join(spool, randomUUID()));
 }
 
-/** Bytes that have passed. */
+/** Number of bytes. */
 export interface Digest {
   sizeBytes: number;
-  /** Hex. */
+  /** In hex. */
   sha256: string;
 }
 
-/** A digest of bytes as they pass: a file that was just written is not read again for it. */
+/** Makes a digest of bytes as they pass, so that a written file is not read again. */
 function createDigest() {
   const hash = createHash('sha256');
   let sizeBytes = 0;
@@ -51,8 +57,9 @@ export async function digestOf(bytes: Readable): Promise<Digest> {
 }
 
 /**
- * Writes a new file. A file is opened in another thread: one whose source fails at once may be made after
- * the failure is known. So this ends only when the file is closed, and who removes it then has removed it.
+ * Writes a new file. It ends only when the file is closed, because another thread opens the file,
+ * and a file whose source fails at once may be created after the failure is known; the caller can
+ * then remove it.
  */
 export async function writeSpoolFile(
   path: string,
@@ -73,6 +80,6 @@ async function sweep(path: string): Promise<void> {
   try {
     if ((await stat(path)).mtimeMs < Date.now() - leftoverAgeMs) await rm(path, { force: true });
   } catch {
-    // Another process that starts now was quicker, or the file has moved on.
+    // Another process has removed the file, or it has been moved.
   }
 }

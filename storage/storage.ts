@@ -1,14 +1,14 @@
 /**
- * The storage port: artifacts and uploads are files under keys that we make. A key is written once;
- * reading and uploading go through URLs that expire.
+ * The storage port: artifacts and uploads are files under keys that the gateway makes. A key is
+ * written once; reads and uploads use URLs that expire.
  */
 import type { Readable } from 'node:stream';
 import { mediaTypes } from './media.ts';
 
-/** An object that was asked for. */
+/** An object that was read. */
 export interface StoredObject {
   stream: Readable;
-  /** Of the whole object, whatever range was asked for. */
+  /** Size of the whole object, also for a range. */
   sizeBytes: number;
   contentType: string;
 }
@@ -19,15 +19,15 @@ export interface ByteRange {
   last: number;
 }
 
-/** What a signed upload admits: one PUT of this key. */
+/** Permissions of a signed upload: one PUT of this key. */
 interface UploadTerms {
   key: string;
-  /** Exactly this many bytes; null when the caller did not say. */
+  /** Exact number of bytes; null if the caller did not name it. */
   sizeBytes: number | null;
   ttlMs: number;
 }
 
-/** A URL to PUT a file to, with the headers that must go with it. */
+/** URL to PUT a file to, with the headers that the request must contain. */
 interface SignedUpload {
   url: string;
   headers: Record<string, string>;
@@ -37,48 +37,51 @@ interface SignedUpload {
 
 /** Blob storage. */
 export interface Storage {
-  /** A new file to write to before `put`. Whoever asks for it removes it, or `put` does. */
+  /** Names a new file to write before `put`. The caller removes it, unless `put` moves it. */
   spoolPath: () => Promise<string>;
   /**
-   * Moves a spooled file under a key. The first write wins: an object that exists stays as it is.
-   * @throws Error when the storage cannot take it now
+   * Moves a spooled file under a key. The first write wins: an existing object stays unchanged.
+   * @throws Error if the storage cannot store it now
    */
   put: (key: string, spoolPath: string) => Promise<'stored' | 'exists'>;
-  /** Null when there is no such object. */
+  /** Reads an object; null if there is none. */
   size: (key: string) => Promise<number | null>;
   open: (key: string, range?: ByteRange) => Promise<StoredObject | null>;
-  /** Removes an object; one that is not there is no error. */
+  /** Removes an object; a missing one is no error. */
   remove: (key: string) => Promise<void>;
-  /** A URL that reads the object for `ttlMs` milliseconds, seven days at most. */
+  /** Makes a URL that reads the object for `ttlMs` milliseconds, at most seven days. */
   urlOf: (key: string, ttlMs: number) => Promise<string>;
-  /** A URL that takes one upload. */
+  /** Makes a URL for one upload. */
   signUpload: (terms: UploadTerms) => Promise<SignedUpload>;
-  /** The key that a URL of this storage reads; null for any other URL. */
+  /** Returns the key that a URL of this storage reads; null for any other URL. */
   keyOf: (url: URL) => string | null;
 }
 
-/** The longest that a reading URL may live: what Signature Version 4 admits. */
+/** Longest validity of a URL that reads: the limit of Signature Version 4. */
 export const urlTtlMaxMs = 7 * 24 * 3_600_000;
 
-/** Extension of a key whose file type was not told before the upload. */
+/** Extension of a key whose file type is unknown before the upload. */
 export const untypedExtension = 'bin';
 
-/** Every medium that is stored: extension of the key → content type. */
+/** Content types by extension, of all stored media. */
 const contentTypes: Readonly<Record<string, string>> = {
   ...Object.fromEntries(mediaTypes.map((type) => [type.extension, type.contentType])),
-  // What providers answer with; not a type that callers may bring.
+  // Types that only providers deliver; callers may not upload them.
   json: 'application/json',
 };
 
-/** The content type that a key's extension names. */
+/** Returns the content type of a key's extension. */
 export function contentTypeOf(key: string): string {
   return contentTypes[key.slice(key.lastIndexOf('.') + 1)] ?? 'application/octet-stream';
 }
 
-/** `organization/job/call-output.ext`: only what we make ourselves; no traversal is possible. */
+/**
+ * Format `organization/job/call-output.ext`: only keys that the gateway makes, so no path traversal
+ * is possible.
+ */
 const keyForm = /^org_[0-9a-f]{32}\/(job|file)_[0-9a-f]{32}(\/\d{1,3}-\d{1,3})?\.[a-z0-9]{2,4}$/;
 
-/** Tells whether a word has the form of a storage key. */
+/** Returns whether a text has the form of a storage key. */
 export function isStorageKey(word: string): boolean {
   return keyForm.test(word);
 }

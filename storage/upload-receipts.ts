@@ -1,10 +1,10 @@
-/** Who sends the file of an upload: one sender at a time, whichever process it reaches. */
+/** Receipts of uploads: one request at a time may send the file of an upload, in all processes. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { GatewayError } from '../domain/errors.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 
 /**
- * Takes the file of the upload `id` while `receive` runs.
+ * Holds the upload `id` while `receive` runs.
  * @throws GatewayError UPLOAD_IN_PROGRESS
  */
 export type WhileReceiving = <Result>(
@@ -12,10 +12,10 @@ export type WhileReceiving = <Result>(
   receive: () => Promise<Result>,
 ) => Promise<Result>;
 
-/** A sender that died without a word keeps others out for this long. */
+/** Time after which the claim of a dead sender expires. */
 const receiptTtlMs = 60_000;
 
-/** One sender per upload: a claim in its row, renewed while the file comes. */
+/** Makes the receipts: a claim in the row of an upload, renewed while the file arrives. */
 export function createReceipts(pool: DatabasePool): WhileReceiving {
   const until = sql.fragment`clock_timestamp() + ${receiptTtlMs} * interval '1 millisecond'`;
   return async (id, receive) => {
@@ -28,7 +28,7 @@ export function createReceipts(pool: DatabasePool): WhileReceiving {
     const set = (time: FragmentSqlToken): void => {
       pool
         .query(command`UPDATE upload SET receiving_until = ${time} WHERE id = ${id}`)
-        // A claim that is not renewed, or not given back, ends by itself.
+        // A claim that is not renewed or released expires.
         .catch(() => {});
     };
     const renewal = setInterval(set, receiptTtlMs / 3, until);

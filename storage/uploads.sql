@@ -1,5 +1,5 @@
--- What the uploads of an organization count together. A new upload is counted where it is made, by a statement
--- that refuses (storage/uploads.ts); whatever happens to it later is counted here, whoever does it.
+-- Totals of an organization's uploads. The statement that creates an upload counts it and refuses
+-- (storage/uploads.ts); later changes are counted by this trigger.
 CREATE OR REPLACE FUNCTION upload_recount() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE organization SET upload_bytes = upload_bytes - OLD.counted_bytes

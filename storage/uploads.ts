@@ -1,8 +1,8 @@
 /**
- * Uploads: files that callers bring as inputs. A signed URL makes a row; the row is completed once the
- * object is in the storage and its first bytes are what was agreed. Objects that went straight to an S3
- * store are looked at when they are first used. Bytes count from the row on, under the organization's
- * quota; a file that no request named for long is removed.
+ * Uploads: files that callers send as inputs. A signed URL creates a row; the row is completed when
+ * the object is in the storage and its first bytes have the agreed type. Objects that were sent
+ * directly to an S3 store are checked at their first use. Bytes count toward the organization's
+ * quota from the row on; a file that no request has named for long is removed.
  */
 import { buffer } from 'node:stream/consumers';
 import { sql, type FragmentSqlToken } from 'slonik';
@@ -21,7 +21,7 @@ const uploadBytesRow = z.object({ upload_bytes: z.number() });
 const storageKeyRow = z.object({ storage_key: z.string() });
 const deletedRow = z.object({ storage_key: z.string(), deleted_at: z.number() });
 
-/** An upload as it is recorded. */
+/** A recorded upload. */
 const uploadRow = z.object({
   id: z.string(),
   organization_id: z.string(),
@@ -34,7 +34,7 @@ const uploadRow = z.object({
 
 export type Upload = z.infer<typeof uploadRow>;
 
-/** Whose a file is, and the key that brought it. */
+/** Owner of a file, and the key that sent it. */
 export interface UploadOwner {
   organizationId: string;
   keyId: string;
@@ -43,10 +43,10 @@ export interface UploadOwner {
 interface NewUpload extends UploadOwner {
   id: string;
   storageKey: string;
-  /** Null when the caller told neither a type nor a file name that names one. */
+  /** Null if the caller named neither a content type nor a file name with a known extension. */
   contentType: string | null;
   sizeBytes: number | null;
-  /** The most that may come, which counts until it has come. */
+  /** Announced limit in bytes, which counts toward the quota until the file has arrived. */
   bytesMax: number;
   filename: string | null;
   purpose: string | null;
@@ -54,25 +54,25 @@ interface NewUpload extends UploadOwner {
   expiresAtMs: number;
 }
 
-/** What arrived. */
+/** Properties of the received file. */
 export interface ReceivedFile {
   contentType: string;
   sizeBytes: number;
-  /** Null for objects that went to the store directly. */
+  /** Null for objects that were sent directly to the store. */
   sha256: string | null;
 }
 
 /** A file that came with a request, on its way into the storage. */
 export interface BroughtFile extends UploadOwner {
-  /** Its extension names its type. */
+  /** Extension of its type. */
   extension: string;
-  /** Where it is spooled; it is moved from there. */
+  /** Path in the spool, from where the file is moved. */
   path: string;
   sizeBytes: number;
   sha256: string;
 }
 
-/** What an organization keeps, in bytes; what its open URLs admit counts. */
+/** Stored bytes of an organization; the sizes that open URLs permit are included. */
 export interface UploadQuota {
   limit: number;
   used: number;
@@ -82,31 +82,34 @@ interface UploadsDeps {
   pool: DatabasePool;
   storage: Storage;
   logger: Logger;
-  /** What an organization may keep. */
+  /** Quota of an organization. */
   bytesMax: number;
-  /** How long a file is kept after it was last used. */
+  /** Retention of a file after its last use. */
   keptMs: number;
 }
 
-/** An upload may still be running when its URL ends. */
+/** Grace period after which an expired URL cannot receive an upload any more. */
 const sweepAfterMs = 3_600_000;
-/** Of each kind, in one pass. */
+/** Uploads of each kind in one pass. */
 const sweepCountMax = 100;
 
 const columns = sql.fragment`id, organization_id, storage_key, content_type, size_bytes,
   completed_at IS NOT NULL AS completed, deleted_at IS NOT NULL AS deleted`;
 
-/** The uploads of all organizations. */
+/** Makes the uploads of all organizations. */
 export function createUploads(deps: UploadsDeps) {
   const { pool } = deps;
   return {
-    /** @throws GatewayError STORAGE_QUOTA_EXCEEDED */
+    /**
+     * Creates an upload.
+     * @throws GatewayError STORAGE_QUOTA_EXCEEDED
+     */
     create: (upload: NewUpload): Promise<void> => create(deps, upload),
-    /** Records that the object is there. */
+    /** Records that the object was received. */
     complete: (id: string, file: ReceivedFile): Promise<void> => complete(pool, id, file),
     /**
-     * Stores a file that came with a request, as an upload that is complete.
-     * @returns its storage key, for the plan or for `discard`.
+     * Stores a file that came with a request, as a completed upload.
+     * @returns its storage key, for the plan or for `discard`
      * @throws GatewayError STORAGE_QUOTA_EXCEEDED
      */
     async keep({ extension, path, ...file }: BroughtFile): Promise<string> {
@@ -120,24 +123,24 @@ export function createUploads(deps: UploadsDeps) {
       await complete(pool, id, { ...file, contentType });
       return storageKey;
     },
-    /** Removes what was kept for a request that was refused; what is gone already is no error. */
+    /** Removes the stored file of a refused request; a missing file is no error. */
     discard: (storageKey: string) => remove(deps, sql.fragment`storage_key = ${storageKey}`),
     /**
-     * Deletes an upload for its owner; it counts no more. Safe to repeat.
-     * @returns when it was deleted (Unix ms); null when the organization has none under this id
+     * Deletes an upload for its owner; it no longer counts. Repeating it changes nothing.
+     * @returns the time of the deletion (Unix ms); null if the organization has no such upload
      */
     delete: (id: string, organizationId: string) => markDeleted(deps, { id, organizationId }),
     whileReceiving: createReceipts(pool),
-    /** What the organization keeps. */
+    /** Returns the storage that the organization uses. */
     async quotaOf(organizationId: string): Promise<UploadQuota> {
       const used = await pool.oneFirst(sql.type(uploadBytesRow)`
         SELECT upload_bytes FROM organization WHERE id = ${organizationId}`);
       return { limit: deps.bytesMax, used };
     },
     /**
-     * Makes sure that the object is there and is what was agreed; one that is not is removed. A file that
-     * is confirmed counts as used now.
-     * @returns its content type, or null when it has not come yet.
+     * Makes sure that the object exists and has the agreed type and size; otherwise it is removed.
+     * A confirmed file counts as used now.
+     * @returns its content type; null if it has not been received yet
      * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE, INVALID_REQUEST
      */
     async confirm(upload: Upload): Promise<string | null> {
@@ -155,8 +158,8 @@ export function createUploads(deps: UploadsDeps) {
       pool.maybeOne(sql.type(uploadRow)`SELECT ${columns} FROM upload
         WHERE id = ${id} AND deleted_at IS NULL`),
     /**
-     * Confirms or forgets uploads whose URL ended an hour ago without a word, and removes files that no
-     * request named for long.
+     * Confirms or deletes uploads whose URL expired an hour ago, and removes files that no request
+     * has named for long.
      */
     sweep: (): Promise<Isolated> => sweep(deps),
   };
@@ -174,7 +177,10 @@ async function requireRoom(
   if (room === null) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
 }
 
-/** One statement, which waits for others of the organization: of two that fit alone, one is refused. */
+/**
+ * One statement, which waits for other uploads of the organization: of two that fit only alone, one
+ * is refused.
+ */
 async function create({ pool, bytesMax: quota }: UploadsDeps, upload: NewUpload): Promise<void> {
   const { rowCount } = await pool.query(command`
     WITH room AS (
@@ -195,7 +201,9 @@ async function complete(pool: DatabasePool, id: string, file: ReceivedFile): Pro
     WHERE id = ${id} AND completed_at IS NULL AND deleted_at IS NULL`);
 }
 
-/** The row's lock is held while the object goes: whoever names the file meanwhile finds neither. */
+/**
+ * The row is locked while the object is removed, so a request that names the file finds neither.
+ */
 function remove({ pool, storage }: UploadsDeps, condition: FragmentSqlToken): Promise<void> {
   return pool.transaction(async (connection) => {
     const key = await connection.maybeOneFirst(sql.type(storageKeyRow)`
@@ -204,7 +212,10 @@ function remove({ pool, storage }: UploadsDeps, condition: FragmentSqlToken): Pr
   });
 }
 
-/** As `remove`; the row stays until nothing can come any more under a URL that was signed. */
+/**
+ * Removes an upload as `remove` does; the row stays until no signed URL can receive a file any
+ * more.
+ */
 function markDeleted(
   { pool, storage }: UploadsDeps,
   { id, organizationId }: { id: string; organizationId: string },
@@ -250,7 +261,10 @@ async function confirmOrForget(deps: UploadsDeps, upload: Upload): Promise<void>
   if (there === null) await remove(deps, sql.fragment`id = ${id} AND completed_at IS NULL`);
 }
 
-/** The content type of an object that is what was agreed; null when it has not come yet. See `confirm`. */
+/**
+ * Returns the content type of an object that has the agreed type and size; null if it has not been
+ * received yet.
+ */
 async function look({ pool, storage }: UploadsDeps, upload: Upload): Promise<string | null> {
   if (upload.completed) return upload.content_type;
   const { storage_key: key, size_bytes: agreedBytes } = upload;

@@ -1,13 +1,14 @@
--- Notices of low balances and of limits: found by the sweeper, away from what moves money, and delivered as any webhook.
+-- Notices of low balances and limits. The sweeper creates them, outside the transactions that move
+-- credits, and they are delivered as webhooks.
 
--- Notes that the limit of a key refused something.
+-- Records that the limit of a key has refused a request.
 CREATE FUNCTION budget_note_refusal(holder api_key) RETURNS void LANGUAGE sql AS $$
   INSERT INTO budget_refusal VALUES (holder.id, holder.limit_micro,
     (clock_timestamp() AT TIME ZONE 'UTC')::date) ON CONFLICT DO NOTHING
 $$;
 
--- The limits of an organization's keys that work, of which something has to be told: from 80 % on they are near, and
--- reached when all is used or something was refused. Zero is no limit to come near to.
+-- Returns the limits of an organization's active keys for which a notice is due: `near` from 80 %,
+-- `reached` when all is used or a request was refused. A limit of zero causes no notice.
 CREATE FUNCTION limits_to_tell(of_organization text)
 RETURNS TABLE (key_id text, period text, type text, body jsonb) LANGUAGE sql AS $$
   SELECT k.id, told.period, told.type, b.budget || jsonb_build_object('keyId', k.id, 'name', k.name)
@@ -25,14 +26,15 @@ RETURNS TABLE (key_id text, period text, type text, body jsonb) LANGUAGE sql AS 
     AND EXISTS (SELECT FROM api_key u
       WHERE u.organization_id = k.organization_id AND coalesce(u.budget_of, u.id) = k.id
         AND u.revoked_at IS NULL AND (u.expires_at IS NULL OR u.expires_at > clock_timestamp()))
-    -- What is reached and comes down again is not told as near.
+    -- A limit that was reached and falls below it again causes no notice `near`.
     AND NOT EXISTS (SELECT FROM notice n WHERE n.key_id = k.id AND n.period = told.period
       AND n.type IN (told.type, 'key.limit.reached'))
 $$;
 
--- Makes the notices that are due, each with its webhook, which nobody delivers yet. A balance is told when it has come
--- down to the threshold, and again after it was above. What runs is not deducted from it: jobs that fail would lower and
--- raise it. One at a time: of two, the slower would judge by balances that are past.
+-- Creates the notices that are due, each with a webhook that is not being delivered yet. A low
+-- balance is reported once when it falls to the threshold, and again after it was above.
+-- Reservations of running jobs are not deducted, because failed jobs would lower and raise the
+-- balance. A lock lets one call run at a time, because a slower one would compare old balances.
 CREATE FUNCTION make_notices() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtext('make_notices')) THEN RETURN; END IF;

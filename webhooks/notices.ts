@@ -1,6 +1,6 @@
 /**
- * Notices of an organization's credits: its balance is low, the limit of a key is near or reached. The sweeper
- * makes them (webhooks/notices.sql); they are delivered as the webhooks of jobs are.
+ * Account notices: the balance is low, or the limit of a key is near or reached. The sweeper
+ * creates them (webhooks/notices.sql); they are delivered like the webhooks of jobs.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -20,7 +20,7 @@ const limitData = z.object({
   resetsAt: z.iso.datetime().nullable().meta({ description: 'Null: it never begins again.' }),
 });
 
-/** The `data` of each type of notice; amounts in credits. */
+/** `data` of each type of notice; amounts in credits. */
 export const noticeData = {
   'account.balance.low': z.object({
     noticeId: z.string(),
@@ -34,7 +34,7 @@ export const noticeData = {
 /** `data` of any notice. */
 type NoticeData = z.infer<(typeof noticeData)[keyof typeof noticeData]>;
 
-/** What was told; times are Unix ms. */
+/** A notice; times are Unix ms. */
 export interface Notice {
   type: keyof typeof noticeData;
   createdAtMs: number;
@@ -47,11 +47,13 @@ const delivery = listedWebhook.pick({
   lastStatus: true,
   lastError: true,
 });
-/** A notice, and where its delivery stands. */
+/** A notice with the state of its delivery. */
 export type ListedNotice = Notice & z.infer<typeof delivery>;
 
 const target = z.object({ url: z.string().nullable(), lowBalanceMicro: z.number().nullable() });
-/** Where notices go, and the balance in micro-credits at which it is low; null: nobody is told, of no balance. */
+/**
+ * Target of notices, and the low balance in micro-credits; null: no notices, or none of balances.
+ */
 export type NoticeTarget = z.infer<typeof target>;
 
 const balanceBody = z.object({ total: z.number(), threshold: z.number() });
@@ -63,7 +65,7 @@ const row = z.discriminatedUnion('type', [
 ]);
 const columns = sql.fragment`n.id, n.type, n.body, n.created_at AS "createdAtMs"`;
 
-/** Notices over a pool. */
+/** Makes notices over a pool. */
 export function createNotices(pool: DatabasePool) {
   return {
     async target(organizationId: string): Promise<NoticeTarget> {
@@ -72,7 +74,7 @@ export function createNotices(pool: DatabasePool) {
         WHERE organization_id = ${organizationId}`);
       return found ?? { url: null, lowBalanceMicro: null };
     },
-    /** A new URL or threshold is told anew of a balance that is low. */
+    /** After a change of URL or threshold, a low balance is reported again. */
     async setTarget(organizationId: string, { url, lowBalanceMicro }: NoticeTarget): Promise<void> {
       await pool.query(command`
         INSERT INTO notice_target AS t (organization_id, url, low_balance_micro)
@@ -83,7 +85,7 @@ export function createNotices(pool: DatabasePool) {
             AND (t.url, t.low_balance_micro) IS NOT DISTINCT FROM
               (excluded.url, excluded.low_balance_micro)`);
     },
-    /** Makes all that are due; safe in several processes at once. */
+    /** Creates all notices that are due; several processes may call this at once. */
     async make(): Promise<void> {
       await pool.query(command`SELECT make_notices()`);
     },
@@ -92,7 +94,7 @@ export function createNotices(pool: DatabasePool) {
         await pool.one(sql.type(row)`SELECT ${columns} FROM notice n WHERE n.id = ${id}`),
       );
     },
-    /** Newest first. */
+    /** Lists notices, newest first. */
     async list(organizationId: string, limit: number): Promise<ListedNotice[]> {
       const rows = await pool.any(sql.type(row.and(delivery))`
         SELECT ${columns}, w.state, w.attempts, a.status AS "lastStatus", a.error AS "lastError"

@@ -18,17 +18,17 @@ interface RelayDeps {
   taskQueuePrefix: string;
 }
 
-/** Sets deliveries going: when one is asked for again, and for those that nobody seems to make. */
+/** Starts of webhook deliveries. */
 export interface WebhookRelay {
-  /** Delivers now, with all attempts again; a delivery that is running or waiting is replaced. */
+  /** Starts a delivery with all its attempts; a running or waiting delivery is replaced. */
   redeliver: (name: WebhookName) => Promise<void>;
-  /** Starts what is forsaken. */
+  /** Starts the deliveries that no workflow runs. */
   resume: () => Promise<Isolated>;
 }
 
 const startTimeoutMs = 10_000;
 
-/** Makes the relay of webhooks that no workflow delivers. */
+/** Makes the relay. */
 export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
   const { client, webhooks, logger } = deps;
 
@@ -56,7 +56,7 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
       try {
         await start(name, 'TERMINATE_EXISTING');
       } catch (error) {
-        // The sweeper starts it by its row, which says that the webhook is being delivered.
+        // If the start fails, the sweeper starts the delivery by its row.
         logger.warn({ error, jobId: name.jobId }, 'webhook.not_started');
       }
     },

@@ -1,6 +1,6 @@
 -- Secrets that sign the webhooks of an organization.
 
--- Makes a new generation; those before it sign for the overlap still, and at most `live_max` in all.
+-- Creates a new generation. Earlier ones stay active for the overlap, at most `live_max` in all.
 CREATE FUNCTION rotate_webhook_secret(of_organization text, overlap interval, live_max integer)
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE newest integer; at timestamptz;

@@ -1,6 +1,6 @@
 /**
- * Whom to tell of a job's end, or of a notice (notices.ts), and every attempt to do so. The rows decide; workflows
- * only wait. A notice's `jobId` is its own id.
+ * Webhooks about jobs and notices (notices.ts), with every attempt at them. The rows decide;
+ * workflows only wait. `jobId` of a notice is its own id.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -15,7 +15,10 @@ const begunAttempt = z.object({
 });
 const jobIdRow = z.object({ jobId: z.string(), organizationId: z.string() });
 
-/** Where a webhook stands; `gone`: the receiver said 410, `failed`: the last attempt has failed. */
+/**
+ * State of a webhook; `gone`: the receiver responded with 410, `failed`: the last attempt has
+ * failed.
+ */
 const webhookState = z.enum(['waiting', 'delivering', 'delivered', 'gone', 'failed']);
 export type WebhookState = z.infer<typeof webhookState>;
 
@@ -32,7 +35,7 @@ export const webhookRecord = z.object({
 });
 export type WebhookRecord = z.infer<typeof webhookRecord>;
 
-/** One attempt; `sending`: under way, or its end was never told. */
+/** One attempt; `sending`: in progress, or ended without a record. */
 export const webhookAttempt = z.object({
   number: z.int(),
   outcome: z.enum(['sending', 'delivered', 'gone', 'failed']),
@@ -51,12 +54,12 @@ export const listedWebhook = webhookRecord.extend({
 });
 export type ListedWebhook = z.infer<typeof listedWebhook>;
 
-/** Which webhooks to list; newest job first. */
+/** Filter of a list of webhooks; newest job first. */
 export interface WebhookListing {
   organizationId: string | undefined;
-  /** `failing`: all whose last attempt has failed. */
+  /** `failing`: the last attempt has failed. */
   state: WebhookState | 'failing' | undefined;
-  /** Only those of jobs before this one. */
+  /** Only webhooks of jobs before this id. */
   beforeJobId: string | undefined;
   limit: number;
 }
@@ -70,29 +73,32 @@ export interface WebhookName {
 /** An attempt that has begun. */
 type BegunAttempt = z.infer<typeof begunAttempt>;
 
-/** How an attempt ended. */
+/** Result of an attempt. */
 export interface AttemptEnd {
   outcome: 'delivered' | 'gone' | 'failed';
   status: number | null;
   error: string | null;
   response: string | null;
   durationMs: number;
-  /** The wait until the next one; null when there is none. */
+  /** Wait before the next attempt; null if there is none. */
   retryInMs: number | null;
 }
 
-/** A job's own workflow starts the delivery; after this the sweeper does. */
+/** Time that a job's own workflow has to start the delivery, before the sweeper does. */
 const forsakenAfter = '5 seconds';
-/** An attempt takes no longer, and no worker is away for longer without being believed dead. */
+/** Time after which an attempt that did not end is taken as lost. */
 const overdueAfter = '2 minutes';
-/** A refused job takes its webhook back; what a crash left is thrown away after this. */
+/**
+ * Time after which a webhook without a job is deleted: the process that would have removed it has
+ * crashed.
+ */
 const orphanedAfter = '1 day';
 
 const columns = sql.fragment`w.job_id AS "jobId", w.organization_id AS "organizationId", w.url,
   w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
   w.updated_at AS "updatedAtMs"`;
 
-/** Webhooks over a pool. */
+/** Makes webhooks over a pool. */
 export function createWebhooks(pool: DatabasePool) {
   return { ...createRegistry(pool), ...createDeliveryMoves(pool), ...createReads(pool) };
 }
@@ -100,24 +106,24 @@ export type Webhooks = ReturnType<typeof createWebhooks>;
 
 function createRegistry(pool: DatabasePool) {
   return {
-    /** Registers one before its job is admitted. */
+    /** Registers a webhook before its job is admitted. */
     async add({ jobId, organizationId, url }: WebhookName & { url: string }): Promise<void> {
       await pool.query(command`INSERT INTO webhook (job_id, organization_id, url)
         VALUES (${jobId}, ${organizationId}, ${url}) ON CONFLICT DO NOTHING`);
     },
-    /** Its job was refused. */
+    /** Removes the webhook of a refused job. */
     async drop(jobId: string): Promise<void> {
       await pool.query(command`DELETE FROM webhook w WHERE job_id = ${jobId}
         AND NOT EXISTS (SELECT FROM job j WHERE j.id = w.job_id)`);
     },
-    /** Opens it for delivery, whatever its state is, with all its attempts again. */
+    /** Opens a webhook for delivery in any state, with all its attempts. */
     async renew(jobId: string): Promise<void> {
       await pool.query(command`UPDATE webhook SET state = 'delivering',
         attempts_before = attempts, next_attempt_at = clock_timestamp(),
         overdue_at = clock_timestamp() + ${forsakenAfter}::interval, updated_at = clock_timestamp()
         WHERE job_id = ${jobId}`);
     },
-    /** Stops what is being delivered; it counts as failed. */
+    /** Stops the delivery; the webhook counts as failed. */
     async giveUp(jobId: string): Promise<void> {
       await pool.query(command`UPDATE webhook SET state = 'failed',
         next_attempt_at = NULL, overdue_at = NULL, updated_at = clock_timestamp()
@@ -128,7 +134,7 @@ function createRegistry(pool: DatabasePool) {
 
 function createDeliveryMoves(pool: DatabasePool) {
   return {
-    /** Null when there is nothing to deliver any more. */
+    /** Begins an attempt; null if nothing is left to deliver. */
     begin: ({ jobId, organizationId }: WebhookName): Promise<BegunAttempt | null> =>
       pool.maybeOne(sql.type(begunAttempt)`
         WITH begun AS (
@@ -142,7 +148,7 @@ function createDeliveryMoves(pool: DatabasePool) {
           INSERT INTO webhook_attempt (job_id, number) SELECT job_id, attempts FROM begun
           RETURNING number)
         SELECT begun.url, begun.failures, logged.number FROM begun, logged`),
-    /** Records the end of an attempt; the state of the webhook follows from its newest attempt. */
+    /** Records the end of an attempt. The state of the webhook follows from its newest attempt. */
     async end(jobId: string, number: number, end: AttemptEnd): Promise<void> {
       const { outcome, status, error, response, durationMs, retryInMs } = end;
       const state = outcome === 'failed' && retryInMs !== null ? 'delivering' : outcome;
@@ -163,17 +169,17 @@ function createDeliveryMoves(pool: DatabasePool) {
 
 function createReads(pool: DatabasePool) {
   return {
-    /** Null when this organization has no such webhook. */
+    /** Reads a webhook; null if the organization has no such webhook. */
     find: ({ jobId, organizationId }: WebhookName): Promise<WebhookRecord | null> =>
       pool.maybeOne(sql.type(webhookRecord)`SELECT ${columns} FROM webhook w
         WHERE w.job_id = ${jobId} AND w.organization_id = ${organizationId}`),
-    /** The newest attempts, newest first. */
+    /** Lists the newest attempts, newest first. */
     attempts: (jobId: string, limit: number): Promise<readonly WebhookAttempt[]> =>
       pool.any(sql.type(webhookAttempt)`
         SELECT number, outcome, status, error, response, duration_ms AS "durationMs",
           started_at AS "startedAtMs"
         FROM webhook_attempt WHERE job_id = ${jobId} ORDER BY number DESC LIMIT ${limit}`),
-    /** Webhooks of ended jobs and of notices that nobody seems to deliver. */
+    /** Lists webhooks of ended jobs and of notices that no workflow delivers. */
     async forsaken(): Promise<readonly WebhookName[]> {
       await pool.query(command`DELETE FROM webhook w WHERE state = 'waiting'
         AND created_at < clock_timestamp() - ${orphanedAfter}::interval
@@ -187,12 +193,15 @@ function createReads(pool: DatabasePool) {
           j.completed_at + ${forsakenAfter}::interval) < clock_timestamp()
         ORDER BY w.created_at LIMIT 100`);
     },
-    /** Somebody delivers it: it is not forsaken for a while. */
+    /**
+     * Records that a workflow delivers the webhook, so that the sweeper does not start it for a
+     * while.
+     */
     async attended(jobId: string): Promise<void> {
       await pool.query(command`UPDATE webhook
         SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE job_id = ${jobId}`);
     },
-    /** Of jobs only: notices are listed with their target. */
+    /** Webhooks of jobs only; notices are listed with their target. */
     list({
       organizationId,
       state,
@@ -218,7 +227,7 @@ function createReads(pool: DatabasePool) {
   };
 }
 
-/** Counts and times attempts, each once its end is written down. */
+/** Counts and times attempts when their end is recorded. */
 export function observeWebhooks(webhooks: Webhooks, metrics: Metrics): Webhooks {
   return {
     ...webhooks,

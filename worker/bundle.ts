@@ -1,6 +1,6 @@
 /**
- * The workflow bundle: built once per state of the sources and kept in `.cache/`, so that a process
- * that starts again does not pay the second that webpack takes.
+ * The workflow bundle, built once per state of the sources and cached in `.cache/`, so that a
+ * restarted process saves the second that webpack takes.
  */
 import { createHash } from 'node:crypto';
 import { glob, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
@@ -11,32 +11,34 @@ import { failureConverterPath } from '../platform/payload-codec.ts';
 const root = new URL('../', import.meta.url);
 const cache = new URL('.cache/', root);
 
-/** All files whose change can change the bundle: workflows, what they may import values of, the SDK. */
+/**
+ * Files that the bundle depends on: workflows, the modules that they import values of, and the SDK.
+ */
 const inputs = [
   'workflows/**/*.ts',
   'domain/**/*.ts',
   'jobs/**/*.ts',
   'platform/failure-converter.ts',
   'package-lock.json',
-  // How it is made.
+  // Bundle and the hash of its inputs.
   'worker/bundle.ts',
 ];
 
-/** How a bundle is made. */
+/** Options of a bundle. */
 interface BundleOptions {
-  /** Whether messages of failures become payloads (platform/failure-converter.ts). */
+  /** True if failure messages are encoded as payloads (platform/failure-converter.ts). */
   encodeFailures: boolean;
 }
 
-/** What a bundle is made of that is not the working tree's own. */
+/** Sources of a bundle that are not of the working tree. */
 interface BundleSources {
-  /** The file that exports the workflows. */
+  /** File that exports the workflows. */
   workflowsPath?: string;
-  /** Interceptors beside our own. */
+  /** Interceptor modules in addition to the gateway's own. */
   interceptorPaths?: string[];
 }
 
-/** The code of the bundle, from the cache when its inputs are unchanged. */
+/** Returns the code of the bundle, from the cache if its inputs have not changed. */
 export async function loadWorkflowBundle(
   options: BundleOptions = { encodeFailures: false },
 ): Promise<{ code: string }> {
@@ -44,7 +46,7 @@ export async function loadWorkflowBundle(
   const files: string[] = [];
   for await (const file of glob(inputs, { cwd: fileURLToPath(root) })) files.push(file);
   for (const file of files.toSorted()) {
-    // The order of the files is part of the hash.
+    // Sorted, because the order of the files changes the hash.
     hash.update(`${file}\n`).update(await readFile(new URL(file, root)));
   }
   const kind = options.encodeFailures ? 'sealed' : 'plain';
@@ -57,13 +59,13 @@ export async function loadWorkflowBundle(
   }
 }
 
-/** Bundles workflows and what they import. */
+/** Bundles the workflows and the modules that they import. */
 export async function bundleWorkflows(
   { workflowsPath, interceptorPaths = [] }: BundleSources = {},
   options: BundleOptions = { encodeFailures: false },
 ): Promise<{ code: string }> {
   const workflows = workflowsPath ?? fileURLToPath(new URL('workflows/index.ts', root));
-  // The first is asked first: with the stack of whoever asked.
+  // Interceptors run in this order.
   const interceptors = [
     ...interceptorPaths,
     fileURLToPath(new URL('workflows/request-context.ts', root)),
@@ -71,7 +73,7 @@ export async function bundleWorkflows(
   const { code } = await bundleWorkflowCode({
     workflowsPath: workflows,
     workflowInterceptorModules: interceptors,
-    // Evaluated once per process instead of once per workflow: no module of ours keeps anything.
+    // Modules are evaluated once per process, not once per workflow: they keep no state.
     preloadModules: [workflows, ...interceptors],
     ...(options.encodeFailures && { failureConverterPath }),
     logger: new DefaultLogger('WARN'),
@@ -82,7 +84,7 @@ export async function bundleWorkflows(
 async function build(path: URL, options: BundleOptions): Promise<{ code: string }> {
   const { code } = await bundleWorkflows({}, options);
   await mkdir(cache, { recursive: true });
-  // Several processes may build at once: each renames a whole file into place.
+  // Several processes may build at once: each renames a complete file to its final name.
   const draft = new URL(`${path.href}.${process.pid}`);
   await writeFile(draft, code);
   await rename(draft, path);

@@ -1,4 +1,4 @@
-/** The Temporal SDK's runtime and the connection of workers. */
+/** Runtime of the Temporal SDK and the connection of workers. */
 import { createServer } from 'node:net';
 import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { assert } from '../domain/errors.ts';
@@ -7,12 +7,12 @@ import type { Logger } from '../platform/logger.ts';
 import { connectionOptions } from '../platform/temporal.ts';
 
 /**
- * Installs the SDK's runtime, once per process: it logs through our logger and handles no signals. With
- * `metricsAddress` (host:port) it serves its own metrics there.
+ * Installs the SDK's runtime once per process, with the process's logger and without signal
+ * handlers. With `metricsAddress` (host:port) the SDK serves its metrics there.
  */
 export function installRuntime(logger: Logger, metricsAddress?: string): void {
   Runtime.install({
-    // The process decides when to drain (platform/process-life.ts).
+    // The process itself decides when to drain (platform/process-life.ts).
     shutdownSignals: [],
     logger: new DefaultLogger('TRACE', ({ level, message, meta }) =>
       logger[pinoLevel[level]](meta ?? {}, message),
@@ -42,8 +42,8 @@ const pinoLevel = {
 } as const;
 
 /**
- * Installs the runtime as `installRuntime` does. With METRICS_PORT the SDK serves its metrics on a free port of
- * the loopback interface, from where the operations server adds them to its page.
+ * Installs the runtime. With METRICS_PORT the SDK serves its metrics on a free port of the loopback
+ * interface, and the operations server adds them to its page.
  * @returns the URL of the SDK's metrics, or null without METRICS_PORT
  */
 export async function installMeasuredRuntime(
@@ -59,7 +59,7 @@ export async function installMeasuredRuntime(
   return `http://${address}/metrics`;
 }
 
-/** Finds a free port: the SDK does not report which port it chose for port 0. */
+/** Finds a free port, because the SDK does not report the port that it chooses for port 0. */
 async function freeLoopbackPort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve, reject) => {
@@ -74,7 +74,7 @@ async function freeLoopbackPort(): Promise<number> {
   return address.port;
 }
 
-/** Connects workers to a server that can be reached: the process has connected its client before. */
+/** Connects workers. The process has connected its client before, so the server can be reached. */
 export async function connectWorkers(config: TemporalConfig): Promise<NativeConnection> {
   return NativeConnection.connect(await connectionOptions(config));
 }

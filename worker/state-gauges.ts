@@ -1,4 +1,4 @@
-/** What a worker tells of the whole gateway: open reservations, waiting webhooks, backlogs of task queues. */
+/** Gauges of the whole gateway: open reservations, waiting webhooks and backlogs of task queues. */
 import type { Connection } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -25,7 +25,7 @@ const reservations = z.object({
   amount: z.number(),
   age_seconds: z.number(),
 });
-/** By the gauges that show them. */
+/** Numbers by gauge. */
 const counts = z.object({
   jobsOverdue: z.number(),
   jobsVerifying: z.number(),
@@ -34,10 +34,10 @@ const counts = z.object({
 });
 const countNames = keysOf(counts.shape);
 
-/** Several scrapers, or an impatient one, cost no more than one. */
+/** Parallel scrapes share one read. */
 const readAgeMaxMs = 4000;
 
-/** Reads the state before each scrape. What cannot be read now is left out rather than told wrong. */
+/** Reads the state before each scrape. A gauge that cannot be read is left out. */
 export function showState(options: StateGaugesOptions): void {
   const { metrics, state, services } = options;
   const byKind = [
@@ -48,7 +48,7 @@ export function showState(options: StateGaugesOptions): void {
   const byQueue = [state.taskQueueBacklog, state.taskQueueAgeSeconds, state.taskQueuePollers];
   const forget = (): void => {
     for (const gauge of byKind) gauge.reset();
-    // A gauge without labels is reset to 0, which would be a lie.
+    // A gauge without labels would be reset to 0, which is a wrong value.
     for (const name of countNames) state[name].remove();
   };
   const forgetQueues = (): void => {

@@ -1,6 +1,6 @@
 /**
- * The Temporal workers of a process: one for the Studio queue (workflows and their local activities),
- * one per provider (its calls only, as many at once as the provider allows).
+ * Temporal workers of a process: one for the Studio queue (workflows and their local activities),
+ * one per provider (its calls only, with the provider's concurrency), one for webhooks.
  */
 import {
   Worker,
@@ -25,12 +25,12 @@ import { inSpan } from '../platform/telemetry.ts';
 
 /** Running workers. */
 export interface StudioWorkers {
-  /** Ends when the workers have drained; rejects when one of them fails. */
+  /** Resolves when the workers have drained; rejects when one of them fails. */
   done: Promise<void>;
-  /** Stops polling, lets what runs finish, then `done` ends. */
+  /** Stops polling and lets running tasks finish; then `done` resolves. */
   shutdown: () => void;
   running: () => boolean;
-  /** How the server names these workers among the pollers of a queue. */
+  /** Identity of these workers in the poller list of a task queue. */
   identity: string;
 }
 
@@ -42,14 +42,17 @@ interface WorkerOptions {
   workflowBundle?: { code: string };
 }
 
-/** How long a draining worker waits for its activities. */
+/** Time that a draining worker waits for its activities. */
 const shutdownGraceTime = '20s' as const;
-/** A parked job holds about 277 KB of memory in the cache (docs/scaling.md). */
+/** Cached workflows; a waiting job takes about 277 KB (docs/scaling.md). */
 const cachedWorkflowsMax = 2000;
-/** Workflow tasks at the same time: a task that waits for its local activities holds a slot but no CPU. */
+/**
+ * Concurrent workflow tasks. A task that waits for its local activities holds a slot but uses no
+ * CPU.
+ */
 const workflowTasksMax = 1000;
 const localActivitiesMax = 1000;
-/** Attempts at webhooks at the same time: nearly all of such a time is waiting for a receiver. */
+/** Concurrent attempts at webhooks, which mostly wait for a receiver. */
 const webhookAttemptsMax = 100;
 
 /** Starts the workers of this process. */
@@ -111,8 +114,8 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
 }
 
 /**
- * The version of the workers on the Studio queue; none unless configured. Provider queues hold activities
- * only, whose input does not depend on a version: they stay unversioned and serve all.
+ * Returns the worker version of the Studio queue; null unless configured. Provider queues run only
+ * activities, whose input does not depend on a version: their workers are unversioned.
  */
 function versionOf(config: Config): WorkerDeploymentOptions | null {
   const { WORKER_DEPLOYMENT_NAME: deploymentName, WORKER_BUILD_ID: buildId } = config;
@@ -133,7 +136,10 @@ async function runAll(workers: Worker[]): Promise<void> {
   await Promise.all(workers.map((worker) => worker.run()));
 }
 
-/** Runs an activity with the ids of its request and job, in a span below the one that started its workflow. */
+/**
+ * Runs an activity with the ids of its request and job, in a child span of the span that started
+ * its workflow.
+ */
 const activityContext: ActivityInterceptorsFactory = (context) => ({
   inbound: {
     execute(input, next) {
@@ -152,7 +158,10 @@ const activityContext: ActivityInterceptorsFactory = (context) => ({
   },
 });
 
-/** The workflow of a job has the job's id; one that belongs to it begins with it (jobs/contract.ts). */
+/**
+ * The workflow id of a job is the job id; ids of its child workflows begin with it
+ * (jobs/contract.ts).
+ */
 function idsOf({ info }: Context): { jobId?: string; workflowId?: string } {
   const workflowId = info.workflowExecution?.workflowId;
   if (workflowId === undefined) return {};

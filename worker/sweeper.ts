@@ -1,6 +1,6 @@
 /**
- * The sweeper does not trust Temporal: it asks for every open reservation, when its time has come,
- * whether a workflow still owns it, and settles what terminated, wiped or lost workflows left behind.
+ * The sweeper. For each open reservation that is due, it checks in Temporal whether a workflow
+ * still owns it, and settles the reservations of terminated, deleted or lost workflows.
  */
 import type { Client } from '@temporalio/client';
 import { sql } from 'slonik';
@@ -19,7 +19,7 @@ interface SweeperDeps {
   config: Config;
   services: Services;
   client: Client;
-  /** Gives a server that lost everything it knew what the start of a job needs. */
+  /** Prepares a server that has lost its state for the start of jobs. */
   prepareServer: () => Promise<void>;
   webhookRelay: WebhookRelay;
 }
@@ -28,42 +28,49 @@ const emptyReport = {
   extended: 0,
   missing: 0,
   released: 0,
-  /** Deliveries of webhooks that nobody made. */
+  /** Deliveries of webhooks that no workflow was running. */
   webhooks: 0,
-  /** Chats whose API is gone, settled by their last checkpoint. */
+  /** Chats of a dead API process, settled by their last checkpoint. */
   chats: 0,
-  /** Reservations, uploads and webhooks that could not be looked after now. */
+  /** Reservations, uploads and webhooks that failed in this pass. */
   skipped: 0,
-  /** Steps that could not be done at all. */
+  /** Steps that failed as a whole. */
   failed: 0,
 };
-/** What one pass found. */
+/** Result of one pass. */
 type SweepReport = typeof emptyReport;
 
 const due = z.object({
   id: z.string(),
   organization_id: z.string(),
-  /** How long ago it was first found without a workflow, or past its time. */
+  /** Time since the sweeper first found the reservation without a workflow, or past its time. */
   missing_for_ms: z.number().nullable(),
-  /** How late this check is. */
+  /** Delay of this check. */
   late_ms: z.number(),
-  /** From its start to its deadline; null of a reservation without a job. */
+  /** Time from start to deadline; null for a reservation without a job. */
   time_ms: z.number().nullable(),
-  /** How long ago its deadline passed; negative before. */
+  /** Time since the deadline; negative before it. */
   overdue_ms: z.number().nullable(),
 });
 type Due = z.infer<typeof due>;
 
-/** A workflow must be gone for this long: a server that restores itself may forget it for a moment. */
+/**
+ * Time for which a workflow must be missing: a server that is being restored may not know it for a
+ * moment.
+ */
 const missingGraceMs = 30_000;
-/** A workflow that runs on past its job's time is given up after that time once more, and so many checks. */
+/**
+ * An overdue workflow is given up after the job's own duration once more and this number of checks.
+ */
 const overdueChecks = 30;
-/** An answer of Temporal about one workflow. */
+/** Time limit of a request to Temporal about one workflow. */
 const askTimeoutMs = 5000;
-/** Longer than the day that callers are promised, and than any job takes. */
+/** Retention, longer than the 24 hours that callers are promised and than any job. */
 const claimsKeptFor = '48 hours';
 
-/** One pass; safe to run in several processes at once. A step that fails leaves the others to be done. */
+/**
+ * Runs one pass; several processes may do so at once. A step that fails does not stop the others.
+ */
 export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   const { services } = deps;
   const report: SweepReport = { ...emptyReport };
@@ -75,7 +82,7 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
       services.logger.warn({ error, step: name }, 'sweeper.step_failed');
     }
   }
-  // First what needs Postgres only: a Temporal that is away takes its time to say so.
+  // Steps that need only Postgres run first, because requests to an unreachable Temporal take long.
   await step('chats', async () => {
     report.chats = await sweepChats(deps);
   });
@@ -96,7 +103,10 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   return report;
 }
 
-/** Any of those that are due: of a hundred that cannot be decided, none may stand before the others for ever. */
+/**
+ * Decides each due reservation, in a random order, so that reservations that cannot be decided do
+ * not block the others.
+ */
 async function sweepReservations(deps: SweeperDeps, report: SweepReport): Promise<void> {
   const { pool, logger } = deps.services;
   const entries = await pool.any(sql.type(due)`
@@ -127,7 +137,7 @@ async function sweepChats({ services, config }: SweeperDeps): Promise<number> {
   return swept.length;
 }
 
-/** Throws away old Idempotency-Keys, and with them the answers of chats that they keep. */
+/** Deletes expired Idempotency-Keys with the responses of chats that they keep. */
 async function forgetClaims(pool: DatabasePool): Promise<void> {
   await pool.query(command`DELETE FROM idempotency_claim
     WHERE (organization_id, idempotency_key) IN (
@@ -166,8 +176,9 @@ async function decide(deps: SweeperDeps, entry: Due): Promise<keyof SweepReport>
 }
 
 /**
- * Whether an overdue job had its time again since that was seen first: an operator may have reset it. A check
- * that comes late follows an outage, in which nothing could settle: what waited for its end goes first.
+ * Returns whether an overdue job had its duration again since it was first seen overdue, because an
+ * operator may have reset it. A late check follows an outage in which nothing could be settled, so
+ * that time does not count.
  */
 function isGivenUp(config: Config, { missing_for_ms, late_ms, time_ms }: Due): boolean {
   const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = config;

@@ -1,4 +1,7 @@
-/** The worker process: all Temporal workers, the sweeper, the follow-up of unknown outcomes, and the auditor. */
+/**
+ * The worker process: all Temporal workers, the sweeper, the follow-up of unknown outcomes, and the
+ * auditor.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { runAudit, type AuditSources } from '../ledger/audit.ts';
@@ -19,7 +22,7 @@ import { sweep } from './sweeper.ts';
 /** A running worker process. */
 interface WorkerProcess {
   services: Services;
-  /** Where metrics and probes are served; null without METRICS_PORT. */
+  /** Address of metrics and probes; null without METRICS_PORT. */
   metricsPort: number | null;
   /** Rejects when a worker fails. */
   failed: Promise<void>;
@@ -27,7 +30,7 @@ interface WorkerProcess {
 }
 
 interface WorkerProcessOptions {
-  /** Where the Temporal SDK shows its own metrics, if it does. */
+  /** URL of the Temporal SDK's own metrics; null if it serves none. */
   sdkMetricsUrl?: string | null;
 }
 
@@ -96,7 +99,7 @@ function auditSources(config: Config, { pool }: Services, client: Client): Audit
 }
 
 interface SweepingParts {
-  /** Of the sweeper. */
+  /** Milliseconds between passes of the sweeper. */
   pass: () => ReturnType<typeof sweep>;
   config: Config;
   services: Services;
@@ -124,17 +127,17 @@ function startSweeping(parts: SweepingParts): () => Promise<void> {
 interface AuditorOptions {
   sources: AuditSources;
   logger: Logger;
-  /** 0 = never. */
+  /** Milliseconds between audits; 0: never. */
   intervalMs: number;
   state: StateMetrics;
 }
 
-/** A log line names no more findings than this. */
+/** Number of findings in a log line. */
 const toldMax = 20;
-/** The first audit comes soon: what is wrong at the start is worth knowing. */
+/** Wait before the first audit, short, because a wrong state at the start should be known soon. */
 const soonMs = 5000;
 
-/** Audits until stopped; returns what stops it. */
+/** Audits repeatedly; returns a function that stops it. */
 export function startAuditor(options: AuditorOptions): () => Promise<void> {
   const { intervalMs } = options;
   if (intervalMs === 0) return () => Promise.resolve();
@@ -158,15 +161,15 @@ async function audit({ sources, logger, state }: AuditorOptions): Promise<void> 
 }
 
 interface Pace {
-  /** Milliseconds between the end of a pass and the next. */
+  /** Milliseconds between the end of a pass and the start of the next. */
   intervalMs: number;
-  /** Milliseconds before the first pass; none unless told. */
+  /** Milliseconds before the first pass; by default none. */
   firstAfterMs?: number;
 }
 
 /**
- * Begins. `pass` hears its own failures: none of them ends the repetition.
- * @returns what stops it, after the pass that is under way
+ * Repeats `pass`, which handles its own failures: none of them ends the repetition.
+ * @returns a function that stops the repetition after the current pass
  */
 function repeat(pass: () => Promise<void>, pace: Pace): () => Promise<void> {
   const stopping = new AbortController();

@@ -1,42 +1,43 @@
 /**
- * When a call's provider is asked how far it is, and what follows when it is still at work: a pure
- * function, so that every case is a row of a table (test/workflows/next-check.test.ts).
+ * Time of the next status check of a call, and the actions after a check that found the call
+ * pending. The functions are pure, so each case is a row of a table in
+ * test/workflows/next-check.test.ts.
  */
 
-/** What a call waits with; times are workflow milliseconds. */
+/** State of a call that is waiting; times are workflow milliseconds. */
 export interface Waiting {
   deadlineAtMs: number;
-  /** How long after the deadline the provider's verdict is still waited for. */
+  /** Time after the deadline in which the provider's outcome is still awaited. */
   outcomeWaitMs: number;
-  /** The wait before the next check, unless somebody asks for it or the deadline comes first. */
+  /** Wait before the next check, unless a check is requested or the deadline passes first. */
   waitMs: number;
-  /** The provider has been asked to stop. */
+  /** True if a cancel was sent to the provider. */
   cancelSent: boolean;
-  /** The deadline has passed: the outcome is being verified. */
+  /** True if the deadline has passed and the outcome is being verified. */
   overdue: boolean;
 }
 
-/** A check that found the call pending. */
+/** Input of a decision after a check that found the call pending. */
 export interface Pending {
   nowMs: number;
   cancelRequested: boolean;
 }
 
-/** What is to be done before waiting again; `give_up` ends the call. */
+/** Action before the next wait; `give_up` ends the call. */
 export type Action = 'cancel' | 'mark_verifying' | 'give_up';
 
-/** Once it was asked to stop, a provider answers soon or not at all. */
+/** Wait after a cancel: a provider that accepts a cancel reports it soon. */
 const afterCancelMs = 1000;
 const afterCancelMaxMs = 30_000;
 
-/** The milliseconds to wait from now. */
+/** Returns the milliseconds to wait from now. */
 export function waitOf(waiting: Waiting, nowMs: number): number {
   const { deadlineAtMs, outcomeWaitMs, overdue, waitMs } = waiting;
   const endsAtMs = deadlineAtMs + (overdue ? outcomeWaitMs : 0);
   return Math.max(1, Math.min(waitMs, endsAtMs - nowMs));
 }
 
-/** What follows a check that found the call pending. */
+/** Returns the actions and the next wait after a check that found the call pending. */
 export function next(
   waiting: Waiting,
   { nowMs, cancelRequested }: Pending,

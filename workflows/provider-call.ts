@@ -1,6 +1,7 @@
 /**
- * One provider call of a job, from submit to stored output. A notification is no result: `store` reads that from
- * the provider. While the outcome is unknown nothing is sent again and nothing is released (design §3.5, §3.6).
+ * One provider call of a job, from submit to stored outputs. A notification is not a result:
+ * `store` reads the result from the provider. While the outcome is unknown, the call is not sent
+ * again and nothing is released (design §3.5, §3.6).
  */
 import { CancellationScope, condition } from '@temporalio/workflow';
 import type { AdoptOutcome } from '../activities/adopt.ts';
@@ -12,13 +13,13 @@ import { clock, showTaken } from './running-job.ts';
 import { next, waitOf, type Waiting } from './next-check.ts';
 import { failed, failureOf, run, type RunningJob, type Step, type Verb } from './steps.ts';
 
-/** A job whose calls run. */
+/** A job whose calls are running. */
 export interface CallingJob extends RunningJob {
-  /** Workflow time at which the job's deadline passes. */
+  /** Deadline of the job, in workflow time. */
   deadlineAtMs: number;
-  /** The provider's ids of the calls that were taken so far. */
+  /** Provider request ids of the accepted calls. */
   operationIds: string[];
-  /** Providers that were paused when this was last read: nothing is submitted to them. */
+  /** Providers that were paused at the last read; calls are not submitted to them. */
   paused: Set<string>;
 }
 
@@ -29,7 +30,7 @@ interface RunningCall extends CallingJob {
   task: CallTask;
 }
 
-/** Failures of a status check that tell how the call ended. */
+/** Failure types of a status check that end the call. */
 const verdicts: ReadonlySet<string> = new Set([
   'PROVIDER_REJECTED_INPUT',
   'CONTENT_POLICY',
@@ -39,8 +40,8 @@ const verdicts: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Runs a call over its routes; while a provider is paused that might take it, it waits to be sent.
- * `inputKey` is the storage key of the earlier result that the call works on, if it does.
+ * Runs a call over its routes. While a provider of its routes is paused, the call waits. `inputKey`
+ * is the storage key of the earlier result that is the input of the call.
  * @throws ApplicationFailure with a code of the error table
  */
 export async function runCall(
@@ -66,7 +67,10 @@ export async function runCall(
 
 type Tried = { kind: 'outputs'; outputs: CallOutputs } | { kind: 'paused'; paused: RunningCall[] };
 
-/** Tries the routes in turn; the next one only when the last one certainly did not take the call. */
+/**
+ * Tries the routes in turn. The next route is tried only if the last provider certainly did not
+ * accept the call.
+ */
 async function tryRoutes(
   job: CallingJob,
   call: PlannedCall,
@@ -91,12 +95,13 @@ async function tryRoutes(
     if (job.paused.has(route.provider)) paused.push(running);
   }
   if (paused.length > 0) return { kind: 'paused', paused };
-  // A call that no provider took and that the caller has canceled is canceled, not failed.
+  // A call that no provider has accepted ends as canceled, not as failed, if the caller has
+  // canceled it.
   if (job.signals.cancelRequested) throw failed('CANCELED', 'canceled before a provider took it');
   throw failed('PROVIDER_ERROR', refusal);
 }
 
-/** Waits until an operator resumes one of the providers, by an activity that fails until then. */
+/** Waits until an operator resumes one of the paused providers. The activity fails until then. */
 async function awaitResume(
   { signals, progress, deadlineAtMs, paused }: CallingJob,
   call: PlannedCall,
@@ -128,7 +133,10 @@ async function awaitResume(
   for (const provider of providers) paused.delete(provider);
 }
 
-/** Submits the call; when it is not known whether it was taken, waits for a notification that names it. */
+/**
+ * Submits the call. If it is unknown whether the provider has accepted it, waits for a notification
+ * that names it.
+ */
 async function submit(
   running: RunningCall,
 ): Promise<SubmitOutcome | { kind: 'refused'; message: string }> {
@@ -141,7 +149,7 @@ async function submit(
     const { type, message, isFinal } = failure;
     if (isFinal) progress.failed(stepOf(running, 'submit'), failure);
     if (type === 'PROVIDER_NOT_ACCEPTED') return { kind: 'refused', message };
-    // A timeout says as little as a broken connection.
+    // A timeout leaves the outcome unknown, as a broken connection does.
     if (type !== 'OUTCOME_UNKNOWN' && type !== null) throw error;
     if (!route.notifies) throw failed('OUTCOME_UNKNOWN', message);
     await awaitNotification(running);
@@ -151,7 +159,10 @@ async function submit(
   }
 }
 
-/** Sends the call once; a submit that is still in flight when its first attempt ends is adopted, not repeated. */
+/**
+ * Sends the call once. A submit that is still in flight when its first attempt times out is
+ * adopted, not repeated.
+ */
 async function send(running: RunningCall): Promise<SubmitOutcome> {
   const { route, task, deadlineAtMs } = running;
   for (;;) {
@@ -168,12 +179,14 @@ async function send(running: RunningCall): Promise<SubmitOutcome> {
   }
 }
 
-/** Reads what an earlier submit of the call came to. */
+/** Reads the outcome of an earlier submit of the call. */
 function adopt(running: RunningCall): Promise<AdoptOutcome> {
   return run(running, stepOf(running, 'adopt'), (activities) => activities.adopt(running.task));
 }
 
-/** Waits for the notification that names the operation whose submit was never answered. */
+/**
+ * Waits for the notification that names the provider operation, because the submit got no response.
+ */
 async function awaitNotification(running: RunningCall): Promise<void> {
   const { plan, call, signals, progress } = running;
   progress.call(call.index, 'the outcome is unknown: waiting for the provider to name the call');
@@ -187,7 +200,9 @@ async function awaitNotification(running: RunningCall): Promise<void> {
   }
 }
 
-/** Waits for the end of an operation: woken by a notification, or by a timer that grows. */
+/**
+ * Waits until the operation ends. A notification or a timer with growing waits triggers a check.
+ */
 async function awaitOutputs(running: RunningCall, operation: Operation): Promise<CallOutputs> {
   const { plan, call, route, signals, progress, deadlineAtMs } = running;
   signals.expect(call.index, operation.id);
@@ -226,8 +241,9 @@ async function awaitOutputs(running: RunningCall, operation: Operation): Promise
 }
 
 /**
- * Stores the outputs of a call that has ended: at once when a notification has said so, else when a check finds it.
- * Returns null while the provider works on it, and when its status or result could not be read.
+ * Stores the outputs of a call that has ended: at once after a notification, otherwise after a
+ * check. Returns null while the provider works on the call, and if its status or result could not
+ * be read.
  */
 async function collect(running: RunningCall, operation: Operation): Promise<CallOutputs | null> {
   const { call, signals, progress, deadlineAtMs, task } = running;
@@ -246,7 +262,7 @@ async function collect(running: RunningCall, operation: Operation): Promise<Call
     const failure = failureOf(error);
     const { type } = failure;
     progress.failed(step, failure);
-    // A provider or a database that cannot be reached decides nothing.
+    // An unreachable provider or database leaves the outcome unknown.
     if (type === null || !verdicts.has(type)) return null;
     if (type === 'CANCELED' && !signals.cancelRequested) {
       throw Date.now() >= deadlineAtMs
@@ -257,7 +273,7 @@ async function collect(running: RunningCall, operation: Operation): Promise<Call
   }
 }
 
-/** Asks the provider to stop; whether it did is seen by checking. */
+/** Sends a cancel to the provider. A later check shows whether the provider has stopped. */
 async function cancel(running: RunningCall, operation: Operation): Promise<void> {
   const { call, route, progress, task } = running;
   progress.call(call.index, `canceling at ${route.provider}`);
@@ -265,7 +281,7 @@ async function cancel(running: RunningCall, operation: Operation): Promise<void>
   try {
     await run(running, step, (activities) => activities.cancel({ ...task, operation }));
   } catch (error) {
-    // A cancel that did not arrive changes nothing: the next check tells.
+    // A failed cancel changes nothing: the next check shows the status.
     progress.failed(step, failureOf(error));
   }
 }
@@ -277,13 +293,13 @@ function markVerifying(running: RunningCall): Promise<void> {
   );
 }
 
-/** A step of a call, with the text of its row: `call 2 of 4 · fal nano-banana`. */
+/** Makes a step of a call with the text of its row: `call 2 of 4 · fal nano-banana`. */
 function stepOf({ plan, call, route }: RunningCall, verb: Verb): Step {
   const summary = `${whichOf({ plan, call })}${route.provider} ${plan.model ?? route.operation}`;
   return { verb, summary, of: { call, route } };
 }
 
-/** Which of several calls a row is about. */
+/** Returns the prefix that names the call in a row; empty if the job has one call. */
 function whichOf({ plan, call }: Pick<RunningCall, 'plan' | 'call'>): string {
   return plan.calls.length > 1 ? `call ${call.index + 1} of ${plan.calls.length} · ` : '';
 }

@@ -1,6 +1,6 @@
 /**
- * Passes the request's context on from the workflow to what it schedules. It neither reads nor makes
- * anything, so a history records and replays the same with and without it.
+ * Passes the request context from the workflow to the activities and child workflows that it
+ * schedules. The context does not change commands, so a history replays in the same way without it.
  */
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow';
 import { requestContextHeader } from '../domain/request-context.ts';
@@ -10,7 +10,7 @@ type Inbound = NonNullable<Interceptors['inbound']>[number];
 type Outbound = NonNullable<Interceptors['outbound']>[number];
 type Header = Parameters<NonNullable<Inbound['execute']>>[0]['headers'];
 
-/** Found by the bundle under this name. */
+/** Export that the SDK finds in the bundle by this name. */
 export const interceptors: WorkflowInterceptorsFactory = () => {
   let kept: Header = {};
   const inbound: Inbound = {

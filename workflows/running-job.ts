@@ -1,6 +1,6 @@
 /**
- * A running job seen from outside: what it has been told by signals, and what an operator reads of it, while it
- * runs and after it ended (Current Details, and the answer to the query `progress`). Costs no history event.
+ * View of a running job: the signals that it has received, and its progress for operators (Current
+ * Details and the query `progress`). Neither adds a history event.
  */
 import type { SearchAttributePair } from '@temporalio/common';
 import {
@@ -22,7 +22,10 @@ import { creditsFromMicro } from '../domain/credits.ts';
 import type { CallRoute, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
 import type { StepFailure } from './steps.ts';
 
-/** Listens. Called first in a workflow: signals that came earlier are handed over at once. */
+/**
+ * Registers the signal handlers. A workflow calls it first: the SDK then delivers earlier signals
+ * at once.
+ */
 export function listenToSignals() {
   const notified = new Map<number, string>();
   const expected = new Map<number, string>();
@@ -37,49 +40,52 @@ export function listenToSignals() {
   setHandler(checkNow, () => {
     checksAsked += 1;
   });
-  // Cancellation is a wish, not an exception: after dispatch the provider's verdict decides.
+  // The signal requests a cancel and throws nothing: after the submit, the provider's outcome
+  // decides.
   CancellationScope.current().cancelRequested.catch(() => {
     cancelRequested = true;
   });
 
   return {
-    /** Set once somebody asked to cancel the job. */
+    /** True once a cancel was requested. */
     get cancelRequested() {
       return cancelRequested;
     },
-    /** How often somebody has asked to check at once. */
+    /** Number of requests to check at once. */
     get checksAsked() {
       return checksAsked;
     },
-    /** Whether a notification of the call waits to be checked. */
+    /** Returns whether a notification of the call has not been checked yet. */
     isNotified: (callIndex: number): boolean => notified.has(callIndex),
-    /** The notification is being checked: the next one counts again. */
+    /** Marks the notification as checked: the next one counts again. */
     takeNotification: (callIndex: number): void => void notified.delete(callIndex),
-    /** From now on only notifications of this operation count for the call. */
+    /** Counts only notifications of this operation for the call from now on. */
     expect(callIndex: number, operationId: string): void {
       expected.set(callIndex, operationId);
       if (notified.get(callIndex) !== operationId) notified.delete(callIndex);
     },
   };
 }
-/** Signals of a job workflow. */
+/** Signals of a job's workflow. */
 export type JobSignals = ReturnType<typeof listenToSignals>;
 
-/** The last attempts are told, not all of them: a job may be asked for hundreds of times. */
+/**
+ * Number of failed attempts that are shown: a provider may be called hundreds of times for a job.
+ */
 const failuresMax = 10;
 
-/** Writes the report of one workflow. Answers the query from now on. */
+/** Creates the progress report of a workflow, and answers the query from now on. */
 export function reportProgress(plan: JobPlan) {
   const progress: JobProgress = { phase: '', calls: [], failures: [] };
   setHandler(progressQuery, () => progress);
   const tell = (): void => setCurrentDetails(markdownOf(progress));
   return {
-    /** Where the job as a whole stands. */
+    /** Sets the phase of the job. */
     job(phase: string): void {
       progress.phase = phase;
       tell();
     },
-    /** Where one of its calls stands; the provider's id stays once it is known. */
+    /** Sets the phase of a call; a known provider request id is kept. */
     call(callIndex: number, phase: string, operationId?: string): void {
       const before = progress.calls.find(({ call }) => call === callIndex + 1);
       const now = { call: callIndex + 1, phase, operationId: operationId ?? null };
@@ -89,7 +95,7 @@ export function reportProgress(plan: JobPlan) {
       progress.phase = `${plan.calls.length} call(s), ${creditsOf(plan.priceMicro)} reserved`;
       tell();
     },
-    /** Adds an attempt that failed. */
+    /** Adds a failed attempt. */
     failed(
       { verb, of }: { verb: string; of?: { call: { index: number } } },
       { message }: Pick<StepFailure, 'message'>,
@@ -101,7 +107,7 @@ export function reportProgress(plan: JobPlan) {
     },
   };
 }
-/** Report of the progress of a job. */
+/** Progress report of a job. */
 export type ProgressReport = ReturnType<typeof reportProgress>;
 
 function markdownOf({ phase, calls, failures }: JobProgress): string {
@@ -115,7 +121,10 @@ function markdownOf({ phase, calls, failures }: JobProgress): string {
   );
 }
 
-/** Shows which provider took a call, unless it is the first choice, and the provider's ids; returns the outcome. */
+/**
+ * Shows the provider of an accepted call, if it is not the first choice, and the provider's request
+ * ids. Returns the outcome.
+ */
 export function showTaken<Outcome extends SubmitOutcome>(
   { call, route, operationIds }: { call: PlannedCall; route: CallRoute; operationIds: string[] },
   submitted: Outcome,
@@ -133,12 +142,12 @@ export function showTaken<Outcome extends SubmitOutcome>(
   return submitted;
 }
 
-/** An amount as an operator reads it; micro-credits in. */
+/** Formats micro-credits for operators. */
 export function creditsOf(amountMicro: number): string {
   return `${creditsFromMicro(amountMicro)} credits`;
 }
 
-/** UTC, to the second. */
+/** Formats a time in UTC, to the second. */
 export function clock(timeMs: number): string {
   return `${new Date(timeMs).toISOString().slice(11, 19)} UTC`;
 }

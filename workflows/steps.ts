@@ -1,8 +1,8 @@
 /**
- * The rule of every step of a job (docs/decisions/0007): its first attempt is a local activity of at most three
- * seconds. A step that does not end there continues as an ordinary activity of the same name, whose attempts an
- * operator sees, pauses and resets. Every activity is idempotent by what is recorded, so an attempt that was given
- * up may still end.
+ * Rule for each step of a job (docs/decisions/0007): its first attempt is a local activity of at
+ * most three seconds. If that does not end, the step continues as an ordinary activity of the same
+ * name, whose attempts operators can see, pause and reset. Activities are idempotent by their
+ * records, because an attempt that timed out may still complete.
  */
 import {
   condition,
@@ -17,14 +17,14 @@ import type { Activities } from '../activities/index.ts';
 import type { CallRoute, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
 import type { ProgressReport, JobSignals } from './running-job.ts';
 
-/** A job that runs. */
+/** A job with its workflow and signals. */
 export interface RunningJob {
   plan: JobPlan;
   signals: JobSignals;
   progress: ProgressReport;
 }
 
-/** The steps of a job; each is a row of its timeline. */
+/** Steps of a job; each is a row of its timeline. */
 export type Verb =
   | 'reserve'
   | 'submit'
@@ -43,15 +43,15 @@ type JobActivities = Pick<Activities, Verb>;
 /** One step. */
 export interface Step {
   verb: Verb;
-  /** Text that an operator reads in the step's row. */
+  /** Text of the step's row in the Temporal UI. */
   summary: string;
-  /** The call that the step belongs to, by one of its routes. */
+  /** Call of the step, by one of its routes. */
   of?: { call: PlannedCall; route: CallRoute };
 }
 
 /**
- * Longest first attempt. Nearly all steps end sooner, and no step may run for longer than this without a row that
- * shows it.
+ * Limit of a first attempt. Most steps end sooner, and no step runs longer than this without a row
+ * that shows it.
  */
 const firstAttemptMax = '3s';
 
@@ -60,38 +60,46 @@ const backoff = {
   backoffCoefficient: 2,
   maximumInterval: '20s',
 } as const;
-/** A settlement is the only way on: it is retried for days, and settles half a minute after an outage. */
+/**
+ * Retry policy of settlements: they are retried for days, and succeed within half a minute after an
+ * outage.
+ */
 const settling: ActivityOptions = {
   startToCloseTimeout: '20s',
   scheduleToCloseTimeout: '7 days',
   retry: { ...backoff, maximumInterval: '30s' },
 };
 
-/** How a step runs as an ordinary activity. */
+/** Policy of a step as an ordinary activity. */
 interface Policy extends ActivityOptions {
-  /** Whether it waits on the queue of its provider; other steps run on the queue of the workflow. */
+  /**
+   * True if the step waits on the task queue of its provider; other steps run on the workflow's
+   * queue.
+   */
   byProvider?: true;
 }
 
-/** The policies; a step without `scheduleToCloseTimeout` ends with its job. */
+/** Policies by step. A step without `scheduleToCloseTimeout` ends with its job. */
 const policies: Record<Verb, Policy> = {
-  // After half a minute the caller had better repeat the request.
+  // After half a minute, a retry by the caller is better than a longer wait.
   reserve: { startToCloseTimeout: '20s', scheduleToCloseTimeout: '40s', retry: backoff },
-  // Five minutes for a provider that responds with the result, and as long to store it. Refusals are counted by the call.
+  // Five minutes for a provider that responds with the result, and five to store it. The call
+  // counts refusals.
   submit: {
     byProvider: true,
     startToCloseTimeout: '10 minutes',
     heartbeatTimeout: '15s',
     retry: backoff,
   },
-  // As long as the submit whose record it waits for.
+  // Same limits as the submit whose record is read.
   adopt: {
     byProvider: true,
     startToCloseTimeout: '10 minutes',
     heartbeatTimeout: '15s',
     retry: backoff,
   },
-  // It fails while the provider is paused, until the workflow cancels it: its attempts cost no history event.
+  // The activity fails while the provider is paused, until the workflow cancels it: failed attempts
+  // add no history events.
   awaitResume: {
     startToCloseTimeout: '20s',
     scheduleToCloseTimeout: '7 days',
@@ -103,13 +111,13 @@ const policies: Record<Verb, Policy> = {
     heartbeatTimeout: '15s',
     retry: { ...backoff, maximumAttempts: 6 },
   },
-  // Three quarters of a minute for the result, two minutes to read each output, and their conversion.
+  // 45 seconds for the result, two minutes to read each output, and the time to convert them.
   store: {
     byProvider: true,
     startToCloseTimeout: '5 minutes',
     heartbeatTimeout: '15s',
     retry: { ...backoff, maximumAttempts: 6 },
-    // Before the checks and submits that wait on the queue of its provider.
+    // Priority over the checks and submits that wait on the provider's queue.
     priority: { priorityKey: 2 },
   },
   cancel: {
@@ -130,8 +138,9 @@ const policies: Record<Verb, Policy> = {
 };
 
 /**
- * Runs a step. A first attempt of `submit` that times out fails the step: the call may have been sent.
- * @throws the failure of its last attempt (`failureOf`)
+ * Runs a step. If the first attempt of `submit` times out, the step fails, because the call may
+ * have been sent.
+ * @throws the failure of the last attempt (`failureOf`)
  */
 export async function run<Outcome>(
   job: RunningJob,
@@ -154,18 +163,22 @@ export async function run<Outcome>(
   return attempt(ordinaryActivities(job.plan, step));
 }
 
-/** Whether the first attempt is a local activity; false for steps that would not end in its time. */
+/**
+ * Returns whether the first attempt is a local activity; false for steps that take longer than its
+ * limit.
+ */
 function startsLocally({ calls }: JobPlan, { verb, of }: Step): boolean {
   if (verb === 'adopt' || verb === 'awaitResume') return false;
   if (!of) return true;
-  // A replay groups the results of parallel local activities in another way than they came in.
+  // In a replay, results of parallel local activities can be grouped differently than in the
+  // original run.
   if (calls.length > 1) return false;
-  // A provider that never notifies responds with the result: the submit takes as long as its work.
+  // A provider without notifications responds to the submit with the result, after the whole work.
   if (verb === 'submit') return of.route.notifies;
   return verb !== 'store' || of.call.output.medium !== 'video';
 }
 
-/** Returns when a step whose first attempt failed may be repeated; throws the failure when it may not. */
+/** Returns if a step may continue after a failed first attempt; otherwise throws the failure. */
 async function beforeRetry(
   { plan, signals, progress }: RunningJob,
   step: Step,
@@ -177,7 +190,8 @@ async function beforeRetry(
   if (type !== 'PROVIDER_BUSY') progress.failed(step, failure);
   if (type === null && step.verb === 'submit') throw error;
   if (retryAfterMs === null) return;
-  // As Temporal does with ordinary activities: a wait that is longer than the job ends the step.
+  // As for ordinary activities in Temporal: if the retry delay is longer than the job, the step
+  // fails.
   if (retryAfterMs > plan.deadlineMs) throw error;
   const summary = 'the provider asks to wait';
   if (await condition(() => signals.cancelRequested, retryAfterMs, { summary })) throw error;
@@ -194,18 +208,21 @@ function ordinaryActivities(plan: JobPlan, { verb, summary, of }: Step): JobActi
   });
 }
 
-/** The failure of a step's last attempt. */
+/** Failure of a step's last attempt. */
 export interface StepFailure {
-  /** A code of the error table, or a type of activities (activities/attempt.ts); null for a timeout. */
+  /**
+   * Code of the error table, or failure type of an activity (activities/attempt.ts); null for a
+   * timeout.
+   */
   type: string | null;
   message: string;
-  /** Whether another attempt would fail in the same way. */
+  /** True if another attempt would fail in the same way. */
   isFinal: boolean;
-  /** The wait that the provider named, if it did. */
+  /** Retry delay of the provider, if it sent one. */
   retryAfterMs: number | null;
 }
 
-/** Reads a failure. */
+/** Reads the cause of an activity failure. */
 export function failureOf(error: unknown): StepFailure {
   const cause = error instanceof ActivityFailure ? error.cause : error;
   if (!(cause instanceof ApplicationFailure)) {
@@ -227,7 +244,7 @@ function retryAfterOf(detail: unknown): number | null {
   return isNamed && typeof detail.retryAfterMs === 'number' ? detail.retryAfterMs : null;
 }
 
-/** A failure that ends a call, or the job; `code` is of the error table. */
+/** Makes a failure that ends a call or the job; `code` is of the error table. */
 export function failed(code: string, message: string): ApplicationFailure {
   return ApplicationFailure.nonRetryable(message, code);
 }

@@ -1,8 +1,8 @@
 /**
- * The one body of every Studio workflow: reserve → call(s) → charge, or release.
- *
- * A charge stands outside the `try` and a release inside the `catch`; both run whatever is canceled,
- * and both are idempotent by job id. Cancellation never interrupts: it is noticed between steps.
+ * The one workflow body of every Studio job: reserve → call(s) → charge or release.
+ * The charge is outside the `try`, the release inside the `catch`. Both run also after a cancel,
+ * and both are idempotent by job id. A cancel does not interrupt a step: the workflow reads it
+ * between steps.
  */
 import {
   ApplicationFailure,
@@ -28,7 +28,7 @@ import { creditsOf, reportProgress, listenToSignals } from './running-job.ts';
 import { runCall, type CallingJob } from './provider-call.ts';
 import { failed, failureOf, run, type RunningJob } from './steps.ts';
 
-/** Runs a Studio job to its settlement. Fails with the code that the caller sees. */
+/** Runs a Studio job until it is settled. Fails with the error code that the caller receives. */
 export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
   const signals = listenToSignals();
   refuseOtherPlan(plan);
@@ -36,7 +36,10 @@ export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
   return CancellationScope.nonCancellable(() => runJob({ plan, signals, progress }));
 }
 
-/** A plan of a later version waits for a worker that knows it; what is no plan ends at once. */
+/**
+ * A plan of a later version fails the workflow task, which a newer worker then runs. An invalid
+ * plan fails the workflow.
+ */
 function refuseOtherPlan(plan: Partial<JobPlan> | undefined): void {
   if (plan?.planVersion === planVersion) return;
   if (plan?.planVersion === undefined) throw failed('UNKNOWN_PLAN', 'the input is no job plan');
@@ -55,7 +58,7 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
       progress.job(`refused: ${admitted.verdict}`);
       return outcome(plan, { status: 'refused', billing: 'none', reason: admitted.verdict });
     }
-    // A reset workflow reserves again what was settled long ago: nothing may be sent for it any more.
+    // A workflow that was reset after its settlement reserves again: nothing may be sent for it.
     if (admitted.state !== 'reserved') return await settledBefore(job, admitted.state);
     outputs = await assemble(job, await runCalls(job, admitted.paused));
   } catch (error) {
@@ -64,7 +67,7 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
   return finish(job, await charge(job, outputs));
 }
 
-/** Runs all calls; one that fails leaves the others' results standing, unless none delivered. */
+/** Runs all calls. The results of other calls are kept if one fails, unless no call delivered. */
 async function runCalls(job: RunningJob, paused: string[]): Promise<CallOutputs[]> {
   const { plan } = job;
   const calling: CallingJob = {
@@ -90,7 +93,10 @@ async function runCalls(job: RunningJob, paused: string[]): Promise<CallOutputs[
   });
 }
 
-/** Runs a call on the result of an earlier one; without that it fails as the earlier one did. */
+/**
+ * Runs a call on the result of an earlier call. If that call failed, this one fails in the same
+ * way.
+ */
 async function runAfter(
   source: Promise<CallOutputs>,
   calling: CallingJob,
@@ -101,12 +107,18 @@ async function runAfter(
   return runCall(calling, call, artifact.storageKey);
 }
 
-/** Whether another call works on the result of this one: then it is not what the caller gets. */
+/**
+ * Returns whether another call uses the result of this call, which is then not an output of the
+ * job.
+ */
 function isStep(plan: JobPlan, callIndex: number): boolean {
   return plan.calls.some((call) => call.inputFrom?.callIndex === callIndex);
 }
 
-/** Makes one artifact of the calls' artifacts where the plan says so; it follows them as an output. */
+/**
+ * Joins the artifacts of the calls if the plan requests it; the joined artifact is an additional
+ * output.
+ */
 async function assemble(job: RunningJob, outputs: CallOutputs[]): Promise<CallOutputs[]> {
   const { plan } = job;
   const kind = plan.assembly;
@@ -122,10 +134,10 @@ async function assemble(job: RunningJob, outputs: CallOutputs[]): Promise<CallOu
   return [...outputs, await run(job, assembling, (activities) => activities.assemble(task))];
 }
 
-/** The outcome of a job that an earlier run, or the sweeper, has settled. */
+/** Returns the outcome of a job that an earlier run or the sweeper has settled. */
 async function settledBefore(job: RunningJob, state: string): Promise<JobOutcome> {
   if (state !== 'charged') return lost(job);
-  // Settling again changes nothing and tells what was charged.
+  // A repeated settlement changes nothing and returns the charged amount.
   return finish(job, await charge(job, []));
 }
 
@@ -139,10 +151,10 @@ function charge(job: RunningJob, outputs: CallOutputs[]): Promise<SettleVerdict>
   );
 }
 
-/** The end of a job that was charged, or should have been. */
+/** Ends a job after its charge. */
 async function finish(job: RunningJob, settled: SettleVerdict): Promise<JobOutcome> {
   await tellCaller(job.plan);
-  // A sweeper that took the job for lost has released it: then nothing is charged, and that is said.
+  // If the sweeper has released the job as lost, nothing is charged, and the outcome says so.
   if (settled.verdict === 'not_reserved' || settled.state !== 'charged') return lost(job);
   const chargedMicro = settled.charged;
   job.progress.job(`charged ${creditsOf(chargedMicro)}`);
@@ -159,7 +171,7 @@ function lost(job: RunningJob): JobOutcome {
   return outcome(job.plan, { status: 'failed', billing: 'released', reason: 'JOB_LOST' });
 }
 
-/** Releases and fails; a job whose reservation never came to be has nothing to release. */
+/** Releases the credits and fails the job. A job without a reservation has nothing to release. */
 async function release(job: RunningJob, error: unknown): Promise<JobOutcome> {
   const { plan, progress } = job;
   const { code, message } = errorOf(error);
@@ -185,8 +197,9 @@ function billingInWords(plan: JobPlan, settled: SettleVerdict): string {
 }
 
 /**
- * Sets the delivery of the webhook going, once the job is settled. Awaited, because a server does not
- * start the child of a workflow that has ended; a delivery that cannot be started is the sweeper's.
+ * Starts the delivery of the webhook after the settlement. The start is awaited, because a server
+ * drops a child workflow whose parent ends first. If the delivery cannot be started, the sweeper
+ * starts it.
  */
 async function tellCaller(plan: JobPlan): Promise<void> {
   if (!plan.webhook) return;
@@ -205,7 +218,7 @@ async function tellCaller(plan: JobPlan): Promise<void> {
   }
 }
 
-/** Failure types that are codes of the error table; any other failure is a fault of ours. */
+/** Failure types that are codes of the error table; any other failure is an internal error. */
 const publicCodes: readonly ErrorCode[] = [
   'PROVIDER_REJECTED_INPUT',
   'CONTENT_POLICY',
@@ -231,7 +244,7 @@ function nameOf(plan: JobPlan): { jobId: string; organizationId: string } {
 
 type End = Pick<JobOutcome, 'status' | 'billing' | 'reason'> & Partial<JobOutcome>;
 
-/** The workflow's result, also shown as search attributes. */
+/** Returns the workflow's result and sets it as search attributes. */
 function outcome(plan: JobPlan, end: End): JobOutcome {
   upsertSearchAttributes([
     { key: searchAttributes.jobStatus, value: end.status },

@@ -1,12 +1,16 @@
 /**
- * Delivers a webhook to a caller: one activity, which Temporal retries until the receiver has accepted it. The
- * waits between attempts come with the failures of the activity, so this code reads no configuration.
+ * Delivers a webhook to a caller by one activity, which Temporal retries until the receiver has
+ * accepted it. The failures of the activity carry the retry delays, so the workflow reads no
+ * configuration.
  */
 import { CancellationScope, isCancellation, proxyActivities } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.ts';
 import type { WebhookDelivery } from '../jobs/contract.ts';
 
-/** Delivers one webhook. Fails when it was not delivered; canceling the workflow stops the delivery. */
+/**
+ * Delivers one webhook. Fails if the webhook was not delivered; a cancel of the workflow stops the
+ * delivery.
+ */
 export async function webhookDelivery(delivery: WebhookDelivery): Promise<void> {
   const { jobId, organizationId, taskQueue } = delivery;
   const { attemptDelivery, stopDelivery } = proxyActivities<
@@ -14,9 +18,11 @@ export async function webhookDelivery(delivery: WebhookDelivery): Promise<void> 
   >({
     taskQueue,
     startToCloseTimeout: '90s',
-    // Longer than all waits together; the sweeper starts a delivery again that ends without a verdict.
+    // Limit longer than all retry delays together. The sweeper restarts a delivery that ends
+    // without a verdict.
     scheduleToCloseTimeout: '7 days',
-    // For failures of the gateway itself; a failure of the receiver names its own delay.
+    // Retry policy for failures of the gateway itself; a failure of the receiver carries its own
+    // delay.
     retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '1 minute' },
     priority: { fairnessKey: organizationId },
     summary: 'webhook',

@@ -11,7 +11,7 @@ const bodyMs = 60_000;
 /** Total time of files, in milliseconds: at the same least rate they may take longer. */
 export const filesMs = 15 * 60_000;
 
-/** Watch over the arrival of one body. */
+/** Watch over the arrival of one request body. */
 export interface Arrival {
   /** Counts bytes that have arrived. */
   count: (bytes: number) => void;
@@ -19,7 +19,7 @@ export interface Arrival {
   end: () => void;
 }
 
-/** Runs a check after the bytes that arrived while the event loop was busy have been read. */
+/** Runs a check after the process has read the bytes that arrived while its event loop was busy. */
 function afterReads(check: () => void): void {
   setImmediate(() => setImmediate(check));
 }

@@ -1,14 +1,14 @@
 /**
- * Schemas of what request bodies hold in any form and number: JSON that nothing describes further, and records. Each
- * has bounds, as every text, list and record of a body must have (test/api/body-schema.test.ts): what is unbounded in
- * a schema is bounded by memory only.
+ * Schemas of parts of request bodies that have no fixed fields: any JSON, and records. Each has
+ * limits, as every text, list and record of a body must have (test/api/body-schema.test.ts),
+ * because a schema without limits is limited by memory only.
  */
 import { z } from 'zod';
 import { isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 
-/** Entries of a list or record in JSON that no schema describes further. */
+/** Entries of a list or record in JSON without a schema. */
 const entriesMax = 4096;
-/** Characters of a text in it: more than any model reads. */
+/** Characters of a text in JSON without a schema, more than any model reads. */
 const textMax = 10_000_000;
 const bounds = { maxLength: textMax, maxItems: entriesMax, maxProperties: entriesMax };
 
@@ -19,13 +19,13 @@ function isBounded(value: unknown): boolean {
   return entries.length <= entriesMax && entries.every(isBounded);
 }
 
-/** Any JSON: at most 4,096 entries in each list and record of it. */
+/** Any JSON, with at most 4,096 entries in each list and record. */
 export const anyJson = z
   .custom<Json>(isBounded, 'is too large')
   .meta({ ...bounds, override: bounds });
 
 const objectBounds = { type: 'object' as const, maxProperties: entriesMax };
-/** Any JSON object, with the bounds of `anyJson`. */
+/** Any JSON object, with the limits of `anyJson`. */
 export const anyJsonObject = z
   .custom<JsonObject>(
     (value) => isRecord(value) && isBounded(value),
@@ -36,12 +36,15 @@ export const anyJsonObject = z
 interface RecordBounds {
   nameMax: number;
   countMax: number;
-  /** What every name looks like, and how that is said. */
+  /** Pattern of the names of a record, and its description in error messages. */
   nameForm?: RegExp;
   nameRule?: string;
 }
 
-/** A record of so many entries at most; of a larger one no entry is looked at. */
+/**
+ * Makes the schema of a record with at most `countMax` entries; entries of a larger record are not
+ * checked.
+ */
 export function recordOf<Value extends string | number>(
   value: z.ZodType<Value, Value>,
   { nameMax, countMax, nameForm, nameRule }: RecordBounds,
@@ -56,7 +59,7 @@ export function recordOf<Value extends string | number>(
     },
     additionalProperties: z.toJSONSchema(value, { io: 'input' }),
   };
-  // Here, where no name is passed over: a record of zod's leaves `__proto__` out without a word.
+  // The names are checked here, because a zod record silently drops `__proto__`.
   const isMisnamed = (name: string): boolean => nameForm !== undefined && !nameForm.test(name);
   const hasRoom = (given: unknown): given is Record<string, unknown> =>
     isRecord(given) && Object.keys(given).length <= countMax;

@@ -1,13 +1,13 @@
 /**
- * The server's side of an event stream: the head goes out with the first event, comments keep silent
- * streams alive, and a reader who takes nothing is waited for only so long.
+ * Event stream of a response: the headers are sent with the first event, comments keep silent
+ * streams open, and a client that does not read is disconnected after a time limit.
  */
 import type { ServerResponse } from 'node:http';
 
-/** The media type of an event stream. */
+/** Media type of an event stream. */
 export const eventStreamType = 'text/event-stream; charset=utf-8';
 
-/** The reader is gone, or has not read for too long. */
+/** The client has disconnected, or has not read for too long. */
 export class ReaderGone extends Error {
   override readonly name = 'ReaderGone';
 }
@@ -17,9 +17,9 @@ export type EventStream = ReturnType<typeof createEventStream>;
 
 interface Options {
   stallTimeoutMs: number;
-  /** A stream that is silent for this long carries a comment. */
+  /** Time without events after which a comment is sent, in milliseconds. */
   keepaliveMs: number;
-  /** Sets the head, which goes out with the first event; called once. */
+  /** Sets the headers, which are sent with the first event; called once. */
   open: () => void;
 }
 
@@ -27,7 +27,7 @@ interface Options {
 export function createEventStream(response: ServerResponse, options: Options) {
   let opened = false;
   const keepalive = setTimeout(() => {
-    // Behind what is waiting to be read, a comment would only wait as well.
+    // No comment is sent while earlier bytes are unread, because it would wait behind them.
     if (!response.writableNeedDrain && !response.destroyed) send(': keepalive\n\n');
     keepalive.refresh();
   }, options.keepaliveMs);
@@ -58,11 +58,14 @@ export function createEventStream(response: ServerResponse, options: Options) {
   }
 
   return {
-    /** Whether the head has left: from then on failures are events. */
+    /** True if the headers were sent: from then on, failures are events. */
     get opened(): boolean {
       return opened;
     },
-    /** Ends when more can be written. @throws ReaderGone */
+    /**
+     * Resolves when more can be written.
+     * @throws ReaderGone
+     */
     async write(text: string): Promise<void> {
       if (response.destroyed) throw new ReaderGone('the reader is gone');
       keepalive.refresh();
@@ -74,11 +77,11 @@ export function createEventStream(response: ServerResponse, options: Options) {
       send(text);
       response.end();
       if (response.writableFinished) return;
-      // What a stalled reader never takes must not hold its socket forever.
+      // The socket is destroyed, because a client that does not read would keep it open.
       const late = setTimeout(() => response.destroy(), options.stallTimeoutMs);
       response.once('close', () => clearTimeout(late));
     },
-    /** Stops the keepalive; a stream that has not begun stays unopened. */
+    /** Stops the comments; a stream without events stays unopened. */
     stop: () => clearTimeout(keepalive),
   };
 }

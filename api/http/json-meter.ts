@@ -1,20 +1,23 @@
 /**
- * What a JSON text would cost to parse and to look at, counted while it arrives: how deep it nests, how
- * many values it holds, and how much of it is not plain text. What is beyond a limit is read no further,
- * so that nobody's body holds up the others' (docs/architecture.md).
+ * Cost of parsing and checking a JSON text, counted while it arrives: its depth, its number of
+ * values, and its bytes outside of plain texts. A body over a limit is not read further, so that it
+ * does not delay other requests (docs/architecture.md).
  */
 import { GatewayError } from '../../domain/errors.ts';
 
-/** No request of ours nests deeper; a parser's stack must not be the limit. */
+/** Deepest nesting; no valid request nests deeper, and the parser's stack must not overflow. */
 const depthMax = 32;
-/** The longest conversation, each message with calls of tools, has fewer. */
+/** Most values; the longest conversation with tool calls has fewer. */
 const valuesMax = 50_000;
-/** Escapes are dear to parse; a long text of code or a picture with escaped slashes has fewer. */
+/**
+ * Most escapes, which are slow to parse; a long text of code, or an image with escaped slashes, has
+ * fewer.
+ */
 const escapesMax = 1_000_000;
-/** Names, digits and spaces between the texts: room for all values, indented. */
+/** Most bytes of names, digits and spaces between the texts: enough for all values, indented. */
 const betweenTextsMax = 4 * 1024 * 1024;
 
-/** Codes of `"`, `,`, `\\`, `{`, `}`, `[` and `]`: in UTF-8 they are part of no other character. */
+/** Codes of `"`, `,`, `\\\\`, `{`, `}`, `[` and `]`, which are part of no other UTF-8 character. */
 const signs = {
   quote: 34,
   comma: 44,
@@ -25,16 +28,16 @@ const signs = {
   bracketEnd: 93,
 } as const;
 
-/** The refusal of a body as a whole. */
+/** Makes the error of a body as a whole. */
 export function notABody(message: string): GatewayError {
   return new GatewayError('INVALID_REQUEST', message, { details: [{ path: '(body)', message }] });
 }
 
-/** Counter of the size and depth of one JSON body while it arrives. */
+/** Counter of the values and the depth of one JSON body while it arrives. */
 export class JsonMeter {
   #depth = 0;
   #deepest = 0;
-  /** Every container and every comma brings one value, but for empty containers, which count as two. */
+  /** Each container and each comma counts as one value, so an empty container counts as two. */
   #values = 1;
   #escapes = 0;
   #betweenTexts = 0;
@@ -42,7 +45,7 @@ export class JsonMeter {
   #escaped = false;
 
   /**
-   * Counts what has arrived, piece by piece.
+   * Counts a piece of the body.
    * @throws GatewayError INVALID_REQUEST
    */
   count(piece: Buffer): void {
@@ -58,7 +61,7 @@ export class JsonMeter {
     }
   }
 
-  /** Counts the text at `from`; returns where it ends, or where the piece does. */
+  /** Counts the text at `from`; returns the index of its end, or of the end of the piece. */
   #afterText(piece: Buffer, from: number): number {
     let escapes = 0;
     let escaped = this.#escaped;
@@ -80,7 +83,10 @@ export class JsonMeter {
     return at;
   }
 
-  /** Counts what stands before the next text; returns where that begins, or where the piece ends. */
+  /**
+   * Counts the characters before the next text; returns the index of the text, or of the end of the
+   * piece.
+   */
   #untilText(piece: Buffer, from: number): number {
     let values = 0;
     let depth = this.#depth;

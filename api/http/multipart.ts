@@ -1,4 +1,7 @@
-/** multipart/form-data bodies: a few short texts, and files, which are streamed to the spool. */
+/**
+ * Bodies of type multipart/form-data: a few short texts, and files, which are streamed to the
+ * spool.
+ */
 import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busboy';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import type { Context } from '../context.ts';
@@ -6,15 +9,15 @@ import { idempotencyKeyOf } from '../idempotency/claims.ts';
 import { filesMs, watchArrival } from './arrival.ts';
 import { holdBytes } from '../middleware/byte-limits.ts';
 
-/** What a form may hold. */
+/** Limits and receivers of a form. */
 interface FormRules<Kept> {
-  /** The names of parts that are files; `name[]` counts as `name`. */
+  /** Names of the file parts; `name[]` is the same as `name`. */
   fields: readonly string[];
-  /** In all; one where absent. */
+  /** Most files of the form; one if absent. */
   filesMax?: number;
-  /** Of one file. */
+  /** Most bytes of one file. */
   bytesMax: number;
-  /** Of one text; 4,096 where absent. */
+  /** Most bytes of one text; 4,096 if absent. */
   textBytesMax?: number;
   /** Checks the storage quota for the size of the whole form, in bytes. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
   requireRoom: (bytes: number) => Promise<void>;
@@ -29,11 +32,14 @@ interface ReceivedFile<Kept> {
   name: string;
 }
 
-/** A form that was read. */
+/** A received form. */
 export interface ReceivedForm<Kept> {
-  /** But for parts that are called `name[]`, which may repeat: nothing takes such texts. */
+  /**
+   * Texts by name. Parts named `name[]`, which may repeat, are left out, because no endpoint
+   * accepts such texts.
+   */
   texts: Record<string, string>;
-  /** In the order of the form. */
+  /** Files in the order of the form. */
   files: ReceivedFile<Kept>[];
 }
 
@@ -43,7 +49,7 @@ const limits = {
   headerPairs: 20,
 } as const;
 const textBytesMaxUsual = 4096;
-/** Boundaries, headers and texts beside the file. */
+/** Bytes of boundaries, headers and texts in addition to the files. */
 const overheadBytesMax = 128 * 1024;
 
 function refuse(path: string, message: string): GatewayError {
@@ -67,11 +73,12 @@ export async function receiveForm<Kept>(
         `The file must have at most ${rules.bytesMax} bytes.`,
       );
     }
-    // A replay stores nothing, so a request that may be one is read whatever the quota.
+    // A request that may be a replay is read without a quota check, because a replay stores
+    // nothing.
     if (idempotencyKeyOf(ctx) === null) await rules.requireRoom(ctx.request.length ?? 0);
     return await read(ctx, rules);
   } catch (error) {
-    // The rest of the body is not worth reading, so the connection cannot be used again.
+    // The rest of the body is not read, so the connection cannot be used again.
     ctx.set('Connection', 'close');
     throw error;
   }
@@ -96,13 +103,16 @@ function openParser(
 
 type Limits = Pick<FormRules<unknown>, 'bytesMax' | 'filesMax' | 'textBytesMax'>;
 
-/** Texts as they come; refuses those that were cut, or come twice and are not called `name[]`. */
+/**
+ * Collects texts; rejects texts that were truncated, and repeated ones that are not named `name[]`.
+ */
 function collectTexts(textBytesMax: number, reject: (refusal: GatewayError) => void) {
   const texts = new Map<string, string>();
   return {
     texts,
     take: (name: string, value: string): void => {
-      // The parser cuts at these sizes: what has them may have had more.
+      // The parser truncates names and values at these sizes, so one of this size may have been
+      // longer.
       const cut = name.length >= limits.fieldNameSize || Buffer.byteLength(value) >= textBytesMax;
       if (cut) reject(refuse(name, 'is too long'));
       else if (texts.has(name)) reject(refuse(name, 'must not be repeated'));
@@ -125,7 +135,7 @@ async function read<Kept>(ctx: Context, rules: FormRules<Kept>): Promise<Receive
 
   parser.on('field', take);
   parser.on('file', (part, stream, fileName) => {
-    // A form that ends unexpectedly destroys its files late, when nothing reads them any more.
+    // When a form ends unexpectedly, its files get their error late, after their last reader.
     stream.on('error', () => {});
     streams.push(stream);
     const field = part.endsWith('[]') ? part.slice(0, -2) : part;

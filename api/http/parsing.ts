@@ -1,6 +1,7 @@
 /**
- * Parts of requests parsed by their schemas. What is wrong is said in one way for all: the field, what is allowed
- * there (read from its schema), what was sent. A schema that has words of its own for a fault keeps them.
+ * Parses parts of requests by their schemas. Every error message has the same form: the field, what
+ * is allowed (read from its schema), what was received. A schema with its own message for an error
+ * keeps it.
  */
 import { z } from 'zod';
 import { charactersOf, createNearest, notOneOf, received } from '../../domain/request-words.ts';
@@ -9,33 +10,33 @@ import { refusedFields, type ErrorDetail } from '../../domain/errors.ts';
 type Issue = z.core.$ZodIssue;
 type Node = z.core.JSONSchema.JSONSchema;
 
-/** Where the value stands in the request. */
+/** Part of the request that contains the value. */
 type Place = 'body' | 'query';
 
-/** What was parsed, and by what. */
+/** Value and schema. */
 interface Parsed {
   schema: z.ZodType;
   value: unknown;
   place: Place;
 }
 
-/** A value with more parts is refused for the first thing that is wrong with it. */
+/** Limit of a value's parts, above which only the first invalid part is reported. */
 const thoroughPartsMax = 1000;
 const detailsMax = 20;
-/** Names that are listed; a chat has more fields than one wants to read. */
+/** Names that an error message lists; a chat has more fields than a message should contain. */
 const namesMax = 24;
 const pathMax = 200;
 /** UTF-16 units of a text whose characters are counted. */
 const countedMax = 100_000;
 
-/** A fault without words of its own is worded here. */
+/** Error map of zod for issues without a message of their own. */
 const toTheEnd: z.core.ParseContext<Issue> = { error: () => '' };
-/** Stops at the first thing that is wrong, where zod would go on to look at each of a million. */
+/** Stops at the first issue of a large value, because zod would check every part of it. */
 const untilFirst: z.core.ParseContextInternal<Issue> = { ...toTheEnd, abortEarly: true };
 
 /**
  * Parses a value by a schema.
- * @throws GatewayError INVALID_REQUEST naming each field, of a large value the first
+ * @throws GatewayError INVALID_REQUEST naming each invalid field; of a large value, the first
  */
 export function parseWith<Value>(
   schema: z.ZodType<Value>,
@@ -58,20 +59,20 @@ function holdsMoreParts(value: unknown, countMax: number): boolean {
   return count(value);
 }
 
-/** A detail for each fault, the first of each field; at most twenty. */
+/** Makes a detail for each issue, the first one of each field; at most twenty. */
 function wordIssues(issues: readonly Issue[], parsed: Parsed): ErrorDetail[] {
   const root = z.toJSONSchema(parsed.schema, { io: 'input', unrepresentable: 'any' });
   const details = new Map<string, string>();
   for (const issue of issues.slice(0, detailsMax).flatMap(innerIssues)) {
     for (const { path, message } of detailsOf(issue, { root, ...parsed })) {
-      // What has the wrong type breaks all other rules of its field as well.
+      // A value of the wrong type violates all other rules of its field as well.
       if (!details.has(path)) details.set(path, message);
     }
   }
   return [...details].slice(0, detailsMax).map(([path, message]) => ({ path, message }));
 }
 
-/** Of a value that fits one of several forms but for something inside, that is what is wrong. */
+/** If a value fits one form of a union except for an inner part, the error names that part. */
 function innerIssues(issue: Issue): Issue[] {
   if (issue.code !== 'invalid_union' || issue.message !== '') return [issue];
   const inner = issue.errors.find((errors) => errors.every(({ path }) => path.length > 0));
@@ -111,7 +112,7 @@ function unknownName(name: string, known: readonly string[], place: Place): stri
 }
 
 interface Fault {
-  /** What is allowed there: several where a value may have several forms. */
+  /** Describes the allowed values; a union has several descriptions. */
   nodes: readonly Node[];
   given: unknown;
   place: Place;
@@ -137,11 +138,11 @@ function wordsOf(issue: Issue, { nodes, given, place }: Fault): string {
   return `must be ${allowed.join(' or ') || 'something else'}${measure(issue, given)}`;
 }
 
-/** What was sent; of what is too long or too short, how long it is. */
+/** Describes the received value; for a wrong length, the length. */
 function measure(issue: Issue, given: unknown): string {
   const isLength = 'origin' in issue && (issue.origin === 'string' || issue.origin === 'array');
   if (isLength && (issue.code === 'too_big' || issue.code === 'too_small')) {
-    // To count characters takes a while.
+    // The characters of a very long text are not counted, because that takes long.
     const isLong = typeof given === 'string' && given.length > countedMax;
     if (isLong) return ` (has more than ${countedMax / 2})`;
     if (typeof given === 'string') return ` (has ${charactersOf(given)})`;
@@ -150,7 +151,10 @@ function measure(issue: Issue, given: unknown): string {
   return received(given);
 }
 
-/** `an integer of 1–100`, `a string of 3–2000 characters`, `an array of 1–10 strings`. */
+/**
+ * Describes a schema: `an integer of 1–100`, `a string of 3–2000 characters`, `an array of 1–10
+ * strings`.
+ */
 function wordsOfNode(node: Node): string {
   if ('const' in node) return JSON.stringify(node.const);
   if (node.enum) return `one of ${node.enum.join(', ')}`;
@@ -194,7 +198,7 @@ function stringWords({ format = '', minLength, maxLength }: Node): string {
   return forms[format] ?? `a string${range}${range && ' characters'}`;
 }
 
-/** zod describes every integer by the bounds of what a number holds exactly. */
+/** Bounds that zod adds to every integer (safe integers) are left out. */
 function bounded(limit: number | undefined): number | undefined {
   return limit !== undefined && Math.abs(limit) < Number.MAX_SAFE_INTEGER ? limit : undefined;
 }
@@ -205,14 +209,14 @@ function rangeWords(min: number | undefined, max: number | undefined): string {
   return min === undefined ? '' : ` of at least ${min}`;
 }
 
-/** The descriptions of what stands at a path. */
+/** Finds the JSON schemas at a path. */
 function nodesAt(root: Node, path: readonly PropertyKey[]): Node[] {
   let nodes = formsOf(root, root);
   for (const key of path) nodes = nodes.flatMap((node) => childrenOf(node, { key, root }));
   return nodes;
 }
 
-/** A description's several forms, without `null`, which says as much as absence. */
+/** Lists the forms of a schema without `null`, which means the same as an absent field. */
 function formsOf(node: z.core.JSONSchema._JSONSchema | undefined, root: Node): Node[] {
   if (typeof node !== 'object') return [];
   const { $ref, anyOf, oneOf, type } = node;

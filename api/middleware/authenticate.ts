@@ -1,4 +1,7 @@
-/** The bearer key (spec §5) or the console's session, and the rate limit (spec §8), in one round trip. */
+/**
+ * Authentication by the bearer key (spec §5) or the console's session, and the rate limit (spec
+ * §8), in one round trip.
+ */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
@@ -6,10 +9,10 @@ import type { Context, Middleware } from '../context.ts';
 import type { Caller, Scope } from '../identity/access.ts';
 import type { Operation } from '../operations/operation.ts';
 
-/** The scheme in any case (RFC 9110 §11.1). */
+/** The scheme is case-insensitive (RFC 9110 §11.1). */
 const bearer = /^Bearer ([^\s]+)$/i;
 
-/** Finds the caller; every answer behind it carries the rate headers. */
+/** Finds the caller of a request, and sets the rate limit headers of its response. */
 export function authenticate(
   { access, sessions }: Pick<Composition, 'access' | 'sessions'>,
   { bucket = 'requests', takesXApiKey }: Pick<Operation, 'bucket' | 'takesXApiKey'>,
@@ -19,7 +22,7 @@ export function authenticate(
     if (key !== undefined) {
       return { caller: await access.admit(key, bucket), limit: access.limits[bucket] };
     }
-    // A request with a key, even a wrong one, does not use the session.
+    // A request with a key, also with an invalid one, does not use the session.
     const session = ctx.headers.authorization === undefined ? await sessions.admit(ctx) : undefined;
     const caller = session ? await access.admitMac(session.mac, 'console') : null;
     return { caller, limit: access.limits.console };
@@ -40,21 +43,21 @@ export function authenticate(
   };
 }
 
-/** The key of a request with exactly one bearer credential; of two, neither is believed. */
+/** Returns the key of a request with exactly one bearer credential; with two, none is used. */
 export function bearerKey(request: IncomingMessage): string | undefined {
-  // Node joins or drops repeated headers elsewhere; here each is seen.
+  // The raw headers are read, because Node otherwise joins or drops repeated headers.
   const given = request.headersDistinct['authorization'] ?? [];
   return given.length === 1 ? bearer.exec(given[0] ?? '')?.[1] : undefined;
 }
 
-/** The key of a request whose only credential is one `x-api-key`. */
+/** Returns the key of a request whose only credential is one `x-api-key`. */
 function headerKey({ headersDistinct: headers }: IncomingMessage): string | undefined {
   const given = headers['authorization'] ? [] : (headers['x-api-key'] ?? []);
   return given.length === 1 ? given[0] : undefined;
 }
 
 /**
- * A viewer reads; what spends or grants is for the other roles.
+ * Checks that the caller is not a viewer, who may only read.
  * @throws GatewayError FORBIDDEN
  */
 export function refuseViewer(caller: Caller, message: string): void {
@@ -62,7 +65,7 @@ export function refuseViewer(caller: Caller, message: string): void {
 }
 
 /**
- * Checks what the key may do, before a body is read (refusal order, design §5).
+ * Checks the scope of the key, before the body is read (refusal order, design §5).
  * @throws GatewayError FORBIDDEN, ORGANIZATION_SUSPENDED
  */
 export function authorize(caller: Caller, scope: Scope | 'any'): void {

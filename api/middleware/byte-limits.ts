@@ -10,7 +10,10 @@ export type ByteKind = 'body' | 'spool' | 'keptText';
 export interface HeldBytes {
   kind: ByteKind;
   bytes: number;
-  /** Absent: the organization of the request, or the client's address on open routes. */
+  /**
+   * Owner of the bytes; absent: the organization of the request, or the client's address on open
+   * routes.
+   */
   owner?: string;
 }
 
@@ -41,7 +44,7 @@ export function limitBytes(budgets: Record<ByteKind, ByteBudget>): Middleware {
 
 /** Returns the owner of a request's bytes: its organization, or the client's address on open routes. */
 function ownerOf({ state, ip }: Context): string {
-  // Types say that open routes have a caller too.
+  // At run time, requests of open routes have no caller, although the type says so.
   const caller = state.caller as Context['state']['caller'] | undefined;
   return caller?.organizationId ?? `address ${ip}`;
 }

@@ -1,11 +1,11 @@
 /**
- * What pages of other origins may read (CORS). A preflight is answered here: without a key, and without
- * being counted. No credentials of a browser are ever taken, so an origin alone opens nothing.
+ * Permissions of pages of other origins (CORS). A preflight request needs no key and does not count
+ * toward the rate limit. Browser credentials are never accepted from other origins.
  */
 import cors from '@koa/cors';
 import type Koa from 'koa';
 
-/** Headers of answers that a page may read beside the few that it always may. */
+/** Response headers that a page may read in addition to the default ones. */
 export const exposedHeaders: readonly string[] = [
   'X-Request-Id',
   'X-Job-Id',
@@ -25,18 +25,18 @@ export const exposedHeaders: readonly string[] = [
   'Content-Range',
   'Content-Disposition',
 ];
-/** The longest that browsers remember a preflight for. */
+/** Longest time for which browsers cache a preflight response. */
 const preflightAgeSeconds = 7200;
 
-/** `origins` may use the API and upload, all of them where `*` is among them. */
+/** Makes the middleware; pages of `origins` may use the API and upload files, `*`: all pages. */
 export function allowOrigins(origins: readonly string[]): Koa.Middleware {
   return cors({
     exposeHeaders: [...exposedHeaders],
     maxAge: preflightAgeSeconds,
     origin({ path, headers: { origin = '' } }) {
-      // Operators work elsewhere; their codec endpoint has origins of its own.
+      // The operators' API allows no other origins; its codec endpoint has its own list.
       if (origin === '' || path.startsWith('/api/admin/')) return '';
-      // Whoever has the URL of a file may read it.
+      // The URL of a file is its only credential, so any page may read it.
       if (path.startsWith('/files/') || origins.includes('*')) return '*';
       return origins.includes(origin) ? origin : '';
     },

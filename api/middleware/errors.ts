@@ -1,6 +1,6 @@
 /**
- * Whatever was thrown, as an answer of the error table (spec §7), in the shape of the operation: the service's own
- * (spec §2.1), or those that the clients of OpenAI and Anthropic look for, with the service's fields beside them.
+ * Errors as responses of the error table (spec §7), in the shape of the endpoint: the service's own
+ * (spec §2.1), or the shapes of OpenAI and Anthropic with the service's fields added.
  */
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
@@ -8,12 +8,12 @@ import { isDatabaseAway } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context, Middleware } from '../context.ts';
 
-/** Whose clients an operation is made for. */
+/** Clients for which an endpoint shapes its errors. */
 export type ErrorShape = 'service' | 'openai' | 'anthropic';
 
 type Shape = (error: GatewayError, requestId: string) => Record<string, unknown>;
 
-/** OpenAI's words for what went wrong, by status. */
+/** OpenAI's error types by status. */
 const openaiTypes: Readonly<Record<number, string>> = {
   401: 'authentication_error',
   402: 'insufficient_quota',
@@ -21,7 +21,7 @@ const openaiTypes: Readonly<Record<number, string>> = {
   429: 'rate_limit_error',
 };
 
-/** Anthropic's. */
+/** Anthropic's error types by status. */
 const anthropicTypes: Readonly<Record<number, string>> = {
   401: 'authentication_error',
   402: 'billing_error',
@@ -32,7 +32,7 @@ const anthropicTypes: Readonly<Record<number, string>> = {
   503: 'overloaded_error',
 };
 
-/** `{"error": {message, type, code, param}, "message", "requestId", …}`. */
+/** Makes OpenAI's shape: `{"error": {message, type, code, param}, "message", "requestId", …}`. */
 export const openaiError: Shape = (error, requestId) => ({
   error: {
     message: error.message,
@@ -47,7 +47,9 @@ export const openaiError: Shape = (error, requestId) => ({
   ...error.body,
 });
 
-/** `{"type": "error", "error": {type, message, code}, "request_id", …}`. */
+/**
+ * Makes Anthropic's shape: `{"type": "error", "error": {type, message, code}, "request_id", …}`.
+ */
 export const anthropicError: Shape = (error, requestId) => ({
   type: 'error',
   error: {
@@ -61,7 +63,7 @@ export const anthropicError: Shape = (error, requestId) => ({
   ...error.body,
 });
 
-/** Every reason for a 401 gives the same bytes (spec §5). */
+/** Body of a 401, which is the same for every reason (spec §5). */
 const serviceError: Shape = (error, requestId) =>
   error.code === 'Unauthorized'
     ? { error: 'Unauthorized' }
@@ -81,7 +83,7 @@ const errorBodies: Readonly<Record<ErrorShape, Shape>> = {
 
 const details = z.array(z.object({ path: z.string(), message: z.string() })).optional();
 
-/** The body of an error in each shape, described. */
+/** Schemas of the error body in each shape. */
 export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
   service: z
     .looseObject({
@@ -117,7 +119,10 @@ export const errorSchemas: Readonly<Record<ErrorShape, z.ZodType>> = {
     .meta({ id: 'AnthropicError', description: 'In Anthropic’s shape; `code` is ours.' }),
 };
 
-/** Turns errors into responses; nothing of an unexpected error is shown. */
+/**
+ * Makes the middleware that turns errors into responses; details of an unexpected error are not
+ * shown.
+ */
 export function errorAnswers(logger: Logger): Middleware {
   return async (ctx, next) => {
     try {
@@ -136,7 +141,9 @@ export function errorAnswers(logger: Logger): Middleware {
 /** Characters of a path that an error repeats. */
 const shownPathMax = 100;
 
-/** Makes the error of a request without a route: its path is unknown, or is known for other methods only. */
+/**
+ * Makes the error of a request without a route: its path is unknown, or allows other methods only.
+ */
 function unanswered(ctx: Context): GatewayError {
   // Layers of middleware have no methods.
   const methods = new Set(ctx.matched?.flatMap((layer) => layer.methods));

@@ -1,6 +1,7 @@
 /**
- * What is told of every request: an id and a line of the log (method, route, status, ids, time; never bodies or
- * queries), counts, times and a span. By route pattern: paths hold ids.
+ * Log lines, metrics and spans of requests: an id and a line of the log (method, route, status,
+ * ids, time; never bodies or queries), counts, times and a span. They name the route pattern,
+ * because paths contain ids.
  */
 import { propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode } from '@opentelemetry/api';
 import { newId } from '../../domain/ids.ts';
@@ -9,10 +10,10 @@ import type { Logger } from '../../platform/logger.ts';
 import { inSpan, type Telemetry } from '../../platform/telemetry.ts';
 import { routeOf, type Context, type Middleware } from '../context.ts';
 
-/** An id of the caller's is kept only in this form. */
+/** Pattern of a request id of the caller; others are replaced. */
 const foreignId = /^[A-Za-z0-9-]{8,64}$/;
 
-/** Gives a request its id, which every line about it carries, and logs it. */
+/** Gives a request its id, which all its log lines contain, and logs it. */
 export function requestLog(logger: Logger): Middleware {
   return async (ctx, next) => {
     const given = ctx.headers['x-request-id'];
@@ -40,7 +41,7 @@ async function logged(logger: Logger, ctx: Context, next: () => Promise<void>): 
   );
 }
 
-/** Methods that have a name in metrics; whatever else a client sends is one word. */
+/** Methods that are labels in metrics; all others have one common label. */
 const methods = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
 
 /** Counts, times and traces requests. */
@@ -59,7 +60,7 @@ export function observedRequests({ metrics }: Pick<Telemetry, 'metrics'>): Middl
         {
           name: ctx.method,
           kind: SpanKind.SERVER,
-          // Without `tracestate`: a caller's text must not travel into histories.
+          // `tracestate` is left out, because a caller's text must not be stored in histories.
           parent: propagation.extract(ROOT_CONTEXT, { traceparent: ctx.headers['traceparent'] }),
           attributes: { 'request.id': ctx.state.requestId, 'http.request.method': ctx.method },
         },

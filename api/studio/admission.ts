@@ -27,25 +27,28 @@ interface AdmissionDeps {
 interface AwaitedJob {
   organizationId: string;
   jobId: string;
-  /** Its news since before its start: what they have not told has not happened. */
+  /** Events of the job since before its start: an event that is not in it has not happened. */
   news?: JobSubscription | null;
 }
 
-/** Told before the start is sent, and when the ledger has refused what was started. */
+/** Called before the start is sent, and when the ledger has refused the job. */
 type StartHold = Pick<Hold, 'starting' | 'refused'>;
 
 /** Time without an event after which the job's row is read. */
 const rowPollMs = 1000;
 const startTimeoutMs = 10_000;
-/** How long a cancel waits for the provider's verdict before it answers with what is known. */
+/**
+ * Time that a cancel waits for the provider's outcome before the response shows the current state.
+ */
 const cancelWaitMs = 5000;
 
 /** Start of Studio jobs. */
 export type Admission = ReturnType<typeof createAdmission>;
 
 /**
- * Makes the function that starts a workflow. At most TEMPORAL_STARTS_MAX starts are on their way to Temporal at a
- * time, fairly by organization: more at once only delay each other. A rejected request has started nothing.
+ * Makes the function that starts a workflow. At most TEMPORAL_STARTS_MAX starts are in flight to
+ * Temporal, fairly by organization, because more would only delay each other. A rejected request
+ * has started nothing.
  */
 function createStartInTurn(deps: AdmissionDeps) {
   const limiter = createFairLimiter(deps.config.TEMPORAL_STARTS_MAX);
@@ -116,11 +119,12 @@ export function createAdmission(deps: AdmissionDeps) {
       }
     },
 
-    /** Waits until the job ends, at most `waitMs`; returns its row then, or null when it has none. */
+    /** Waits until the job ends, at most `waitMs`. Returns its row; null if it has none. */
     awaitEnd: (job: AwaitedJob, waitMs: number) => awaitEnd(deps, job, waitMs),
 
     /**
-     * Asks the workflow to cancel, and returns the job a moment later: the provider's verdict decides.
+     * Signals the workflow to cancel, and returns the job shortly afterwards: the provider's
+     * outcome decides.
      * @throws GatewayError JOB_ALREADY_DONE
      */
     async cancel(organizationId: string, job: JobRecord): Promise<JobRecord> {
@@ -155,7 +159,7 @@ async function awaitEnd(
   }
 }
 
-/** Returns at the news that the job ended, or when the time is up. */
+/** Returns at the event that the job has ended, or after the time limit. */
 async function untilEnd(news: JobSubscription, waitMs: number): Promise<void> {
   const deadlineAtMs = performance.now() + waitMs;
   for (let leftMs = waitMs; leftMs > 0; leftMs = deadlineAtMs - performance.now()) {
@@ -185,7 +189,7 @@ async function awaitVerdict(
   }
 }
 
-/** The response to a request whose job may run all the same: it names the job. */
+/** Makes the error of a request whose job may run: the error names the job. */
 function startFailed(plan: JobPlan, message: string, cause?: unknown): GatewayError {
   return new GatewayError('SERVICE_UNAVAILABLE', message, {
     retryAfterSeconds: 2,

@@ -1,4 +1,4 @@
-/** A job in one sentence for whoever operates, and what can be done about it now. */
+/** Explanation of a job for operators: one sentence about its state, and the available actions. */
 import type { JobWorkflow } from '../../jobs/records/job-owner.ts';
 import type { JobCall, JobCaller, JobRecord } from '../../jobs/records/job-reads.ts';
 import type { WebhookAttempt, WebhookRecord } from '../../webhooks/webhooks.ts';
@@ -7,23 +7,26 @@ import { errorTable } from '../../domain/errors.ts';
 import { keysOf } from '../../domain/json.ts';
 import type { RecordedAction } from '../identity/operators.ts';
 
-/** What is known of a job. */
+/** Facts about a job. */
 export interface JobFacts {
   job: JobRecord;
   caller: JobCaller;
   calls: readonly JobCall[];
-  /** Why it is open; empty when it is not. */
+  /** Reasons for which the job is still open; empty if it has ended. */
   reasons: readonly string[];
-  /** Null: Temporal could not be asked. */
+  /** Null if Temporal could not be reached. */
   owner: JobWorkflow | null;
   webhook: WebhookRecord | null;
   /** Newest first. */
   attempts: readonly WebhookAttempt[];
-  /** Operators’ actions to it, newest first. */
+  /** Actions of operators on the job, newest first. */
   actions: readonly RecordedAction[];
 }
 
-/** Operations that bring a job on, by their ids in the description of the operators' API, as commands. */
+/**
+ * Endpoints of the operators' API that continue or end a job, by operation id, with their CLI
+ * commands.
+ */
 const commands = {
   reverifyJob: 'reverify',
   resettleJob: 'resettle',
@@ -31,23 +34,23 @@ const commands = {
   redeliverJobWebhook: 'redeliver-webhook',
   resumeProvider: 'resume',
 } as const;
-/** Their ids. */
+/** Operation ids of these endpoints. */
 export const remedies = keysOf(commands);
 type Remedy = keyof typeof commands;
 
-/** Something to do. */
+/** An available action. */
 export interface NextStep {
-  /** Null: nothing that this API does. */
+  /** Operation id; null if the action is outside of this API. */
   operation: Remedy | null;
-  /** Of `npm run studio --`; null where there is none. */
+  /** Arguments of `npm run studio --`; null if there is no command. */
   command: string | null;
   words: string;
 }
 
-/** Released although the provider may have delivered. */
+/** Error codes of jobs that were released although the provider may have delivered. */
 const withoutVerdict = new Set<string>(['OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST']);
 
-/** One sentence: what became of the credits, and why. */
+/** Describes in one sentence what happened to the credits, and why. */
 export function whyOf(facts: JobFacts): string {
   const { job, caller } = facts;
   const reserved = credits(job.reserved);
@@ -107,7 +110,10 @@ function webhookWords({ webhook, attempts }: JobFacts): string {
   return `; its webhook ${more} (${webhook.attempts} attempts, the last: ${answer})`;
 }
 
-/** What can be done, most promising first; for a job that needs nothing, that it does not. */
+/**
+ * Lists the available actions, the most promising first; a job that needs none has one entry that
+ * says so.
+ */
 export function nextStepsOf(facts: JobFacts): NextStep[] {
   const { job } = facts;
   const steps = job.status === 'queued' ? openSteps(facts) : endedSteps(facts);

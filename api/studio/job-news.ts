@@ -1,7 +1,7 @@
 /**
- * News of jobs: Postgres tells every API process which were reserved, refused or settled, wherever that was done
- * (`ledger_write_jobs`). News are hints, the truth is the job's row: what is lost with a connection is found by
- * a slow look at the jobs that somebody waits for.
+ * Events of jobs: Postgres notifies every API process when a job is reserved, refused or settled
+ * (`ledger_write_jobs`). Events are hints; the job's row is the truth. Events that are lost with a
+ * connection are replaced by a slow poll of the rows that a request waits for.
  */
 import { Client } from 'pg';
 import { z } from 'zod';
@@ -9,26 +9,26 @@ import type { JobReads } from '../../jobs/records/job-reads.ts';
 import { refusal } from '../../jobs/ledger-verdicts.ts';
 import type { Logger } from '../../platform/logger.ts';
 
-/** What happened to the job `id`, as `ledger_write_jobs` tells it. */
+/** Event of the job `id`, as `ledger_write_jobs` sends it. */
 const jobEvent = z.discriminatedUnion('event', [
   z.object({
     event: z.enum(['reserved', 'done']),
     id: z.string(),
-    /** Absent when the event comes from a look at the rows instead of a notification. */
+    /** Absent if the event comes from a poll of the rows instead of a notification. */
     organizationId: z.string().optional(),
   }),
   z.object({ event: z.literal('refused'), id: z.string(), refusal }),
 ]);
 type JobEvent = z.infer<typeof jobEvent>;
 
-/** The news of one job since it was subscribed to: what comes before anybody waits is kept. */
+/** Subscription to the events of one job. Events that arrive before a wait are kept. */
 export interface JobSubscription {
-  /** The next event, or null when none came in time. */
+  /** Returns the next event; null if none arrives in time. */
   next: (waitMs: number) => Promise<JobEvent | null>;
   end: () => void;
 }
 
-/** A job that was reserved, or that ended; or that some of these may have been missed. */
+/** Change of a job: it was reserved or has ended; `missed`: changes may have been lost. */
 export type JobChange = { organizationId: string; jobId: string } | 'interrupted';
 
 /** Notifications of changed jobs from Postgres. */
@@ -44,7 +44,10 @@ const lookIntervalMs = 1000;
 const reconnectMs = 1000;
 const connectTimeoutMs = 5000;
 
-/** A topic for each job, and one for all changes. The connection stands when this returns, or is tried again. */
+/**
+ * Opens the notifications: a topic for each job, and one for all changes. The connection is open
+ * when this returns, or is being retried.
+ */
 export async function openJobNews(deps: NewsDeps) {
   const { reads, logger } = deps;
   const topics = createTopics();
@@ -72,9 +75,9 @@ export async function openJobNews(deps: NewsDeps) {
   }, lookIntervalMs);
   return {
     subscribe: topics.subscribe,
-    /** Tells of every change from then on. */
+    /** Subscribes to all changes from now on. */
     watch: (watcher: (change: JobChange) => void) => void watchers.add(watcher),
-    /** Tells those who watch that they may miss changes from now on. */
+    /** Reports to all subscribers that changes may be lost from now on. */
     interrupt,
     async close(): Promise<void> {
       clearInterval(timer);
@@ -83,7 +86,10 @@ export async function openJobNews(deps: NewsDeps) {
   };
 }
 
-/** Listens, on one connection after the other; returns what stops it. `onEnd`: one has ended. */
+/**
+ * Listens on one connection after the other; returns the function that stops. `onEnd` is called
+ * when a connection has ended.
+ */
 async function listen(
   { databaseUrl, logger }: NewsDeps,
   hear: (payload: string) => void,
@@ -130,7 +136,7 @@ async function listen(
   };
 }
 
-/** Topics by job; nothing is kept for those who come late. */
+/** Topics by job; events without a subscriber are dropped. */
 function createTopics() {
   const topics = new Map<string, Set<(event: JobEvent) => void>>();
 
@@ -169,7 +175,7 @@ function createTopics() {
     publish: (event: JobEvent): void => {
       for (const hear of topics.get(event.id) ?? []) hear(event);
     },
-    /** Jobs that somebody waits for. */
+    /** Jobs that requests wait for. */
     awaited: () => [...topics.keys()],
   };
 }

@@ -1,6 +1,7 @@
 /**
- * The steps of a job with their times: reserve, then for each call submit and wait, then store, then
- * charge or release, then the webhook. Made from the rows that these steps write; Temporal has every attempt.
+ * Steps of a job with their times: reserve, then submit and wait of each call, then store, then
+ * charge or release, then the webhook. They are read from the rows that the steps write; Temporal
+ * has every attempt.
  */
 import { z } from 'zod';
 import type { JobCall, JobRecord } from '../../jobs/records/job-reads.ts';
@@ -77,7 +78,10 @@ function callSteps(job: JobRecord, call: JobCall): Step[] {
   return [submit, wait];
 }
 
-/** From the last word of a provider until the job has ended: media are fetched, looked at and stored. */
+/**
+ * Makes the step from the last response of a provider to the end of the job: media are read, probed
+ * and stored.
+ */
 function storeStep(job: JobRecord, calls: readonly JobCall[]): Step[] {
   const words = calls.map(({ notifiedAtMs, answeredAtMs }) => notifiedAtMs ?? answeredAtMs);
   const heard = words.filter((word) => word !== null);

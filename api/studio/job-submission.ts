@@ -37,7 +37,7 @@ type Services = Pick<
   | 'outbound'
 >;
 
-/** A request that was read, under its claim. */
+/** A received request with its claim. */
 interface ClaimedRequest {
   capability: Capability;
   read: ReadRequest;
@@ -53,8 +53,9 @@ interface Started {
 }
 
 /**
- * Starts the job of a Studio request, or finds it, and waits as long as the caller prefers; `waited` is false
- * for an asynchronous request. `readBody` reads the request; absent: the capability's own format.
+ * Starts the job of a Studio request, or finds it, and waits as long as the caller prefers;
+ * `waited` is false for an asynchronous request. `readBody` reads the request; absent: the
+ * capability's own format.
  * @throws GatewayError for a rejected request
  */
 export async function submitJob(
@@ -104,7 +105,7 @@ async function start(
     const news = await admit(ctx, { capability, read, hold }, services);
     return { jobId, replayed: false, news, waitMs };
   } catch (error) {
-    // A rejection that names a job may still run it, with its files.
+    // If an error names a job, the job may still run with its files.
     const startedNothing = error instanceof GatewayError && error.body?.['jobId'] === undefined;
     if (startedNothing) discardFiles(files);
     throw error;
@@ -127,13 +128,13 @@ async function admit(
     const draft = await measurePrices({ storage, copies }, drafted);
     const planned = { requestId, caller, capability, request, metadata, draft };
     const plan = completePlan(config, { ...planned, jobId, tells: url !== null });
-    // The webhook is recorded first: no accepted job may lack it.
+    // The webhook is recorded before the job starts, so that no accepted job lacks it.
     if (url !== null) await webhooks.add({ jobId, organizationId, url });
     const news = await admission.admit(plan, hold);
     hold.leave();
     return news;
   } catch (error) {
-    // A job that was started may run despite the error: it keeps its key, its webhook and its inputs.
+    // A started job may run despite the error, so its key, webhook and inputs are kept.
     if (await hold.giveBack()) {
       await copies.discard();
       if (url !== null) await webhooks.drop(jobId);
@@ -170,9 +171,9 @@ export function preferredWaitMs(ctx: Pick<Context, 'get'>, maxMs: number): numbe
 }
 
 /**
- * What a Studio request would reserve. Nothing is started or reserved, and what was copied or kept to be
- * measured is thrown away.
- * @throws GatewayError what refuses the request itself before it reserves
+ * Returns the price that a Studio request would reserve. Nothing is started or reserved, and copied
+ * or received files are removed.
+ * @throws GatewayError for a request that would be rejected before its reservation
  */
 export async function estimateRequest(
   ctx: Context,
@@ -182,7 +183,7 @@ export async function estimateRequest(
   const { organizationId } = ctx.state.caller;
   const { config, storage } = services;
   const files: RequestFile[] = [];
-  // Copies belong to a job, here to one that never is.
+  // Copies belong to a job id, which is not used here.
   const copies = services.copies.of({ organizationId, jobId: newId('job') });
   try {
     const read = await readRequest(ctx, capability, { ...services, onReceiving: tracker(files) });

@@ -1,6 +1,6 @@
 /**
- * Draft → complete job plan: ids, money, deadlines and task queues, decided once (design §3.1); and how Temporal
- * shows its job.
+ * Completes a draft to a job plan: ids, prices, deadlines and task queues, decided once (design
+ * §3.1), and the job's description in Temporal.
  */
 import type { SearchAttributePair } from '@temporalio/common';
 import type { ProviderDefinition } from '../../providers/provider.ts';
@@ -28,19 +28,22 @@ export interface Planned {
   request: JsonObject;
   draft: DraftPlan;
   metadata: Record<string, string> | null;
-  /** Whether somebody is to be told of the end. */
+  /** True if the caller has a webhook. */
   tells: boolean;
 }
 
-/** What USD are worth here. */
+/** Exchange rate. */
 export type Currency = Pick<Config, 'USD_PER_CREDIT'>;
 
-/** Micro-credits of a price in USD, rounded up. */
+/** Converts a price in USD to micro-credits, rounded up. */
 export function microFromUsd({ USD_PER_CREDIT }: Currency, usd: number): number {
   return microFromCredits(usd / USD_PER_CREDIT);
 }
 
-/** Calls whose inputs are measured, with the price of a unit of each, and of all: what is reserved. Micro-credits. */
+/**
+ * Calculates the unit prices of the calls, some of which depend on measured inputs, and the sum to
+ * reserve, in micro-credits.
+ */
 export function priceCalls(
   currency: Currency,
   drafts: readonly DraftCall[],
@@ -98,7 +101,7 @@ export function completePlan(config: Config, planned: Planned): JobPlan {
   };
 }
 
-/** With what the answer says of items that no call was planned for. */
+/** The stored request includes the errors of items without a call. */
 function requestOf({ request, draft: { refusedItems } }: Planned): JsonObject {
   return refusedItems ? { ...request, refusedItems } : request;
 }
@@ -109,16 +112,19 @@ function definitionOf(provider: string): ProviderDefinition {
   return definition;
 }
 
-/** A provider that is quick as a rule is still given this long to notify. */
+/** Shortest wait before the first check, also for a fast provider. */
 const firstCheckMinMs = 20_000;
 
-/** Well after the provider notifies as a rule: a check costs as much as a notification. */
+/**
+ * Factor by which the first check follows the typical duration: a check costs as much as a
+ * notification.
+ */
 function firstCheckOf({ typicalSeconds }: DraftCall, deadlineMs: number): number {
   if (typicalSeconds === undefined) return deadlineMs / 4;
   return Math.max(firstCheckMinMs, 3 * typicalSeconds * 1000);
 }
 
-/** What is expected of a call's outputs, with the discounts of the cheaper ones. */
+/** Returns the expected properties of a call's outputs, with the discounts of cheaper ones. */
 function outputOf(currency: Currency, call: DraftCall, unitPriceMicro: number): OutputSpec {
   const variants = (call.variants ?? [])
     .map(({ unitPriceUsd, ...variant }) => ({
@@ -129,7 +135,7 @@ function outputOf(currency: Currency, call: DraftCall, unitPriceMicro: number): 
   return variants.length > 0 ? { ...call.output, variants } : call.output;
 }
 
-/** How long work of this kind may take before it is given up. */
+/** Returns the time limit of a job. */
 function deadlineOf(config: Config, medium: Capability['medium']): number {
   const deadlines = {
     image: config.IMAGE_DEADLINE_MS,
@@ -140,8 +146,8 @@ function deadlineOf(config: Config, medium: Capability['medium']): number {
 }
 
 /**
- * Start options that describe a job: search attributes, one line for the list, a page of Markdown for the operator.
- * Nothing of the request is among them: it may be private.
+ * Makes the start options that describe a job: search attributes, one line for the list, and
+ * Markdown for operators. The request is left out, because it may be private.
  */
 export function describeJob(plan: JobPlan) {
   return {
@@ -164,11 +170,14 @@ function attributesOf(plan: JobPlan): SearchAttributePair[] {
   ];
 }
 
-/** What Temporal keeps of one keyword, and its default limit for a list of them, less what encodes it. */
+/** Limits of a keyword in Temporal, and of a keyword list (default limit, less its encoding). */
 const keywordLengthMax = 255;
 const keywordsBytesMax = 1800;
 
-/** The pairs as `name=value`; those that Temporal would not take are left out, the database has them. */
+/**
+ * Returns the pairs as `name=value`. Pairs that exceed Temporal's limits are left out; the database
+ * has them.
+ */
 function tagsOf(metadata: Record<string, string>): string[] {
   let bytes = 0;
   return Object.entries(metadata)
@@ -181,7 +190,7 @@ function tagsOf(metadata: Record<string, string>): string[] {
     });
 }
 
-/** What is made, with what, for how much. */
+/** Describes the job: type, model, provider and price. */
 function summaryOf(plan: JobPlan): string {
   const wanted = plan.calls.reduce((sum, call) => sum + call.quantity, 0);
   return `${plan.type}: ${wanted} × ${plan.model ?? 'default'}, ${creditsFromMicro(plan.priceMicro)} credits`;

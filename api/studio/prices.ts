@@ -1,4 +1,4 @@
-/** Prices as answers tell them, in credits; and the list of them, made from the tables that plans are priced by. */
+/** Prices in responses, in credits, and the price list, made from the tables that price plans. */
 import { z } from 'zod';
 import type { PriceRule } from '../../catalog/price-rules.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
@@ -49,7 +49,7 @@ export const priceRuleSchema = z
   });
 export type PriceRuleView = z.infer<typeof priceRuleSchema>;
 
-/** What one request would reserve. */
+/** Reservation of one request. */
 export const priceExampleSchema = z.object({
   request: z.record(z.string(), z.unknown()),
   input: z
@@ -68,10 +68,10 @@ const estimateItem = z.object({
   credits: z.number(),
   note: z.string().optional(),
 });
-/** A call to a provider, by its price. */
+/** A call to a provider with its price. */
 export type EstimateItem = z.infer<typeof estimateItem>;
 
-/** What a Studio request would reserve, and what that is made of. */
+/** Calculates the reservation of a Studio request, and its parts. */
 export const estimateSchema = z
   .object({
     type: z.string(),
@@ -88,20 +88,20 @@ export type PricedModel = Omit<PublishedModel, 'price'> & {
   example: PriceExample;
 };
 
-/** What a Studio endpoint costs. */
+/** Price of a Studio endpoint. */
 export interface PricedCapability {
   capability: Capability;
   models: PricedModel[];
 }
 
-/** What an input is taken to be that nobody has named. */
+/** Assumed properties of an input in the examples. */
 const exampleInput: InputFacts & { durationSeconds: number } = {
   width: 1024,
   height: 1024,
   durationSeconds: 10,
 };
 
-/** The prices of all Studio models, with an example of each. */
+/** Lists the prices of all Studio models, with an example of each. */
 export function createPriceList(config: Currency): readonly PricedCapability[] {
   return capabilities.map((capability) => ({
     capability,

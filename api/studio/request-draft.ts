@@ -38,13 +38,18 @@ import { parseWebhookUrl } from './webhook-url.ts';
 
 /** A request that was read. Its inputs were neither resolved nor fetched. */
 export interface ReadRequest {
-  /** The parsed request; a file that came with it is named by its bytes (`ReceivedFile.contentId`). */
+  /**
+   * The parsed request; a file that came with it is named by its digest (`ReceivedFile.contentId`).
+   */
   request: JsonObject;
-  /** URL that is notified of the job's end; null if there is none. */
+  /** URL that is notified when the job ends; null if there is none. */
   webhookUrl: string | null;
-  /** The caller's own pairs; null if there are none. */
+  /** The caller's metadata; null if there is none. */
   metadata: Record<string, string> | null;
-  /** Stores the files that came with the request, and looks its recording up; absent if it has neither. */
+  /**
+   * Stores the files that came with the request, and looks up its recording; absent if it has
+   * neither.
+   */
   complete?: () => Promise<{ request: JsonObject; recording?: Recording }>;
 }
 
@@ -81,7 +86,10 @@ export async function readRequest(
   return { webhookUrl, metadata, ...namedRecording(ctx, capability, { request, ...deps }) };
 }
 
-/** The request, with the look-up of the recording that it names. @throws GatewayError if it names none or two */
+/**
+ * Returns the request with the look-up of the recording that it names.
+ * @throws GatewayError if it names none or two
+ */
 function namedRecording(
   ctx: Context,
   capability: Capability,
@@ -195,13 +203,13 @@ function spelledFlag(text: string): boolean | string {
 }
 
 /**
- * The draft without the items whose inputs an error names, with what is said of them.
- * @throws the error, where it is about more than items, or no item would be left
+ * Returns the draft without the items whose inputs an error names, and the errors of these items.
+ * @throws the error, if it is not only about items, or if no item would be left
  */
 function withoutItems(draft: DraftPlan, error: unknown): DraftPlan {
   const details = (error instanceof GatewayError && error.details) || [];
   const known = draft.refusedItems ?? {};
-  // Each step of an item says the same of its input.
+  // All steps of an item have the same error of its input.
   if (details.length > 0 && details.every(({ path }) => known[path])) return draft;
   const inputs = draft.inputs ?? [];
   const refused: RefusedItems = { ...known };
@@ -242,16 +250,16 @@ interface MeasuringDeps {
 }
 
 /**
- * The plan with all prices known; each input is copied, if it is not ours, and measured once, and is
- * named in the calls by what was measured. Where each input is an item, one that is refused is left out.
- * @throws GatewayError INVALID_INPUT_URL naming the field, or what the price's own limits refuse
+ * Completes the prices of a plan. Each input that is not a stored file is copied and measured once,
+ * and the calls name the measured object. If each input is an item, a rejected one is left out.
+ * @throws GatewayError INVALID_INPUT_URL naming the field, or an error of the price's limits
  */
 export async function measurePrices(
   { storage, copies }: MeasuringDeps,
   draft: DraftPlan,
 ): Promise<DraftPlan> {
   const measures = new Map<string, Promise<InputFacts>>();
-  /** What the provider is to be given: the objects that were measured. */
+  /** The provider receives the objects that were measured. */
   const references = new Map<string, string>();
 
   async function measure(url: string, medium: 'image' | 'video'): Promise<InputFacts> {

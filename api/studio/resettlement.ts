@@ -1,7 +1,7 @@
 /**
- * Settling a job whose workflow is gone, by evidence: the provider is asked by the recorded operations.
- * What may still be delivered is not released but taken up again by a new run of the same plan, every step
- * of which is idempotent by the job's id; what the provider certainly does not deliver is released.
+ * Settles a job whose workflow is gone, by the status of its recorded operations at the provider.
+ * If the provider may still deliver, a new workflow run continues the same plan, whose steps are
+ * idempotent by the job's id. If it certainly does not deliver, the job is released.
  */
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -14,20 +14,21 @@ import type { JobPlan } from '../../jobs/job-plan.ts';
 import { studioTaskQueue, workflowIdOf } from '../../jobs/contract.ts';
 import { describeJob } from './planner.ts';
 
-/** What was done, and by which evidence. */
+/** Result, with its evidence. */
 interface Resettlement {
-  /** `taken_up`: a new run of the workflow brings the job to its end. */
+  /** `taken_up`: a new workflow run continues the job. */
   decision: 'taken_up' | 'released' | 'already_settled';
   findings: CallFinding[];
 }
 
 type Services = Pick<Composition, 'config' | 'client' | 'ledger' | 'statusChecks' | 'oversight'>;
 
-/** Verdicts after which nothing can come any more. */
+/** Verdicts after which the provider delivers nothing. */
 const final = new Set(['not_sent', 'failed', 'canceled']);
 
 /**
- * See the file's head. `release`: also what the provider may still deliver, when it cannot be taken up.
+ * Settles the job. `release` also releases a job whose provider may still deliver, if it cannot be
+ * continued.
  * @throws GatewayError JOB_ALREADY_DONE, JOB_RUNNING, OUTCOME_UNDECIDED
  */
 export async function resettle(
@@ -61,7 +62,7 @@ async function releaseLost(
   return settled.verdict === 'settled' ? 'released' : 'already_settled';
 }
 
-/** Starts a new run; of two at the same time the second finds the first. */
+/** Starts a new run; if two run at the same time, the second one finds the first. */
 async function takeUp({ client, config }: Services, plan: JobPlan): Promise<void> {
   await client.workflow.start(plan.type, {
     workflowId: workflowIdOf(plan.jobId),

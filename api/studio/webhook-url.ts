@@ -1,15 +1,15 @@
 /**
- * URLs that are told of something: the `webhookUrl` of a Studio request, which is no capability's own field, so it
- * is split off before theirs; and that of notices.
+ * URLs that receive webhooks: the `webhookUrl` of a Studio request, which is split off before the
+ * capability parses its own fields, and the URL of account notices.
  */
 import { z } from 'zod';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 
-/** Characters of a URL that is told of something, at most. */
+/** Longest URL, in characters. */
 export const webhookUrlLengthMax = 2048;
 
-/** The field as it is described in every Studio request. */
+/** The field `webhookUrl`, as every Studio request describes it. */
 export const webhookFields = {
   webhookUrl: z
     .url({ protocol: /^https$/ })
@@ -21,8 +21,9 @@ export const webhookFields = {
 };
 
 /**
- * The URL as it is called; null when the request has none. Its name is resolved when it is called.
- * @throws GatewayError INVALID_REQUEST, which names `field`
+ * Returns the checked URL; null if the request has none. The name is resolved when the webhook is
+ * sent.
+ * @throws GatewayError INVALID_REQUEST naming `field`
  */
 export function parseWebhookUrl(
   given: unknown,

@@ -1,6 +1,7 @@
 /**
- * Status checks of calls from outside their workflow, and the list of jobs that were released without the
- * provider's answer. A check asks the provider about the recorded operation, and moves no credits.
+ * Status checks of calls from outside their workflow, and the list of jobs that were released
+ * without an outcome of the provider. A check requests the status of the recorded operation and
+ * moves no credits.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -8,27 +9,27 @@ import type { DatabasePool } from '../../platform/database.ts';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import { providerOperation, type Operation, type Provider } from '../../providers/provider.ts';
 
-/** What a check found. */
+/** Outcome of a check. */
 type CallVerdict =
-  /** Certainly never taken by the provider. */
+  /** Certainly never accepted by the provider. */
   | 'not_sent'
-  /** Perhaps taken, and the provider cannot be asked: it never named the call. */
+  /** Possibly accepted; the provider cannot be asked, because its request id is unknown. */
   | 'unknown'
-  /** The provider could not be asked now. */
+  /** The provider could not be reached. */
   | 'unreachable'
   | 'pending'
   | 'succeeded'
   | 'failed'
   | 'canceled';
 
-/** Evidence on one call. */
+/** Evidence about one call. */
 export interface CallFinding {
   callIndex: number;
   provider: string;
   verdict: CallVerdict;
-  /** The provider's handle, where it is known. */
+  /** Operation of the provider, if it is known. */
   operation: Operation | null;
-  /** The same in words. */
+  /** Description for operators. */
   words: string;
 }
 
@@ -44,10 +45,10 @@ type RecordedCall = z.infer<typeof recordedCall>;
 
 const checkTimeoutMs = 20_000;
 
-/** Looks at calls. */
+/** Checks of calls. */
 export function createStatusChecks(deps: { pool: DatabasePool; providers: Map<string, Provider> }) {
   return {
-    /** Evidence on every call of a job that was ever begun. */
+    /** Returns evidence about every call of a job that was sent. */
     async ofJob(jobId: string): Promise<CallFinding[]> {
       const calls = await deps.pool.any(sql.type(recordedCall)`
         SELECT c.call_index AS "callIndex", c.provider, c.state, c.operation, c.endpoint,
@@ -90,7 +91,7 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
   }
 }
 
-/** The handle as recorded, or made from the id that a verified notification named. */
+/** Returns the recorded operation, or one made from the request id of a verified notification. */
 function operationOf(provider: Provider | undefined, call: RecordedCall): Operation | null {
   if (call.operation) return call.operation;
   if (!provider?.queue || call.notifiedId === null || call.endpoint === null) return null;
@@ -102,11 +103,14 @@ const listedCall = z.object({
   provider: z.string(),
   state: z.string(),
   operation: providerOperation.nullable(),
-  /** The first notification of the provider that arrived after the workflow had ended. */
+  /** Returns the time of the first notification that arrived after the workflow had ended. */
   lateNotificationAtMs: z.number().nullable(),
 });
 
-/** A job that was released without the provider's answer; amounts in micro-credits, times Unix ms. */
+/**
+ * A job that was released without an outcome of the provider; amounts in micro-credits, times in
+ * Unix ms.
+ */
 const unknownOutcome = z.object({
   id: z.string(),
   organizationId: z.string(),
@@ -119,16 +123,19 @@ const unknownOutcome = z.object({
 });
 export type UnknownOutcome = z.infer<typeof unknownOutcome>;
 
-/** The number of jobs whose outcome is being verified now, and of jobs released without the provider's answer. */
+/**
+ * Number of jobs whose outcome is being verified, and of jobs that were released without an
+ * outcome.
+ */
 const outcomeCounts = z.object({ verifying: z.number(), released: z.number() });
 
-// Spelled as in the index `job_without_verdict`.
+// Same condition as the index `job_without_verdict`.
 const withoutVerdict = sql.fragment`j.error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST')`;
 
-/** Reads the jobs that were released without the provider's answer. */
+/** Reads of the jobs that were released without an outcome. */
 export function createUnknownOutcomes(pool: DatabasePool) {
   return {
-    /** Newest first. */
+    /** Lists the jobs, newest first. */
     list: (page: {
       beforeId: string | undefined;
       limit: number;

@@ -1,18 +1,21 @@
-/** The workflow that owns a job: whether it lives, asked of Temporal by whoever does not trust it. */
+/** State of the workflow that owns a job, read from Temporal. */
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { checkNow, workflowIdOf } from '../contract.ts';
 
-/** `closed` = it ended, however; `missing` = the server knows of none. */
+/** `closed`: the workflow has ended; `missing`: the server does not know it. */
 export type JobOwner = 'running' | 'closed' | 'missing';
 
-/** What is known of the workflow of a job. */
+/** Workflow of a job. */
 export interface JobWorkflow {
   state: JobOwner;
-  /** Temporal's status, e.g. `TERMINATED`; null when missing. */
+  /** Workflow execution status of Temporal, e.g. `TERMINATED`; null if missing. */
   status: string | null;
 }
 
-/** @throws ServiceError when the server cannot be asked */
+/**
+ * Returns the workflow of a job.
+ * @throws ServiceError when the server cannot be reached
+ */
 export async function workflowOf(client: Client, jobId: string): Promise<JobWorkflow> {
   try {
     const { status } = await client.workflow.getHandle(workflowIdOf(jobId)).describe();
@@ -24,12 +27,15 @@ export async function workflowOf(client: Client, jobId: string): Promise<JobWork
   }
 }
 
-/** @throws ServiceError when the server cannot be asked */
+/**
+ * Returns the state of a job's workflow.
+ * @throws ServiceError when the server cannot be reached
+ */
 export async function ownerOf(client: Client, jobId: string): Promise<JobOwner> {
   return (await workflowOf(client, jobId)).state;
 }
 
-/** Asks a job's workflow to check its calls now; false when none runs. */
+/** Signals a job's workflow to check its calls now. Returns false if no workflow is running. */
 export async function askToCheck(client: Client, jobId: string): Promise<boolean> {
   try {
     await client.workflow.getHandle(workflowIdOf(jobId)).signal(checkNow);

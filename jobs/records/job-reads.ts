@@ -1,4 +1,4 @@
-/** Reads of jobs: what polls, lists and answers are made from. Phases are derived, never written. */
+/** Reads of jobs for polls, lists and responses. Phases are derived from rows, never stored. */
 import { buffer } from 'node:stream/consumers';
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -12,7 +12,7 @@ import { recordConditions, type RecordFilter } from '../../platform/record-lists
 const idRow = z.object({ id: z.string() });
 
 const planHead = z.looseObject({ planVersion: z.literal(planVersion) });
-/** A plan as `reserve` has written it; null for a plan of another version. */
+/** Plan as `reserve` has stored it; null for a plan of another version. */
 const planRow = z.object({
   plan: z
     .custom<Omit<JobPlan, 'request'>>((plan) => planHead.safeParse(plan).success)
@@ -22,12 +22,12 @@ const planRow = z.object({
 
 export type { JobRecord };
 
-/** Which jobs to list; newest first. */
+/** Filter of a list of jobs; newest first. */
 interface JobListing extends RecordFilter {
   /** `open`: queued or in progress. */
   status?: 'open' | 'queued' | 'in_progress' | 'completed' | 'failed' | 'canceled' | undefined;
   type?: string | undefined;
-  /** Only jobs before this one. */
+  /** Only jobs before this id. */
   beforeId?: string | undefined;
   limit: number;
 }
@@ -45,10 +45,10 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
       FROM provider_call WHERE job_id = x.id) c ON true
   WHERE ${where}`;
 
-/** Reads of an organization's jobs; from the storage come the documents of a single job. */
+/** Makes reads of an organization's jobs. Documents of a single job are read from the storage. */
 export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open'>) {
   return {
-    /** Null when this organization has no such job. */
+    /** Reads a job; null if the organization has no such job. */
     read: async (organizationId: string, jobId: string): Promise<JobRecord | null> => {
       const job = await pool.maybeOne(
         sql.type(jobRow)`${select(
@@ -65,13 +65,13 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
       )`${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
         ORDER BY x.created_at DESC, x.id DESC LIMIT ${listing.limit}`);
     },
-    /** Those of these jobs that the organization has. */
+    /** Returns the ids of these jobs that belong to the organization. */
     some: (organizationId: string, jobIds: readonly string[]): Promise<readonly JobRecord[]> =>
       pool.any(
         sql.type(jobRow)`${select(sql.fragment`x.organization_id = ${organizationId}
           AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
       ),
-    /** Which of these jobs have ended. */
+    /** Returns the ids of these jobs that have ended. */
     ended: (jobIds: readonly string[]): Promise<readonly string[]> =>
       pool.anyFirst(sql.type(idRow)`
         SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'queued'`),
@@ -90,7 +90,7 @@ function conditions({ status, type, beforeId }: JobListing): FragmentSqlToken[] 
   return found;
 }
 
-/** With what the status says of columns that an index is over. */
+/** Conditions on columns that an index covers. */
 function statusConditions(status: NonNullable<JobListing['status']>): FragmentSqlToken[] {
   const begun = sql.fragment`EXISTS (SELECT FROM provider_call p
     WHERE p.job_id = x.id AND p.state <> 'waiting')`;
@@ -103,7 +103,10 @@ function statusConditions(status: NonNullable<JobListing['status']>): FragmentSq
   return status === 'completed' ? [ended] : [ended, sql.fragment`x.error IS NOT NULL`];
 }
 
-/** JSON artifacts: results too long for a row or a workflow's history. One that is gone is left out. */
+/**
+ * Reads JSON artifacts, which are too long for a row or a workflow's history. Deleted ones are left
+ * out.
+ */
 async function loadDocuments(
   storage: Pick<Storage, 'open'>,
   outputs: CallOutputs[],
@@ -126,13 +129,16 @@ const jobCall = z.object({
   index: z.number(),
   routeIndex: z.number(),
   provider: z.string(),
-  /** The provider's name of what was asked of it; null when it is not known. */
+  /** Provider's name of the operation; null if unknown. */
   endpoint: z.string().nullable(),
   state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
   operation: z.json(),
-  /** The provider's own id of it. */
+  /** Provider request id. */
   providerRequestId: z.string().nullable(),
-  /** How often it was sent: again only after the provider certainly had not taken it. */
+  /**
+   * Number of times that the call was sent: again only if the provider certainly had not accepted
+   * it.
+   */
   attempts: z.number(),
   begunAtMs: z.number(),
   acceptedAtMs: z.number().nullable(),
@@ -142,7 +148,7 @@ const jobCall = z.object({
 });
 export type JobCall = z.infer<typeof jobCall>;
 
-/** The calls of a job in their order. */
+/** Lists the calls of a job in their order. */
 export function createReadCalls(pool: DatabasePool) {
   return (jobId: string): Promise<readonly JobCall[]> =>
     pool.any(sql.type(jobCall)`
@@ -156,7 +162,7 @@ export function createReadCalls(pool: DatabasePool) {
       WHERE c.job_id = ${jobId} ORDER BY c.call_index`);
 }
 
-/** Who asked for a job. */
+/** Organization and key of a job. */
 const jobCaller = z.object({
   organizationName: z.string(),
   organizationStatus: z.enum(['active', 'suspended']),
@@ -168,7 +174,7 @@ const jobCaller = z.object({
 });
 export type JobCaller = z.infer<typeof jobCaller>;
 
-/** Which jobs to list; newest first. */
+/** Filter of a list of jobs; newest first. */
 interface OversightListing {
   organizationId?: string | undefined;
   status?: JobRecord['status'] | undefined;
@@ -178,7 +184,7 @@ interface OversightListing {
   limit: number;
 }
 
-/** Operators' reads of jobs, whosever they are; without documents. */
+/** Makes operators' reads of the jobs of all organizations, without documents. */
 export function createJobOverview(pool: DatabasePool) {
   return {
     list(listing: OversightListing): Promise<readonly JobRecord[]> {
@@ -189,17 +195,19 @@ export function createJobOverview(pool: DatabasePool) {
       }
       if (status !== undefined) where.push(sql.fragment`x.status = ${status}`);
       if (type !== undefined) where.push(sql.fragment`x.type = ${type}`);
-      // Ids of jobs are ordered by time.
+      // Job ids are ordered by time.
       if (beforeId !== undefined) where.push(sql.fragment`x.id < ${beforeId}`);
       return pool.any(
         sql.type(jobRow)`${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
         ORDER BY x.id DESC LIMIT ${limit}`,
       );
     },
-    /** Null when there is no such job. */
+    /** Reads a job; null if there is none. */
     find: (jobId: string): Promise<JobRecord | null> =>
       pool.maybeOne(sql.type(jobRow)`${select(sql.fragment`x.id = ${jobId}`)}`),
-    /** The plan of an open job; null for one that has ended, and for a plan of another version. */
+    /**
+     * Reads the plan of an open job; null if the job has ended, and for a plan of another version.
+     */
     async plan({ id, request }: JobRecord): Promise<JobPlan | null> {
       const plan = await pool.maybeOneFirst(
         sql.type(planRow)`SELECT plan FROM job WHERE id = ${id}`,

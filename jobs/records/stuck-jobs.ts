@@ -1,4 +1,4 @@
-/** Reservations that are open for longer than they should be, each with the reason in words. */
+/** Reservations that are open for longer than expected, each with its reason. */
 import type { Client } from '@temporalio/client';
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -16,7 +16,7 @@ const openCall = z.object({
 });
 type OpenCall = z.infer<typeof openCall>;
 
-/** An open reservation with what is known of it; amounts in micro-credits, times Unix ms. */
+/** An open reservation; amounts in micro-credits, times in Unix ms. */
 const openWork = z.object({
   id: z.string(),
   kind: z.enum(['studio', 'chat']),
@@ -35,14 +35,17 @@ export type OpenWork = z.infer<typeof openWork>;
 /** A line of the operators' list. */
 export interface StuckLine extends OpenWork {
   owner: JobWorkflow | null;
-  /** Most telling first. */
+  /** Reasons, most specific first. */
   reasons: string[];
 }
 
-/** Which to list, oldest first. */
+/** Filter of the list, oldest first. */
 interface StuckListing {
   organizationId: string | undefined;
-  /** Only reservations that are open for longer than this. A passed deadline or a lost owner always counts. */
+  /**
+   * Only reservations that are open for longer than this. Those past their deadline or without a
+   * workflow are always listed.
+   */
   olderThanMs: number;
   limit: number;
 }
@@ -62,7 +65,7 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   FROM reservation r LEFT JOIN job j ON j.id = r.id LEFT JOIN chat_request q ON q.id = r.id
   WHERE r.state = 'reserved' AND ${where}`;
 
-/** Reads over a pool and a Temporal client. */
+/** Makes reads over a pool and a Temporal client. */
 export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
   async function explained(row: OpenWork): Promise<StuckLine> {
     const owner =
@@ -81,7 +84,7 @@ export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
         ORDER BY r.created_at, r.id LIMIT ${limit}`);
       return Promise.all(rows.map(explained));
     },
-    /** Why this one is open; null when it is not. */
+    /** Returns the reason for which a reservation is stuck; null if it is not. */
     async find(id: string): Promise<StuckLine | null> {
       const row = await deps.pool.maybeOne(
         sql.type(openWork)`${select(sql.fragment`r.id = ${id}`)}`,
@@ -91,7 +94,7 @@ export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
   };
 }
 
-/** Why a reservation is still open, in words. */
+/** Describes why a reservation is still open. */
 function reasonsOf(work: OpenWork, owner: JobWorkflow | null, nowMs: number): string[] {
   if (work.kind === 'chat') return ['a chat: settled when it ends, or by its last checkpoint'];
   const ago = (timeMs: number): string => `${duration(nowMs - timeMs)} ago`;

@@ -1,4 +1,4 @@
-/** The answer of /v1/music/detailed: JSON first, then the audio, which is passed on as it comes. */
+/** Response of /v1/music/detailed: JSON first, then the audio, which is streamed. */
 import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Dicer } from '@fastify/busboy';
@@ -6,16 +6,19 @@ import { z } from 'zod';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import { readJson, type ProviderAnswer } from '../provider-http.ts';
 
-/** A song whose audio is still coming. */
+/** A song with its audio as a stream. */
 interface DetailedSong {
   title: string | null;
-  /** The sung lines, section by section; null for an instrumental. */
+  /** Sung lines, section by section; null for an instrumental. */
   lyrics: string | null;
   audio: Readable;
 }
 
 const detailsBytesMax = 1024 * 1024;
-/** Lyrics travel to Temporal beside the song: a song that has more is told the beginning of it. */
+/**
+ * Limit of the lyrics' length, because they travel to Temporal with the song; longer lyrics are
+ * cut.
+ */
 const lyricsCharactersMax = 12_000;
 const titleCharactersMax = 255;
 
@@ -30,8 +33,8 @@ const detailsShape = z.object({
 });
 
 /**
- * Reads the details and hands over the audio.
- * @throws ProviderFailure `failed` when the answer is something else or breaks off before the audio
+ * Reads the details and returns them with the audio stream.
+ * @throws ProviderFailure `failed` when the response has another format or ends before the audio
  */
 export async function readDetailedSong(answer: ProviderAnswer): Promise<DetailedSong> {
   const type = String(answer.headers['content-type'] ?? '');
@@ -64,19 +67,20 @@ function split(body: Readable, boundary: string): Promise<DetailedSong> {
         part.pipe(audio);
       } else {
         told = parseDetails(part);
-        // Heard of with the audio; without audio there is nothing to tell.
+        // The error is handled together with the audio; without audio there is nothing to report.
         told.catch(() => {});
       }
     });
   });
   parser.on('error', () => {});
-  // The parser is done before the last of the audio has been read: only its absence is told here.
+  // The parser ends before the last bytes of the audio are read, so only missing audio is reported
+  // here.
   pipeline(body, parser).then(
     () => hasAudio || audio.destroy(new Error('the song has no audio')),
     (error: Error) => audio.destroy(error),
   );
   audio.once('close', () => body.destroy());
-  // Whoever reads the audio hears of an error there; before that, the caller is waiting here.
+  // An error in the audio reaches its reader; an earlier error reaches the caller of this function.
   audio.once('error', (cause) =>
     reject(new ProviderFailure('failed', 'the provider sent no whole song', { cause })),
   );
@@ -88,7 +92,7 @@ function typeOf(header: object): string {
   return parsed.success ? (parsed.data['content-type'][0] ?? '') : '';
 }
 
-/** The parser runs ahead of its parts, so the end of this one may come after the head of the next. */
+/** The parser reads ahead, so the end of this part may follow the headers of the next one. */
 async function parseDetails(part: Readable): Promise<Omit<DetailedSong, 'audio'>> {
   const { composition_plan: plan, song_metadata: about } = detailsShape.parse(
     await readJson(part, detailsBytesMax),

@@ -1,7 +1,7 @@
 /**
- * ElevenLabs: speech, dialogue, music, sound effects, transcription. Every call is answered with its
- * result; nothing is queued, so a broken connection leaves the outcome unknown for good. Written on
- * undici and not on the vendor's client, which buffers and retries (docs/providers.md).
+ * ElevenLabs: speech, dialogue, music, sound effects, transcription. The response of each call is
+ * its result and nothing is queued, so after a broken connection the outcome stays unknown. The
+ * adapter uses undici and not the vendor's client, which buffers and retries (docs/providers.md).
  */
 import { openAsBlob } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -30,19 +30,19 @@ import type { Transcript } from '../../studio/audio-transcribe.ts';
 
 interface ElevenlabsOptions {
   apiKey: string;
-  /** e.g. https://api.elevenlabs.io */
+  /** Base URL, e.g. https://api.elevenlabs.io */
   baseUrl: string;
-  /** Holds the files that are to be sent along. */
+  /** Storage with the files that are sent as form parts. */
   storage: Storage;
 }
 
-/** All audio is asked for in one format, so that parts of a dialogue can be joined. */
+/** Format of all requested audio: one format, so that the parts of a dialogue can be joined. */
 const audioQuery = '?output_format=mp3_44100_128';
-/** Plans are small; one that is not does not belong into a workflow's history. */
+/** Longest plan of a song in bytes: larger data does not belong in a workflow's history. */
 const planBytesMax = 48 * 1024;
 const transcriptBytesMax = 16 * 1024 * 1024;
 
-/** One operation: its path, its body, and what its answer means. */
+/** One operation: its path, its body, and the meaning of its response. */
 interface Endpoint {
   path: (input: JsonObject) => string;
   read: (answer: ProviderAnswer) => Promise<ProviderResult>;
@@ -64,7 +64,8 @@ const endpoints: Readonly<Record<string, Endpoint>> = {
 
 /** The ElevenLabs provider. */
 function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
-  // A song of ten minutes is made before its first byte comes: the caller's signal ends the wait.
+  // No time limit before the first byte, because a song of ten minutes is made first: the caller's
+  // signal ends the wait.
   const exchange = createExchange(providerAgent({ headersTimeout: 0, bodyTimeout: 0 }), {
     'xi-api-key': options.apiKey,
   });
@@ -76,14 +77,15 @@ function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
       const endpoint = endpoints[operation];
       if (!endpoint) throw new ProviderFailure('not_accepted', `no operation ${operation}`);
       const form = endpoint.form ? await createForm(input, options.storage) : null;
-      // The voice is part of the path; all else is the body.
+      // The voice is in the path; all other fields are in the body.
       const { voice_id: _, ...json } = input;
       let answer: ProviderAnswer;
       try {
         const asked = exchange({
           ...(form ? { body: form.form } : { json }),
           url: base + endpoint.path(input),
-          // It tells this call from others in the provider's support; it does not dedupe by it.
+          // The id identifies this call for the provider's support; the provider does not
+          // deduplicate by it.
           headers: { 'idempotency-key': idempotencyKey },
           signal,
         });
@@ -97,13 +99,16 @@ function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
   };
 }
 
-/** The documented shape of an error. */
+/** Documented format of an error. */
 const worded = z.object({
   detail: z.object({ status: z.string().nullish(), code: z.string().nullish() }),
 });
-/** The account's, not the caller's, doing: nothing was made, and another provider may still serve. */
+/**
+ * Errors of the account, not of the caller: nothing was made, and another provider may accept the
+ * call.
+ */
 const accountCodes = new Set(['quota_exceeded', 'invalid_api_key', 'missing_permissions']);
-/** Words of the content filters; a song's prompt that names an artist is a `bad_prompt`. */
+/** Error codes of the content filters; a music prompt that names an artist is a `bad_prompt`. */
 const policyCodes = new Set([
   'content_against_policy',
   'content_policy_violation',
@@ -111,7 +116,7 @@ const policyCodes = new Set([
   'bad_composition_plan',
   'blocked_by_moderation',
 ]);
-/** How long to stay away when all of the plan's concurrent requests are taken. */
+/** Delay when all concurrent requests of the account's plan are in use. */
 const busyWaitMs = 3000;
 
 async function failureOfAnswer(answer: ProviderAnswer): Promise<ProviderFailure> {
@@ -135,8 +140,9 @@ const formTexts = z.record(z.string(), z.union([z.string(), z.number(), z.boolea
 const fileShape = z.object({ storageKey: z.string(), name: z.string() });
 
 /**
- * Texts become fields; `file` names a stored file, which is copied first, so that one that cannot be read never leaves
- * half a call at the provider. The form reads until it is discarded.
+ * Makes a form: texts become fields; `file` names a stored file, which is copied first, so that an
+ * unreadable file never leaves half a request at the provider. The form keeps its files until it is
+ * discarded.
  */
 async function createForm(
   input: JsonObject,
@@ -205,7 +211,7 @@ async function readTranscript(answer: ProviderAnswer): Promise<ProviderResult> {
   };
 }
 
-/** An answer that breaks off was paid for and cannot be had again. */
+/** A response that breaks off was paid for and cannot be requested again. */
 async function paidJson(answer: ProviderAnswer, bytesMax: number): Promise<unknown> {
   try {
     return await readJson(answer.body, bytesMax);
@@ -219,7 +225,7 @@ export default defineProvider({
   variables: {
     ELEVENLABS_API_KEY: z.string().min(8),
     ELEVENLABS_BASE_URL: z.url().default('https://api.elevenlabs.io'),
-    /** The provider's plan allows few in all. */
+    /** Concurrent requests that the provider's plan allows. */
     ELEVENLABS_CONCURRENCY: count(1, 2000).default(5),
   },
   key: 'ELEVENLABS_API_KEY',
@@ -249,7 +255,7 @@ const answer = z.object({
   ),
 });
 
-/** `en` of `eng`: what was recognized is told as what was asked for is. */
+/** Returns `en` for `eng`, so that a recognized language has the same code as a requested one. */
 function shortCode(code: string): string {
   try {
     return Intl.getCanonicalLocales(code)[0] ?? code;
@@ -258,13 +264,13 @@ function shortCode(code: string): string {
   }
 }
 
-/** The transcript of an answer; null when it is none. */
+/** Reads the transcript of a response; null if it has none. */
 function transcriptOf(body: unknown): Transcript | null {
   const parsed = answer.safeParse(body);
   if (!parsed.success) return null;
   let atSeconds = 0;
   const words = parsed.data.words.map((word): Transcript['words'][number] => {
-    // A word without times stands where the one before it ended.
+    // A word without times has the end of the word before it.
     const start = word.start ?? atSeconds;
     const end = word.end ?? start;
     atSeconds = end;

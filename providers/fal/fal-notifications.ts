@@ -1,6 +1,9 @@
 /**
- * fal's webhook signatures: Ed25519 over `request id \n user id \n timestamp \n sha256(body)`, with the
- * public keys at a JWKS address (fal's webhook documentation, docs/providers.md).
+ * Webhook signatures of fal: Ed25519 over `request id \
+ *  user id \
+ *  timestamp \
+ *  sha256(body)`, with the public keys of a JWKS URL (fal's webhook documentation,
+ * docs/providers.md).
  */
 import { createHash, createPublicKey, verify, type KeyObject } from 'node:crypto';
 import { request, type Dispatcher } from 'undici';
@@ -11,15 +14,18 @@ import { NotificationRefused, type Notification, type RawNotification } from '..
 interface VerifierOptions {
   jwksUrl: string;
   agent: Dispatcher;
-  /** A fetch of the keys has failed after this. */
+  /** Time limit of a request for the keys. */
   fetchTimeoutMs?: number;
 }
 
-/** The age at which fetched keys expire; fal allows a day at most. */
+/** Age at which fetched keys expire; fal allows a day at most. */
 const keysAgeMaxMs = 24 * 3_600_000;
-/** A forged signature must not make us ask for the keys each time. */
+/**
+ * Shortest time between two requests for the keys, so that a forged signature does not cause one
+ * each time.
+ */
 const refetchIntervalMs = 60_000;
-/** The same, while they cannot be had. */
+/** Shortest time between two requests while they fail. */
 const retryIntervalMs = 2000;
 const timestampSkewMaxSeconds = 300;
 
@@ -29,10 +35,10 @@ const jwks = z.object({
 const notificationBody = z.object({ request_id: z.string().min(1) });
 const signatureForm = /^[0-9a-f]{128}$/i;
 
-/** Tells whether one of fal's keys of now made a signature. */
+/** Returns whether one of fal's current keys made a signature. */
 type Holds = (message: Buffer, signature: Buffer) => Promise<boolean>;
 
-/** fal's keys: those that were fetched last, however often it failed since, and no longer than their time. */
+/** Keeps the keys that were fetched last until they expire, also while later requests fail. */
 function createKeys(options: VerifierOptions): Holds {
   const { fetchTimeoutMs = 5000 } = options;
   let keys: KeyObject[] = [];
@@ -65,17 +71,18 @@ function createKeys(options: VerifierOptions): Holds {
       fresh() && keys.some((key) => verify(null, message, key, signature));
     if (matches()) return true;
     const due = performance.now() >= askAgainAtMs || !(fresh() || failed);
-    // Those that come while the keys are on their way wait for the same answer.
+    // Verifications during a request for the keys share its result.
     if (due) refreshing ??= refresh();
     await refreshing;
     if (matches()) return true;
-    // It may be genuine, by a key that we could not learn: fal sends it again.
+    // The signature may be valid with a key that could not be fetched: fal repeats the
+    // notification.
     if (failed) throw new GatewayError('SERVICE_UNAVAILABLE', undefined, { retryAfterSeconds: 5 });
     return false;
   };
 }
 
-/** Makes the check of a notification; see `ProviderQueue.verify`. */
+/** Makes the verification of a notification (`ProviderQueue.verify`). */
 export function createFalVerifier(
   options: VerifierOptions,
 ): (raw: RawNotification) => Promise<Notification> {
@@ -94,7 +101,7 @@ export function createFalVerifier(
     if (!(await holds(message, Buffer.from(signature, 'hex')))) {
       throw new NotificationRefused('the signature is not valid');
     }
-    // Last, so that a stale but genuine notification can be told from a forged one.
+    // Checked last, so that an old but authentic notification is told apart from a forged one.
     if (Math.abs(Date.now() / 1000 - Number(timestamp)) > timestampSkewMaxSeconds) {
       throw new NotificationRefused('the timestamp is too far from now');
     }

@@ -33,7 +33,7 @@ import { count } from '../../platform/config-variables.ts';
 
 interface FalOptions {
   apiKey: string;
-  /** e.g. https://queue.fal.run */
+  /** Base URL, e.g. https://queue.fal.run */
   queueUrl: string;
   jwksUrl: string;
 }
@@ -44,7 +44,7 @@ const statusAnswer = z.object({
   queue_position: z.number().nullish(),
 });
 const operationShape = z.object({ endpoint: z.string(), id: z.string() });
-/** Answers are short JSON documents; anything longer is not one. */
+/** Longest response in bytes; responses are short JSON documents. */
 const answerBytesMax = 4 * 1024 * 1024;
 const timeoutMs = 30_000;
 
@@ -75,7 +75,10 @@ function createFalProvider(options: FalOptions): Provider {
   };
 }
 
-/** Status, result and cancel live on the root of the endpoint id: its first two segments. */
+/**
+ * Returns the root of the endpoint id, its first two segments: status, result and cancel have their
+ * paths below it.
+ */
 function requestUrl(base: string, operation: Operation): string {
   const { endpoint, id } = operationShape.parse(operation);
   const root = endpoint.split('/').slice(0, 2).join('/');
@@ -108,7 +111,7 @@ async function check(exchange: FalExchange, url: string, options: CheckOptions):
   return answer.status === 200 ? outputsOf(answer.body) : failureOfResult(answer);
 }
 
-/** Where the work stands; null when it has ended, one way or the other. */
+/** Returns the progress of the operation; null if it has ended. */
 async function statusOf(
   exchange: FalExchange,
   url: string,
@@ -136,14 +139,14 @@ async function asked(answer: Promise<FalAnswer>): Promise<FalAnswer> {
 }
 
 const file = z.object({ url: z.string().min(1) });
-/** Where fal's models put their files. */
+/** Fields in which fal's models return their files. */
 const resultAnswer = z.object({
   images: z.array(file).nullish(),
   image: file.nullish(),
   video: z.union([file, z.array(file)]).nullish(),
 });
 
-/** The files of a result; a result without any is a failure of the provider. */
+/** Returns the files of a result; a result without files is a failure of the provider. */
 function outputsOf(body: unknown): Checked {
   const { images, image, video } = resultAnswer.safeParse(body).data ?? {};
   const outputs = [images ?? [], image ?? [], video ?? []]
@@ -177,7 +180,7 @@ export default defineProvider({
   }),
 });
 
-/** An answer of fal with its JSON read; `body` is undefined when it was not JSON or too long. */
+/** Response of fal with its JSON body; `body` is undefined if it is not JSON or too long. */
 interface FalAnswer {
   status: number;
   headers: Record<string, string | string[] | undefined>;
@@ -186,7 +189,7 @@ interface FalAnswer {
 
 const platformError = z.object({ detail: z.string(), error_type: z.string().nullish() });
 
-/** A submit that was answered with an error status. */
+/** Makes the failure of a submit with an error status. */
 function failureOfSubmit(answer: FalAnswer): ProviderFailure {
   const { types, fields } = refusedFields(answer.body);
   const failure = failureOfStatus(answer, { fields, areOwn: errorTypeOf(answer) !== null });
@@ -194,14 +197,14 @@ function failureOfSubmit(answer: FalAnswer): ProviderFailure {
   return isPolicy ? againstPolicy() : failure;
 }
 
-/** What fal calls the failure; null where the answer is not fal's own. */
+/** Returns fal's type of the failure; null if the response is not fal's own. */
 function errorTypeOf({ headers, body }: FalAnswer): string | null {
   const header = headers['x-fal-error-type'];
   if (typeof header === 'string') return header;
   return platformError.safeParse(body).data?.error_type ?? null;
 }
 
-/** A result fetch that was answered with an error status. */
+/** Makes the failure of a result request with an error status. */
 function failureOfResult(answer: FalAnswer): Checked {
   const platform = platformError.safeParse(answer.body).data;
   if (platform && /in progress/i.test(platform.detail)) {
@@ -219,11 +222,11 @@ function failureOfResult(answer: FalAnswer): Checked {
       failure: new ProviderFailure('failed', `the provider failed (${answer.status})`),
     };
   }
-  // An error page of something in between says nothing about the work.
+  // An error page of a proxy says nothing about the operation.
   throw uninformative(answer);
 }
 
-/** A check that was answered with nothing that tells how the work stands. */
+/** Makes the failure of a check whose response does not contain a status. */
 function uninformative({ status, headers }: FalAnswer): ProviderFailure {
   return new ProviderFailure('unreachable', `the provider answered a check with ${status}`, {
     retryAfterMs: parseRetryAfter(headers['retry-after']),

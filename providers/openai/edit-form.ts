@@ -1,6 +1,6 @@
 /**
- * The multipart form of an edit. Pictures come as URLs and go as files: they are fetched to disk first,
- * so that a URL that fails in the middle never leaves half a call at the provider.
+ * Multipart form of an edit. Images are given as URLs and sent as files: they are fetched to disk
+ * first, so that a URL that fails never leaves half a request at the provider.
  */
 import { openAsBlob } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -19,7 +19,7 @@ interface EditFormOptions {
   signal: AbortSignal;
 }
 
-/** A form whose files live until it is discarded. */
+/** A form that keeps its files until it is discarded. */
 export interface EditForm {
   form: FormData;
   discard: () => Promise<void>;
@@ -37,11 +37,14 @@ const editInput = z
   .catchall(z.union([z.string(), z.number()]));
 
 const pictureBytesMax = 25 * 1024 * 1024;
-/** A mask is held in memory as one byte a pixel. */
+/** Largest mask: it is held in memory as one byte per pixel. */
 const pixelsMax = 64_000_000;
 const fetchTimeoutMs = 60_000;
 
-/** Makes the form. @throws ProviderFailure `rejected` or `not_accepted`: nothing was sent */
+/**
+ * Makes the form.
+ * @throws ProviderFailure `rejected` or `not_accepted`: nothing was sent
+ */
 export async function createEditForm(
   input: JsonObject,
   options: EditFormOptions,
@@ -57,7 +60,7 @@ export async function createEditForm(
     const form = new FormData();
     for (const [name, value] of Object.entries(fields)) form.set(name, String(value));
     for (const [index, picture] of pictures.entries()) {
-      // The order of the pictures has a meaning.
+      // The order of the images matters to the model.
       const file = await openAsBlob(picture.path, { type: `image/${picture.format}` });
       form.append('image[]', file, `image-${index}.${picture.format}`);
     }
@@ -95,7 +98,10 @@ async function fetchPicture(
   return { path, format: facts.format, width: facts.width, height: facts.height };
 }
 
-/** White = edit (spec §4.7) becomes alpha 0 = edit (OpenAI), in the size of the first picture. */
+/**
+ * Converts a mask: white = edit (spec §4.7) becomes alpha 0 = edit (OpenAI), in the size of the
+ * first image.
+ */
 async function writeMask(mask: Picture, { width, height }: Picture): Promise<string> {
   const alpha = await sharp(mask.path)
     .flatten({ background: '#000' })

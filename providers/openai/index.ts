@@ -1,6 +1,6 @@
 /**
- * OpenAI's Images API: generations as JSON, edits as a form. It answers with the pictures themselves,
- * so a broken connection is never asked again: the work may be paid for (docs/decisions/0003).
+ * Images API of OpenAI: generations as JSON, edits as a form. The response contains the images, so
+ * a call whose connection broke is never repeated: the work may be charged (docs/decisions/0003).
  *
  * Source: OpenAI's API reference, as gathered in docs/providers.md.
  */
@@ -25,23 +25,24 @@ import { count } from '../../platform/config-variables.ts';
 
 interface OpenaiOptions {
   apiKey: string;
-  /** e.g. https://api.openai.com/v1 */
+  /** Base URL, e.g. https://api.openai.com/v1 */
   baseUrl: string;
-  /** Reads the input pictures of edits. */
+  /** Fetches the input images of edits. */
   outbound: Outbound;
 }
 
 const counted = z.object({ n: z.int().min(1).default(1) });
-/** `{error: {message, type, param, code}}` */
+/** Error: `{error: {message, type, param, code}}` */
 const errorBody = z.object({
   error: z.object({ code: z.string().nullish(), param: z.string().nullish() }),
 });
 const policyCodes = new Set(['moderation_blocked', 'content_policy_violation']);
 
-/** The openai provider. */
+/** The OpenAI provider. */
 function createOpenaiProvider(options: OpenaiOptions): Provider {
   const base = options.baseUrl.replace(/\/$/, '');
-  // A picture may take minutes before the first byte; the caller's signal ends the wait.
+  // No time limit before the first byte, because an image may take minutes: the caller's signal
+  // ends the wait.
   const exchange = createExchange(providerAgent({ headersTimeout: 0, bodyTimeout: 60_000 }), {
     authorization: `Bearer ${options.apiKey}`,
   });

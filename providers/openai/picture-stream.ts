@@ -1,27 +1,27 @@
 /**
- * The pictures of an Images API answer, `{"data":[{"b64_json":"…"},…]}`, decoded while they come: an
- * answer may hold ten pictures of many megabytes, and none of them is ever held as a whole.
+ * Images of an Images API response, `{"data":[{"b64_json":"…"},…]}`, decoded while they arrive. A
+ * response may contain ten images of many megabytes, and none of them is held in memory as a whole.
  */
 import { Readable } from 'node:stream';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import type { ProviderOutput } from '../../storage/artifacts.ts';
 
 interface Piece {
-  /** Which picture of the answer, from 0. */
+  /** Index of the image in the response, from 0. */
   index: number;
   bytes: Buffer;
 }
 
-/** Longer strings are no field names. */
+/** Longest field name; longer strings are values. */
 const nameLengthMax = 32;
 
-/** Reads just enough JSON to find the values of `b64_json`, and decodes these. */
+/** Finds the values of `b64_json` in JSON and decodes them. */
 class PictureScanner {
   #mode: 'outside' | 'string' | 'picture' = 'outside';
   #isEscaped = false;
   #expectsPicture = false;
   #string = '';
-  /** Base64 that does not yet make whole bytes. */
+  /** Base64 characters that do not form whole bytes yet. */
   #carry = '';
   #index = -1;
 
@@ -46,7 +46,7 @@ class PictureScanner {
   }
 
   *#decode(run: string, isEnd: boolean): Generator<Piece> {
-    // JSON may escape the slash of base64; nothing else of base64 needs an escape.
+    // JSON may escape the slash of base64; no other base64 character needs an escape.
     const base64 = this.#carry + run.replaceAll('\\', '');
     const whole = isEnd ? base64.length : base64.length - (base64.length % 4);
     this.#carry = base64.slice(whole);
@@ -85,7 +85,7 @@ async function* piecesOf(body: Readable): AsyncGenerator<Piece> {
     throw new ProviderFailure('failed', 'the provider ended its response unexpectedly');
 }
 
-/** So many pictures of the answer, in its order; one that it does not hold fails when it is read. */
+/** Returns `count` images of the response in its order; a missing image fails when it is read. */
 export function streamPictures(body: Readable, count: number): ProviderOutput[] {
   const pieces = piecesOf(body);
   let ahead: Piece | undefined;
@@ -96,7 +96,7 @@ export function streamPictures(body: Readable, count: number): ProviderOutput[] 
     for (;;) {
       const piece = ahead ?? (await pieces.next()).value;
       ahead = undefined;
-      // What is left of a picture whose reader gave up.
+      // Rest of an image whose reader has stopped.
       if (piece && piece.index < index) continue;
       if (!piece || piece.index > index) {
         ahead = piece ?? undefined;
@@ -111,7 +111,7 @@ export function streamPictures(body: Readable, count: number): ProviderOutput[] 
   let turn = Promise.resolve();
   return Array.from({ length: count }, (_, index): ProviderOutput => {
     const stream = Readable.from(picture(index, turn), { objectMode: false });
-    // The next one begins when this one is done with, however that came.
+    // The next image begins when the stream of this one is closed, also after an error.
     turn = new Promise((resolve) => {
       stream.once('close', resolve);
     });

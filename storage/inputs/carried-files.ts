@@ -1,6 +1,7 @@
 /**
- * Pictures and recordings of a request. A file that comes with the request is received into the spool, and stored as an
- * upload after its Idempotency-Key is claimed. Only the containers of recordings are read.
+ * Images and recordings of a request. A file that comes with the request is received into the
+ * spool, and stored as an upload after its Idempotency-Key is claimed. Only the containers of
+ * recordings are read.
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -42,7 +43,7 @@ export interface ReceivedFile {
   discard: () => Promise<void>;
 }
 
-/** Result of looking at a file in the spool. */
+/** Properties of a file in the spool. */
 interface Inspected {
   extension: string;
   durationSeconds: number | null;
@@ -53,7 +54,7 @@ interface RequestFilesDeps {
   uploads: Pick<Uploads, 'keep' | 'discard' | 'requireRoom'>;
 }
 
-/** Makes the receivers of pictures and recordings that come with a request as parts of a form. */
+/** Makes the receivers of images and recordings that are parts of a form. */
 export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
   async function receive(
     { field, stream }: FilePart,
@@ -92,7 +93,7 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
       uploads.requireRoom(organizationId, bytes),
 
     /**
-     * Receives a picture; errors name the part's `field`.
+     * Receives an image; errors name the part's `field`.
      * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
      */
     receivePicture: (part: FilePart, owner: UploadOwner): Promise<ReceivedFile> =>

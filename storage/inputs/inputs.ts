@@ -1,7 +1,7 @@
 /**
- * Inputs by URL or file id: checked before anything is reserved, signed when a provider is asked. A plan
- * carries own files as references (`storage:<key>`), so no signed URL of ours enters Temporal's history
- * and a job that waited still hands out one that reads.
+ * Inputs by URL or file id: checked before the reservation, signed when a call is sent. A plan
+ * contains references to stored files (`storage:<key>`), so no signed URL enters Temporal's
+ * history, and a job that has waited for long still sends a valid URL.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -21,31 +21,31 @@ interface InputsDeps {
   storage: Storage;
   uploads: Uploads;
   outbound: Outbound;
-  /** Where the API is reached: a URL there that is no file of ours is nobody's input. */
+  /** Base URL of the API: a URL below it that names no file is rejected as an input. */
   publicBaseUrl: string;
 }
 
-/** What an input turned out to be. */
+/** Resolved input. */
 export type ResolvedInput = { kind: 'file'; storageKey: string } | { kind: 'url'; url: string };
 
 const scheme = 'storage:';
-/** Longer than any job: a provider may fetch late. */
+/** Validity of a signed URL, longer than any job, because a provider may fetch late. */
 const providerReadTtlMs = 24 * 3_600_000;
-/** The same words whether a file is unknown or somebody else's. */
+/** Message that is the same for an unknown file and a file of another organization. */
 const noFile = 'is not a file of this organization';
 
-/** How a plan names an object of our storage; `sign` turns it into a URL. */
+/** Makes the reference of a stored object in a plan; `sign` converts it to a URL. */
 export function storageReference(key: string): string {
   return scheme + key;
 }
 
-/** The storage key of a reference; null for anything else, a URL for example. */
+/** Returns the storage key of a reference; null for other texts, such as a URL. */
 export function referencedKey(word: string): string | null {
   const key = word.startsWith(scheme) ? word.slice(scheme.length) : '';
   return isStorageKey(key) ? key : null;
 }
 
-/** The draft with other words for its inputs, in its calls as in its prices. */
+/** Returns the draft with replaced inputs, in its calls and in its prices. */
 export async function substituteInputs(
   draft: DraftPlan,
   words: ReadonlyMap<string, string>,
@@ -66,7 +66,7 @@ export async function substituteInputs(
   return { ...draft, calls: await Promise.all(calls) };
 }
 
-/** Why an input cannot be used, in words for its field. */
+/** Reason for which an input cannot be used, in the error message of its field. */
 class Unusable extends Error {}
 
 interface Wanted {
@@ -81,7 +81,10 @@ function refuseOtherMedium(contentType: string, medium: PlanInput['medium']): vo
   }
 }
 
-/** One URL or file id → what stands for it in the plan. @throws Unusable */
+/**
+ * Makes the function that converts a URL or file id to the text that the plan contains.
+ * @throws Unusable
+ */
 function createResolver(deps: InputsDeps): ResolveOne {
   const ownOrigin = new URL(deps.publicBaseUrl).origin;
 
@@ -124,7 +127,8 @@ function createResolver(deps: InputsDeps): ResolveOne {
     if (key) return storageReference(await ownKey(key, wanted));
     if (!url || url.origin === ownOrigin) throw new Unusable(url ? noFile : 'is not a URL');
     try {
-      // What was checked is passed on, not its spelling: another parser may read that differently.
+      // The checked URL is passed on, because another parser may read the original text
+      // differently.
       return (await deps.outbound.vet(given)).href;
     } catch (error) {
       if (error instanceof OutboundError) throw new Unusable(`cannot be read: ${error.message}`);
@@ -133,11 +137,11 @@ function createResolver(deps: InputsDeps): ResolveOne {
   };
 }
 
-/** Checks and opens the inputs of requests. */
+/** Makes the checks of inputs of requests. */
 export function createInputs(deps: InputsDeps) {
   const resolveOne = createResolver(deps);
 
-  /** Checks all inputs; each that cannot be used is named. */
+  /** Checks all inputs; the error names each unusable one. */
   async function resolveAll(
     inputs: readonly PlanInput[],
     organizationId: string,
@@ -160,7 +164,8 @@ export function createInputs(deps: InputsDeps) {
 
   return {
     /**
-     * Checks one input: the key of an own file, or the foreign URL as it may be passed on.
+     * Checks one input. Returns the storage key of a file of the organization, or the checked
+     * foreign URL.
      * @throws GatewayError INVALID_INPUT_URL naming the field
      */
     async resolve(input: PlanInput, organizationId: string): Promise<ResolvedInput> {
@@ -171,7 +176,7 @@ export function createInputs(deps: InputsDeps) {
     },
 
     /**
-     * Checks the inputs that a draft declares and puts into its calls what the provider may read.
+     * Checks the inputs of a draft and replaces them in its calls by references and checked URLs.
      * @throws GatewayError INVALID_INPUT_URL naming each field
      */
     async prepare(draft: DraftPlan, organizationId: string): Promise<DraftPlan> {
@@ -179,11 +184,11 @@ export function createInputs(deps: InputsDeps) {
       return substituteInputs(draft, await resolveAll(draft.inputs, organizationId));
     },
 
-    /** Replaces the references in a provider's input by URLs that read now. */
+    /** Replaces the references in a provider's input by URLs that are valid now. */
     sign: (input: JsonObject, organizationId: string): Promise<JsonObject> =>
       mapStrings(input, async (word) => {
         const key = referencedKey(word);
-        // A prompt may look like a reference; it never opens what is not the caller's.
+        // A prompt may look like a reference: only files of the organization are opened.
         return key?.startsWith(`${organizationId}/`)
           ? deps.storage.urlOf(key, providerReadTtlMs)
           : word;

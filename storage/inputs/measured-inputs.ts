@@ -1,7 +1,7 @@
 /**
- * Copies of foreign inputs that a price is measured on. The provider gets the copy, so a server that
- * shows us a small file and the provider a large one is asked once only, by us. A copy belongs to one
- * request: it goes when that is refused, or when its job is settled.
+ * Copies of foreign inputs that a price is measured on. The provider receives the copy, because the
+ * server of the URL could send the provider a larger file than the measured one. A copy belongs to
+ * one request and is removed when the request is refused or its job is settled.
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -29,7 +29,7 @@ import type { InputFacts } from '../../studio/capability.ts';
 
 const storageKeyRow = z.object({ storage_key: z.string() });
 
-/** The request that copies are made for. */
+/** Request that copies are made for. */
 interface CopyingRequest {
   organizationId: string;
   jobId: string;
@@ -38,12 +38,12 @@ interface CopyingRequest {
 /** Copies of one request. */
 export interface RequestCopies {
   /**
-   * Copies a foreign file of at most the bytes that an upload of the medium may have.
+   * Copies a foreign file, up to the size limit of uploads of the medium.
    * @returns the reference of the copy (storage/inputs/inputs.ts)
-   * @throws InputUnreadable; GatewayError SERVICE_UNAVAILABLE when too many are on their way
+   * @throws InputUnreadable; GatewayError SERVICE_UNAVAILABLE when too many copies are in progress
    */
   keep: (url: string, medium: 'image' | 'video') => Promise<string>;
-  /** Removes what was copied, and stops what is being copied: the request has started nothing. */
+  /** Removes the copies of a refused request, and stops those in progress. */
   discard: () => Promise<void>;
 }
 
@@ -57,15 +57,20 @@ const formats = {
   image: 'not a PNG, JPEG, WebP or GIF',
   video: 'not an MP4, WebM or QuickTime video',
 };
-/** For the whole file. */
+/** Time limit of a whole file, in milliseconds. */
 const timeoutMs = { image: 20_000, video: 60_000 };
-/** Copies under way in this process: each may hold a film's bytes on disk. One organization leaves room. */
+/**
+ * Concurrent copies in this process, each with up to the bytes of a video on disk, and of one
+ * organization.
+ */
 const atOnceMax = { process: 96, organization: 24 };
-/** A workflow may wait so long for a worker, before it reserves. */
+/**
+ * Retention of a copy without a job: a workflow may wait this long for a worker before it reserves.
+ */
 const keptFor = '48 hours';
 const sweepCountMax = 500;
 
-/** Copies of all requests. */
+/** Makes the copies of all requests. */
 export function createInputCopies(deps: InputCopiesDeps) {
   const { pool, storage } = deps;
   const enter = createPlaces();
@@ -75,7 +80,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
     await pool.query(command`DELETE FROM input_copy WHERE storage_key = ${storageKey}`);
   }
 
-  /** Fetches, checks and stores one file; calls `named` once its key is on record. */
+  /** Fetches, checks and stores one file; calls `named` after its key is recorded. */
   async function copy(wanted: Wanted, named: (storageKey: string) => void): Promise<string> {
     const { url, medium, signal, organizationId, jobId } = wanted;
     const path = await storage.spoolPath();
@@ -113,13 +118,16 @@ export function createInputCopies(deps: InputCopiesDeps) {
         },
         async discard() {
           ending.abort();
-          // What cannot be removed now is swept.
+          // The sweeper removes copies that cannot be removed now.
           await Promise.allSettled(keys.map(remove));
         },
       };
     },
 
-    /** Removes copies whose job is settled, and those of two days ago that never had one; returns how many. */
+    /**
+     * Removes copies whose job is settled, and copies that are two days old without a job; returns
+     * their number.
+     */
     async sweep(): Promise<number> {
       const old = await pool.anyFirst(sql.type(storageKeyRow)`
         SELECT c.storage_key FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id
@@ -132,7 +140,9 @@ export function createInputCopies(deps: InputCopiesDeps) {
   };
 }
 
-/** Places for copies; taking one throws GatewayError SERVICE_UNAVAILABLE when none is free. */
+/**
+ * Makes the slots of copies. Taking a slot throws GatewayError SERVICE_UNAVAILABLE if none is free.
+ */
 function createPlaces(): (organizationId: string) => () => void {
   const taken: string[] = [];
   return (organizationId) => {
@@ -153,7 +163,10 @@ interface Wanted extends CopyingRequest {
   signal: AbortSignal;
 }
 
-/** Writes a file whose first bytes are of the medium. @throws InputUnreadable, OutboundError */
+/**
+ * Writes a file if its first bytes are of the medium.
+ * @throws InputUnreadable, OutboundError
+ */
 async function spool(body: Readable, path: string, medium: 'image' | 'video'): Promise<MediaType> {
   const seen: { type?: MediaType } = {};
   async function* checked(): AsyncGenerator<Buffer> {
@@ -179,15 +192,18 @@ async function typeOf(head: Buffer, medium: 'image' | 'video'): Promise<MediaTyp
   return type;
 }
 
-/** An input that cannot be read, or is not what it should be. The message is for the caller. */
+/** An unreadable or unsuitable input; the message is for the caller. */
 export class InputUnreadable extends Error {
   override readonly name = 'InputUnreadable';
 }
 
-/** Pictures name their size within this many bytes, metadata before it included. */
+/** Bytes in which an image states its dimensions, with the metadata before them. */
 const headBytesMax = 2 * 1024 * 1024;
 
-/** Measures an object of our storage. @throws InputUnreadable */
+/**
+ * Measures an object of the storage.
+ * @throws InputUnreadable
+ */
 export async function measureInput(
   storage: Storage,
   storageKey: string,
@@ -209,7 +225,7 @@ async function measurePicture(
   const object = await storage.open(key, { first: 0, last });
   if (!object) throw new InputUnreadable('it is gone');
   const head = await buffer(object.stream);
-  // Before a decoder sees it: the image library would read SVG, TIFF and more.
+  // Checked before decoding, because the image library would also read SVG and TIFF.
   if ((await sniff(head))?.medium !== 'image') {
     throw new InputUnreadable('not a PNG, JPEG, WebP or GIF');
   }
