@@ -89,7 +89,7 @@ export const audioTranscribe = defineCapability({
         unitPriceUsd: model.usd,
         priceNote:
           recording.kind === 'url'
-            ? 'the length of a recording elsewhere is known when it is done: this much is reserved, and its own seconds are charged'
+            ? 'the provider measures a recording that is sent by URL: the maximum length is reserved, and the measured seconds are charged'
             : undefined,
         routes: [
           {
@@ -110,7 +110,11 @@ export const audioTranscribe = defineCapability({
   present: presentTranscript,
 });
 
-/** Calculates the seconds to reserve: the recording's, or an upper bound if only the provider can measure it. */
+/**
+ * Returns the number of seconds to reserve: the duration of the recording, or the maximum if only the provider can
+ * measure it.
+ * @throws GatewayError INVALID_REQUEST if a measured recording is too short or too long
+ */
 function secondsOf(recording: Recording, body: TranscribeRequest): number {
   if (recording.kind === 'url') return limits.unmeasuredSeconds.max;
   const { min, max } = limits.durationSeconds;
@@ -122,7 +126,10 @@ function secondsOf(recording: Recording, body: TranscribeRequest): number {
   return Math.ceil(seconds);
 }
 
-/** Makes the provider's input; a stored file is sent with the request, because the provider may not reach us. */
+/**
+ * Returns the fields of the provider's input that name the recording. A stored file is sent with the request,
+ * because the provider may be unable to reach this gateway.
+ */
 function sourceOf(recording: Recording, body: TranscribeRequest): JsonObject {
   if (recording.kind === 'url') return { source_url: recording.url };
   const { storageKey } = recording;
@@ -130,18 +137,21 @@ function sourceOf(recording: Recording, body: TranscribeRequest): JsonObject {
   return { file: { storageKey, name } };
 }
 
-/** Removes the region from a language code, because the provider does not support regions. */
+/** Removes the region from a language code (`en-US` becomes `en`), because the provider does not support regions. */
 function languageCode(language: string): string {
   return (language.split('-')[0] ?? '').toLowerCase();
 }
 
-/** Presents the transcript; in a list of jobs its words are left in the document. */
+/**
+ * Makes the `data` of the response: the stored transcript. A list of jobs does not read the stored document, so its
+ * `data` has only the fields of the call's own result, without the words.
+ */
 function presentTranscript(job: FinishedJob): Record<string, unknown> {
   const [document] = job.outputs[0]?.artifacts ?? [];
   const content = document ? job.documentOf(document) : null;
-  const told = content ?? job.outputs[0]?.data;
+  const fields = content ?? job.outputs[0]?.data;
   return {
-    ...transcript.partial().parse(told),
+    ...transcript.partial().parse(fields),
     model: job.model,
     source: job.request['audioUrl'] === undefined ? 'file' : 'url',
     transcriptUrl: document ? job.urlOf(document) : null,

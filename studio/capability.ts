@@ -24,9 +24,9 @@ export interface DraftRoute {
   input: JsonObject;
 }
 
-/** An input of a request: a URL, or the id of an uploaded file, that the provider reads. */
+/** Input of a request that the provider reads: a URL, or the id of an uploaded file. */
 export interface PlanInput {
-  /** The request field, as in `imageUrls.0`. */
+  /** Path of the request field, e.g. `imageUrls.0`. */
   field: string;
   /** The URL or id as it appears in the calls' inputs. */
   url: string;
@@ -36,10 +36,11 @@ export interface PlanInput {
 
 /** Measured properties of an input. */
 export interface InputFacts {
-  /** Pixels. */
+  /** Width in pixels. */
   width: number;
+  /** Height in pixels. */
   height: number;
-  /** Seconds; null for pictures. */
+  /** Duration in seconds; null for pictures. */
   durationSeconds: number | null;
 }
 
@@ -48,13 +49,13 @@ export type DraftVariant = Omit<OutputVariant, 'unitDiscountMicro'> & { unitPric
 
 /** Properties of an output that follow from a measured input. */
 export interface MeasuredOutput {
-  /** Units of the call's meter; absent: the call's own quantity. */
+  /** Quantity in units of the call's meter; if absent, `DraftCall.quantity` applies. */
   quantity?: number;
   expected: ExpectedOutput;
   variants: DraftVariant[];
 }
 
-/** A price that depends on an input, which is measured before the reservation. */
+/** Price that depends on an input, which is measured before the reservation. */
 export interface MeasuredPrice {
   input: PlanInput & { medium: 'image' | 'video' };
   /**
@@ -62,6 +63,7 @@ export interface MeasuredPrice {
    * @throws GatewayError INVALID_REQUEST if the input exceeds the limits
    */
   usdOf: (facts: InputFacts) => number;
+  /** Returns the properties of the output for a measured input. */
   outputOf: (facts: InputFacts) => MeasuredOutput;
 }
 
@@ -69,7 +71,7 @@ export interface MeasuredPrice {
 export interface DraftCall {
   routes: DraftRoute[];
   output: OutputSpec;
-  /** Unit of `quantity`; absent: artifacts. */
+  /** Unit of `quantity`; `artifact` if absent. */
   meter?: Meter;
   quantity: number;
   /** Price of one delivered unit in USD, from the catalog. */
@@ -82,7 +84,10 @@ export interface DraftCall {
   variants?: DraftVariant[];
   /** True if the failure of this call fails the job. */
   required: boolean;
-  /** Earlier call whose result is the input of this call, and the field of each route's input that names it. */
+  /**
+   * Index of the earlier call whose result is the input of this call, and the field of each route's input that
+   * receives it.
+   */
   inputFrom?: { callIndex: number; field: string };
 }
 
@@ -95,7 +100,10 @@ export interface DraftPlan {
   calls: DraftCall[];
   /** All inputs, which are checked before the reservation. */
   inputs?: PlanInput[];
-  /** True if each input is an item with the same number of calls, which is rejected alone. */
+  /**
+   * True if each input is an item with the same number of calls, and the rejection of an item does not reject the
+   * others.
+   */
   itemized?: true;
   /** Rejected items, whose calls were removed. */
   refusedItems?: RefusedItems;
@@ -109,9 +117,9 @@ export interface FinishedJob {
   outputs: CallOutputs[];
   /** Returns a URL of a stored artifact, signed for this response. */
   urlOf: (artifact: StoredArtifact) => string;
-  /** Expiry of the URLs of this response, in ISO 8601. */
+  /** Time at which the URLs of this response expire, in ISO 8601. */
   urlsEndAt: string;
-  /** True if the result was not persisted and has expired: it has no URLs any more. */
+  /** True if the result was not persisted and has expired, so that it has no URLs. */
   urlsHaveEnded: boolean;
   /** Returns the content of a JSON artifact; null in a list of jobs. */
   documentOf: (artifact: StoredArtifact) => Json;
@@ -119,15 +127,16 @@ export interface FinishedJob {
 
 /** A recording that a request names by URL or file id. */
 export interface RecordingSource {
-  /** The request field, for errors. */
+  /** Path of the request field, for error messages. */
   field: string;
+  /** URL or file id. */
   source: string;
 }
 
-/** A recording, checked and (if it is a stored file) measured before its request is priced. */
+/** Recording that was checked and, if it is a stored file, measured before its request is priced. */
 export type Recording =
   | { kind: 'file'; storageKey: string; durationSeconds: number }
-  /** Read by the provider; its duration is known at the end. */
+  /** URL that only the provider reads; the duration is known when the call is complete. */
   | { kind: 'url'; url: string };
 
 /** A model or service as GET /studio/models lists it, with the rules by which requests are validated and priced. */
@@ -145,7 +154,7 @@ interface Definition<Request> {
   type: string;
   /** Path below /api/v1, e.g. `/studio/image/generate`. */
   path: `/studio/${string}`;
-  /** Medium of the output, which decides the scope that a key needs. */
+  /** Medium of the output; the scope that a key needs follows from it. */
   medium: 'image' | 'video' | 'audio';
   /** Summary in the API reference. */
   summary: string;
@@ -158,7 +167,7 @@ interface Definition<Request> {
   recording?: (request: Request) => RecordingSource;
   /** Valid request for the API reference. */
   example: Record<string, unknown>;
-  /** Schema of the `data` that `present` makes. */
+  /** Schema of the `data` that `present` returns. */
   data: z.ZodType;
   /** Models or services that a request may name, the default first. */
   models?: readonly PublishedModel[];
@@ -167,13 +176,16 @@ interface Definition<Request> {
    * @throws GatewayError UNKNOWN_MODEL, UNSUPPORTED_PARAMETER, CONFLICTING_FIELDS, INVALID_REQUEST
    */
   plan: (request: Request, recording?: Recording) => DraftPlan;
-  /** Returns whether the result is persisted; absent: always. Other results can be read for an hour. */
+  /**
+   * Returns whether the result is persisted; always true if absent. A result that is not persisted can be read for an
+   * hour.
+   */
   keeps?: (request: JsonObject) => boolean;
   /** Makes the `data` of the response (spec §4.6). */
   present: (job: FinishedJob) => Record<string, unknown>;
 }
 
-/** A capability without its request type, which only its own file needs. */
+/** Capability without its request type, which only the file of the capability uses. */
 export type Capability = Definition<JsonObject>;
 
 /** Returns the scope that a caller's key needs. */
@@ -181,7 +193,7 @@ export function scopeOf({ medium }: Pick<Capability, 'medium'>): `studio:${Capab
   return `studio:${medium}`;
 }
 
-/** Checks whether the response is 202 immediately: for `async` requests, and for videos, which take minutes. */
+/** Returns whether the 202 response is sent immediately: for `async` requests, and for videos, which take minutes. */
 export function answersLater({ medium }: Pick<Capability, 'medium'>, request: JsonObject): boolean {
   return medium === 'video' || request['async'] === true;
 }
@@ -193,10 +205,11 @@ export function defineCapability<Request>(definition: Definition<Request>): Capa
 }
 
 interface Publishing<Row> {
-  /** Returns the fields that select a row; absent: `model`. */
+  /** Returns the request fields that select a row; `model` if absent. */
   selectedBy?: (row: Row) => PublishedModel['selectedBy'];
-  /** Returns the parameters of a row; absent: none. */
+  /** Returns the parameters of a row; none if absent. */
   parameters?: (row: Row) => ParameterRules;
+  /** Returns the price rules of a row. */
   price: (row: Row) => readonly PriceRule[];
 }
 

@@ -18,7 +18,7 @@ const inputs = z
     error: `must have at most ${limits.totalText.max} characters in all`,
     abort: true,
   })
-  .refine(fitsIntoPlan, 'is too long in bytes: send it in two dialogues');
+  .refine(fitsIntoPlan, 'is too long in bytes; split it into two dialogues');
 
 const request = z.strictObject({
   inputs,
@@ -93,7 +93,7 @@ export const dialogueGenerate = defineCapability({
 
 function callOf(lines: SpokenLine[], body: DialogueRequest): DraftCall {
   return {
-    // A dialogue with missing lines is useless to the caller.
+    // If one part fails, the job fails, because a dialogue with missing lines is useless to the caller.
     required: true,
     output: { medium: 'audio', format: null },
     meter: 'character',
@@ -121,7 +121,7 @@ function lengthOf(lines: readonly { text: string }[]): number {
   return lines.reduce((sum, { text }) => sum + charactersOf(text), 0);
 }
 
-/** One line in the provider's format. */
+/** Line of a dialogue in the provider's format. */
 interface SpokenLine {
   text: string;
   voice_id: string;
@@ -162,7 +162,7 @@ function cutLine({ text, voice_id }: SpokenLine): SpokenLine[] {
   return [...pieces, { text: rest, voice_id }].filter((piece) => /\S/u.test(piece.text));
 }
 
-/** Finds the position at which to split a long text; never inside a surrogate pair. */
+/** Returns the index at which to split a long text; never inside a surrogate pair. */
 function cutPoint(text: string): number {
   const head = text.slice(0, chunkCharactersMax);
   const sentence = Math.max(

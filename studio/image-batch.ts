@@ -1,4 +1,4 @@
-/** POST /studio/image/batch (spec §4.7): one call per picture, each settled on its own. */
+/** POST /studio/image/batch (spec §4.7): each picture has its own calls and is settled separately. */
 import { z } from 'zod';
 import { backgroundRemovers, upscalers } from '../catalog/image-tools.ts';
 import { removalPriceRules, upscalePriceRules } from '../catalog/price-rules.ts';
@@ -32,7 +32,7 @@ const fields = z.strictObject({
 
 type BatchRequest = z.infer<typeof fields>;
 
-/** Schema of `data`; the results have the order of the request. */
+/** Schema of the response's `data`; `results` has the order of the pictures in the request. */
 const batchData = z.object({
   total: z.int(),
   successful: z.int(),
@@ -86,7 +86,7 @@ function planUpscales(body: BatchRequest): DraftPlan {
   const service = findModel(upscalers, id, 'service');
   refuseUnsupported(service, { scaleFactor });
   const inputs = pictureInputs(...urlsOf(body));
-  // Each picture is settled on its own: a failed step of one item must not fail the job.
+  // No call is required, because a failed step of one picture must not fail the job.
   const calls = inputs.flatMap((source, index) => {
     const options = { fields: { scaleFactor }, source };
     const count = service.steps[scaleFactor ?? 2]?.length ?? 1;
@@ -101,7 +101,7 @@ function planUpscales(body: BatchRequest): DraftPlan {
 function planRemovals(body: BatchRequest): DraftPlan {
   const foreign = upscaleOnly.filter((field) => body[field] !== undefined);
   if (foreign.length > 0) {
-    const message = 'only with operation "upscale"';
+    const message = 'only supported with operation "upscale"';
     throw refusedFields(
       'UNSUPPORTED_PARAMETER',
       foreign.map((path) => ({ path, message })),
@@ -124,21 +124,22 @@ function planRemovals(body: BatchRequest): DraftPlan {
  */
 function urlsOf({ imageUrls, prompts }: BatchRequest): [string, string[]] {
   if (imageUrls && prompts && !sameList(imageUrls, prompts)) {
-    const message = 'prompts is another name of imageUrls: give one, or both alike';
+    const message =
+      'prompts is another name of imageUrls; send only one of them, or the same list in both';
     throw fieldsError('CONFLICTING_FIELDS', ['imageUrls', 'prompts'], message);
   }
   if (imageUrls) return ['imageUrls', imageUrls];
   if (!prompts) throw fieldError('INVALID_REQUEST', 'imageUrls', 'is required');
-  const wrong = prompts.findIndex((item) => !mediaUrl.safeParse(item).success);
-  if (wrong >= 0) {
+  const invalidIndex = prompts.findIndex((item) => !mediaUrl.safeParse(item).success);
+  if (invalidIndex >= 0) {
     const message = 'must be an http(s) URL of a picture';
-    throw fieldError('INVALID_REQUEST', `prompts.${wrong}`, message);
+    throw fieldError('INVALID_REQUEST', `prompts.${invalidIndex}`, message);
   }
   return ['prompts', prompts];
 }
 
-function sameList(some: readonly string[], others: readonly string[]): boolean {
-  return some.length === others.length && some.every((item, index) => item === others[index]);
+function sameList(left: readonly string[], right: readonly string[]): boolean {
+  return left.length === right.length && left.every((item, index) => item === right[index]);
 }
 
 const refusedItems: z.ZodType<RefusedItems> = z
@@ -147,8 +148,8 @@ const refusedItems: z.ZodType<RefusedItems> = z
 
 function presentBatch(job: FinishedJob): Record<string, unknown> {
   const field = job.request['imageUrls'] === undefined ? 'prompts' : 'imageUrls';
-  const given = job.request[field];
-  const total = Array.isArray(given) ? given.length : 0;
+  const items = job.request[field];
+  const total = Array.isArray(items) ? items.length : 0;
   const refused = refusedItems.parse(job.request['refusedItems']);
   const steps = job.outputs.length / (total - Object.keys(refused).length);
   let first = 0;
@@ -172,6 +173,6 @@ function presentItem(job: FinishedJob, index: number, outputs: CallOutputs[]) {
   return {
     success: false,
     index,
-    error: error ?? { code: 'PROVIDER_ERROR', message: 'nothing was delivered' },
+    error: error ?? { code: 'PROVIDER_ERROR', message: 'the provider delivered no picture' },
   };
 }

@@ -37,7 +37,7 @@ export interface ImageRequest {
   [field: string]: Json | undefined;
 }
 
-/** A picture that a request names. */
+/** Picture that a request names. */
 export type PictureInput = PlanInput & { medium: 'image' };
 
 /** Splits the requested images into calls that every route supports, with distinct seeds. */
@@ -47,7 +47,7 @@ export function planImageCalls(
   body: ImageRequest,
 ): DraftCall[] {
   const fields = fieldsOf(rules, body);
-  const wanted = body.numImages ?? 1;
+  const imageCount = body.numImages ?? 1;
   const routes = body.imageUrls ? model.routes.filter((route) => route.edit) : model.routes;
   const perCall = Math.min(...routes.map((route) => route.imagesPerCallMax));
   const size = sizeOf(fields);
@@ -61,11 +61,11 @@ export function planImageCalls(
     ...(size && { expected: size }),
   };
   const calls: DraftCall[] = [];
-  for (let first = 0; first < wanted; first += perCall) {
-    const quantity = Math.min(perCall, wanted - first);
-    // Distinct seeds make different images; the same request makes the same images.
+  for (let first = 0; first < imageCount; first += perCall) {
+    const quantity = Math.min(perCall, imageCount - first);
+    // Each call has its own seed, so that its images differ; a repeated request has the same seeds.
     const seed = body.seed === undefined ? undefined : (body.seed + first) % 2_147_483_648;
-    const ofCall = { ...fields, numImages: quantity, seed };
+    const callFields = { ...fields, numImages: quantity, seed };
     calls.push({
       quantity,
       unitPriceUsd: price.usd,
@@ -80,19 +80,19 @@ export function planImageCalls(
       routes: routes.map((route) => ({
         provider: route.provider,
         operation: (body.imageUrls && route.edit) || route.generate,
-        input: imageInput(route, ofCall),
+        input: imageInput(route, callFields),
       })),
     });
   }
   return calls;
 }
 
-/** Returns the note about the value that is charged if the model makes the choice. */
+/** Returns a note that names the charged value if the model chooses the value of a field; undefined otherwise. */
 function noteOf([rule]: [PriceRule], fields: Fields, { chargedAs }: UnitPrice): string | undefined {
   if (chargedAs === undefined) return undefined;
   const values = rule.rows.flatMap(({ when }) => Object.entries(when));
   const [field = '', value] = values.find(([name, each]) => fields[name] === each) ?? [];
-  return `${field} "${String(value)}" leaves the choice to the model: it is charged as "${chargedAs}"`;
+  return `${field} "${String(value)}" lets the model choose the value; the price is that of "${chargedAs}"`;
 }
 
 function fieldsOf(rules: ParameterRules, body: ImageRequest): Fields {
@@ -107,9 +107,9 @@ function fieldsOf(rules: ParameterRules, body: ImageRequest): Fields {
 /** Returns the requested size in pixels; null if the model chooses it. */
 function sizeOf({ imageSize, size }: Fields): { width: number; height: number } | null {
   const named = Object.entries(imageSizes).find(([name]) => name === imageSize)?.[1];
-  const asked = named ?? imageSize ?? size;
-  if (typeof asked !== 'object' || asked === null || !('width' in asked)) return null;
-  return { width: Number(asked['width']), height: Number(asked['height']) };
+  const pixels = named ?? imageSize ?? size;
+  if (typeof pixels !== 'object' || pixels === null || !('width' in pixels)) return null;
+  return { width: Number(pixels['width']), height: Number(pixels['height']) };
 }
 
 function imageInput(route: ImageRoute, fields: Fields) {
@@ -123,15 +123,15 @@ function imageInput(route: ImageRoute, fields: Fields) {
 }
 
 /**
- * Checks that the output format supports the requested transparent background.
+ * Rejects a transparent background with output format JPEG, which does not support it.
  * @throws GatewayError CONFLICTING_FIELDS
  */
 export function refuseTransparentJpeg(body: ImageRequest): void {
   if (body.background !== 'transparent' || body.outputFormat !== 'jpeg') return;
   throw new GatewayError('CONFLICTING_FIELDS', 'JPEG does not support a transparent background', {
     details: [
-      { path: 'background', message: 'transparent needs outputFormat png or webp' },
-      { path: 'outputFormat', message: 'png or webp with a transparent background' },
+      { path: 'background', message: 'transparent requires outputFormat png or webp' },
+      { path: 'outputFormat', message: 'must be png or webp if background is transparent' },
     ],
   });
 }

@@ -30,7 +30,7 @@ const request = z.strictObject({
   async: asyncFlag,
 });
 
-/** Edits pictures by a prompt, inside the mask if there is one. */
+/** Edits pictures according to a prompt; if the request has a mask, only inside the mask. */
 export const imageEdit = defineCapability({
   type: 'imageEdit',
   path: '/studio/image/edit',

@@ -11,7 +11,7 @@ import { findCapability } from './registry.ts';
 const time = z.iso.datetime();
 const status = z.enum(['queued', 'in_progress', 'completed', 'failed', 'canceled']);
 
-/** The `credits` block (spec §2.7), in credits. */
+/** Schema of the `credits` block (spec §2.7); all amounts in credits. */
 export const creditsSchema: z.ZodType<CreditsBlock> = z
   .object({ used: z.number(), cost: z.number(), remaining: z.number() })
   .meta({ id: 'Credits', description: 'Charged so far, price, and balance left, in credits.' });
@@ -28,7 +28,7 @@ export const ticketSchema = z
   })
   .meta({ id: 'JobTicket' });
 
-/** The job resource. */
+/** Schema of the job resource. */
 export const jobSchema = z
   .object({
     jobId: z.string(),
@@ -79,9 +79,9 @@ export type JobResource = z.infer<typeof jobSchema>;
 
 export type JobView = ReturnType<typeof createJobView>;
 
-/** Lifetime of the URLs of a persisted result; each response signs new ones. */
+/** Lifetime of the URLs of a persisted result, in milliseconds; each response signs new URLs. */
 const keptUrlTtlMs = 24 * 3_600_000;
-/** Time after the end of a job during which a result that is not persisted can be read. */
+/** Time after the end of a job during which a result that is not persisted can be read, in milliseconds. */
 const passingUrlTtlMs = 3_600_000;
 
 /** Makes the representations of jobs; `urlOf` signs the URL of an artifact. */
@@ -94,7 +94,7 @@ export function createJobView(deps: {
     return { statusUrl, cancelUrl: `${statusUrl}/cancel` };
   };
 
-  /** Makes the `data` of the synchronous response; null if the job is not completed. */
+  /** Makes the `data` of the synchronous response; null if the job is not completed or its media were deleted. */
   async function result(job: JobRecord): Promise<Record<string, unknown> | null> {
     const capability = findCapability(job.type);
     if (!capability || job.status !== 'completed' || !job.outputs) return null;
@@ -144,6 +144,7 @@ export function createJobView(deps: {
       requestId: job.request_id,
       ...links(job),
     }),
+    /** Makes the `credits` block. */
     credits: (job: JobRecord): CreditsBlock => ({
       used: creditsFromMicro(job.charged ?? 0),
       cost: creditsFromMicro(costOf(job)),
@@ -162,7 +163,7 @@ async function signedUrls(
   const byKey = new Map(artifacts.map(({ storageKey }, index) => [storageKey, urls[index]]));
   return ({ storageKey }) => {
     const url = byKey.get(storageKey);
-    assert(url, 'a job shows only what it made');
+    assert(url, 'every presented artifact belongs to the job');
     return url;
   };
 }
@@ -175,7 +176,7 @@ function billingOf(job: JobRecord): JobResource['billing'] {
   };
 }
 
-/** Calculates the remaining lifetime of the URLs of a job's result. */
+/** Returns the time at which the URLs of a job's result expire, and their remaining lifetime in milliseconds. */
 function urlEndsOf(job: JobRecord, capability: Capability) {
   const nowMs = Date.now();
   const isKept = capability.keeps?.(job.request) ?? true;
@@ -186,13 +187,15 @@ function urlEndsOf(job: JobRecord, capability: Capability) {
   return { urlsEndAt, urlTtlMs, urlsHaveEnded: urlTtlMs <= 0 };
 }
 
-/** Returns the cost of a job: the reserved amount until it is settled, then the charged amount. */
+/**
+ * Returns the cost of a job in micro-credits: the reserved amount until the job is settled, then the charged amount.
+ */
 function costOf(job: JobRecord): number {
   if (job.billing_state === 'reserved') return job.reserved;
   return job.charged ?? 0;
 }
 
-/** Returns the public status of a job; it is `in_progress` from the moment its first call may have been sent. */
+/** Returns the public status of a job: `in_progress` as soon as its first call may have been sent. */
 function statusOf(job: JobRecord): JobResource['status'] {
   return job.status === 'queued' && job.started_at !== null ? 'in_progress' : job.status;
 }
@@ -203,6 +206,6 @@ function phaseOf(job: JobRecord): JobResource['phase'] {
   const states = job.call_states ?? [];
   if (states.length === 0) return 'reserved';
   if (states.includes('begun')) return 'submitting';
-  // The provider is paused: the call was not sent yet.
+  // A call in state `waiting` was not sent yet, because its provider is paused.
   return states.includes('waiting') ? 'waiting_for_provider' : 'generating';
 }

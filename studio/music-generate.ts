@@ -28,18 +28,18 @@ const fields = z.strictObject({
   async: asyncFlag,
 });
 
-/** Renames `plan` to `composition_plan`, so that a job stores it once. */
+/** Renames `plan` to `composition_plan`, so that a job stores the plan once. */
 const request = fields.transform(({ plan, ...body }) => {
   if (
     plan &&
     body.composition_plan &&
     JSON.stringify(plan) !== JSON.stringify(body.composition_plan)
   ) {
-    const message = 'composition_plan and plan are two names of one field, and differ';
+    const message = 'plan is another name of composition_plan; their values must be equal';
     throw fieldsError('CONFLICTING_FIELDS', ['composition_plan', 'plan'], message);
   }
-  const given = body.composition_plan ?? plan;
-  return { ...body, ...(given && { composition_plan: given }) };
+  const sentPlan = body.composition_plan ?? plan;
+  return { ...body, ...(sentPlan && { composition_plan: sentPlan }) };
 });
 
 type MusicRequest = z.output<typeof request>;
@@ -100,41 +100,45 @@ export const musicGenerate = defineCapability({
   present(job) {
     const [song, cover] = job.outputs;
     const recording = recordingOf(job, song);
-    const told = songDetails.parse(song?.data ?? null);
+    const details = songDetails.parse(song?.data ?? null);
     const [picture] = cover?.artifacts ?? [];
     return {
       ...presentFile(job, recording),
       duration: Math.round((recording.durationSeconds ?? 0) * 1000),
-      title: told?.title ?? null,
+      title: details?.title ?? null,
       model: job.model,
       ...(cover && {
         coverUrl: picture ? job.urlOf(picture) : null,
         ...(!picture && cover.error && { coverError: cover.error }),
-        lyrics: told?.lyrics ?? null,
+        lyrics: details?.lyrics ?? null,
       }),
     };
   },
 });
 
-/** Validates combinations of fields. @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, UNSUPPORTED_PARAMETER naming the fields */
+/**
+ * Rejects combinations of fields that contradict each other.
+ * @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, UNSUPPORTED_PARAMETER; the details name the fields
+ */
 function refuseConflicts(body: MusicRequest): void {
   const plan = body.composition_plan;
   if (!plan && body.prompt === undefined) {
-    const message = 'is required unless a composition_plan is given';
+    const message = 'is required unless composition_plan is present';
     throw fieldError('INVALID_REQUEST', 'prompt', message);
   }
   if (plan && body.force_instrumental) {
-    const message = 'force_instrumental works with a prompt only: leave the lines of the plan out';
+    const message =
+      'force_instrumental requires a prompt; for an instrumental plan, omit the lines of its sections';
     throw fieldsError('CONFLICTING_FIELDS', ['force_instrumental', 'composition_plan'], message);
   }
   if (plan && body.durationSeconds !== undefined) {
     if (Math.round(body.durationSeconds * 1000) !== durationMsOf(plan)) {
-      const message = 'durationSeconds is not the length of the plan';
+      const message = 'durationSeconds must equal the total duration of the plan';
       throw fieldsError('CONFLICTING_FIELDS', ['durationSeconds', 'composition_plan'], message);
     }
   }
   if (body.mode === 'audio-only' && body.coverPrompt !== undefined) {
-    throw new GatewayError('UNSUPPORTED_PARAMETER', 'audio-only makes no cover', {
+    throw new GatewayError('UNSUPPORTED_PARAMETER', 'mode audio-only generates no cover', {
       details: [{ path: 'coverPrompt', message: 'only supported in full mode' }],
     });
   }
@@ -142,9 +146,9 @@ function refuseConflicts(body: MusicRequest): void {
 
 function songCall(body: MusicRequest): DraftCall {
   const plan = body.composition_plan;
-  const askedMs = Math.round((body.durationSeconds ?? limits.durationSeconds.preset) * 1000);
-  const durationMs = plan ? durationMsOf(plan) : askedMs;
-  const what: JsonObject = plan
+  const requestedMs = Math.round((body.durationSeconds ?? limits.durationSeconds.preset) * 1000);
+  const durationMs = plan ? durationMsOf(plan) : requestedMs;
+  const content: JsonObject = plan
     ? { composition_plan: plan }
     : {
         prompt: body.prompt ?? '',
@@ -161,22 +165,22 @@ function songCall(body: MusicRequest): DraftCall {
       {
         provider: model.provider,
         operation: body.mode === 'full' ? 'music/detailed' : 'music',
-        input: { ...what, model_id: body.model_id },
+        input: { ...content, model_id: body.model_id },
       },
     ],
   };
 }
 
-/** Makes the call of the cover, a picture of the default image model; its failure does not fail the job. */
+/** Plans the call that generates the cover with the default image model; its failure does not fail the job. */
 function coverCall(body: MusicRequest): DraftCall {
-  const painter = findModel(imageModels, 'nano-banana');
-  const [route] = painter.routes;
+  const imageModel = findModel(imageModels, 'nano-banana');
+  const [route] = imageModel.routes;
   assert(route, 'the default image model has a route');
   return {
     required: false,
     output: { medium: 'image', format: 'jpeg' },
     quantity: 1,
-    unitPriceUsd: priceOf(coverPriceRules(painter.price)[0], { mode: 'full' }).usd,
+    unitPriceUsd: priceOf(coverPriceRules(imageModel.price)[0], { mode: 'full' }).usd,
     routes: [
       {
         provider: route.provider,
@@ -195,11 +199,11 @@ function coverCall(body: MusicRequest): DraftCall {
 const coverPromptMax = 2000;
 
 function coverPromptOf(body: MusicRequest): string {
-  const about = body.composition_plan ? stylesOf(body.composition_plan) : (body.prompt ?? '');
-  return `Square album cover, no lettering, for this music: ${about}`.slice(0, coverPromptMax);
+  const subject = body.composition_plan ? stylesOf(body.composition_plan) : (body.prompt ?? '');
+  return `Square album cover, no lettering, for this music: ${subject}`.slice(0, coverPromptMax);
 }
 
 function stylesOf(plan: CompositionPlan): string {
-  const words = plan.positive_global_styles.join(', ');
-  return words || plan.sections.map((part) => part.section_name).join(', ');
+  const styles = plan.positive_global_styles.join(', ');
+  return styles || plan.sections.map((part) => part.section_name).join(', ');
 }

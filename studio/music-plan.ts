@@ -1,4 +1,4 @@
-/** POST /studio/music/plan (spec §4.9), whose response has no envelope; and the fields that music/generate shares. */
+/** POST /studio/music/plan (spec §4.9), whose response has no envelope; also fields that music/generate shares. */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { findModel } from '../catalog/model-parameters.ts';
@@ -16,7 +16,7 @@ const section = z.strictObject({
   lines: z.array(z.string().max(200)).max(30).default([]),
 });
 
-/** Composition plan, as music/plan returns it. */
+/** Schema of a composition plan, as music/plan returns it. */
 export const compositionPlan = z
   .strictObject({
     positive_global_styles: styles,
@@ -29,14 +29,15 @@ export const compositionPlan = z
   })
   .meta({ id: 'CompositionPlan' });
 
+/** Composition plan. */
 export type CompositionPlan = z.infer<typeof compositionPlan>;
 
-/** Adds up the durations of the sections, in milliseconds. */
+/** Returns the total duration of the sections in milliseconds. */
 export function durationMsOf(plan: { sections: readonly { duration_ms: number }[] }): number {
   return plan.sections.reduce((sum, part) => sum + part.duration_ms, 0);
 }
 
-/** Field that names the only music model. */
+/** Schema of the field that names the only music model. */
 export const musicModelId = modelId([audioModels.music], audioModels.music.id);
 
 const model = audioModels.musicPlan;

@@ -23,18 +23,18 @@ const picture = { medium: 'image', format: 'png' } as const;
 interface UpscaleOptions {
   fields: Fields;
   source: PictureInput;
-  /** Index of the first planned call. */
+  /** Index in the job of the first planned call. */
   firstCall?: number;
 }
 
-/** Plans the calls of one upscale: one call, or several steps if the service needs them. */
+/** Plans the calls of one upscale: one call, or one call per step if the service needs several steps. */
 export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCall[] {
   const { source, firstCall = 0 } = options;
   // Defaults come last, because an undefined field must not override its default.
   const fields: Fields = { ...options.fields, ...defaultsFor(service.parameters, options.fields) };
-  const wanted = Number(fields['scaleFactor']);
-  const steps = service.steps[wanted] ?? [wanted];
-  const enlargements = enlargementsOf(service, wanted);
+  const scaleFactor = Number(fields['scaleFactor']);
+  const steps = service.steps[scaleFactor] ?? [scaleFactor];
+  const enlargements = enlargementsOf(service, scaleFactor);
   const [rule] = upscalePriceRules(service);
   return steps.map((factor, index): DraftCall => {
     const enlargement = enlargements[index] ?? factor;
@@ -48,7 +48,7 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
       unitPriceUsd: {
         input: source,
         usdOf(facts) {
-          refuseLarger(facts, source, wanted);
+          refuseLarger(facts, source, scaleFactor);
           return priced(facts).usd;
         },
         outputOf: (facts) => ({
@@ -71,15 +71,22 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
   });
 }
 
-/** Schema of `model`, which is the provider's own model name. */
+/** Returns the input field `model`, the provider's own model name, if the request contains it. */
 function modelOf({ model }: Fields): { model?: Json } {
   return model === undefined ? {} : { model };
 }
 
-/** Checks the size limit of an upscale. @throws GatewayError INVALID_REQUEST */
-function refuseLarger({ width, height }: InputFacts, source: PictureInput, wanted: number): void {
-  if (width * height * wanted ** 2 <= upscaledPixelsMax) return;
-  const message = `${width}×${height} pixels enlarged ${wanted} times are more than ${upscaledPixelsMax}`;
+/**
+ * Rejects an upscale whose result exceeds the maximum number of pixels.
+ * @throws GatewayError INVALID_REQUEST
+ */
+function refuseLarger(
+  { width, height }: InputFacts,
+  source: PictureInput,
+  scaleFactor: number,
+): void {
+  if (width * height * scaleFactor ** 2 <= upscaledPixelsMax) return;
+  const message = `the upscaled picture must have at most ${upscaledPixelsMax} pixels (received ${width}×${height} pixels and scale factor ${scaleFactor})`;
   throw fieldError('INVALID_REQUEST', source.field, message);
 }
 
@@ -89,21 +96,21 @@ export function planRemoval(
   fields: Fields,
   source: PictureInput,
 ): DraftCall {
-  const filled: Fields = { ...fields, ...defaultsFor(model.parameters, fields) };
+  const filledFields: Fields = { ...fields, ...defaultsFor(model.parameters, fields) };
   const [rule] = removalPriceRules(model);
-  const largest = filled['operatingResolution'] === largestResolution.operatingResolution;
+  const isLargest = filledFields['operatingResolution'] === largestResolution.operatingResolution;
   return {
     quantity: 1,
     required: false,
     output: picture,
     typicalSeconds: model.typicalSeconds,
-    unitPriceUsd: priceOf(rule, filled).usd,
+    unitPriceUsd: priceOf(rule, filledFields).usd,
     routes: model.routes.map((route) => ({
       provider: route.provider,
       operation: route.operation,
       input: {
-        ...providerInput(route, { ...filled, imageUrl: source.url }),
-        model: largest ? largestResolution.model : model.id,
+        ...providerInput(route, { ...filledFields, imageUrl: source.url }),
+        model: isLargest ? largestResolution.model : model.id,
       },
     })),
   };

@@ -1,16 +1,19 @@
-/** Presentation of finished jobs (spec §4.7–§4.10, design §7): pictures, videos and recordings, with measured sizes and durations. */
+/**
+ * Presentation of finished jobs (spec §4.7–§4.10, design §7): pictures, videos and recordings, with measured sizes
+ * and durations.
+ */
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
 import type { StoredArtifact } from '../jobs/job-plan.ts';
 import type { FinishedJob } from './capability.ts';
 
-/** Expiry field of every result with URLs. */
+/** Schema of the field with the expiry of a result's URLs. */
 export const urlsEnd = z.iso
   .datetime()
   .meta({ description: 'Time at which the URLs expire; each response signs them again.' });
 
-/** Schema of a stored video or recording. */
+/** Schema fields of a stored video or recording. */
 export const storedFileData = {
   url: z.url(),
   expiresAt: urlsEnd,
@@ -29,7 +32,7 @@ export function presentFile(job: FinishedJob, artifact: StoredArtifact) {
   };
 }
 
-/** Returns the recording of a finished job: the last of its outputs. */
+/** Returns the recording of a finished audio job: that of `output`, or of the last output if absent. */
 export function recordingOf(job: FinishedJob, output = job.outputs.at(-1)): StoredArtifact {
   const [recording] = output?.artifacts ?? [];
   assert(recording, 'a completed audio job has a recording');
@@ -68,7 +71,7 @@ export function presentVideo(
   };
 }
 
-/** Presents a stored picture. */
+/** Schema of a stored picture. */
 const imageData = z
   .object({
     url: z.url(),
@@ -116,7 +119,7 @@ export function presentImages(job: FinishedJob): Record<string, unknown> {
   };
 }
 
-/** Schema of a picture tool's result, with the service and model that made it. */
+/** Schema of a picture tool's result, with the model that made it. */
 export const shownPictureData = z.object({
   url: z.url().nullable().meta({ description: 'null once a result that was not kept has expired' }),
   imageUrl: z.url().nullable().meta({ description: 'the same as `url`' }),
@@ -129,7 +132,7 @@ export const shownPictureData = z.object({
   expiresAt: urlsEnd,
 });
 
-/** Returns whether a tool's result is persisted. */
+/** Returns whether the result of a picture tool is persisted: only if `persistToStorage` is true. */
 export function isPersisted(request: JsonObject): boolean {
   return request['persistToStorage'] === true;
 }
@@ -156,8 +159,8 @@ export function showPicture(job: FinishedJob) {
   };
 }
 
-/** Aspect ratios of the models; the pixels of a picture only approximate them. */
-const named = [
+/** Usual names of aspect ratios; the pixels of a picture only approximate them. */
+const usualRatios = [
   '1:1',
   '4:3',
   '3:4',
@@ -172,9 +175,13 @@ const named = [
   '8:5',
   '5:8',
 ];
+/** Largest relative difference between a picture's ratio and the ratio that names it. */
 const differenceMax = 0.02;
 
-/** Names the aspect ratio of a size: `16:9` for 1360×768, or the reduced ratio if it has no usual name (`8:5`). */
+/**
+ * Returns the name of a size's aspect ratio: `16:9` for 1360×768, or the reduced ratio if none of the usual names
+ * fits.
+ */
 export function aspectRatioOf({
   width,
   height,
@@ -183,11 +190,11 @@ export function aspectRatioOf({
   height: number | null;
 }): string | null {
   if (width === null || height === null) return null;
-  const like = named.find((name) => {
+  const match = usualRatios.find((name) => {
     const [wide = 0, high = 1] = name.split(':').map(Number);
     return Math.abs((width / height) * (high / wide) - 1) <= differenceMax;
   });
-  return like ?? ratioOf(width, height);
+  return match ?? ratioOf(width, height);
 }
 
 /** Reduces width and height to the lowest terms. */

@@ -1,4 +1,4 @@
-/** All Studio capabilities. A new one is an import and a line. */
+/** Registry of all Studio capabilities. A new capability needs an import and a line in `capabilities`. */
 import { audioTranscribe } from './audio-transcribe.ts';
 import type { Capability } from './capability.ts';
 import { imageBatch } from './image-batch.ts';
@@ -15,7 +15,7 @@ import { musicPlan } from './music-plan.ts';
 import { sfxGenerate } from './sfx-generate.ts';
 import { voiceoverGenerate } from './voiceover-generate.ts';
 
-/** Capabilities in the order of the spec. */
+/** All capabilities, in the order of the spec. */
 export const capabilities: readonly Capability[] = [
   imageGenerate,
   imageEdit,
@@ -33,7 +33,7 @@ export const capabilities: readonly Capability[] = [
   audioTranscribe,
 ];
 
-/** Finds the capability of a job's `type`. */
+/** Returns the capability with a job's `type`; undefined if there is none. */
 export function findCapability(type: string): Capability | undefined {
   return capabilities.find((capability) => capability.type === type);
 }

@@ -6,20 +6,20 @@ import { voices } from '../catalog/voices.ts';
 /** Output formats that a caller may request. */
 export const imageFormats = ['jpeg', 'png', 'webp'] as const;
 
-/** Prompt of 3–2000 characters that are not all white space. */
+/** Schema of a prompt of 3–2000 characters that is not only white space. */
 export const promptText = z
   .string()
   .min(3)
   .max(2000)
   .refine((text) => text.trim() !== '', 'must not be blank');
 
-/** Scale factor: 2, 4 or 6. */
+/** Schema of a scale factor: 2, 4 or 6. */
 export const scaleChoice = z.literal([2, 4, 6]);
 
-/** Seed of 0–2147483647. */
+/** Schema of a seed: 0–2147483647. */
 export const seedNumber = z.int().min(0).max(2_147_483_647);
 
-/** Input of a request: an http(s) URL or the id of an uploaded file. */
+/** Schema of an input: an http(s) URL or the id of an uploaded file. */
 export const mediaUrl = z.union(
   [
     z.url({ protocol: /^https?$/ }).max(4096),
@@ -31,22 +31,22 @@ export const mediaUrl = z.union(
   { error: 'must be an http(s) URL, or the id of an uploaded file' },
 );
 
-/** List of 1–10 inputs (spec §8). */
+/** Schema of a list of 1–10 inputs (spec §8). */
 export const mediaUrls = z.array(mediaUrl).min(1).max(10);
 
-/** Number of images, 1–10. */
+/** Schema of a number of images: 1–10. */
 export const imageCount = z.int().min(1).max(10);
 
-/** Public id of a model; the plan rejects an unknown one with a list of the known ones. */
-export function modelId(models: readonly { id: string }[], standard: string) {
+/** Makes the schema of a public model id. The plan, not the schema, rejects an unknown id and lists the known ids. */
+export function modelId(models: readonly { id: string }[], defaultId: string) {
   return z
     .string()
     .max(100)
-    .default(standard)
+    .default(defaultId)
     .meta({
-      // Only described here, because an unknown model has its own error code.
+      // The list of ids is only documentation here, because an unknown model has its own error code.
       enum: models.map((model) => model.id),
-      example: standard,
+      example: defaultId,
     });
 }
 
@@ -65,21 +65,21 @@ export function presetNumberOf(limit: Limit & { preset: number }) {
   return numberOf(limit).default(limit.preset);
 }
 
-/** Name of a voice of the list (spec §4.8). */
+/** Schema of the name of a voice (spec §4.8). */
 export const voiceName = z
   .enum(voices.map((voice) => voice.name))
   .meta({ description: 'One of the 23 voices.', example: 'rachel' });
 
-/** Flag of an asynchronous request, which gets 202 immediately. */
+/** Schema of the field `async`: if true, the 202 response is sent immediately. */
 export const asyncFlag = z.boolean().optional();
 
 /**
- * Maximum size of a part of a request in bytes of JSON. A job plan contains it twice (in the request and in a
+ * Maximum size of one part of a request, in bytes of JSON. A job plan contains it twice (in the request and in a
  * provider's input) and must stay below the 64 KB that may enter a workflow's history.
  */
 const planBytesMax = 28_000;
 
-/** Checks whether a value fits into a job plan. */
+/** Returns whether the JSON of a value is short enough for a job plan. */
 export function fitsIntoPlan(value: unknown): boolean {
   return Buffer.byteLength(JSON.stringify(value)) <= planBytesMax;
 }

@@ -48,12 +48,12 @@ export const sfxGenerate = defineCapability({
           }),
         },
         meter: 'second',
-        // If the model chooses the duration, it is charged when it is known.
+        // If the model chooses the duration, the maximum is reserved and the delivered seconds are charged.
         quantity: Math.ceil(body.durationSeconds ?? limits.durationSeconds.max),
         unitPriceUsd: model.usd,
         priceNote:
           body.durationSeconds === undefined
-            ? 'without durationSeconds the model chooses the length: the longest is reserved, and the seconds made are charged'
+            ? 'without durationSeconds, the model chooses the length: the maximum length is reserved, and the delivered seconds are charged'
             : undefined,
         routes: [
           {

@@ -55,9 +55,9 @@ export const videoGenerate = defineCapability({
     const model = findModel(videoModels, body.model);
     const { id, parameters, decidedByImage = [] } = model;
     refuseUnsupported({ id, parameters, modelled: ['imageUrl'] }, body);
-    refuseTogether(body, ['imageUrl', 'referenceUrls'], 'give one or the other');
+    refuseTogether(body, ['imageUrl', 'referenceUrls'], 'send only one of them');
     for (const field of decidedByImage) {
-      refuseTogether(body, ['imageUrl', field], 'the picture decides it');
+      refuseTogether(body, ['imageUrl', field], `the picture decides the ${field}`);
     }
     const image =
       body.imageUrl === undefined
@@ -105,7 +105,9 @@ function operationOf(route: VideoRoute, body: VideoRequest): string {
   return route.fromReferences;
 }
 
-/** Prices films that the provider may deliver instead: without sound, or smaller. */
+/**
+ * Returns the prices of cheaper videos that the provider may deliver instead: without sound, or with fewer pixels.
+ */
 function cheaperFilms({ usdPerSecond }: VideoModel, usdMax: number): DraftVariant[] {
   return usdPerSecond
     .filter(({ usd }) => usd < usdMax)

@@ -22,7 +22,7 @@ interface VideoToolNames {
 
 const request = z.strictObject({ videoUrl: mediaUrl, async: asyncFlag });
 
-/** Declares a video tool; it always returns 202. */
+/** Declares a video tool; its endpoint always returns 202. */
 export function defineVideoTool(
   { type, path, summary }: VideoToolNames,
   tool: VideoTool,
@@ -71,13 +71,15 @@ export function defineVideoTool(
 
 function priceFilm(tool: VideoTool, { width, height, durationSeconds }: InputFacts): UnitPrice {
   assert(durationSeconds !== null, 'a video has a length');
-  const longerEdge = Math.max(width, height) * tool.scale;
+  const longerOutputEdge = Math.max(width, height) * tool.scale;
   if (durationSeconds > tool.inputSecondsMax) {
-    throw beyond(`lasts ${Math.ceil(durationSeconds)} s; at most ${tool.inputSecondsMax} s`);
+    throw videoError(
+      `must last at most ${tool.inputSecondsMax} seconds (received ${Math.ceil(durationSeconds)})`,
+    );
   }
-  if (longerEdge > tool.outputEdgeMax) {
-    throw beyond(
-      `is ${width}×${height} pixels; edges of at most ${tool.outputEdgeMax / tool.scale}`,
+  if (longerOutputEdge > tool.outputEdgeMax) {
+    throw videoError(
+      `must have edges of at most ${tool.outputEdgeMax / tool.scale} pixels (received ${width}×${height})`,
     );
   }
   const [rule] = videoToolPriceRules(tool);
@@ -88,7 +90,7 @@ function toolOutput(tool: VideoTool, facts: InputFacts): MeasuredOutput {
   const { durationSeconds } = facts;
   assert(durationSeconds !== null, 'a video has a length');
   return {
-    // Seconds are rounded up.
+    // Every started second is charged.
     quantity: Math.max(1, Math.ceil(durationSeconds)),
     expected: {
       width: facts.width * tool.scale,
@@ -99,6 +101,6 @@ function toolOutput(tool: VideoTool, facts: InputFacts): MeasuredOutput {
   };
 }
 
-function beyond(message: string): GatewayError {
+function videoError(message: string): GatewayError {
   return fieldError('INVALID_REQUEST', 'videoUrl', `the video ${message}`);
 }

@@ -289,7 +289,7 @@ describe('an estimate', () => {
     expect(picture.body.data.items[0]?.note).toContain('it is charged as "high"');
     const sound = await estimateOf('/studio/sfx/generate', { prompt: 'a bay' });
     expect(sound.body.data).toMatchObject({ credits: 18, items: [{ quantity: 30 }] });
-    expect(sound.body.data.items[0]?.note).toContain('the longest is reserved');
+    expect(sound.body.data.items[0]?.note).toContain('the maximum length is reserved');
   });
 
   it('of a recording that comes along keeps nothing of it', async () => {
