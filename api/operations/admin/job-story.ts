@@ -1,4 +1,4 @@
-/** Operators: all that is known of a job, whosever it is, and why it stands where it stands. */
+/** Operators: a job of any organization with all its records, the reason for its state, and the next actions. */
 import { z } from 'zod';
 import type { JobWorkflow } from '../../../jobs/records/job-owner.ts';
 import { workflowOf } from '../../../jobs/records/job-owner.ts';
@@ -26,9 +26,9 @@ const call = z.object({
   provider: z.string(),
   endpoint: z.string().nullable(),
   state: z.string(),
-  operation: z.unknown().meta({ description: 'The handle of the provider.' }),
+  operation: z.unknown().meta({ description: 'Operation at the provider, with its id.' }),
   providerRequestId: z.string().nullable(),
-  attempts: z.int().meta({ description: 'How often it was sent.' }),
+  attempts: z.int().meta({ description: 'Number of times the call was sent.' }),
   begunAt: time,
   updatedAt: time,
 });
@@ -37,18 +37,18 @@ const next = z.object({
   operation: z
     .enum(remedies)
     .nullable()
-    .meta({ description: 'An operation of this API that does it.' }),
-  command: z
-    .string()
-    .nullable()
-    .meta({ description: 'Of `npm run studio --`, which also wants `--reason`.' }),
+    .meta({ description: 'Operation of this API that does the step; null if there is none.' }),
+  command: z.string().nullable().meta({
+    description:
+      'Arguments of `npm run studio --`, without the required `--reason`; null if there is no command.',
+  }),
   words: z.string(),
 });
 
 const story = ownedJob
   .extend({
-    why: z.string().meta({ description: 'The job in one sentence.' }),
-    next: z.array(next).meta({ description: 'What can be done, most promising first.' }),
+    why: z.string().meta({ description: 'State of the job and its reason, in one sentence.' }),
+    next: z.array(next).meta({ description: 'Possible next steps, most promising first.' }),
     organization: z.object({
       organizationId: z.string(),
       name: z.string(),
@@ -62,27 +62,36 @@ const story = ownedJob
       userId: z.string(),
       userName: z.string(),
     }),
-    request: z.record(z.string(), z.unknown()).meta({ description: 'As it was accepted.' }),
+    request: z
+      .record(z.string(), z.unknown())
+      .meta({ description: 'The request as it was accepted.' }),
     provider: z.string(),
     steps: z.array(stepSchema),
     calls: z.array(call),
-    ledger: z.array(entrySchema).meta({ description: 'Oldest first.' }),
-    notifications: z.array(notificationSchema).meta({ description: 'Oldest first.' }),
+    ledger: z.array(entrySchema).meta({ description: 'Ledger entries of the job, oldest first.' }),
+    notifications: z
+      .array(notificationSchema)
+      .meta({ description: 'Notifications of the provider, oldest first.' }),
     webhook: webhookSchema.nullable(),
     workflow: z.object({
       workflowId: z.string(),
       state: z.enum(['running', 'closed', 'missing', 'unreachable']),
-      status: z.string().nullable().meta({ description: 'As Temporal names it.' }),
-      url: z.url().nullable().meta({ description: 'In the first UI of `TEMPORAL_UI_ORIGINS`.' }),
+      status: z.string().nullable().meta({
+        description: 'Status in Temporal, for example `TERMINATED`; null if it is not known.',
+      }),
+      url: z
+        .url()
+        .nullable()
+        .meta({ description: 'Page of the workflow in the first UI of `TEMPORAL_UI_ORIGINS`.' }),
     }),
     actions: z
       .array(actionSchema)
-      .meta({ description: 'Operators’ actions to it, newest first; the last 100.' }),
+      .meta({ description: 'The last 100 actions of operators on this job, newest first.' }),
   })
   .meta({ id: 'ExplainedJob' });
 type Story = z.infer<typeof story>;
 
-/** What is read of a job, beside itself. */
+/** Reads everything about a job that is not in its record. */
 async function readParts(job: JobRecord, services: Composition) {
   const { oversight, readCalls, stuckJobs, client, inbox, ledgerReads, webhooks, pool } = services;
   const { id: jobId, organization_id: organizationId } = job;
@@ -109,8 +118,8 @@ function workflowView(
   { TEMPORAL_UI_ORIGINS: [origin], TEMPORAL_NAMESPACE: namespace }: Config,
 ): Story['workflow'] {
   const workflowId = workflowIdOf(jobId);
-  const words = [namespace, workflowId].map(encodeURIComponent);
-  const url = origin === undefined ? null : `${origin}/namespaces/${words.join('/workflows/')}`;
+  const segments = [namespace, workflowId].map(encodeURIComponent);
+  const url = origin === undefined ? null : `${origin}/namespaces/${segments.join('/workflows/')}`;
   return { workflowId, ...(owner ?? { state: 'unreachable', status: null }), url };
 }
 
@@ -133,7 +142,7 @@ function callerView({ job, caller }: JobFacts) {
   };
 }
 
-async function tell(job: JobRecord, services: Composition): Promise<Story> {
+async function storyOf(job: JobRecord, services: Composition): Promise<Story> {
   const { facts: parts, entries, notifications } = await readParts(job, services);
   const facts: JobFacts = { job, ...parts };
   const { webhook, calls, owner, actions } = facts;
@@ -155,7 +164,7 @@ async function tell(job: JobRecord, services: Composition): Promise<Story> {
   };
 }
 
-/** The story. */
+/** Operation that explains a job. */
 export const jobStory = section('Jobs', {
   getJob: defineOperation({
     route: 'GET /api/admin/v1/jobs/:jobId',
@@ -166,8 +175,9 @@ export const jobStory = section('Jobs', {
     async handle(named, services) {
       const job = await overseenJob(named, services);
       const { id, organization_id: organizationId } = job;
-      // As its owner sees it, with its documents.
-      return found(await tell((await services.reads.read(organizationId, id)) ?? job, services));
+      // This read loads the documents of the job too.
+      const detailed = await services.reads.read(organizationId, id);
+      return found(await storyOf(detailed ?? job, services));
     },
   }),
 });

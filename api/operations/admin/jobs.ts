@@ -1,4 +1,4 @@
-/** Operators: jobs across organizations: found, listed, canceled, and brought to an end where they hang. */
+/** Operators: jobs of all organizations: list, cancel, check with the provider, and settle without a workflow. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { askToCheck, workflowOf } from '../../../jobs/records/job-owner.ts';
@@ -88,11 +88,11 @@ function stateOf(job: JobRecord): Omit<z.infer<typeof stateSchema>, 'findings'> 
   return { jobId, organizationId, status: now, verifying, errorCode, billing: billing.state };
 }
 
-/** The request of a write to a job. */
+/** Path parameters and body of an operator's change to a job. */
 export const writeToJob = { params: z.object({ jobId: pathId('job') }), body: bareWrite };
 
 /**
- * Finds the job of `:jobId`, whosever it is.
+ * Finds the job of `:jobId` in any organization.
  * @throws GatewayError JOB_NOT_FOUND
  */
 export async function overseenJob(
@@ -104,10 +104,13 @@ export async function overseenJob(
   return job;
 }
 
-/** A job as its owner sees it, and whose it is. */
+/** Schema of a job as its owner sees it, with the id of its organization. */
 export const ownedJob = jobSchema.extend({ organizationId: z.string() }).meta({ id: 'OwnedJob' });
 
-/** What a record says something was done to. It comes first: other systems are asked, and nothing may be unrecorded. */
+/**
+ * Returns the subject of a recorded action on a job. The action is recorded before Temporal or a provider is called, so
+ * that no call is without a record.
+ */
 export const recordedOf = ({ id, organization_id }: JobRecord) => ({
   subject: id,
   organizationId: organization_id,
@@ -140,7 +143,7 @@ const actions = {
     summary: 'Cancel a job',
     request: writeToJob,
     answer: oneOf(ownedJob),
-    answers: { 200: 'It has ended.', 202: 'The provider has not decided yet.' },
+    answers: { 200: 'The job has ended.', 202: 'The provider has not decided yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
     async handle({ ctx, ...write }, { pool, oversight, admission, view }) {
       const job = await overseenJob(write, { oversight });
@@ -160,7 +163,9 @@ const actions = {
     answer: oneOf(
       stateSchema.extend({
         workflow: z.object({ state: z.string(), status: z.string().nullable() }),
-        workflowTold: z.boolean(),
+        workflowTold: z.boolean().meta({
+          description: 'True if the running workflow received a signal to check its calls.',
+        }),
       }),
     ),
     errors: ['JOB_NOT_FOUND'],
@@ -177,21 +182,21 @@ const actions = {
 
   resettleJob: defineOperation({
     route: `POST ${path}/:jobId/resettle`,
-    summary: 'Settle a job whose workflow no longer exists, by the provider’s outcome',
+    summary: 'Settle a job whose workflow no longer exists, by its outcome at the provider',
     request: {
       params: writeToJob.params,
       body: z.strictObject({
         ...authority,
         release: z.boolean().default(false).meta({
           description:
-            'Also release a job that the provider may still deliver, if it cannot be continued.',
+            'Releases the credits also if the provider may still deliver and the job cannot be continued.',
         }),
       }),
     },
     answer: oneOf(
       stateSchema.extend({ decision: z.enum(['taken_up', 'released', 'already_settled']) }),
     ),
-    answers: { 200: 'It is settled.', 202: 'A new run of the workflow brings it to its end.' },
+    answers: { 200: 'The job is settled.', 202: 'A new run of the workflow completes the job.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE', 'JOB_RUNNING', 'OUTCOME_UNDECIDED'],
     async handle({ ctx, ...write }, services) {
       const { pool, oversight } = services;
@@ -203,12 +208,12 @@ const actions = {
         action: 'job.resettled',
         details: { release },
       });
-      const done = await resettle(job, release, services);
-      ctx.status = done.decision === 'taken_up' ? 202 : 200;
-      return found({ ...stateOf(await overseenJob(write, { oversight })), ...done });
+      const resettlement = await resettle(job, release, services);
+      ctx.status = resettlement.decision === 'taken_up' ? 202 : 200;
+      return found({ ...stateOf(await overseenJob(write, { oversight })), ...resettlement });
     },
   }),
 };
 
-/** Everything below /jobs, but for webhooks and the story of one. */
+/** Operations below /jobs, except those of webhooks and `getJob`. */
 export const jobs = section('Jobs', { ...listing, ...actions });

@@ -1,4 +1,4 @@
-/** Operators: API keys made and revoked for a user. */
+/** Operators: API keys of a user: list, create, limit and revoke. */
 import { z } from 'zod';
 import { scopes } from '../../identity/access.ts';
 import { recordAction } from '../../identity/operators.ts';
@@ -11,7 +11,7 @@ import { defineOperation, section } from '../operation.ts';
 
 const params = z.object({ userId: pathId('member') });
 
-/** List, create, limit, revoke. */
+/** Operations on the API keys of users. */
 export const keys = section('API keys', {
   listKeys: defineOperation({
     route: 'GET /api/admin/v1/users/:userId/keys',
@@ -37,11 +37,11 @@ export const keys = section('API keys', {
     answers: { 200: 'The key. It is shown once.' },
     errors: ['NOT_FOUND', 'KEY_QUOTA_REACHED'],
     async handle({ ctx, params: { userId }, ...write }, { pool, config }) {
-      const { actor: _actor, reason: _reason, expiresAt, ...wanted } = write.body;
+      const { actor: _actor, reason: _reason, expiresAt, ...fields } = write.body;
       const made = await pool.transaction(async (connection) => {
         const key = await createKeys(connection, config.KEY_PEPPER).create({
           scopes,
-          ...wanted,
+          ...fields,
           memberId: userId,
           makerKeyId: null,
           expiresAtMs: expiresAt,
@@ -76,8 +76,8 @@ export const keys = section('API keys', {
     async handle({ params: { keyId }, ...write }, { pool, config }) {
       const { limit } = write.body;
       const meta = await pool.transaction(async (connection) => {
-        const wanted = { keyId, memberId: null, makerKeyId: null, limit };
-        const set = await createKeys(connection, config.KEY_PEPPER).setLimit(wanted);
+        const change = { keyId, memberId: null, makerKeyId: null, limit };
+        const set = await createKeys(connection, config.KEY_PEPPER).setLimit(change);
         await recordAction(connection, write, {
           action: 'key.limit_set',
           organizationId: set.organizationId,
@@ -98,8 +98,8 @@ export const keys = section('API keys', {
     errors: ['NOT_FOUND'],
     async handle({ params: { keyId }, ...write }, { pool, config }) {
       await pool.transaction(async (connection) => {
-        const made = createKeys(connection, config.KEY_PEPPER);
-        const organizationId = await made.revoke(keyId, null);
+        const ofConnection = createKeys(connection, config.KEY_PEPPER);
+        const organizationId = await ofConnection.revoke(keyId, null);
         await recordAction(connection, write, {
           action: 'key.revoked',
           organizationId,

@@ -1,4 +1,4 @@
-/** Operators: credits given and taken back, ledger entries, open reservations and the audit. */
+/** Operators: grants and take-backs of credits, ledger entries, open reservations and the audit. */
 import { z } from 'zod';
 import type { LedgerEntry, OpenReservation } from '../../../ledger/ledger.ts';
 import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
@@ -30,10 +30,13 @@ const creditsRequest = z.strictObject({
     .string()
     .max(100)
     .regex(/^[\x21-\x7e]{1,100}$/, 'must be 1–100 printable characters')
-    .meta({ description: 'The same id never moves credits twice.' }),
+    .meta({
+      description:
+        'Unique id of the grant or take-back; a repeat with the same id moves no credits.',
+    }),
   credits: z.number().positive().max(1_000_000_000),
 });
-/** What an operator can do to a balance. Both ways share their ids: one id is one move. */
+/** Declares an operation that moves credits. Grants and take-backs share their ids: one id is one move. */
 const move = (way: { name: string; summary: string; action: string; sign: 1 | -1 }) =>
   defineOperation({
     route: `POST ${path}/${way.name}`,
@@ -46,26 +49,26 @@ const move = (way: { name: string; summary: string; action: string; sign: 1 | -1
     answer: z.object({ success: z.literal(true), repeated: z.boolean(), available: z.number() }),
     answers: {
       200: {
-        description: 'The credits are moved; `available` are left.',
+        description: 'The credits are moved; `available` is the new available balance.',
         headers: z.object({ 'Idempotent-Replayed': z.literal('true').optional() }),
       },
     },
     errors: ['NOT_FOUND', 'INSUFFICIENT_CREDITS', 'IDEMPOTENCY_KEY_REUSED'],
     async handle({ ctx, params: { organizationId }, ...write }, { pool, ledger }) {
-      const { credits, ...wanted } = write.body;
+      const { credits, ...moveOfBody } = write.body;
       const amountMicro = way.sign * microFromCredits(credits);
-      const moved = await ledger.grant({ ...wanted, organizationId, amountMicro });
+      const moved = await ledger.grant({ ...moveOfBody, organizationId, amountMicro });
       if (moved.verdict === 'no_account') throw new GatewayError('NOT_FOUND');
       if (moved.verdict === 'insufficient_credits') throwRefusal(moved);
       if (moved.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
-      // The move shares its transaction with other money moves; its own entry names actor and reason too,
-      // and a repeated request makes up for a record that a crash prevented here.
+      // The ledger commits the move together with moves of other requests, so a crash may prevent this record. The
+      // ledger entry has the actor and the reason too, and a repeated request adds the record.
       await recordAction(pool, write, {
         action: way.action,
         organizationId,
         subject: organizationId,
-        details: { id: wanted.id, credits },
-        actionKey: `grant:${organizationId}:${wanted.id}`,
+        details: { id: moveOfBody.id, credits },
+        actionKey: `grant:${organizationId}:${moveOfBody.id}`,
       });
       if (moved.repeated) ctx.set('Idempotent-Replayed', 'true');
       const available = creditsFromMicro(moved.balance.available);
@@ -73,7 +76,7 @@ const move = (way: { name: string; summary: string; action: string; sign: 1 | -1
     },
   });
 
-/** An entry of the ledger. */
+/** Schema of a ledger entry; amounts in credits. */
 export const entrySchema = z
   .object({
     sequence: z.int(),
@@ -120,7 +123,8 @@ function reservationView({ amount, ...open }: OpenReservation): z.infer<typeof r
 const auditSchema = z.object({
   clean: z.boolean(),
   chatLossCredits: z.number().meta({
-    description: 'Credits of all chats that cost more than balance and key could pay.',
+    description:
+      'Credits that chats cost above what the balance and the key limit could pay, in total.',
   }),
   findings: z.array(z.object({ finding: z.string(), subject: z.string() })),
   checks: z.array(
@@ -132,7 +136,7 @@ const auditSchema = z.object({
   ),
 });
 
-/** Moves, entries, reservations, audit. */
+/** Operations on the ledger. */
 export const ledger = section('Credits', {
   grantCredits: move({
     name: 'grants',
@@ -160,7 +164,7 @@ export const ledger = section('Credits', {
           .min(1)
           .max(Number.MAX_SAFE_INTEGER)
           .optional()
-          .meta({ description: 'The sequence of the last entry seen.' }),
+          .meta({ description: '`sequence` of the last entry of the page before.' }),
       }),
     },
     answer: pageOf(entrySchema),
@@ -196,7 +200,7 @@ export const ledger = section('Credits', {
         results: z
           .enum(['true', 'false'])
           .optional()
-          .meta({ description: 'Also reads every result that was paid for.' }),
+          .meta({ description: 'If true, the audit also reads the result of every charged job.' }),
       }),
     },
     answer: auditSchema,

@@ -1,6 +1,6 @@
 /**
- * Operators and their keys, made and revoked by who holds the admin key of the deployment; the console's session,
- * begun with an operator's key or with the admin key and a name; and what operators did.
+ * Operators and their keys, which only the admin key of the deployment creates and revokes; the console's session,
+ * which begins with an operator's key, or with the admin key and a name; and the recorded actions of operators.
  */
 import { z } from 'zod';
 import { GatewayError } from '../../../domain/errors.ts';
@@ -38,19 +38,19 @@ import { defineOperation, section } from '../operation.ts';
 
 const path = '/api/admin/v1/operators';
 const sessionPath = '/api/admin/v1/session';
-/** A deployment has few. */
+/** Highest number of operators in a list, above what a deployment has. */
 const operatorsShownMax = 1000;
 
 const operatorSchema = answerOf(operatorRecord).meta({ id: 'Operator' });
 
-/** A stolen key must not make another. */
+/** Rejects the key of an operator, so that a stolen key cannot create another. @throws GatewayError FORBIDDEN */
 function needAdminKey({ operatorId }: Operator): void {
   if (operatorId !== null) {
-    throw new GatewayError('FORBIDDEN', 'Only ADMIN_API_KEY makes and revokes operators.');
+    throw new GatewayError('FORBIDDEN', 'Only ADMIN_API_KEY may create and revoke operators.');
   }
 }
 
-/** What an operator did. */
+/** Schema of a recorded action of an operator. */
 export const actionSchema = answerOf(recordedAction)
   .extend({ details: z.looseObject({}) })
   .meta({ id: 'Action' });
@@ -61,7 +61,10 @@ const named = section('Operators', {
     summary: 'Get the operator of this key',
     answer: oneOf(
       z.object({
-        operatorId: z.string().nullable().meta({ description: 'Null: it is `ADMIN_API_KEY`.' }),
+        operatorId: z
+          .string()
+          .nullable()
+          .meta({ description: 'Null if the key is `ADMIN_API_KEY`.' }),
         name: z.string().nullable(),
       }),
     ),
@@ -78,13 +81,13 @@ const named = section('Operators', {
 
   createOperator: defineOperation({
     route: `POST ${path}`,
-    summary: 'Create an operator with a key; only with the admin key',
+    summary: 'Create an operator with a key; requires the admin key',
     request: {
       body: z.strictObject({ ...authority, name: operatorName }),
       example: { ...exampleAuthority, name: 'paul' },
     },
     answer: oneOf(operatorSchema.extend({ key: z.string() })),
-    answers: { 200: 'The key. It is shown once.' },
+    answers: { 200: 'The operator with its key, which is shown only once.' },
     errors: ['FORBIDDEN'],
     async handle({ ctx, operator, ...write }, { pool, config }) {
       needAdminKey(operator);
@@ -105,7 +108,7 @@ const named = section('Operators', {
 
   revokeOperator: defineOperation({
     route: `POST ${path}/:operatorId/revoke`,
-    summary: 'Revoke the key of an operator; only with the admin key',
+    summary: 'Revoke the key of an operator; requires the admin key',
     request: { params: z.object({ operatorId: pathId('operator') }), body: bareWrite },
     answer: oneOf(operatorSchema),
     errors: ['FORBIDDEN', 'NOT_FOUND'],
@@ -123,8 +126,9 @@ const named = section('Operators', {
     route: `POST ${sessionPath}`,
     summary: 'Sign in to the console',
     description:
-      'Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, on the ' +
-      'console’s own pages, and ends when the operator signs out or the key is revoked. Its actions are recorded with this name.',
+      'Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, and ' +
+      'works only on the pages of the console. It ends when the operator signs out or the key is revoked. Actions in the ' +
+      'session are recorded with the name of the operator’s key, or with `actor` for the admin key.',
     request: {
       body: z.strictObject({ actor: authority.actor }),
       example: { actor: exampleAuthority.actor },
@@ -171,5 +175,5 @@ const actions = section('Actions', {
   }),
 });
 
-/** Who am I, list, create, revoke; sessions; the record. */
+/** Operations on operators, their sessions, and their recorded actions. */
 export const operators = [...named, ...actions];

@@ -1,4 +1,4 @@
-/** Operators: organizations, their state, six-hour allowance and users. */
+/** Operators: organizations with their status, their credit limit per six hours, and their users. */
 import { z } from 'zod';
 import { microFromCredits } from '../../../domain/credits.ts';
 import { isoTimes } from '../../../domain/json.ts';
@@ -54,7 +54,7 @@ function organizationView(record: OrganizationRecord): z.infer<typeof organizati
 
 const user = answerOf(memberRecord).meta({ id: 'User' });
 
-/** An organization with more users than this is listed from the oldest on. */
+/** Highest number of users in a list; the oldest are listed. */
 const usersShownMax = 1000;
 
 const statusChange = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) =>
@@ -86,14 +86,14 @@ const users = {
     answer: oneOf(user),
     errors: ['NOT_FOUND'],
     async handle({ params: { organizationId }, ...write }, { pool }) {
-      const { name, role: wanted } = write.body;
+      const { name, role: roleOfUser } = write.body;
       const userId = await pool.transaction(async (connection) => {
-        const made = await createMember(connection, { organizationId, name, role: wanted });
+        const made = await createMember(connection, { organizationId, name, role: roleOfUser });
         await recordAction(connection, write, {
           action: 'user.created',
           organizationId,
           subject: made,
-          details: { name, role: wanted },
+          details: { name, role: roleOfUser },
         });
         return made;
       });
@@ -115,7 +115,7 @@ const users = {
   }),
 };
 
-/** Organizations and what is below them, but for their ledgers. */
+/** Operations on organizations and their users; ledger.ts has those on their credits. */
 export const organizations = section('Organizations', {
   createOrganization: defineOperation({
     route: `POST ${path}`,
@@ -153,12 +153,10 @@ export const organizations = section('Organizations', {
     request: {
       query: z.strictObject({
         status: status.optional(),
-        name: z
-          .string()
-          .min(1)
-          .max(200)
-          .optional()
-          .meta({ description: 'Only those whose name holds this, in either case.' }),
+        name: z.string().min(1).max(200).optional().meta({
+          description:
+            'Only organizations whose name contains this text; upper and lower case are the same.',
+        }),
         limit: pageLimit,
         cursor: idField('organization').optional(),
       }),
@@ -185,7 +183,7 @@ export const organizations = section('Organizations', {
 
   setWindowAllowance: defineOperation({
     route: `PUT ${path}/:organizationId/window-allowance`,
-    summary: 'Set the credits per six hours; null removes the limit',
+    summary: 'Set the limit of Studio credits per six hours; null removes the limit',
     request: {
       params,
       body: z.strictObject({ ...authority, credits: allowance }),

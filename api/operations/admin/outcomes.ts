@@ -1,4 +1,4 @@
-/** Operators: jobs that hang and why, unknown outcomes, and notifications of providers. */
+/** Operators: stuck jobs with the reason, unknown outcomes, and notifications of providers. */
 import { z } from 'zod';
 import type { UnknownOutcome } from '../../../jobs/records/call-outcomes.ts';
 import type { StuckLine } from '../../../jobs/records/stuck-jobs.ts';
@@ -59,7 +59,7 @@ function unknownView(line: UnknownOutcome): z.infer<typeof unknownSchema> {
   };
 }
 
-/** What a provider told of a call. */
+/** Schema of a provider's notification of a call. */
 export const notificationSchema = z
   .object({
     provider: z.string(),
@@ -72,7 +72,7 @@ export const notificationSchema = z
   })
   .meta({ id: 'Notification' });
 
-/** Three lists. */
+/** Operations that list stuck jobs, unknown outcomes and notifications. */
 export const outcomes = section('Outcomes', {
   listStuckWork: defineOperation({
     route: 'GET /api/admin/v1/stuck',
@@ -81,7 +81,8 @@ export const outcomes = section('Outcomes', {
       query: z.strictObject({
         organizationId: idField('organization').optional(),
         olderThanSeconds: z.coerce.number().int().min(0).max(31_536_000).default(300).meta({
-          description: 'A passed deadline, an unknown outcome or a lost workflow always counts.',
+          description:
+            'Only work older than this, in seconds. Work with a passed deadline, an unknown outcome or a lost workflow is always listed.',
         }),
         limit: pageLimit,
       }),
@@ -95,7 +96,8 @@ export const outcomes = section('Outcomes', {
 
   listUnknownOutcomes: defineOperation({
     route: 'GET /api/admin/v1/unknown-outcomes',
-    summary: 'List jobs that were released without the provider’s answer, newest first',
+    summary:
+      'List jobs whose credits were released before the provider reported an outcome, newest first',
     request: {
       query: z.strictObject({
         limit: pageLimit,

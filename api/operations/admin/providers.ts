@@ -1,4 +1,4 @@
-/** Operators: providers, paused and resumed. */
+/** Operators: providers with recent figures; pause and resume. */
 import { z } from 'zod';
 import { askToCheck } from '../../../jobs/records/job-owner.ts';
 import {
@@ -21,8 +21,8 @@ const providerSchema = z
   .object({
     provider: z.string(),
     paused: z.object({ since: time, actor: z.string(), reason: z.string() }).nullable(),
-    waiting: z.int().meta({ description: 'Calls that wait for the end of the pause.' }),
-    open: z.int().meta({ description: 'Calls that it has and that are not over.' }),
+    waiting: z.int().meta({ description: 'Number of calls that wait for the end of the pause.' }),
+    open: z.int().meta({ description: 'Number of calls that were sent and have not ended.' }),
   })
   .meta({ id: 'Provider' });
 
@@ -40,16 +40,15 @@ async function find(pauses: ProviderPauses, provider: string): Promise<ProviderL
 
 const wakeAtOnce = 20;
 
-/** Jobs that are not told now ask by themselves within a minute. */
+/** Signals the waiting jobs to continue, 20 at a time. A job without the signal checks by itself within a minute. */
 async function wake(
   { client, logger }: Pick<Composition, 'client' | 'logger'>,
   jobIds: readonly string[],
 ): Promise<void> {
   for (let next = 0; next < jobIds.length; next += wakeAtOnce) {
-    const some = jobIds.slice(next, next + wakeAtOnce);
-    // So many at once, then the next.
+    const batch = jobIds.slice(next, next + wakeAtOnce);
     await Promise.all(
-      some.map((jobId) =>
+      batch.map((jobId) =>
         askToCheck(client, jobId).catch((error: unknown) => {
           logger.warn({ error, jobId }, 'provider.resume_not_told');
         }),
@@ -65,21 +64,22 @@ const figured = providerSchema
     recent: z
       .object({
         calls: z.int(),
-        failed: z
-          .int()
-          .meta({ description: 'Refused, failed, never answered; not: declined for the input.' }),
+        failed: z.int().meta({
+          description:
+            'Calls that were rejected, failed or got no response; rejected inputs do not count.',
+        }),
         medianSeconds: z.number().nullable(),
         slowSeconds: z.number().nullable().meta({ description: 'The 95th percentile.' }),
       })
       .meta({
-        description: `Calls of the jobs accepted in the last ${figuresMinutes} minutes that have ended; a call that went on to another provider counts there.`,
+        description: `Calls of jobs that were accepted in the last ${figuresMinutes} minutes and have ended. A call that moved to another provider counts for that provider.`,
       }),
   })
   .meta({ id: 'ProviderWithFigures' });
 
 const noCalls = { calls: 0, failed: 0, medianSeconds: null, slowSeconds: null };
 
-/** List, pause, resume. */
+/** Operations on providers. */
 export const providers = section('Providers', {
   listProviders: defineOperation({
     route: `GET ${path}`,
@@ -87,9 +87,12 @@ export const providers = section('Providers', {
     answer: listOf(figured),
     async handle(_, { pauses, readFigures }) {
       const [lines, figures] = await Promise.all([pauses.list(), readFigures(figuresMinutes)]);
-      const of = new Map(figures.map(({ provider, ...recent }) => [provider, recent]));
+      const byProvider = new Map(figures.map(({ provider, ...recent }) => [provider, recent]));
       return found(
-        lines.map((line) => ({ ...providerView(line), recent: of.get(line.provider) ?? noCalls })),
+        lines.map((line) => ({
+          ...providerView(line),
+          recent: byProvider.get(line.provider) ?? noCalls,
+        })),
       );
     },
   }),
@@ -112,9 +115,15 @@ export const providers = section('Providers', {
 
   resumeProvider: defineOperation({
     route: `POST ${path}/:provider/resume`,
-    summary: 'Resume a provider; waiting jobs continue',
+    summary: 'Resume a provider: its waiting jobs continue',
     request,
-    answer: oneOf(providerSchema.extend({ told: z.int() })),
+    answer: oneOf(
+      providerSchema.extend({
+        told: z
+          .int()
+          .meta({ description: 'Number of waiting jobs that are signaled to continue.' }),
+      }),
+    ),
     errors: ['NOT_FOUND'],
     async handle({ params, ...write }, { pool, pauses, client, logger }) {
       const { provider } = await find(pauses, params.provider);

@@ -1,8 +1,8 @@
 /**
- * The codec endpoint of Temporal's web UI and CLI: opens (and seals) payloads for operators, in the
- * protocol of remote codec servers: `{payloads}` in, `{payloads}` out, as proto JSON. The CLI sends the
- * key of an operator; the web UI can send none, so the address it is told carries a word of its own, which
- * only opens.
+ * Codec endpoint for Temporal's web UI and CLI: decrypts (and encrypts) payloads for operators, in the protocol of
+ * remote codec servers: `{payloads}` in the request and in the response, as proto JSON. The CLI sends the key of an
+ * operator. The web UI cannot send a key, so the URL that it is configured with contains a secret word, which only
+ * decrypts.
  */
 import type { Payload, PayloadCodec } from '@temporalio/common';
 import { z } from 'zod';
@@ -16,7 +16,7 @@ import { recordOf } from '../../http/body-schema.ts';
 import { defineOperation, ownAnswer, type Call } from '../operation.ts';
 
 const prefix = '/api/admin/v1/temporal/codec';
-/** A page of a history with its largest payloads fits many times. */
+/** Size limit of a request in bytes, many times that of a history page with the largest payloads. */
 const bytesMax = 16 * 1024 * 1024;
 const preflightAgeSeconds = 600;
 
@@ -34,20 +34,20 @@ const exchange = z.object({
     )
     .max(10_000),
 });
-/** Read behind the word, which is checked after a browser was told what it may read. */
+/** Body by media type. `handle` reads it itself, after the CORS header is set and the key or the word is checked. */
 const content = { 'application/json': { schema: exchange } };
 type ProtoJson = z.infer<typeof exchange>['payloads'][number];
 
 type Direction = (codec: PayloadCodec, payload: Payload) => Promise<Payload>;
-const directions: Record<string, Direction> = { decode: opened, encode: sealed };
+const directions: Record<string, Direction> = { decode: decrypted, encode: encrypted };
 
-/** How a browser asks before it sends. */
+/** Declares the CORS preflight of a path. */
 const preflight = (path: `/${string}`) =>
   defineOperation({
     route: `OPTIONS ${path}`,
     scope: 'open',
     answer: ownAnswer,
-    answers: { 204: 'It may.' },
+    answers: { 204: 'The CORS headers.' },
     handle({ ctx }, { config }) {
       allowOrigin(ctx, config);
       ctx.set('Access-Control-Allow-Methods', 'POST');
@@ -57,7 +57,10 @@ const preflight = (path: `/${string}`) =>
     },
   });
 
-/** Open: each checks its own word, after it has told a browser what it may read. */
+/**
+ * Operations of the codec endpoint. Their scope is `open`, because each checks its key or word itself, after it sets
+ * the CORS header that lets a browser read an error.
+ */
 export const temporalCodec = [
   preflight(`${prefix}/:direction`),
   preflight(`${prefix}/read/:word/:direction`),
@@ -72,7 +75,7 @@ export const temporalCodec = [
       if (!(await findOperator.byKey(bearerKey(ctx.req)))) throw new GatewayError('Unauthorized');
       const direct = Object.hasOwn(directions, direction) ? directions[direction] : undefined;
       if (!direct) throw new GatewayError('NOT_FOUND');
-      return answer(ctx, (payload) => direct(payloadCodec, payload));
+      return convert(ctx, (payload) => direct(payloadCodec, payload));
     },
   }),
 
@@ -84,23 +87,23 @@ export const temporalCodec = [
     handle({ ctx, params: { word } }, { config, payloadCodec, isCodecWord }) {
       allowOrigin(ctx, config);
       if (!isCodecWord(word)) throw new GatewayError('Unauthorized');
-      return answer(ctx, (payload) => opened(payloadCodec, payload));
+      return convert(ctx, (payload) => decrypted(payloadCodec, payload));
     },
   }),
 ];
 
-async function answer(
+async function convert(
   ctx: Call['ctx'],
   direct: (payload: Payload) => Promise<Payload>,
 ): Promise<z.infer<typeof exchange>> {
   const { payloads } = await parseBody(ctx, exchange, bytesMax);
-  const turned = await Promise.all(payloads.map((payload) => direct(fromProtoJson(payload))));
+  const converted = await Promise.all(payloads.map((payload) => direct(fromProtoJson(payload))));
   ctx.set('Cache-Control', 'no-store');
-  return { payloads: turned.map(toProtoJson) };
+  return { payloads: converted.map(toProtoJson) };
 }
 
-/** A payload that cannot be opened is shown as it is: one lost key must not hide a whole history. */
-async function opened(codec: PayloadCodec, payload: Payload): Promise<Payload> {
+/** Decrypts a payload; returns it unchanged if its key is lost, so that the rest of a history is shown. */
+async function decrypted(codec: PayloadCodec, payload: Payload): Promise<Payload> {
   try {
     return (await codec.decode([payload]))[0] ?? payload;
   } catch (error) {
@@ -109,7 +112,7 @@ async function opened(codec: PayloadCodec, payload: Payload): Promise<Payload> {
   }
 }
 
-async function sealed(codec: PayloadCodec, payload: Payload): Promise<Payload> {
+async function encrypted(codec: PayloadCodec, payload: Payload): Promise<Payload> {
   return (await codec.encode([payload]))[0] ?? payload;
 }
 

@@ -1,4 +1,4 @@
-/** Operators: webhooks that do not get through, and their redelivery. */
+/** Operators: webhooks of jobs, by default only the failing ones, and their redelivery. */
 import { z } from 'zod';
 import type { ListedWebhook } from '../../../webhooks/webhooks.ts';
 import { GatewayError } from '../../../domain/errors.ts';
@@ -24,7 +24,7 @@ const ownedWebhook = listedWebhook
 
 const ownedView = (row: ListedWebhook) => ownedWebhook.parse(isoTimes(row));
 
-/** List, look, deliver again. */
+/** Operations on the webhooks of jobs. */
 export const webhooks = section('Webhooks', {
   listWebhooks: defineOperation({
     route: 'GET /api/admin/v1/webhooks',
@@ -34,7 +34,7 @@ export const webhooks = section('Webhooks', {
         organizationId: idField('organization').optional(),
         status: webhookLine.shape.state
           .optional()
-          .meta({ description: 'Absent: all whose last attempt has failed.' }),
+          .meta({ description: 'If absent: all webhooks whose last attempt failed.' }),
         limit: pageLimit,
         cursor: idField('job').optional(),
       }),
@@ -68,7 +68,7 @@ export const webhooks = section('Webhooks', {
     summary: 'Send the webhook of a job again, now',
     request: writeToJob,
     answer: oneOf(webhookSchema),
-    answers: { 202: 'It is on its way.' },
+    answers: { 202: 'The webhook will be delivered again.' },
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(write, services) {
       const job = await overseenJob(write, services);

@@ -1,4 +1,4 @@
-/** POST /api/v1/messages: chat with any model, as Anthropic's clients ask for it. */
+/** POST /api/v1/messages: chat with any model in the format of Anthropic's Messages API. */
 import { z } from 'zod';
 import { answerChat } from '../../chat/chat-answers.ts';
 import { messagesPresentation } from '../../chat/messages-presentation.ts';
@@ -29,7 +29,7 @@ const message = z.looseObject({
   creditsConsumed: z.number(),
 });
 
-/** Anthropic's endpoints. */
+/** Operations of Anthropic's endpoints. */
 export const anthropic = section('Anthropic’s endpoints', {
   createMessage: defineOperation({
     route: 'POST /api/v1/messages',
@@ -38,7 +38,8 @@ export const anthropic = section('Anthropic’s endpoints', {
     takesXApiKey: true,
     summary: 'Chat with a model (Anthropic-compatible)',
     description:
-      'Any chat model. Point an Anthropic SDK at `{base}` or `{base}/api`; the key may come as `x-api-key`. ' +
+      'Accepts every chat model. Set the base URL of an Anthropic SDK to `{base}` or `{base}/api`. The key may be sent as ' +
+      '`x-api-key`. ' +
       'Fields that are not listed here are ignored.',
     request: {
       headers: idempotencyHeader,
@@ -53,7 +54,7 @@ export const anthropic = section('Anthropic’s endpoints', {
     answer: ownAnswer,
     answers: {
       200: {
-        description: 'The message; with `stream: true` the same as server-sent events.',
+        description: 'The message; with `stream: true`, its server-sent events.',
         schema: message,
         event: z.object({ event: z.string(), data: z.string() }),
       },
