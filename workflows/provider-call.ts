@@ -67,10 +67,7 @@ export async function runCall(
 
 type Tried = { kind: 'outputs'; outputs: CallOutputs } | { kind: 'paused'; paused: RunningCall[] };
 
-/**
- * Tries the routes in turn. The next route is tried only if the last provider certainly did not
- * accept the call.
- */
+/** Tries the routes in turn, the next one only if the last provider did not accept the call. */
 async function tryRoutes(
   job: CallingJob,
   call: PlannedCall,
@@ -95,8 +92,7 @@ async function tryRoutes(
     if (job.paused.has(route.provider)) paused.push(running);
   }
   if (paused.length > 0) return { kind: 'paused', paused };
-  // A call that no provider has accepted ends as canceled, not as failed, if the caller has
-  // canceled it.
+  // A call that no provider has accepted ends as canceled if the caller has canceled it.
   if (job.signals.cancelRequested) throw failed('CANCELED', 'canceled before a provider took it');
   throw failed('PROVIDER_ERROR', refusal);
 }
@@ -133,10 +129,7 @@ async function awaitResume(
   for (const provider of providers) paused.delete(provider);
 }
 
-/**
- * Submits the call. If it is unknown whether the provider has accepted it, waits for a notification
- * that names it.
- */
+/** Submits the call. If its outcome is unknown, waits for a notification that names it. */
 async function submit(
   running: RunningCall,
 ): Promise<SubmitOutcome | { kind: 'refused'; message: string }> {
@@ -159,10 +152,7 @@ async function submit(
   }
 }
 
-/**
- * Sends the call once. A submit that is still in flight when its first attempt times out is
- * adopted, not repeated.
- */
+/** Sends the call once. A submit in flight after its first attempt is adopted, not repeated. */
 async function send(running: RunningCall): Promise<SubmitOutcome> {
   const { route, task, deadlineAtMs } = running;
   for (;;) {
@@ -184,9 +174,7 @@ function adopt(running: RunningCall): Promise<AdoptOutcome> {
   return run(running, stepOf(running, 'adopt'), (activities) => activities.adopt(running.task));
 }
 
-/**
- * Waits for the notification that names the provider operation, because the submit got no response.
- */
+/** Waits for a notification that names the operation of an unanswered submit. */
 async function awaitNotification(running: RunningCall): Promise<void> {
   const { plan, call, signals, progress } = running;
   progress.call(call.index, 'the outcome is unknown: waiting for the provider to name the call');
@@ -200,9 +188,7 @@ async function awaitNotification(running: RunningCall): Promise<void> {
   }
 }
 
-/**
- * Waits until the operation ends. A notification or a timer with growing waits triggers a check.
- */
+/** Waits until the operation ends; a notification or a timer triggers each check. */
 async function awaitOutputs(running: RunningCall, operation: Operation): Promise<CallOutputs> {
   const { plan, call, route, signals, progress, deadlineAtMs } = running;
   signals.expect(call.index, operation.id);

@@ -19,8 +19,7 @@ const nameRule = 'is 1–64 of A–Z a–z 0–9 _ . - and begins with a letter 
 const value = z
   .string()
   .max(valueLengthMax)
-  // oxlint-disable-next-line no-control-regex -- control characters are rejected; the description
-  // spells them out
+  // oxlint-disable-next-line no-control-regex -- control characters are rejected; readers see them spelled out
   .regex(new RegExp('^[^\\u0000-\\u001f\\u007f-\\u009f]*$'), 'must not contain control characters');
 
 /** Schema of `metadata`. */

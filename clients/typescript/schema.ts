@@ -103,7 +103,7 @@ export interface paths {
         put?: never;
         /**
          * Chat with a model (Anthropic-compatible)
-         * @description Any chat model. Point an Anthropic SDK at `{base}` or `{base}/api`; the key may come as `x-api-key`. Fields that are not listed here are ignored.
+         * @description Accepts every chat model. Set the base URL of an Anthropic SDK to `{base}` or `{base}/api`. The key may be sent as `x-api-key`. Fields that are not listed here are ignored.
          *
          *     Scope: `chat`.
          */
@@ -4370,7 +4370,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The message; with `stream: true` the same as server-sent events. */
+            /** @description The message; with `stream: true`, its server-sent events. */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -81,7 +81,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Set the credits per six hours; null removes the limit */
+        /** Set the limit of Studio credits per six hours; null removes the limit */
         put: operations["setWindowAllowance"];
         post?: never;
         delete?: never;
@@ -305,7 +305,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Settle a job whose workflow no longer exists, by the provider’s outcome */
+        /** Settle a job whose workflow no longer exists, by its outcome at the provider */
         post: operations["resettleJob"];
         delete?: never;
         options?: never;
@@ -405,7 +405,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List jobs that were released without the provider’s answer, newest first */
+        /** List jobs whose credits were released before the provider reported an outcome, newest first */
         get: operations["listUnknownOutcomes"];
         put?: never;
         post?: never;
@@ -475,7 +475,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Resume a provider; waiting jobs continue */
+        /** Resume a provider: its waiting jobs continue */
         post: operations["resumeProvider"];
         delete?: never;
         options?: never;
@@ -510,7 +510,7 @@ export interface paths {
         /** List operators, newest first */
         get: operations["listOperators"];
         put?: never;
-        /** Create an operator with a key; only with the admin key */
+        /** Create an operator with a key; requires the admin key */
         post: operations["createOperator"];
         delete?: never;
         options?: never;
@@ -527,7 +527,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Revoke the key of an operator; only with the admin key */
+        /** Revoke the key of an operator; requires the admin key */
         post: operations["revokeOperator"];
         delete?: never;
         options?: never;
@@ -546,7 +546,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in to the console
-         * @description Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, on the console’s own pages, and ends when the operator signs out or the key is revoked. Its actions are recorded with this name.
+         * @description Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, and works only on the pages of the console. It ends when the operator signs out or the key is revoked. Actions in the session are recorded with the name of the operator’s key, or with `actor` for the admin key.
          */
         post: operations["beginOperatorSession"];
         /** Sign out of the console */
@@ -803,13 +803,13 @@ export interface components {
             /** Format: uri */
             cancelUrl: string;
             organizationId: string;
-            /** @description The job in one sentence. */
+            /** @description State of the job and its reason, in one sentence. */
             why: string;
-            /** @description What can be done, most promising first. */
+            /** @description Possible next steps, most promising first. */
             next: {
-                /** @description An operation of this API that does it. */
+                /** @description Operation of this API that does the step; null if there is none. */
                 operation: ("reverifyJob" | "resettleJob" | "cancelJob" | "redeliverJobWebhook" | "resumeProvider") | null;
-                /** @description Of `npm run studio --`, which also wants `--reason`. */
+                /** @description Arguments of `npm run studio --`, without the required `--reason`; null if there is no command. */
                 command: string | null;
                 words: string;
             }[];
@@ -827,7 +827,7 @@ export interface components {
                 userId: string;
                 userName: string;
             };
-            /** @description As it was accepted. */
+            /** @description The request as it was accepted. */
             request: {
                 [key: string]: unknown;
             };
@@ -839,31 +839,31 @@ export interface components {
                 provider: string;
                 endpoint: string | null;
                 state: string;
-                /** @description The handle of the provider. */
+                /** @description Operation at the provider, with its id. */
                 operation: unknown;
                 providerRequestId: string | null;
-                /** @description How often it was sent. */
+                /** @description Number of times the call was sent. */
                 attempts: number;
                 /** Format: date-time */
                 begunAt: string;
                 /** Format: date-time */
                 updatedAt: string;
             }[];
-            /** @description Oldest first. */
+            /** @description Ledger entries of the job, oldest first. */
             ledger: components["schemas"]["LedgerEntry"][];
-            /** @description Oldest first. */
+            /** @description Notifications of the provider, oldest first. */
             notifications: components["schemas"]["Notification"][];
             webhook: components["schemas"]["Webhook"] | null;
             workflow: {
                 workflowId: string;
                 /** @enum {string} */
                 state: "running" | "closed" | "missing" | "unreachable";
-                /** @description As Temporal names it. */
+                /** @description Status in Temporal, for example `TERMINATED`; null if it is not known. */
                 status: string | null;
-                /** @description In the first UI of `TEMPORAL_UI_ORIGINS`. */
+                /** @description Page of the workflow in the first UI of `TEMPORAL_UI_ORIGINS`. */
                 url: string | null;
             };
-            /** @description Operators’ actions to it, newest first; the last 100. */
+            /** @description The last 100 actions of operators on this job, newest first. */
             actions: components["schemas"]["Action"][];
         };
         JobStep: {
@@ -991,14 +991,14 @@ export interface components {
                 actor: string;
                 reason: string;
             } | null;
-            /** @description Calls that wait for the end of the pause. */
+            /** @description Number of calls that wait for the end of the pause. */
             waiting: number;
-            /** @description Calls that it has and that are not over. */
+            /** @description Number of calls that were sent and have not ended. */
             open: number;
-            /** @description Calls of the jobs accepted in the last 15 minutes that have ended; a call that went on to another provider counts there. */
+            /** @description Calls of jobs that were accepted in the last 15 minutes and have ended. A call that moved to another provider counts for that provider. */
             recent: {
                 calls: number;
-                /** @description Refused, failed, never answered; not: declined for the input. */
+                /** @description Calls that were rejected, failed or got no response; rejected inputs do not count. */
                 failed: number;
                 medianSeconds: number | null;
                 /** @description The 95th percentile. */
@@ -1013,9 +1013,9 @@ export interface components {
                 actor: string;
                 reason: string;
             } | null;
-            /** @description Calls that wait for the end of the pause. */
+            /** @description Number of calls that wait for the end of the pause. */
             waiting: number;
-            /** @description Calls that it has and that are not over. */
+            /** @description Number of calls that were sent and have not ended. */
             open: number;
         };
         Operator: {
@@ -1040,7 +1040,7 @@ export interface operations {
         parameters: {
             query?: {
                 status?: "active" | "suspended";
-                /** @description Only those whose name holds this, in either case. */
+                /** @description Only organizations whose name contains this text; upper and lower case are the same. */
                 name?: string;
                 limit?: number;
                 cursor?: string;
@@ -1562,14 +1562,14 @@ export interface operations {
                     /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
                     actor?: string;
                     reason: string;
-                    /** @description The same id never moves credits twice. */
+                    /** @description Unique id of the grant or take-back; a repeat with the same id moves no credits. */
                     id: string;
                     credits: number;
                 };
             };
         };
         responses: {
-            /** @description The credits are moved; `available` are left. */
+            /** @description The credits are moved; `available` is the new available balance. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1608,14 +1608,14 @@ export interface operations {
                     /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
                     actor?: string;
                     reason: string;
-                    /** @description The same id never moves credits twice. */
+                    /** @description Unique id of the grant or take-back; a repeat with the same id moves no credits. */
                     id: string;
                     credits: number;
                 };
             };
         };
         responses: {
-            /** @description The credits are moved; `available` are left. */
+            /** @description The credits are moved; `available` is the new available balance. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1635,7 +1635,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description The sequence of the last entry seen. */
+                /** @description `sequence` of the last entry of the page before. */
                 cursor?: number;
             };
             header?: never;
@@ -1693,7 +1693,7 @@ export interface operations {
     audit: {
         parameters: {
             query?: {
-                /** @description Also reads every result that was paid for. */
+                /** @description If true, the audit also reads the result of every charged job. */
                 results?: "true" | "false";
             };
             header?: never;
@@ -1710,7 +1710,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         clean: boolean;
-                        /** @description Credits of all chats that cost more than balance and key could pay. */
+                        /** @description Credits that chats cost above what the balance and the key limit could pay, in total. */
                         chatLossCredits: number;
                         findings: {
                             finding: string;
@@ -1777,7 +1777,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It has ended. */
+            /** @description The job has ended. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1853,6 +1853,7 @@ export interface operations {
                                 state: string;
                                 status: string | null;
                             };
+                            /** @description True if the running workflow received a signal to check its calls. */
                             workflowTold: boolean;
                         };
                     };
@@ -1876,7 +1877,7 @@ export interface operations {
                     actor?: string;
                     reason: string;
                     /**
-                     * @description Also release a job that the provider may still deliver, if it cannot be continued.
+                     * @description Releases the credits also if the provider may still deliver and the job cannot be continued.
                      * @default false
                      */
                     release?: boolean;
@@ -1884,7 +1885,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is settled. */
+            /** @description The job is settled. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1915,7 +1916,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description A new run of the workflow brings it to its end. */
+            /** @description A new run of the workflow completes the job. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -1978,7 +1979,7 @@ export interface operations {
         parameters: {
             query?: {
                 organizationId?: string;
-                /** @description Absent: all whose last attempt has failed. */
+                /** @description If absent: all webhooks whose last attempt failed. */
                 status?: "waiting" | "delivering" | "delivered" | "gone" | "failed";
                 limit?: number;
                 cursor?: string;
@@ -2051,7 +2052,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is on its way. */
+            /** @description The webhook will be delivered again. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -2070,7 +2071,7 @@ export interface operations {
         parameters: {
             query?: {
                 organizationId?: string;
-                /** @description A passed deadline, an unknown outcome or a lost workflow always counts. */
+                /** @description Only work older than this, in seconds. Work with a passed deadline, an unknown outcome or a lost workflow is always listed. */
                 olderThanSeconds?: number;
                 limit?: number;
             };
@@ -2249,10 +2250,11 @@ export interface operations {
                                 actor: string;
                                 reason: string;
                             } | null;
-                            /** @description Calls that wait for the end of the pause. */
+                            /** @description Number of calls that wait for the end of the pause. */
                             waiting: number;
-                            /** @description Calls that it has and that are not over. */
+                            /** @description Number of calls that were sent and have not ended. */
                             open: number;
+                            /** @description Number of waiting jobs that are signaled to continue. */
                             told: number;
                         };
                     };
@@ -2279,7 +2281,7 @@ export interface operations {
                         /** @constant */
                         success: true;
                         data: {
-                            /** @description Null: it is `ADMIN_API_KEY`. */
+                            /** @description Null if the key is `ADMIN_API_KEY`. */
                             operatorId: string | null;
                             name: string | null;
                         };
@@ -2337,7 +2339,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The key. It is shown once. */
+            /** @description The operator with its key, which is shown only once. */
             200: {
                 headers: {
                     [name: string]: unknown;
