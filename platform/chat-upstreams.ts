@@ -1,7 +1,7 @@
-/** Where chat goes: keys and addresses of the providers, from the environment. */
+/** Keys and base URLs of the chat providers, from the environment. */
 import { z } from 'zod';
 
-/** A provider that this process has a key for; without a base URL, the provider's own is used. */
+/** A provider with a configured key; without a base URL, the provider's own is used. */
 export interface ChatUpstream {
   apiKey: string;
   baseUrl?: string;
@@ -11,17 +11,17 @@ const upstream = z.strictObject({
   apiKey: z.string().min(1),
   baseUrl: z.url({ protocol: /^https?$/ }).exactOptional(),
 });
-/** `CHAT_UPSTREAMS`: further providers, e.g. of the operator's own models. */
+/** Schema of `CHAT_UPSTREAMS`: further providers, e.g. of the operator's own models. */
 const further = z.record(z.string().regex(/^[a-z][a-z0-9-]{0,31}$/), upstream);
 
-/** A configuration that cannot be used; its message is one line naming the variable. */
+/** An invalid configuration; the message is one line that names the variable. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
 
 /**
- * Provider name → key and address, for those of `names` that have a key (`<NAME>_API_KEY`), and for
- * those of CHAT_UPSTREAMS.
+ * Returns key and base URL by provider name, for the providers of `names` that have a key
+ * (`<NAME>_API_KEY`), and for those of CHAT_UPSTREAMS.
  * @throws ConfigError
  */
 export function readChatUpstreams(

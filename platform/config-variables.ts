@@ -1,4 +1,6 @@
-/** The variables of the environment, section by section as in docs/configuration.md: kind, bounds and default. */
+/**
+ * Environment variables, section by section as in docs/configuration.md: type, limits and default.
+ */
 import { z } from 'zod';
 import { readPayloadKeys } from './payload-codec.ts';
 
@@ -8,16 +10,16 @@ const flag = z.enum(['true', 'false']).transform((value) => value === 'true');
 /** A TCP port; 0 = any free one. */
 const port = z.coerce.number().int().min(0).max(65_535);
 
-/** A whole number within both bounds. */
+/** An integer within both limits. */
 export const count = (min: number, max: number) => z.coerce.number().int().min(min).max(max);
 
 const origin = z.url().transform((value) => new URL(value).origin);
 const listed = (value: string): string[] => value.split(',').filter(Boolean);
 
-/** Origins (scheme, host and port) with commas between; absent = none. */
+/** Origins (scheme, host and port) separated by commas; absent: none. */
 const originList = z.string().default('').transform(listed).pipe(z.array(origin));
 
-/** The same, or `*` for all; absent = all. */
+/** Origins separated by commas, or `*` for all; absent: all. */
 const openOriginList = z
   .string()
   .default('*')
@@ -36,19 +38,21 @@ const payloadKeys = z
     }
   });
 
-/** What seals the payloads that Temporal keeps. */
+/** Settings of the encryption of payloads in Temporal. */
 export const payloadVariables = {
-  /** Jobs that a process starts at the same time; the others wait their turn. */
+  /** Job starts in flight per process; further ones wait. */
   TEMPORAL_STARTS_MAX: count(1, 10_000).default(16),
-  /** How long a job waits for its turn; after that its request is refused, and nothing was started. */
+  /** Time that a job waits to be started; then its request is rejected, and nothing was started. */
   TEMPORAL_START_WAIT_MS: count(0, 600_000).default(20_000),
-  /** `id:key,…`: keys that seal what Temporal keeps, newest first (docs/payload-encryption.md). */
+  /**
+   * `id:key,…`: keys that encrypt payloads in Temporal, newest first (docs/payload-encryption.md).
+   */
   PAYLOAD_KEYS: payloadKeys,
-  /** False: the keys only open what was sealed before. */
+  /** False: the keys only decrypt existing payloads. */
   PAYLOAD_ENCRYPTION: flag.optional(),
 };
 
-/** What a tool needs that only speaks to Temporal. */
+/** Settings of tools that use only Temporal. */
 export const temporalVariables = {
   TEMPORAL_ADDRESS: z.string().regex(/^[^\s/]+:\d+$/, 'must be host:port'),
   TEMPORAL_NAMESPACE: z.string().min(1).default('default'),
@@ -60,7 +64,7 @@ export const temporalVariables = {
   ...payloadVariables,
 };
 
-/** Words of example files and of templates nobody filled in: a process refuses to run with them. */
+/** Placeholders of example files and templates: a process does not start with them. */
 const sampleWords =
   /change.?me|secret|password|example|sample|placeholder|your[-_ ]|openssl|[<>${}\s]/i;
 const secret = z
@@ -70,7 +74,7 @@ const secret = z
   .refine((value) => !sampleWords.test(value), 'must not be a sample value')
   .refine((value) => new Set(value).size >= 10, 'must be random');
 
-/** Each purpose has a secret of its own: what leaks of one opens nothing else. */
+/** Secrets, one for each purpose, so that a leaked one gives no access to the others. */
 export const ownSecrets = [
   'STORAGE_SECRET',
   'KEY_PEPPER',
@@ -80,7 +84,7 @@ export const ownSecrets = [
   'KEY_PEPPER_PREVIOUS',
 ] as const;
 
-/** What STORAGE_DRIVER=s3 cannot do without. */
+/** Variables that STORAGE_DRIVER=s3 requires. */
 export const s3Variables = [
   'S3_ENDPOINT',
   'S3_REGION',
@@ -117,9 +121,9 @@ const headerList = z
     ),
   );
 
-/** The gateway's own variables; those of a provider stand in its folder (providers/). */
+/** The gateway's own variables; those of a provider are in its folder (providers/). */
 export const gatewayVariables = {
-  // The API: where it listens, how much it takes, how long it waits.
+  // The API: its address, limits and waits.
   NODE_ENV: z.string().default('development'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent']).default('info'),
   API_HOST: z.string().default('127.0.0.1'),
@@ -127,59 +131,65 @@ export const gatewayVariables = {
   PUBLIC_BASE_URL: z.url().optional(),
   /** Origins whose pages may use the API. */
   CORS_ORIGINS: openOriginList,
-  /** How long a process that was asked to end still serves while it says that it is not ready. */
+  /** Time that a stopping process still serves while it reports that it is not ready. */
   DRAIN_DELAY_MS: count(0, 60_000).default(0),
   RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(60),
   POLL_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
   CONSOLE_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
   SYNC_WAIT_MS: count(0, 600_000).default(60_000),
-  /** How long a started job may be undecided, because no worker takes it: then 503, with its id. */
+  /** Time for which a started job may be undecided; then the response is 503 with its id. */
   VERDICT_WAIT_MS: count(1000, 600_000).default(60_000),
   SYNC_WAITERS_MAX: count(1, 100_000).default(2000),
-  /** Bytes of bodies and files of unfinished requests, in this process and of one organization; the largest request must fit. */
+  /**
+   * Bytes of bodies and files of unfinished requests, per process and per organization; the largest
+   * request must fit.
+   */
   BODY_BYTES_MAX: count(20_971_520, 68_719_476_736).default(134_217_728),
   BODY_BYTES_PER_ORGANIZATION_MAX: count(20_971_520, 68_719_476_736).default(50_331_648),
   SPOOL_BYTES_MAX: count(314_572_800, 1_099_511_627_776).default(1_073_741_824),
   SPOOL_BYTES_PER_ORGANIZATION_MAX: count(314_572_800, 1_099_511_627_776).default(314_572_800),
 
-  // Postgres and Temporal: where they are, how they are reached, what is kept there.
+  // Postgres and Temporal: addresses, credentials and retention.
   DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/ }),
   DATABASE_POOL_MAX: count(2, 200).default(12),
   ...temporalVariables,
-  /** Origins of web UIs that may ask the codec endpoint. */
+  /** Origins of web UIs that may call the codec endpoint. */
   TEMPORAL_UI_ORIGINS: originList,
-  /** Starts the names of all task queues: several stacks can share one namespace. */
+  /** Prefix of the names of all task queues: several stacks can share one namespace. */
   TASK_QUEUE_PREFIX: z
     .string()
     .regex(/^[a-z0-9-]*$/)
     .default(''),
-  /** Names the deployment that workers are versions of (docs/deploys.md); absent: unversioned. */
+  /** Name of the worker deployment (docs/deploys.md); absent: unversioned. */
   WORKER_DEPLOYMENT_NAME: z
     .string()
     .regex(/^[A-Za-z0-9_-]{1,100}$/, 'must be letters, digits, - and _')
     .optional(),
-  /** The version of this process's workers. */
+  /** Build id of this process's workers. */
   WORKER_BUILD_ID: z
     .string()
     .regex(/^[A-Za-z0-9._-]{1,100}$/, 'must be letters, digits, ., - and _')
     .optional(),
-  /** What running jobs do when another version becomes current: move to it, or end where they began. */
+  /** Behavior of running jobs when another version becomes current: move to it, or stay. */
   WORKER_VERSIONING: z.enum(['AUTO_UPGRADE', 'PINNED']).default('AUTO_UPGRADE'),
 
-  // The gateway's own secrets. Keys of others (providers, stores) are with what they open.
+  // The gateway's own secrets. Keys of providers and stores are in their sections.
   STORAGE_SECRET: secret,
   KEY_PEPPER: secret,
-  /** Keys that are known under it are accepted too, and known under KEY_PEPPER from then on. */
+  /**
+   * Former pepper: keys that are stored under it are accepted, and stored under KEY_PEPPER when
+   * they are used.
+   */
   KEY_PEPPER_PREVIOUS: secret.optional(),
   WEBHOOK_SECRET: secret,
-  /** Callers' webhook secrets are derived from it. */
+  /** Secret from which callers' webhook secrets are derived. */
   WEBHOOK_SIGNING_SECRET: secret,
   ADMIN_API_KEY: secret,
 
-  // Where media is kept, and how long signed URLs of it work.
+  // Storage of media, and the validity of its signed URLs.
   /** `local`: files below STORAGE_DIR, served by the API; `s3`: any S3-compatible store. */
   STORAGE_DRIVER: z.enum(['local', 's3']).default('local'),
-  /** Objects of the local driver; with both drivers, files on their way into the storage. */
+  /** Files of the local driver; with both drivers, files on their way into the storage. */
   STORAGE_DIR: z.string().min(1).default('.data/storage'),
   S3_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
   S3_REGION: z.string().min(1).optional(),
@@ -189,80 +199,86 @@ export const gatewayVariables = {
     .optional(),
   S3_ACCESS_KEY_ID: z.string().min(1).optional(),
   S3_SECRET_ACCESS_KEY: z.string().min(1).optional(),
-  /** The endpoint as callers and providers reach it, when that is not S3_ENDPOINT. */
+  /** Endpoint that callers and providers reach, if it is not S3_ENDPOINT. */
   S3_PUBLIC_BASE_URL: z.url({ protocol: /^https?$/ }).optional(),
-  /** How long a signed upload URL takes its file: ten minutes at most. */
+  /** Validity of a signed upload URL: at most ten minutes. */
   UPLOAD_URL_TTL_MS: count(1000, 600_000).default(600_000),
-  /** How long the public URL of an upload reads: seven days at most (the most S3 signs for). */
+  /** Validity of the public URL of an upload: at most seven days (the limit of S3 signatures). */
   UPLOAD_READ_TTL_MS: count(60_000, 604_800_000).default(604_800_000),
-  /** Bytes of its own files that an organization may keep; what its open upload URLs admit counts. */
+  /**
+   * Bytes of uploads that an organization may keep; the sizes that open upload URLs permit count.
+   */
   UPLOAD_BYTES_MAX: count(1, 1_000_000_000_000_000).default(50 * 1024 ** 3),
-  /** How long a file is kept that no request names: longer than any job may need it. */
+  /** Retention of a file that no request names, longer than any job needs it. */
   UPLOAD_KEPT_MS: count(86_400_000 * 2, 86_400_000 * 3650).default(86_400_000 * 30),
 
-  // Providers of Studio: how long they are waited for. What each needs itself is in providers/.
+  // Providers of Studio: time limits. The variables of each provider are in providers/.
   /** Origins that the outbound guard admits although their address is private (sandbox, tests). */
   ALLOW_PRIVATE_NETWORK_ORIGINS: originList,
   /**
-   * The longest wait before a provider that has not notified is first asked; by default three times as
-   * long as the model takes as a rule. Short where notifications cannot reach this gateway.
+   * Longest wait before the first status check of a provider that has not notified; by default
+   * three times the typical duration of the model. Use a short time if notifications cannot reach
+   * this gateway.
    */
   FIRST_CHECK_MAX_MS: count(50, 3_600_000).default(3_600_000),
-  /** How long work may take before the job is given up, by medium. */
+  /** Time limit of a job, by medium. */
   IMAGE_DEADLINE_MS: count(1000, 86_400_000).default(600_000),
   VIDEO_DEADLINE_MS: count(1000, 86_400_000).default(3_600_000),
   AUDIO_DEADLINE_MS: count(1000, 86_400_000).default(900_000),
-  /** How long to wait for a provider's word once an outcome is unknown. */
+  /** Time that an unknown outcome is awaited. */
   OUTCOME_WAIT_MS: count(1000, 86_400_000).default(300_000),
 
-  // Chat: models, prices, the sandbox that stands in, and how long each side may be silent.
-  /** JSON: chat models of the operator's own, and ids taken out (docs/catalog.md). */
+  // Chat: models, prices, the sandbox, and time limits.
+  /** JSON: the operator's own chat models, and removed ids (docs/catalog.md). */
   CHAT_MODELS_FILE: z.string().min(1).optional(),
-  /** Added to the catalog's chat prices: 0.2 is 20 % on top. */
+  /** Markup on the catalog's chat prices: 0.2 is 20 %. */
   CHAT_PRICE_MARKUP: z.coerce.number().min(0).max(10).default(0),
-  /** Serves the chat models of providers that have no key (chat-upstreams.ts). */
+  /** Sandbox that serves the chat models of providers without a key (chat-upstreams.ts). */
   SANDBOX_CHAT_OPENAI_URL: z.url().optional(),
   SANDBOX_CHAT_ANTHROPIC_URL: z.url().optional(),
   SANDBOX_CHAT_KEY: z.string().min(8).optional(),
-  /** How long an upstream may take to begin its answer (a whole one when it is not streamed). */
+  /** Time limit of an upstream's first byte (of a whole answer if it is not streamed). */
   CHAT_ANSWER_TIMEOUT_MS: count(1000, 3_600_000).default(600_000),
-  /** How long a stream may be silent. */
+  /** Longest time without data in a stream. */
   CHAT_SILENCE_TIMEOUT_MS: count(1000, 3_600_000).default(120_000),
-  /** A caller who takes nothing of a stream for this long is dropped. */
+  /** Time after which a caller who does not read the stream is disconnected. */
   CHAT_STALL_TIMEOUT_MS: count(100, 600_000).default(30_000),
-  /** Proxies cut silent connections, many after 30 s; design §6 promises 15 s at most. */
+  /**
+   * Interval of comments in a silent stream, because proxies close it (design §6: at most 15 s).
+   */
   CHAT_KEEPALIVE_MS: count(50, 15_000).default(10_000),
   /** Time between checkpoints of a running chat, and time after which the sweeper settles a chat without one. */
   CHAT_CHECKPOINT_MS: count(50, 600_000).default(5000),
   CHAT_RESERVATION_TTL_MS: count(200, 86_400_000).default(60_000),
-  /** Output tokens that are reserved for an answer; a longer one is charged beyond its reservation. */
+  /** Output tokens that are reserved for an answer; a longer one is charged as well. */
   CHAT_EXPECTED_ANSWER_TOKENS: count(1, 1_000_000).default(4096),
-  /** Connections to one provider. */
+  /** Connections per provider. */
   CHAT_CONNECTIONS_MAX: count(1, 65_000).default(1024),
 
-  // Money: what a credit is worth, what an organization may use, how often promises are looked after.
+  // Money: the exchange rate, the allowance of an organization, and the intervals of sweeper and
+  // audit.
   USD_PER_CREDIT: z.coerce.number().positive().default(0.01),
-  /** Studio credits an organization may use in six hours; absent = no limit. */
+  /** Studio credits that an organization may use in six hours; absent: no limit. */
   WINDOW_ALLOWANCE_CREDITS: z.coerce.number().positive().optional(),
-  /** How often the sweeper asks whether an open reservation still has a running workflow. */
+  /** Interval at which the sweeper checks the workflows of open reservations. */
   RESERVATION_TTL_MS: count(1000, 86_400_000).default(120_000),
   SWEEP_INTERVAL_MS: count(100, 3_600_000).default(10_000),
-  /** How often a worker checks every promise about money and results; 0 = never. */
+  /** Interval at which a worker audits the ledger and the results; 0: never. */
   AUDIT_INTERVAL_MS: count(0, 86_400_000).default(600_000),
 
-  // Webhooks of callers: how long a receiver may take, and when it is tried again.
-  /** How long a caller's receiver may take for a webhook. */
+  // Webhooks of callers: time limit and retry delays.
+  /** Time limit of a receiver. */
   WEBHOOK_TIMEOUT_MS: count(100, 60_000).default(15_000),
-  /** Waits between the attempts at a webhook: together 51.7 hours. */
+  /** Delays between the attempts at a webhook: together 51.7 hours. */
   WEBHOOK_RETRY_DELAYS_MS: delayList.default(
     [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400].map((s) => s * 1000),
   ),
 
-  // What a process tells of itself, and whom (docs/telemetry.md).
-  /** Serves /metrics, /healthz and /readyz of this process; absent = not served. 0 = any port. */
+  // Telemetry of a process (docs/telemetry.md).
+  /** Port of /metrics, /healthz and /readyz of this process; absent: none, 0: any free port. */
   METRICS_PORT: port.optional(),
   METRICS_HOST: z.string().min(1).default('127.0.0.1'),
-  /** An OTLP/HTTP collector; absent = nothing is traced. */
+  /** OTLP/HTTP collector; absent: no traces. */
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
   OTEL_EXPORTER_OTLP_HEADERS: headerList,
   OTEL_SERVICE_NAME: z.string().min(1).default('studio-gateway'),

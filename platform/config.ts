@@ -1,6 +1,6 @@
 /**
- * Configuration: the only reader of the environment. One schema, read once at start; a missing or
- * wrong value stops the process with one line that names the variable, never its value.
+ * Configuration: the only reader of the environment. One schema, read once at start. A missing or
+ * invalid value stops the process with one line that names the variable, never its value.
  */
 import { z } from 'zod';
 import { ConfigError, readChatUpstreams, type ChatUpstream } from './chat-upstreams.ts';
@@ -38,18 +38,18 @@ const environment = z.object(gatewayVariables).superRefine((config, context) => 
 
 /** The configuration of a process: durations in milliseconds, sizes in bytes, as named. */
 export type Config = Omit<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION'> & {
-  /** Whether new payloads are sealed. */
+  /** True if new payloads are encrypted. */
   PAYLOAD_ENCRYPTION: boolean;
-  /** The variables of Studio's providers (providers/provider.ts). */
+  /** Variables of Studio's providers (providers/provider.ts). */
   PROVIDER_VARIABLES: Readonly<Record<string, unknown>>;
   /** Chat providers that have a key, by name. */
   CHAT_UPSTREAMS: Readonly<Record<string, ChatUpstream>>;
 };
 
-/** The providers whose variables are read; this folder knows none by name. */
+/** Providers whose variables are read; this folder knows none by name. */
 export interface KnownProviders {
   variables: z.ZodRawShape;
-  /** Names of the providers of chat: `<NAME>_API_KEY` and `<NAME>_BASE_URL` are read. */
+  /** Names of the chat providers: `<NAME>_API_KEY` and `<NAME>_BASE_URL` are read. */
   chat: readonly string[];
 }
 
@@ -58,7 +58,7 @@ export { ConfigError };
 /**
  * Reads the configuration from an environment; empty variables count as absent. The providers are
  * those of providers/registry.ts.
- * @throws ConfigError naming every missing or wrong variable.
+ * @throws ConfigError naming every missing or invalid variable
  */
 export function loadConfig(
   known: KnownProviders,
@@ -79,37 +79,39 @@ export function loadConfig(
   for (const issue of [...(parsed.error?.issues ?? []), ...(providers.error?.issues ?? [])]) {
     const name = issue.path.map(String).join('.');
     const missing = present[name] === undefined;
-    // One word per variable is enough to mend it.
+    // The first issue of each variable is enough to correct it.
     if (!faults.has(name)) faults.set(name, missing ? 'is required' : `is wrong: ${issue.message}`);
   }
   const told = [...faults].map(([name, fault]) => `${name} ${fault}`);
   throw new ConfigError(`configuration: ${told.join('; ')}`);
 }
 
-/** Where the Temporal server is, and how it is reached. */
+/** Address and credentials of the Temporal server. */
 export type TemporalConfig = Pick<Config, keyof typeof temporalVariables>;
 
-/** Whether new payloads are sealed: with keys yes, unless told otherwise. */
+/** New payloads are encrypted if there are keys, unless the setting says otherwise. */
 export function seals(
   parsed: Pick<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION' | 'PAYLOAD_KEYS'>,
 ): boolean {
   return parsed.PAYLOAD_ENCRYPTION ?? parsed.PAYLOAD_KEYS.length > 0;
 }
 
-/** The variables that are set: an empty one is an absent one. */
+/** Returns the variables that are set; an empty one counts as absent. */
 export function presentIn(
   env: Record<string, string | undefined>,
 ): Record<string, string | undefined> {
   return Object.fromEntries(Object.entries(env).filter(([, value]) => value));
 }
 
-/** Loads the configuration of a process, or prints the fault on one line and exits with status 78. */
+/**
+ * Loads the configuration of a process, or prints the error on one line and exits with status 78.
+ */
 export function loadConfigOrExit(known: KnownProviders): Config {
   try {
     return loadConfig(known);
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
-    // EX_CONFIG of sysexits: a supervisor can tell a wrong setting from a crash.
+    // EX_CONFIG of sysexits, so that a supervisor can distinguish an invalid setting from a crash.
     return process.exit(78);
   }
 }

@@ -1,37 +1,40 @@
-/** The ids of the work under way: set by a request, an activity or a pass of the sweeper, and added to each log line. */
+/**
+ * Ids of the current work: set by a request, an activity or a pass of the sweeper, and added to
+ * each log line.
+ */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { context, ROOT_CONTEXT } from '@opentelemetry/api';
 
-/** Ids of the work under way. */
+/** Ids of the current work. */
 export interface Correlation {
   requestId?: string;
   jobId?: string;
   workflowId?: string;
-  /** W3C trace id, while the work is traced. */
+  /** W3C trace id, if the work is traced. */
   traceId?: string;
 }
 
 const scopes = new AsyncLocalStorage<Correlation>();
 
-/** Returns the ids of the work under way; empty outside of any. */
+/** Returns the ids of the current work; empty outside of any. */
 export function correlation(): Readonly<Correlation> {
   return scopes.getStore() ?? {};
 }
 
-/** Begins a piece of work with ids of its own. */
+/** Runs a function with ids of its own. */
 export function withCorrelation<Result>(ids: Correlation, work: () => Result): Result {
   return scopes.run(ids, work);
 }
 
-/** Adds ids to the work under way; outside of any it does nothing. */
+/** Adds ids to the current work; outside of any it does nothing. */
 export function correlate(ids: Correlation): void {
   const scope = scopes.getStore();
   if (scope) Object.assign(scope, ids);
 }
 
 /**
- * Runs work that belongs to no request in particular, although one happened to cause it: a shared
- * connection that broke, a timer over all that runs.
+ * Runs work without ids that one request happens to cause but that concerns all, such as a broken
+ * shared connection or a timer.
  */
 export function withoutCorrelation<Result>(work: () => Result): Result {
   return scopes.exit(() => context.with(ROOT_CONTEXT, work));

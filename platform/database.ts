@@ -38,36 +38,41 @@ interface DatabaseOptions {
   url: string;
   poolMax: number;
   logger: Logger;
-  /** Absent in tools, which nobody scrapes. */
+  /** Absent in tools without metrics. */
   metrics?: Metrics;
 }
 
-/** A statement that takes longer is broken off by the server. */
+/** Time limit of a statement, enforced by the server. */
 const statementTimeoutMs = 10_000;
 /**
- * A server that says nothing for this long is gone without a word: frozen, or behind a network that
- * was cut. The connection is given up, so that the pool does not wait for it for ever.
+ * Time without data after which a connection is closed: the server is frozen, or the network is
+ * cut. Otherwise the pool would wait for the connection forever.
  */
 const silenceTimeoutMs = 12_000;
 // slonik has no option for it; the driver reads its defaults at every connection.
 driverDefaults.query_timeout = silenceTimeoutMs;
 
-/** Waiting for a connection included: whoever asks is told by then that the database is away. */
+/**
+ * Time limit of a query with its wait for a connection; then the caller learns that the database is
+ * away.
+ */
 const answerTimeoutMs = 15_000;
-/** More questions under way than this are not waited for: it has been long silent. */
+/**
+ * Most queries in flight; further ones fail at once, because the database has been silent for long.
+ */
 const underWayMax = 5000;
 
-/** The database did not answer in time, or so many wait for it that asking is in vain. */
+/** The database did not respond in time, or too many queries wait for it. */
 class DatabaseSilentError extends Error {
   override readonly name = 'DatabaseSilentError';
 }
 
-/** A row is not what the schema of its query says. */
+/** A row that does not match the schema of its query. */
 class RowError extends Error {
   override readonly name = 'RowError';
 }
 
-/** The methods that ask one question. */
+/** Methods of the pool that run one query. */
 const questions = [
   'any',
   'anyFirst',
@@ -82,8 +87,8 @@ const questions = [
 ] as const;
 
 /**
- * Bounds how long a question may take, and how many there may be: the pool itself makes callers wait
- * for a connection without an end, one after the other, while the server is frozen.
+ * Limits the time and the number of queries, because the pool itself lets callers wait without a
+ * limit, one after the other, while the server is frozen.
  */
 function boundQuestions(pool: DatabasePool): void {
   let underWay = 0;
@@ -100,7 +105,7 @@ function boundQuestions(pool: DatabasePool): void {
       const asked = ask(...given).finally(() => {
         underWay -= 1;
       });
-      // Whoever asked may be gone when the pool gives up.
+      // The caller may be gone when the pool gives up.
       asked.catch(() => {});
       try {
         return await Promise.race([asked, late]);
@@ -119,21 +124,26 @@ function boundQuestions(pool: DatabasePool): void {
   }
 }
 
-/** Opens the pool. Connections are made when first used; a lost server is met by the next query. */
+/**
+ * Opens the pool. Connections are opened when they are first used; a query opens a new one after
+ * the server was lost.
+ */
 export async function openDatabase(options: DatabaseOptions): Promise<DatabasePool> {
   const pool = await createPool(options.url, {
     maxPoolSize: options.poolMax,
     minPoolSize: 1,
     idleTimeout: 60_000,
-    // Not shorter: a busy machine takes seconds for the connections of a first burst.
+    // Not shorter, because a busy machine takes seconds for the connections of a first burst.
     connectionTimeout: silenceTimeoutMs,
     connectionRetryLimit: 1,
     gracefulTerminationTimeout: 500,
     statementTimeout: statementTimeoutMs,
-    // Slonik would repeat a statement whose connection broke. Whoever may repeat one decides that.
+    // Slonik would repeat a statement whose connection broke; only callers know whether they may
+    // repeat it.
     queryRetryLimit: 0,
     transactionRetryLimit: 0,
-    // `DISCARD ALL` after each query would double the round trips; we keep no session state.
+    // `DISCARD ALL` after each query would double the round trips; the gateway keeps no session
+    // state.
     resetConnection: () => Promise.resolve(),
     typeParsers: [
       ...createTypeParserPreset().filter((parser) => parser.name !== 'int8'),
@@ -142,7 +152,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
     interceptors: [checkRows, ...(options.metrics ? [timeWaits(options.metrics)] : [])],
   });
   pool.on('error', (error) =>
-    // Whoever happened to open the connection has nothing to do with its end.
+    // The end of a connection is logged without the ids of the request that opened it.
     withoutCorrelation(() => options.logger.warn({ error }, 'database.connection_lost')),
   );
   if (options.metrics) countConnections(pool, options.metrics);
@@ -150,13 +160,13 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
   return pool;
 }
 
-/** Slonik itself uses the schema of a query as a type only. */
+/** Slonik itself uses the schema of a query only as a type. */
 const checkRows: Interceptor = {
   name: 'check-rows',
   transformRow({ resultParser }, query, row) {
     const checked = resultParser?.['~standard'].validate(row);
     assert(!(checked instanceof Promise), 'a row is checked at once');
-    // Without the row, whose contents must not reach logs.
+    // The error leaves the row out, because its contents must not be logged.
     if (checked?.issues) {
       throw new RowError(`${JSON.stringify(checked.issues)} in a row of ${query.sql}`);
     }
@@ -164,9 +174,9 @@ const checkRows: Interceptor = {
   },
 };
 
-/** Measures how long queries wait for a connection. */
+/** Measures the time that queries wait for a connection. */
 function timeWaits({ poolWaitSeconds }: Metrics): Interceptor {
-  // The driver hands the same context to both hooks.
+  // The driver passes the same context object to both hooks.
   const askedAtMs = new WeakMap<object, number>();
   return {
     name: 'pool-waits',
@@ -195,7 +205,7 @@ function countConnections(pool: DatabasePool, metrics: Metrics): void {
   });
 }
 
-/** What the driver says, without a code, of a connection that broke or was given up. */
+/** Messages of the driver, which have no code, about a broken or closed connection. */
 const lostConnection =
   /Query read timeout|Connection terminated|timeout expired|timeout exceeded when trying to connect/i;
 
@@ -210,7 +220,7 @@ export function isLockTimeout(error: unknown): boolean {
   return false;
 }
 
-/** Whether an error means that the database is away: the same may work in a moment. */
+/** Returns whether an error means that the database is away, so that a retry may succeed. */
 export function isDatabaseAway(error: unknown): boolean {
   if (isLockTimeout(error)) return true;
   if (error instanceof ConnectionError || error instanceof BackendTerminatedError) return true;

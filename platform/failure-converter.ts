@@ -1,9 +1,9 @@
 /**
- * The failure converter of workers and workflows whose payloads are encrypted: messages and stack traces
- * of failures become payloads too, which the codec then seals. Without it they stay in the clear. The
- * SDK loads this file by its path (platform/payload-codec.ts) and bundles it with the workflows.
+ * Failure converter of workers and workflows with encrypted payloads: messages and stack traces of
+ * failures become payloads, which the codec encrypts. The SDK loads this file by its path
+ * (platform/payload-codec.ts) and bundles it with the workflows.
  */
 import { DefaultFailureConverter } from '@temporalio/common';
 
-/** Under the name that the SDK looks for. */
+/** Export name that the SDK expects. */
 export const failureConverter = new DefaultFailureConverter({ encodeCommonAttributes: true });

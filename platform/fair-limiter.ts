@@ -1,11 +1,11 @@
 /**
- * A concurrency limiter that is fair among those who wait: so many at a time, the others in line, and
- * whoever waits for several lets everybody else's next one go first.
+ * Concurrency limiter that is fair between owners: an owner with several waiting tasks runs its
+ * next one after the next task of each other owner.
  */
 
-/** Makes a limiter with so many places. */
+/** Makes a limiter with a number of slots. */
 export function createFairLimiter(places: number) {
-  /** Who waits → what is called at the turn; the map's order is the rotation. */
+  /** Waiting tasks by owner; the order of the map is the rotation. */
   const lines = new Map<string, Set<() => void>>();
   let taken = 0;
 
@@ -19,7 +19,7 @@ export function createFairLimiter(places: number) {
   function callNext(): void {
     for (const [who, line] of lines) {
       for (const call of line) {
-        // To the back of the rotation, where others wait too.
+        // The owner moves to the end of the rotation.
         lines.delete(who);
         lines.set(who, line);
         remove(who, call);
@@ -41,7 +41,10 @@ export function createFairLimiter(places: number) {
   }
 
   return {
-    /** Waits for a place; returns what leaves it, or null when `waitMs` passed before one was free. */
+    /**
+     * Waits for a slot. Returns the function that releases it; null if none was free within
+     * `waitMs`.
+     */
     async enter(who: string, waitMs: number): Promise<(() => void) | null> {
       if (taken < places) return take();
       const { promise, resolve } = Promise.withResolvers<(() => void) | null>();

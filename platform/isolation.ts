@@ -1,24 +1,27 @@
-/** Work on many things of which one must not keep the others from being done. */
+/** Loops over items of which one failure must not stop the others. */
 import type { Logger } from './logger.ts';
 
-/** How many things were done, and how many failed and are left for the next pass. */
+/** Number of completed items, and of failed or skipped ones, which are left for the next pass. */
 export interface Isolated {
   done: number;
   skipped: number;
 }
 
 interface IsolationOptions {
-  /** What each is, for the log: `reservation`, `upload`. */
+  /** Kind of the items in the log: `reservation`, `upload`. */
   subject: string;
   logger: Logger;
 }
 
-/** So much time may go by with failing: where all wait for what is away, the others are not waited for. */
+/**
+ * Longest time of failing items: if all of them wait for a server that is away, the rest is
+ * skipped.
+ */
 const failingMaxMs = 10_000;
 
 /**
- * Does one thing after the other; one that fails is logged by its `id`, counted and passed over. When that
- * has taken long, the rest is passed over too.
+ * Handles one item after the other. A failed item is logged by its `id`, counted and skipped. After
+ * the time limit the rest is skipped as well.
  */
 export async function forEachAlone<Thing extends { readonly id: string }>(
   things: readonly Thing[],

@@ -5,26 +5,29 @@ import { correlation } from './correlation.ts';
 export type { Logger };
 
 /**
- * Stdout. A line is written before the next statement runs, so that a process loses none, however it ends;
- * that takes 4 µs (measured, a pipe or a file).
+ * Writes to stdout. A line is written before the next statement runs, so that none is lost when the
+ * process ends; this takes 4 µs (measured, a pipe or a file).
  */
 const stdout = pino.destination({ dest: 1, sync: true });
 
-/** A logger for one process; `level` as in the configuration. */
+/** Makes the logger of a process; `level` as in the configuration. */
 export function createLogger(name: string, level: string): Logger {
   const options = {
     name,
     level,
     base: { name, pid: process.pid },
     timestamp: pino.stdTimeFunctions.isoTime,
-    // The ids of the work under way; what a line says itself wins.
+    // Ids of the current work; the fields of the log call have priority.
     mixin: () => ({ ...correlation() }),
     serializers: { error: describeError, err: describeError },
   };
   return pino(options, stdout);
 }
 
-/** An error without what it may carry: causes may hold request bodies, so only their message stays. */
+/**
+ * Serializes an error without its properties: causes may contain request bodies, so only their
+ * message is logged.
+ */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   return {

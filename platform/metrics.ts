@@ -1,12 +1,12 @@
 /**
- * The metrics of a process: names, labels and buckets, all in one place. Labels are words from closed
- * lists (routes, providers, workflow types, error codes), never ids. Amounts are credits, times seconds.
+ * Metrics of a process: names, labels and buckets. Label values are from closed lists (routes,
+ * providers, workflow types, error codes), never ids. Amounts are credits, times seconds.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
-/** Seconds from a database statement to a sync answer of a slow provider. */
+/** Buckets in seconds, from a database statement to the synchronous response of a slow provider. */
 const requestSeconds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
-/** Seconds of a job: pictures take some, films take many. */
+/** Buckets of a job in seconds: images take some, videos take many. */
 const jobSeconds = [0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600];
 const waitSeconds = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5];
 const batchSizes = [1, 2, 4, 8, 16, 32, 64, 128, 200];
@@ -27,7 +27,7 @@ function gauge<Label extends string>(
   return new Gauge({ name: `gateway_${name}`, help, labelNames, registers: [registry] });
 }
 
-/** Makes histograms of a registry with the same buckets. */
+/** Makes histograms with the same buckets. */
 function histograms(registry: Registry, buckets: number[]) {
   return <Label extends string>(
     name: string,
@@ -36,7 +36,7 @@ function histograms(registry: Registry, buckets: number[]) {
     new Histogram({ name: `gateway_${name}`, help, labelNames, buckets, registers: [registry] });
 }
 
-/** What the API counts. */
+/** Metrics of the API. */
 function requestMetrics(registry: Registry) {
   const timed = histograms(registry, requestSeconds);
   return {
@@ -72,7 +72,7 @@ function requestMetrics(registry: Registry) {
   };
 }
 
-/** Credits and jobs. */
+/** Metrics of credits and jobs. */
 function ledgerMetrics(registry: Registry) {
   return {
     creditsReserved: counter(registry, 'credits_reserved_total', ['Credits reserved.', 'kind']),
@@ -129,7 +129,7 @@ function ledgerMetrics(registry: Registry) {
   };
 }
 
-/** Calls to providers. */
+/** Metrics of calls to providers. */
 function providerMetrics(registry: Registry) {
   return {
     providerRequests: counter(registry, 'provider_requests_total', [
@@ -151,7 +151,10 @@ function providerMetrics(registry: Registry) {
   };
 }
 
-/** What a worker reads from Postgres and Temporal; every worker tells the same: use max, not sum. */
+/**
+ * Gauges that a worker reads from Postgres and Temporal; every worker reports the same values: use
+ * max, not sum.
+ */
 export function createStateMetrics({ registry }: Metrics) {
   return {
     reservationsOpen: gauge(registry, 'reservations_open', ['Open reservations.', 'kind']),
@@ -208,15 +211,15 @@ export function createStateMetrics({ registry }: Metrics) {
 
 export type StateMetrics = ReturnType<typeof createStateMetrics>;
 
-/** The metrics that every process has. */
+/** Metrics of every process. */
 export function createMetrics() {
   const registry = new Registry();
   const collectors: (() => unknown)[] = [];
   return {
     registry,
-    /** Has values that are read, not counted, set before each scrape. It must not reject. */
+    /** Registers a function that sets values before each scrape; it must not reject. */
     onScrape: (collect: () => unknown) => void collectors.push(collect),
-    /** The page that Prometheus reads. */
+    /** Returns the page that Prometheus reads. */
     async page(): Promise<string> {
       await Promise.all(collectors.map((collect) => collect()));
       return registry.metrics();

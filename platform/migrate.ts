@@ -1,6 +1,7 @@
 /**
- * `npm run migrate`: brings the database of DATABASE_URL to the newest schema. With `-- --plan` it lists the pending
- * migrations instead. Exit status: 0 done, 1 refused or failed, 64 unknown option, 78 without DATABASE_URL.
+ * `npm run migrate`: migrates the database of DATABASE_URL to the newest schema. With `-- --plan`
+ * it lists the pending migrations instead. Exit status: 0 done, 1 rejected or failed, 64 unknown
+ * option, 78 without DATABASE_URL.
  */
 import { migrate, pendingMigrations } from './migrations.ts';
 

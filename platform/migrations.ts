@@ -14,7 +14,7 @@ const migrationsDirectory = new URL('./migrations/', import.meta.url);
 const root = new URL('../', import.meta.url);
 /** Files with functions and views: each is in the folder of its subject. */
 const functionFiles = '{api,chat,ledger,platform,providers,storage,webhooks}/**/*.sql';
-/** Any constant will do: it names the advisory lock under which the schema is changed. */
+/** Key of the advisory lock under which the schema is changed; an arbitrary constant. */
 const lockId = 7_305_011;
 
 interface SqlSource {
@@ -37,7 +37,7 @@ async function readSources(directory: URL, pattern: string): Promise<SqlSource[]
 
 /** Schema that this version of the code needs. */
 interface Schema {
-  /** Version n stands at n - 1. */
+  /** Index n - 1 is version n. */
   migrations: SqlSource[];
   /** Files with functions and views as one source, and the statements that drop these. */
   functions: SqlSource & { undo: string };
@@ -58,16 +58,19 @@ async function readSchema(directory = migrationsDirectory): Promise<Schema> {
   return { migrations, functions: { name: 'functions', statements, sha256, undo } };
 }
 
-/** @throws Error that names the server, never the password */
+/**
+ * Connects to the database.
+ * @throws Error that names the server, never the password
+ */
 async function connectTo(databaseUrl: string): Promise<Client> {
   const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: 10_000 });
-  // A connection that is lost while it is idle is told to whoever asks next.
+  // An error of an idle connection is reported by the next query.
   client.on('error', () => {});
   try {
     await client.connect();
     return client;
   } catch (error) {
-    // Of a name with several addresses, each has its error.
+    // A name with several addresses has an error for each.
     const causes: unknown[] = error instanceof AggregateError ? error.errors : [error];
     const why = causes.map((each) => (each instanceof Error ? each.message : String(each)));
     throw new Error(
@@ -80,10 +83,11 @@ async function connectTo(databaseUrl: string): Promise<Client> {
 }
 
 /**
- * Brings a database to the newest schema; safe to run from several processes at once, and beside processes
- * of the version before. `directory` has the migrations.
+ * Migrates a database to the newest schema. Several processes may call this at once, also while
+ * processes of the previous version run. `directory` contains the migrations.
  * @returns the migrations that ran now, and `functions` when the functions were created again
- * @throws Error when an old migration was changed or the schema is newer than this code; nothing is changed then
+ * @throws Error when an old migration was changed or the schema is newer than this code; nothing is
+ * changed then
  */
 export async function migrate(databaseUrl: string, directory?: URL): Promise<string[]> {
   const schema = await readSchema(directory);
@@ -91,7 +95,7 @@ export async function migrate(databaseUrl: string, directory?: URL): Promise<str
   try {
     await client.query('BEGIN');
     await client.query('SELECT pg_advisory_xact_lock($1)', [lockId]);
-    // Version 0 stands for the functions.
+    // Version 0 is the row of the functions.
     await client.query(`CREATE TABLE IF NOT EXISTS schema_migration (
       version integer PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL, undo text,
       applied_at timestamptz NOT NULL DEFAULT now())`);
@@ -99,7 +103,7 @@ export async function migrate(databaseUrl: string, directory?: URL): Promise<str
     await client.query('COMMIT');
     return ran;
   } finally {
-    // What was not committed is undone by the end of its connection.
+    // The end of the connection rolls back an open transaction.
     await client.end();
   }
 }
@@ -109,10 +113,10 @@ async function bringUp(client: Client, schema: Schema): Promise<string[]> {
   const found = await readApplied(client);
   const pending = pendingOf(schema, found);
   if (pending.length === 0) return [];
-  // Views are dropped first: while this waits for a reader of a view, it locks no table.
+  // Views are dropped first, so that no table is locked while this waits for a reader of a view.
   if (found.functions) await client.query(found.functions.undo);
   for (const [index, migration] of [...migrations.entries()].slice(found.migrations.length)) {
-    // Each builds on the one before.
+    // Migrations run one after the other, because each depends on the one before.
     await client.query(migration.statements);
     await record(client, { ...migration, version: index + 1, undo: null });
   }
@@ -140,7 +144,7 @@ async function record(client: Client, applied: Applied): Promise<void> {
 interface Found {
   /** In their order. */
   migrations: Applied[];
-  /** Null: there are none yet. */
+  /** Null before the first migration. */
   functions: (Applied & { undo: string }) | null;
 }
 
@@ -182,7 +186,10 @@ export async function pendingMigrations(databaseUrl: string): Promise<string[]> 
 
 const nothing: Found = { migrations: [], functions: null };
 
-/** @throws Error when the database was changed by another version */
+/**
+ * Lists what is pending.
+ * @throws Error when the database was changed by another version
+ */
 function pendingOf({ migrations, functions }: Schema, found: Found): string[] {
   refuseForeign(found, migrations);
   const pending = migrations.slice(found.migrations.length).map(({ name }) => name);
@@ -198,8 +205,8 @@ async function isEmpty(client: Client): Promise<boolean> {
 }
 
 /**
- * Checks that a process may work with the schema it finds.
- * @throws Error when migrations are older or newer than this code's, or functions are not this code's
+ * Checks that the schema of the database is that of this code.
+ * @throws Error when migrations are older or newer, or functions differ
  */
 export async function assertSchemaCurrent(databaseUrl: string): Promise<void> {
   const { migrations, functions } = await readSchema();

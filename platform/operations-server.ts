@@ -1,6 +1,6 @@
 /**
- * A port for those who run the process: /metrics for Prometheus, /healthz and /readyz for probes. It is
- * not the callers' port: it listens on the loopback interface unless METRICS_HOST says otherwise.
+ * Operations port: /metrics for Prometheus, /healthz and /readyz for probes. It is separate from
+ * the callers' port and listens on the loopback interface unless METRICS_HOST says otherwise.
  */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { collectDefaultMetrics } from 'prom-client';
@@ -12,7 +12,7 @@ import { checkReadiness, type Readiness } from './readiness.ts';
 interface OperationsOptions {
   metrics: Metrics;
   readiness: Readiness;
-  /** URL of the Temporal SDK's own metrics, which only workers have. */
+  /** URL of the Temporal SDK's own metrics; only workers have it. */
   sdkMetricsUrl?: string | null;
 }
 
@@ -24,13 +24,13 @@ export interface OperationsServer {
 
 const sdkTimeoutMs = 2000;
 
-/** Opens the port of METRICS_PORT; null without it. */
+/** Opens the port of METRICS_PORT; returns null without it. */
 export async function openOperationsServer(
   config: Config,
   options: OperationsOptions,
 ): Promise<OperationsServer | null> {
   if (config.METRICS_PORT === undefined) return null;
-  // Those of Node: they are sampled all the time, for nobody without a port.
+  // Metrics of Node, which are sampled all the time and therefore only registered with a port.
   collectDefaultMetrics({ register: options.metrics.registry });
   const server = createServer((request, response) => {
     void answer(options, request.url ?? '', response).catch(() => response.destroy());
@@ -65,14 +65,14 @@ function sendJson(response: ServerResponse, status: number, body: unknown): void
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
-/** The SDK serves its own text; both halves are one page, so that one scrape gets all. */
+/** Appends the SDK's metrics to the page, so that one scrape reads both. */
 async function sdkMetrics(url: string | null): Promise<string> {
   if (url === null) return '';
   try {
     const page = await fetch(url, { signal: AbortSignal.timeout(sdkTimeoutMs) });
     return page.ok ? await page.text() : '';
   } catch {
-    // The gateway's own metrics are worth more than the answer to why the SDK's are missing.
+    // If the SDK's metrics cannot be read, the page contains only the gateway's.
     return '';
   }
 }

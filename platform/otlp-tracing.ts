@@ -12,21 +12,22 @@ import {
 } from '@opentelemetry/sdk-trace';
 
 interface OtlpOptions {
-  /** The collector's trace endpoint, e.g. http://127.0.0.1:4318/v1/traces */
+  /** Trace endpoint of the collector, e.g. http://127.0.0.1:4318/v1/traces */
   url: string;
   headers: Record<string, string>;
   serviceName: string;
-  /** Share of traces that are kept. */
+  /** Share of traces that are exported. */
   ratio: number;
   flushIntervalMs: number;
 }
 
-/** The time that a process which ends waits for its collector. */
+/** Time that an ending process waits for its collector. */
 const closeTimeoutMs = 3000;
 
 /**
- * Registers the SDK and its exporter with the OpenTelemetry API; a collector that is away costs spans, never requests.
- * @returns the function that exports the spans that are left
+ * Registers the SDK and its exporter with the OpenTelemetry API. If the collector is away, spans
+ * are lost, but no requests.
+ * @returns the function that exports the remaining spans
  */
 export function startOtlpTracing(options: OtlpOptions): () => Promise<void> {
   const provider = new TracerProvider({
@@ -34,8 +35,8 @@ export function startOtlpTracing(options: OtlpOptions): () => Promise<void> {
       'service.name': options.serviceName,
       'service.instance.id': `${hostname()}:${process.pid}`,
     }),
-    // The trace id alone decides, here and in each later process: a caller's `sampled` flag must not
-    // decide our costs, and a trace is kept whole or not at all.
+    // Sampling depends on the trace id alone, in every process: a caller's `sampled` flag must not
+    // cause costs, and a trace is exported completely or not at all.
     sampler: new TraceIdRatioBasedSampler(options.ratio),
     spanProcessors: [
       new BatchSpanProcessor({

@@ -1,5 +1,6 @@
 /**
- * Which hosts are public: names, addresses, and connections to no other (the guard of outbound.ts).
+ * Public hosts: checks of names and addresses, and connections to public addresses only (the guard
+ * of outbound.ts).
  */
 import type { LookupAddress, LookupOptions } from 'node:dns';
 import { Resolver } from 'node:dns/promises';
@@ -7,7 +8,10 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { Agent, buildConnector } from 'undici';
 
-/** A URL that must not be, or could not be, fetched. `refused`: our guard; else the far side. */
+/**
+ * A URL that must not be, or could not be, fetched. `refused`: by the guard; other reasons: by the
+ * server.
+ */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError';
   readonly reason: 'refused' | 'unreachable' | 'status' | 'too_large' | 'broken';
@@ -20,7 +24,10 @@ export class OutboundError extends Error {
   }
 }
 
-/** @throws OutboundError refused */
+/**
+ * Throws an error.
+ * @throws OutboundError refused
+ */
 export function refuse(why: string): never {
   throw new OutboundError('refused', why);
 }
@@ -28,22 +35,22 @@ export function refuse(why: string): never {
 /** Resolves a name to all its addresses. */
 export type ResolveName = (host: string) => Promise<LookupAddress[]>;
 
-/** Why a host is refused. */
+/** Reasons for which a host is refused. */
 export const notPublic = 'the host does not have a public address';
 
 /**
- * Names that never mean a host on the Internet (RFC 6761, 6762, 8375, and what clouds use): whatever a
- * resolver says of them, they are refused.
+ * Names that never belong to an Internet host (RFC 6761, 6762, 8375, and names of clouds); they are
+ * refused without a look-up.
  */
 const privateNames =
   /^[^.]+$|(^|\.)(localhost|local|internal|intranet|lan|corp|home|home\.arpa|test|invalid|onion)$/;
 
-/** A public address that is private all the same: Azure's host agent answers its own guests there. */
+/** A public address with a private use: Azure's host agent responds to its own guests there. */
 const hostAgents = new Set(['168.63.129.16']);
 
 /**
- * Tells whether an address is global unicast. IPv6 forms that carry an IPv4 address (mapped, 6to4,
- * NAT64, Teredo, compatible) are refused as a whole: nobody reachable needs them.
+ * Returns whether an address is global unicast. IPv6 forms that contain an IPv4 address (mapped,
+ * 6to4, NAT64, Teredo, compatible) are refused, because no public server needs them.
  */
 export function isPublicAddress(address: string): boolean {
   if (!isIP(address)) return false;
@@ -52,7 +59,10 @@ export function isPublicAddress(address: string): boolean {
   return parsed.kind() === 'ipv4' || ((parsed.toByteArray()[0] ?? 0) & 0xe0) === 0x20;
 }
 
-/** Tells whether the host of a URL may be reached: a public address, or a name that may stand for one. */
+/**
+ * Returns whether the host of a URL may be connected to: a public address, or a name that may have
+ * one.
+ */
 export function isPublicHost(host: string): boolean {
   return isIP(host) ? isPublicAddress(host) : !privateNames.test(host);
 }
@@ -60,8 +70,8 @@ export function isPublicHost(host: string): boolean {
 const resolver = new Resolver({ timeout: 1500, tries: 2 });
 
 /**
- * Asks the name servers. The system's own look-up would hold a thread of the few that files and images
- * need too, for as long as a caller's name server likes to take.
+ * Queries the name servers. The look-up of the operating system would hold one of the few threads
+ * that files and images need, for as long as a caller's name server likes.
  */
 async function resolveByNameServer(host: string): Promise<LookupAddress[]> {
   const [v4, v6] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
@@ -75,7 +85,7 @@ async function resolveByNameServer(host: string): Promise<LookupAddress[]> {
 }
 
 /**
- * Resolves a name and refuses it when any of its addresses is not public.
+ * Resolves a name and refuses it if any of its addresses is not public.
  * @throws OutboundError refused, unreachable
  */
 export function guardName(resolve: ResolveName = resolveByNameServer): ResolveName {
@@ -94,7 +104,7 @@ type LookupCallback = (
   family?: number,
 ) => void;
 
-/** Connects by a guarded resolver, and to no address that is not public. */
+/** Makes a connector with a guarded resolver, which connects to public addresses only. */
 export function guardedAgent(resolve: ResolveName): Agent {
   async function answer(host: string, all: boolean, done: LookupCallback): Promise<void> {
     let found: LookupAddress[];

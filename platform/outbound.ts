@@ -1,7 +1,7 @@
 /**
- * The one guarded fetch for every URL that a caller or a provider supplies (design §9). It decides on
- * bytes of addresses, not on spellings: literals are checked before connecting, names by every address
- * they resolve to, and the connected address once more. Redirects are few and checked like the first hop.
+ * Guarded fetch for every URL that a caller or provider supplies (design §9). It checks the bytes
+ * of addresses, not their spelling: literals before connecting, names by all their addresses, and
+ * the connected address again. Redirects are few, and each is checked like the first URL.
  */
 import { isIP } from 'node:net';
 import { Readable } from 'node:stream';
@@ -19,58 +19,67 @@ import {
 
 export { OutboundError };
 
-/** What a guarded fetch may cost. */
+/** Limits of a guarded fetch. */
 export interface FetchLimits {
   bytesMax: number;
-  /** Milliseconds for the whole exchange, body included. */
+  /** Milliseconds for the whole exchange with the body. */
   timeoutMs: number;
   signal?: AbortSignal;
 }
 
-/** Something to tell a foreign server. */
+/** A message to a foreign server. */
 export interface PostMessage {
   headers: Record<string, string>;
   body: string;
   /** Milliseconds for the whole exchange. */
   timeoutMs: number;
-  /** The answer is read this far; the rest is not waited for. */
+  /** Bytes of the response that are read. */
   answerBytesMax: number;
 }
 
-/** What the server said to it; a redirect is an answer like any other. */
+/** Response of the server; a redirect is returned like any other response. */
 export interface PostAnswer {
   status: number;
   retryAfter: string | string[] | undefined;
   text: string;
 }
 
-/** Fetches foreign URLs. */
+/** Fetches of foreign URLs. */
 export interface Outbound {
-  /** The body of a good answer, which fails with `too_large` beyond the limit. @throws OutboundError */
+  /**
+   * Returns the body of a successful response, which fails with `too_large` beyond the limit.
+   * @throws OutboundError
+   */
   fetch: (url: string, limits: FetchLimits) => Promise<Readable>;
-  /** Sends once and follows nothing. @throws OutboundError refused, unreachable */
+  /**
+   * Sends once, without following redirects.
+   * @throws OutboundError refused, unreachable
+   */
   post: (url: string, message: PostMessage) => Promise<PostAnswer>;
-  /** Parses a URL and refuses what could never be fetched. @throws OutboundError refused */
+  /**
+   * Parses a URL and refuses one that can never be fetched.
+   * @throws OutboundError refused
+   */
   check: (url: string) => URL;
   /**
-   * As `check`, and resolves the name: for URLs that somebody else will fetch, or we later.
+   * Checks a URL and resolves its name, for URLs that a provider fetches, or the gateway later.
    * @throws OutboundError refused, unreachable
    */
   vet: (url: string) => Promise<URL>;
 }
 
 interface OutboundOptions {
-  /** Origins admitted although private or plain http (the sandbox, tests). */
+  /** Admitted origins although private or plain http (the sandbox, tests). */
   admittedOrigins: readonly string[];
-  /** Ports admitted beside 443. */
+  /** Admitted ports in addition to 443. */
   extraPorts?: readonly number[];
-  /** Defaults to the name servers of the system. */
+  /** Default: the name servers of the system. */
   resolve?: ResolveName;
 }
 
 const redirectsMax = 3;
 const redirectStatuses = new Set([301, 302, 303, 307, 308]);
-/** No URL in use is longer; parsers and logs of others may not take more. */
+/** Longest URL; parsers and logs of other systems may not accept more. */
 const urlLengthMax = 8192;
 const vetTimeoutMs = 3000;
 
@@ -81,7 +90,7 @@ function createCheck(admitted: ReadonlySet<string>, extraPorts: readonly number[
   return (spelled) => {
     if (spelled.length > urlLengthMax) refuse('the URL is too long');
     const url = URL.canParse(spelled) ? new URL(spelled) : refuse('not a URL');
-    // Before the origin is looked at: a blob: URL has the origin of the page that made it.
+    // Checked before the origin, because a blob: URL has the origin of the page that made it.
     if (url.protocol !== 'https:' && url.protocol !== 'http:') refuse('only https URLs are read');
     if (url.username || url.password) refuse('URLs carry no credentials');
     url.hash = '';
@@ -94,7 +103,7 @@ function createCheck(admitted: ReadonlySet<string>, extraPorts: readonly number[
   };
 }
 
-/** Makes the guarded fetch for addresses that callers and providers name. */
+/** Makes the guarded fetch. */
 export function createOutbound(options: OutboundOptions): Outbound {
   const admitted = new Set(options.admittedOrigins);
   const check = createCheck(admitted, options.extraPorts ?? []);
@@ -112,7 +121,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
       dispatcher: admitted.has(url.origin) ? open : guarded,
       headers: {
         ...wanted.headers,
-        // No compression: a small answer must not become a large one.
+        // Without compression, because a small response must not become a large one.
         'accept-encoding': 'identity',
         'user-agent': 'studio-gateway',
       },
@@ -161,7 +170,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
   };
 }
 
-/** A request, but for what all have. */
+/** Request options without those that all requests have. */
 interface Wanted {
   method: 'GET' | 'POST';
   signal: AbortSignal;
@@ -173,7 +182,10 @@ function unreachable(error: unknown, why: string): OutboundError {
   return error instanceof OutboundError ? error : new OutboundError('unreachable', why);
 }
 
-/** The first of an answer as text; what breaks off behind its head is no failure. */
+/**
+ * Returns the start of a response as text; a response that breaks off after its headers is no
+ * failure.
+ */
 async function firstText(answer: Dispatcher.ResponseData, bytesMax: number): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -184,13 +196,13 @@ async function firstText(answer: Dispatcher.ResponseData, bytesMax: number): Pro
       if (size >= bytesMax) break;
     }
   } catch {
-    // The status has been said.
+    // The status is known, so the error is ignored.
   }
   discard(answer);
   return Buffer.concat(chunks).subarray(0, bytesMax).toString('utf8');
 }
 
-/** Waits until a name has resolved to public addresses only, but not for long. */
+/** Waits for a limited time until a name has resolved to public addresses only. */
 async function resolved(host: string, resolve: ResolveName): Promise<void> {
   const timer = new AbortController();
   const late = delay(vetTimeoutMs, undefined, { signal: timer.signal }).then(() => {
@@ -204,7 +216,7 @@ async function resolved(host: string, resolve: ResolveName): Promise<void> {
   }
 }
 
-/** Cuts an answer that nobody reads; its stream fails into nowhere. */
+/** Destroys a response that is not read, and ignores its errors. */
 function discard(answer: Dispatcher.ResponseData): void {
   answer.body.on('error', () => {}).destroy();
 }

@@ -1,25 +1,26 @@
 /**
- * Encryption of what Temporal keeps: with keys given, every payload (inputs, results, signals, memos,
- * messages of failures) is sealed with AES-256-GCM before it leaves a process. The form is that of
- * Temporal's own samples, so their codec servers read it too: `encoding` is `binary/encrypted`,
- * `encryption-key-id` names the key, the data is nonce, sealed protobuf of the payload, tag.
+ * Encryption of payloads in Temporal. With configured keys, every payload (inputs, results,
+ * signals, memos, messages of failures) is encrypted with AES-256-GCM before it leaves a process.
+ * The format is that of Temporal's samples, so their codec servers can read it: `encoding` is
+ * `binary/encrypted`, `encryption-key-id` names the key, and the data is nonce, encrypted protobuf
+ * of the payload, tag.
  */
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import type { DataConverter, Payload, PayloadCodec } from '@temporalio/common';
 import proto from '@temporalio/proto';
 
-/** A key of AES-256-GCM and the name that payloads know it by. */
+/** AES-256-GCM key with the id that payloads contain. */
 export interface PayloadKey {
   id: string;
   secret: Buffer;
 }
 
-/** What a process needs to know about the encryption of payloads (platform/config.ts). */
+/** Settings of the encryption of payloads (platform/config.ts). */
 export interface PayloadSettings {
-  /** The first one seals; all of them open. */
+  /** The first key encrypts; all keys decrypt. */
   PAYLOAD_KEYS: readonly PayloadKey[];
-  /** False: nothing new is sealed, the keys only open what was. */
+  /** False: nothing new is encrypted; the keys only decrypt existing payloads. */
   PAYLOAD_ENCRYPTION: boolean;
 }
 
@@ -33,7 +34,7 @@ const { Payload: payloadMessage } = proto.temporal.api.common.v1;
 
 /**
  * Reads `id:key,id:key`, where a key is 32 bytes in base64 or base64url.
- * @throws Error that says what is wrong and shows no key
+ * @throws Error that describes the mistake and shows no key
  */
 export function readPayloadKeys(text: string): PayloadKey[] {
   const keys = text.split(',').map((entry) => {
@@ -54,12 +55,15 @@ export function readPayloadKeys(text: string): PayloadKey[] {
   return keys;
 }
 
-/** A payload that cannot be opened: its key is not configured, or it is not what was sealed. */
+/** A payload that cannot be decrypted: its key is not configured, or its data was changed. */
 export class PayloadUnreadableError extends Error {
   override readonly name = 'PayloadUnreadableError';
 }
 
-/** Seals and opens payloads. What is not sealed is read as it is: the switch may be turned any time. */
+/**
+ * Encrypts and decrypts payloads. An unencrypted payload is returned unchanged, so encryption can
+ * be switched on and off at any time.
+ */
 export function createPayloadCodec(settings: PayloadSettings): PayloadCodec {
   const keys = new Map(settings.PAYLOAD_KEYS.map((key) => [key.id, key.secret]));
   const [newest] = settings.PAYLOAD_ENCRYPTION ? settings.PAYLOAD_KEYS : [];
@@ -77,12 +81,12 @@ export function createPayloadCodec(settings: PayloadSettings): PayloadCodec {
   return {
     encode: (payloads) =>
       Promise.resolve(newest ? payloads.map((payload) => seal(payload, newest)) : payloads),
-    // Inside a function that rejects: the SDK hears errors as rejections only.
+    // Within an async function, because the SDK handles errors only as rejections.
     decode: async (payloads) => payloads.map(open),
   };
 }
 
-/** What clients and workers of this configuration are made with. */
+/** Makes the data converter of clients and workers. */
 export function dataConverterOf(settings: PayloadSettings): DataConverter {
   if (settings.PAYLOAD_KEYS.length === 0) return {};
   return {
@@ -91,12 +95,12 @@ export function dataConverterOf(settings: PayloadSettings): DataConverter {
   };
 }
 
-/** Where the SDK finds the converter of failures. */
+/** Path from which the SDK loads the failure converter. */
 export const failureConverterPath = fileURLToPath(new URL('failure-converter.ts', import.meta.url));
 
 /**
- * The word in the address of the codec endpoint that a web UI asks, which can send no key of its own:
- * derived from the admin key, good for opening payloads and nothing else.
+ * Returns the path segment that authorizes a web UI at the codec endpoint, because it can send no
+ * key of its own. It is derived from the admin key and permits only decryption.
  */
 export function codecAccessWord(adminKey: string): string {
   return createHmac('sha256', adminKey).update('temporal-codec-read').digest('base64url');

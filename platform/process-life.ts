@@ -1,13 +1,16 @@
-/** A process under a supervisor: it reports that it is ready, and drains once before it exits. */
+/**
+ * Life of a process under a supervisor: it reports that it is ready, and drains once before it
+ * exits.
+ */
 
-/** Tells the parent, if there is one, that this process serves. */
+/** Reports to the parent process, if there is one, that this process serves. */
 export function announceReady(details: Record<string, unknown> = {}): void {
   process.send?.({ type: 'ready', ...details });
 }
 
 /**
- * Runs `drain` once on SIGTERM, SIGINT or when the parent is gone, then exits; a second signal, or a
- * drain that takes longer than `timeoutMs`, exits at once.
+ * Runs `drain` once on SIGTERM, SIGINT or after the parent has ended, then exits. A second signal,
+ * or a drain that takes longer than `timeoutMs`, exits at once.
  */
 export function drainOnExit(drain: () => Promise<void>, timeoutMs: number): void {
   let draining = false;

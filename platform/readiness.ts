@@ -1,20 +1,20 @@
-/** Whether a process can do its work now: named checks, each with a time limit. */
+/** Readiness of a process: named checks, each with a time limit. */
 import type { Connection } from '@temporalio/client';
 import { command, type DatabasePool } from './database.ts';
 import { describeTaskQueue, remembered, type TaskKind } from './task-queues.ts';
 
-/** Checks by name; true when that part can be used now. */
+/** Checks by name; true if that part can be used now. */
 export type Checks = Record<string, () => Promise<boolean>>;
 
-/** What a process is asked. */
+/** Checks of a process. */
 export interface Readiness {
-  /** Without one of these it can do nothing. */
+  /** Parts that the process cannot work without. */
   required: Checks;
-  /** Without one of these it can do some of its work, and says so. */
+  /** Parts without which the process works in part, and reports that it is degraded. */
   wished: Checks;
 }
 
-/** The answer of `/readyz`. */
+/** Response body of `/readyz`. */
 export interface ReadinessReport {
   ready: boolean;
   status: 'ready' | 'degraded' | 'not ready';
@@ -23,7 +23,7 @@ export interface ReadinessReport {
 
 const checkTimeoutMs = 3000;
 
-/** Runs all checks side by side. A check that throws or takes too long has failed. */
+/** Runs all checks in parallel. A check that throws or exceeds its time limit has failed. */
 export async function checkReadiness(readiness: Readiness): Promise<ReadinessReport> {
   const [required, wished] = await Promise.all([
     runAll(readiness.required),
@@ -59,14 +59,14 @@ interface JobCheckParts {
   namespace: string;
   /** Task queues that must be polled. */
   queues: readonly { queue: string; task: TaskKind }[];
-  /** Whether those who poll a queue are enough for this process. */
+  /** Returns whether the pollers of a queue are sufficient for this process. */
   isPolled: (pollers: readonly string[]) => boolean;
 }
 
-/** Probes come often; the server need not be asked each time. */
+/** Age up to which a result is reused, because probes come often. */
 const pollersAgeMaxMs = 5000;
 
-/** What every process needs: its database. */
+/** Makes the checks of every process: its database. */
 export function databaseChecks(pool: DatabasePool): Checks {
   return {
     postgres: async () => {
@@ -76,7 +76,10 @@ export function databaseChecks(pool: DatabasePool): Checks {
   };
 }
 
-/** Checks of what Studio jobs need besides the database: a Temporal server, and a poller on every queue. */
+/**
+ * Makes the checks of Studio jobs in addition to the database: a Temporal server, and a poller on
+ * every queue.
+ */
 export function jobChecks(parts: JobCheckParts): Checks {
   const { connection, namespace, queues } = parts;
   return {

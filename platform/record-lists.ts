@@ -1,33 +1,33 @@
-/** Lists of records in SQL: what narrows them, and pages of those that are ordered by time, then by id. */
+/** Lists of records in SQL: filters, and pages that are ordered by time and id. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { fieldError } from '../domain/errors.ts';
 
-/** Which rows; what is absent narrows nothing. */
+/** Filter of a list; an absent field does not filter. */
 export interface RecordFilter {
   keyId?: string | undefined;
   model?: string | undefined;
-  /** Only rows made strictly later, and strictly before, Unix ms. */
+  /** Only rows strictly later, or strictly earlier, in Unix ms. */
   afterMs?: number | undefined;
   beforeMs?: number | undefined;
   /** Only rows with all these pairs. */
   metadata?: Record<string, string> | undefined;
 }
 
-/** Conditions on the rows `x` of an organization. */
+/** Makes the conditions on the rows `x` of an organization. */
 export function recordConditions(organizationId: string, filter: RecordFilter): FragmentSqlToken[] {
   const { keyId, model, afterMs, beforeMs, metadata = {} } = filter;
   const found = [sql.fragment`x.organization_id = ${organizationId}`];
   if (keyId !== undefined) found.push(sql.fragment`x.key_id = ${keyId}`);
   if (model !== undefined) found.push(sql.fragment`x.model = ${model}`);
   if (afterMs !== undefined) {
-    // Milliseconds are shown: the next one shown is the first that is later.
+    // Responses show milliseconds, so `after` means the next shown millisecond.
     found.push(sql.fragment`x.created_at >= timestamp_of_ms(${afterMs + 1}::bigint)`);
   }
   if (beforeMs !== undefined) {
     found.push(sql.fragment`x.created_at < timestamp_of_ms(${beforeMs}::bigint)`);
   }
-  // The index of `tag` finds a tag's rows in the order of time, and whether a row has a tag: Postgres takes
-  // whichever is less.
+  // Postgres chooses between the index of `tag`, which is ordered by time, and the index of the
+  // rows.
   for (const [name, value] of Object.entries(metadata)) {
     found.push(sql.fragment`EXISTS (SELECT FROM tag t
       WHERE t.organization_id = ${organizationId} AND t.name = ${name} AND t.value = ${value}
@@ -38,13 +38,13 @@ export function recordConditions(organizationId: string, filter: RecordFilter): 
 
 const cursorForm = /^(\d{1,16})\.([\w./-]{1,150})$/;
 
-/** The times of a row that is listed so: to be shown, and to go on from. */
+/** Times of a listed row: the shown one, and the exact one for the cursor. */
 export const listedTimes = sql.fragment`floor(extract(epoch FROM created_at) * 1000) AS "createdAtMs",
   (extract(epoch FROM created_at) * 1000000)::bigint AS "createdAtMicros"`;
 
 /**
- * Conditions on the rows `x` behind a cursor; none without one.
- * @throws GatewayError INVALID_REQUEST for what no page gave
+ * Makes the conditions on the rows `x` after a cursor; none without one.
+ * @throws GatewayError INVALID_REQUEST for a cursor that no page returned
  */
 export function behind(cursor: string | undefined, id: FragmentSqlToken): FragmentSqlToken[] {
   if (cursor === undefined) return [];
@@ -59,7 +59,10 @@ export function behind(cursor: string | undefined, id: FragmentSqlToken): Fragme
   ];
 }
 
-/** At most `limit` of the rows that were read, one more than that, and the cursor of the next page. */
+/**
+ * Makes a page of at most `limit` rows from one row more than that, with the cursor of the next
+ * page.
+ */
 export function timePage<Row extends { createdAtMicros: number }>(
   rows: readonly Row[],
   limit: number,

@@ -1,31 +1,31 @@
-/** A process of the gateway from its start to its end, the same for API and worker. */
+/** Life of a gateway process from start to end, the same for API and worker. */
 import { loadConfigOrExit, type Config, type KnownProviders } from './config.ts';
 import { createLogger, type Logger } from './logger.ts';
 import { assertSchemaCurrent } from './migrations.ts';
 import { announceReady, drainOnExit } from './process-life.ts';
 
-/** The kinds of processes, which their logs name. */
+/** Kinds of processes, which their logs name. */
 type ProcessKind = 'api' | 'worker';
 
-/** What a process is started with. */
+/** Parts that a process is started with. */
 interface ProcessParts {
   config: Config;
   logger: Logger;
 }
 
-/** A process that serves. */
+/** A serving process. */
 interface ServingProcess {
-  /** Its ports are told to the parent. */
+  /** Ports, which are reported to the parent process. */
   port?: number;
   metricsPort: number | null;
-  /** Rejects when the process can no longer serve: the supervisor starts a new one. */
+  /** Rejects when the process can no longer serve, so that the supervisor starts a new one. */
   failed?: Promise<void>;
   close: () => Promise<void>;
 }
 
 const drainTimeoutMs = 45_000;
 
-/** What keeps a process from starting is told in one line; the log has where it happened. */
+/** An error at start is printed on one line; the log contains its stack. */
 async function startOrExit(
   kind: ProcessKind,
   logger: Logger,

@@ -1,7 +1,10 @@
-/** Comparison with a secret that takes the same time whatever is given. */
+/** Comparison with a secret in constant time. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 
-/** Whether what was given is the secret: hashed before they are compared, so that no length tells anything. */
+/**
+ * Returns whether a value is the secret. Both are hashed before the comparison, so that the time
+ * does not depend on the length.
+ */
 export function isSecret(given: unknown, secret: string): boolean {
   return timingSafeEqual(digest(typeof given === 'string' ? given : ''), digest(secret));
 }

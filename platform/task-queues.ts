@@ -1,10 +1,10 @@
-/** What the Temporal server knows of task queues: who polls them, and what waits in them. */
+/** State of task queues at the Temporal server: their pollers and backlogs. */
 import type { Connection } from '@temporalio/client';
 
 /** Kind of task; a queue has one list of each. */
 export type TaskKind = 'workflow' | 'activity';
 
-/** A task queue as the server sees it. */
+/** A task queue according to the server. */
 export interface TaskQueueState {
   /** Identities that polled within the last two minutes. */
   pollers: string[];
@@ -15,11 +15,14 @@ export interface TaskQueueState {
 /** `TaskQueueType` of temporal.api.enums.v1. */
 const workflowType = 1;
 const activityType = 2;
-/** A poll lasts a minute at most; the server remembers pollers for five. */
+/**
+ * Age of a poller that counts: a poll takes a minute at most, and the server remembers pollers for
+ * five.
+ */
 const pollerAgeMaxMs = 120_000;
 const describeTimeoutMs = 2500;
 
-/** Asks for one queue and kind. */
+/** Describes one queue and kind. */
 export async function describeTaskQueue(
   connection: Connection,
   namespace: string,
@@ -45,7 +48,7 @@ export async function describeTaskQueue(
   };
 }
 
-/** Makes a question that is asked again only after a while: probes and scrapes come often. */
+/** Makes a function whose result is reused for a while, because probes and scrapes come often. */
 export function remembered<Answer>(
   ask: () => Promise<Answer>,
   ageMaxMs: number,
@@ -56,7 +59,7 @@ export function remembered<Answer>(
     if (!answer || performance.now() - askedAtMs > ageMaxMs) {
       askedAtMs = performance.now();
       answer = ask();
-      // A failure is not kept: the next one who asks tries again.
+      // A failure is not reused: the next call tries again.
       answer.catch(() => (answer = undefined));
     }
     return answer;

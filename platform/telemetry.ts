@@ -1,5 +1,5 @@
 /**
- * Metrics and traces of a process. Spans are made through the OpenTelemetry API, which does nothing until
+ * Metrics and traces of a process. Spans use the OpenTelemetry API, which does nothing until
  * OTEL_EXPORTER_OTLP_ENDPOINT loads an SDK. No span context is sent to providers.
  */
 import {
@@ -15,16 +15,19 @@ import type { Config } from './config.ts';
 import { correlate } from './correlation.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 
-/** A span's name and options. Attributes are ids and closed lists of names, never contents. */
+/** Name and options of a span. Attributes are ids and names of closed lists, never contents. */
 interface SpanStart extends SpanOptions {
   name: string;
-  /** The context of the span that caused this one; the current one where absent. */
+  /** Context of the parent span; absent: the current one. */
   parent?: Context;
 }
 
 const tracer = trace.getTracer('studio-gateway');
 
-/** Runs work in a span, and puts the trace id on its log lines; an error marks the span and is thrown again. */
+/**
+ * Runs a function in a span, and adds the trace id to its log lines; an error marks the span and is
+ * thrown again.
+ */
 export function inSpan<Result>(
   { name, parent = context.active(), ...options }: SpanStart,
   work: (span: Span) => Promise<Result>,
@@ -35,7 +38,7 @@ export function inSpan<Result>(
     try {
       return await work(span);
     } catch (error) {
-      // The class alone, because the message may hold a caller's text.
+      // The class of the error without its message, which may contain a caller's text.
       span.setStatus({ code: SpanStatusCode.ERROR });
       span.setAttribute('error.type', error instanceof Error ? error.name : typeof error);
       throw error;
@@ -48,7 +51,7 @@ export function inSpan<Result>(
 /** Metrics of a process, and the end of its traces. */
 export interface Telemetry {
   metrics: Metrics;
-  /** Exports the spans that are left. */
+  /** Exports the remaining spans. */
   closeTracing: () => Promise<void>;
 }
 

@@ -57,7 +57,10 @@ export async function connectTemporal(config: TemporalConfig, logger: Logger): P
   }
 }
 
-/** A client on a connection: it hands the request's context over, and seals payloads as configured. */
+/**
+ * Makes a client on a connection; it passes the request's context on, and encrypts payloads as
+ * configured.
+ */
 export function createTemporalClient(connection: Connection, config: TemporalConfig): Client {
   return new Client({
     connection,
@@ -109,7 +112,10 @@ function withContext(input: WorkflowStartInput): WorkflowStartInput {
   return { ...input, headers: { ...input.headers, [requestContextHeader]: header } };
 }
 
-/** Reads the request of an activity and the parent of its spans; both are absent for work that no request began. */
+/**
+ * Reads the request context of an activity and the parent of its spans; both are absent for work
+ * without a request.
+ */
 export function contextOf(headers: Headers): { requestId?: string; parent: Context } {
   const header = headers[requestContextHeader];
   if (!header) return { parent: ROOT_CONTEXT };

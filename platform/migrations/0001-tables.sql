@@ -1,5 +1,6 @@
--- All tables. Ids are text with a prefix that names their kind; times are timestamptz of the database's
--- clock; amounts are bigint micro-credits (1 credit = 1,000,000). Functions, views and triggers: ../sql/.
+-- All tables. Ids are text with a prefix that names their kind; times are timestamptz of the
+-- database's clock; amounts are bigint micro-credits (1 credit = 1,000,000). Functions, views and
+-- triggers are in the folders of their subjects.
 
 -- Who calls ------------------------------------------------------------------------------------
 
@@ -7,7 +8,7 @@ CREATE TABLE organization (
   id text PRIMARY KEY,
   name text NOT NULL,
   status text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
-  -- What its uploads count together (uploads.sql).
+  -- Sums over the organization's uploads (storage/uploads.sql).
   upload_bytes bigint NOT NULL DEFAULT 0 CHECK (upload_bytes >= 0),
   created_at timestamptz NOT NULL DEFAULT now()
 );
@@ -35,22 +36,22 @@ CREATE TABLE api_key (
   expires_at timestamptz,
   revoked_at timestamptz,
   last_used_at timestamptz,
-  -- The key that took this one's place: a replaced key still works for its overlap, but no longer counts.
+  -- Successor of a rotated key, which still works for its overlap but no longer counts.
   replaced_by text REFERENCES api_key,
-  -- The budget: how many credits the key may spend in a calendar period (UTC). It has one of its own, or spends from that
-  -- of another key: of the one whose place it took, or of the limited one that made it.
+  -- Budget: credits that the key may spend in a calendar period (UTC). A key has its own budget, or
+  -- uses that of another key: of the one that it replaced, or of the limited key that created it.
   budget_of text REFERENCES api_key,
   limit_micro bigint CHECK (limit_micro >= 0),
   limit_per text CHECK (limit_per IN ('day', 'week', 'month', 'total')),
   CHECK ((limit_micro IS NULL) = (limit_per IS NULL)),
-  -- The limit stands at the key whose budget it is.
+  -- The limit is a column of the key whose budget is used.
   CHECK (budget_of IS NULL OR limit_micro IS NULL)
 );
 CREATE INDEX api_key_member ON api_key (member_id) WHERE revoked_at IS NULL;
 CREATE INDEX api_key_of_organization ON api_key (organization_id);
 
--- Rate windows of one minute, shared by all API processes (access.sql). UNLOGGED: a crash of Postgres may let one minute
--- count twice, which is cheaper than a disk write per request.
+-- Rate limit windows of one minute, shared by all API processes (access.sql). UNLOGGED, because
+-- counting one minute twice after a crash of Postgres costs less than a disk write per request.
 CREATE UNLOGGED TABLE rate_window (
   key_id text NOT NULL,
   bucket text NOT NULL,
@@ -75,29 +76,29 @@ CREATE TABLE console_session (
 );
 CREATE INDEX console_session_of_key ON console_session (key_id);
 
--- Links that sign in to the console once, for the key that made them.
+-- One-time sign-in links to the console, for the key that created them.
 CREATE TABLE sign_in_link (
-  -- SHA-256 of the word in the link.
+  -- SHA-256 of the token in the link.
   token_hash bytea PRIMARY KEY,
   key_id text NOT NULL REFERENCES api_key,
   expires_at timestamptz NOT NULL
 );
 
--- Idempotency-Key claims: what a key stands for, claimed before it is made (idempotency.sql).
+-- Claims of Idempotency-Keys, made before the job or chat is created (idempotency.sql).
 CREATE TABLE idempotency_claim (
   organization_id text NOT NULL REFERENCES organization,
   idempotency_key text NOT NULL,
   fingerprint text NOT NULL,
   job_id text NOT NULL,
-  -- Of the request that holds the claim. A takeover puts its own here: whatever the former holder does
-  -- late names another one, and does nothing.
+  -- Request that holds the claim. A takeover stores its own request here, so that late statements
+  -- of the former holder change nothing.
   attempt text,
-  -- `held`: nothing was started under the key. `started`: a start was sent, and may arrive at any time.
-  -- `done`: the key stands for what was made.
+  -- `held`: nothing was started under the key. `started`: a start was sent, and may arrive at any
+  -- time. `done`: the job, chat or other result exists.
   state text NOT NULL DEFAULT 'held' CHECK (state IN ('held', 'started', 'done')),
-  -- A holder that lives renews this; after it, the claim may be taken over.
+  -- Renewed by its holder; after this time the claim may be taken over.
   held_until timestamptz NOT NULL DEFAULT now() + interval '10 seconds',
-  -- What is kept of a request that has no job: a chat's answer, whole or as its stream.
+  -- Stored response of a request without a job: the answer of a chat, whole or as its stream.
   answer bytea,
   answer_type text,
   created_at timestamptz NOT NULL DEFAULT now(),
@@ -127,17 +128,17 @@ CREATE TABLE reservation (
   state text NOT NULL DEFAULT 'reserved' CHECK (state IN ('reserved', 'charged', 'released')),
   reason text,
   window_started_at timestamptz,
-  -- When the sweeper next asks whether a workflow still owns this.
+  -- Time at which the sweeper next checks whether a workflow still owns the reservation.
   expires_at timestamptz NOT NULL,
-  -- When it first found none.
+  -- Time at which the sweeper first found no workflow.
   owner_missing_at timestamptz,
   created_at timestamptz NOT NULL,
   settled_at timestamptz,
-  -- The budget that it counts in, which stays that of the key that asked.
+  -- Key whose budget counts the reservation.
   budget_id text,
   CHECK ((state = 'reserved') = (settled_at IS NULL)),
   CHECK ((state = 'charged') = (charged IS NOT NULL)),
-  -- The provider may count more tokens of a chat than were reserved.
+  -- A chat may cost more than its reservation, because the provider may count more tokens.
   CHECK (charged >= 0 AND (kind = 'chat' OR charged <= amount))
 ) WITH (fillfactor = 80);
 CREATE INDEX reservation_open ON reservation (expires_at) WHERE state = 'reserved';
@@ -161,8 +162,8 @@ CREATE TABLE ledger_entry (
 );
 CREATE INDEX ledger_entry_of_reservation ON ledger_entry (reservation_id);
 
--- Micro-credits reserved and charged of a budget, by the UTC day on which the job or chat began. Kept for keys without
--- a limit too, so that one which is set later counts what its period has seen.
+-- Micro-credits reserved and charged of a budget, by the UTC day on which the job or chat began.
+-- Rows exist for keys without a limit too, so that a later limit counts the whole period.
 CREATE TABLE budget_spend (
   budget_id text NOT NULL,
   day date NOT NULL,
@@ -170,7 +171,7 @@ CREATE TABLE budget_spend (
   PRIMARY KEY (budget_id, day)
 ) WITH (fillfactor = 50);
 
--- Limits that refused something, by the UTC day: they are reached although less than all is used.
+-- Limits that refused a request, by UTC day: they are `reached` although less than all is used.
 CREATE TABLE budget_refusal (
   budget_id text NOT NULL,
   limit_micro bigint NOT NULL,
@@ -190,7 +191,7 @@ CREATE TABLE job (
   status text NOT NULL DEFAULT 'queued' CHECK (status IN ('queued', 'completed', 'failed', 'canceled')),
   verifying boolean NOT NULL DEFAULT false,
   request jsonb NOT NULL,
-  -- The plan without its request, while the job is open: `resettle` starts the workflow again from it.
+  -- Plan without its request, while the job is open: `resettle` starts the workflow again from it.
   plan jsonb,
   outputs jsonb,
   error jsonb,
@@ -199,7 +200,7 @@ CREATE TABLE job (
   deadline_at timestamptz NOT NULL,
   completed_at timestamptz,
   metadata jsonb,
-  -- When its owner deleted what the job made.
+  -- Time at which the owner deleted the job's media.
   media_deleted_at timestamptz,
   CHECK ((status = 'queued') = (completed_at IS NULL)),
   CHECK ((status = 'completed') = (outputs IS NOT NULL)),
@@ -207,22 +208,23 @@ CREATE TABLE job (
 ) WITH (fillfactor = 80);
 CREATE INDEX job_of_organization ON job (organization_id, created_at DESC, id DESC);
 CREATE INDEX job_of_key ON job (key_id, created_at DESC, id DESC);
--- None of the columns of these changes when a job is charged: that stays an update within its page. The last are jobs that
--- were released without the provider's word.
+-- Indexes over columns that a charge does not change, so that the charge stays a heap-only update.
+-- The last one covers jobs that were released without an outcome of the provider.
 CREATE INDEX job_of_type ON job (organization_id, type, created_at DESC, id DESC);
 CREATE INDEX job_of_model ON job (organization_id, model, created_at DESC, id DESC);
 CREATE INDEX job_undelivered ON job (organization_id, created_at DESC, id DESC) WHERE error IS NOT NULL;
 CREATE INDEX job_without_verdict ON job (id)
   WHERE error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST');
 
--- One row per call of a job, written before the provider is asked: a call whose row says `begun` may
--- have reached the provider, so it is never sent again. `waiting`: not sent, its provider is paused.
+-- One row per call of a job, written before the call is sent. A call in `begun` may have reached
+-- the provider, so it is never sent again. `waiting`: not sent, because its provider is paused.
 CREATE TABLE provider_call (
   job_id text NOT NULL REFERENCES job,
   call_index integer NOT NULL,
   route_index integer NOT NULL,
   provider text NOT NULL,
-  -- The provider's name of the operation, with which a call is found again that is known by its id alone.
+  -- Name of the operation at the provider, needed to find a call of which only the request id is
+  -- known.
   endpoint text,
   state text NOT NULL
     CHECK (state IN ('waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown')),
@@ -233,7 +235,8 @@ CREATE TABLE provider_call (
   sender_id text,
   begun_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now(),
-  -- When the provider took it, when its outputs were there, and how often it was sent: the steps of a job.
+  -- Times at which the provider accepted the call and its outputs were complete, and number of
+  -- times that it was sent: the steps of a job.
   accepted_at timestamptz,
   answered_at timestamptz,
   attempts integer NOT NULL DEFAULT 1,
@@ -248,7 +251,7 @@ CREATE TABLE artifact (
   size_bytes bigint NOT NULL CHECK (size_bytes > 0),
   sha256 text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT now(),
-  -- The row stays, for the audit; the object is gone from `removed_at` on.
+  -- The row stays for the audit; the object is removed at `removed_at`.
   deleted_at timestamptz,
   removed_at timestamptz
 );
@@ -256,7 +259,8 @@ CREATE INDEX artifact_of_job ON artifact (job_id);
 CREATE INDEX artifact_to_remove ON artifact (deleted_at) WHERE deleted_at IS NOT NULL AND removed_at IS NULL;
 CREATE INDEX artifact_of_organization ON artifact (organization_id, created_at DESC, storage_key DESC);
 
--- Verified webhooks of providers. `received`: not signaled to the workflow yet, which the provider's repeat does.
+-- Verified webhooks of providers. `received`: not signaled to the workflow yet; the provider's
+-- repeat signals it.
 CREATE TABLE notification (
   provider text NOT NULL,
   job_id text NOT NULL,
@@ -271,8 +275,8 @@ CREATE TABLE notification (
 
 -- Chats ----------------------------------------------------------------------------------------
 
--- Who asked for what in a chat, and how far it got. Chat runs without a workflow, so this row is what a crash of the
--- API leaves behind: the sweeper charges the last checkpoint.
+-- Chats, with their progress. A chat runs without a workflow, so the sweeper settles it from this
+-- row after a crash of the API, by the last checkpoint.
 CREATE TABLE chat_request (
   id text PRIMARY KEY REFERENCES reservation,
   organization_id text NOT NULL REFERENCES organization,
@@ -284,9 +288,10 @@ CREATE TABLE chat_request (
   -- Tokens of the last checkpoint until the reservation is settled, then the tokens charged for.
   input_tokens bigint NOT NULL DEFAULT 0 CHECK (input_tokens >= 0),
   output_tokens bigint NOT NULL DEFAULT 0 CHECK (output_tokens >= 0),
-  -- Who counted: the provider, or we, from what was relayed. Null while running and when released.
+  -- `provider`, or `gateway` if its own count of the relayed tokens is charged. Null while running
+  -- and if released.
   counted_by text CHECK (counted_by IN ('provider', 'gateway')),
-  -- The price of what had been delivered at the last checkpoint, in micro-credits.
+  -- Price of the delivered tokens at the last checkpoint, in micro-credits.
   checkpoint_micro bigint NOT NULL DEFAULT 0 CHECK (checkpoint_micro >= 0),
   checkpoint_at timestamptz,
   -- Part of the price that neither the balance nor the budget of the key could pay, in micro-credits.
@@ -297,13 +302,13 @@ CREATE TABLE chat_request (
 CREATE INDEX chat_request_of_organization ON chat_request (organization_id, created_at DESC, id DESC);
 CREATE INDEX chat_request_of_key ON chat_request (key_id, created_at DESC, id DESC);
 
--- A row for each pair of `metadata`, by which jobs and chats are found (tags.sql). Without foreign keys: nothing that
--- it names is ever deleted.
+-- One row for each pair of `metadata`, by which jobs and chats are found (tags.sql). Without
+-- foreign keys, because jobs and chats are never deleted.
 CREATE TABLE tag (
   organization_id text NOT NULL,
   name text NOT NULL,
   value text NOT NULL,
-  -- Of the job or chat.
+  -- Creation time of the job or chat.
   created_at timestamptz NOT NULL,
   id text NOT NULL,
   PRIMARY KEY (organization_id, name, value, created_at, id)
@@ -311,34 +316,35 @@ CREATE TABLE tag (
 
 -- Files of callers -----------------------------------------------------------------------------
 
--- Files that callers upload to use as inputs. A row is made with the signed URL; `completed_at` says
--- that the object was seen in the storage, with the size and type that were agreed.
+-- Files that callers upload to use as inputs. The row is created with the signed URL;
+-- `completed_at` is set when the object was found in the storage with the agreed size and type.
 CREATE TABLE upload (
   id text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES organization,
   key_id text NOT NULL REFERENCES api_key,
   storage_key text NOT NULL UNIQUE,
-  -- Null until the object is there, when the caller named neither a type nor a file name.
+  -- Null until the object exists, if the caller named neither a type nor a file name.
   content_type text,
-  -- Null until the object is there, when the caller named no size.
+  -- Null until the object exists, if the caller named no size.
   size_bytes bigint CHECK (size_bytes > 0),
-  -- The most that its URL admits.
+  -- Largest size that the URL permits.
   bytes_max bigint CHECK (bytes_max > 0),
-  -- Null for objects that went to the store directly.
+  -- Null for objects that were sent directly to the store.
   sha256 text,
   filename text,
   purpose text,
   created_at timestamptz NOT NULL DEFAULT now(),
-  -- When the signed URL ends.
+  -- Expiry of the signed URL.
   expires_at timestamptz NOT NULL,
   completed_at timestamptz,
-  -- When a request last named it as an input.
+  -- Time at which a request last named the file as an input.
   used_at timestamptz,
-  -- Until then somebody is sending the file, unless the time is renewed.
+  -- Time until which a request is sending the file, unless it is renewed.
   receiving_until timestamptz,
-  -- Of a file that its owner deleted nothing is counted; the row goes when nothing can come any more.
+  -- A file that its owner deleted counts nothing; the row is deleted when no signed URL can receive
+  -- a file any more.
   deleted_at timestamptz,
-  -- What it counts: the bytes that are there, or all that may still come.
+  -- Bytes that count: the size of the object, or the size that may still arrive.
   counted_bytes bigint NOT NULL GENERATED ALWAYS AS (
     CASE WHEN completed_at IS NULL THEN coalesce(bytes_max, size_bytes, 0) ELSE size_bytes END
   ) STORED,
@@ -349,12 +355,12 @@ CREATE INDEX upload_incomplete ON upload (expires_at) WHERE completed_at IS NULL
 CREATE INDEX upload_last_used ON upload (coalesce(used_at, completed_at))
   WHERE completed_at IS NOT NULL;
 
--- Copies of foreign inputs, written before the object is stored, so that none is ever forgotten. They go
--- when their request is refused, or when their job is settled.
+-- Copies of foreign inputs, recorded before the object is stored, so that none is forgotten. They
+-- are removed when their request is refused or their job is settled.
 CREATE TABLE input_copy (
   storage_key text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES organization,
-  -- There is no such job when the request was refused.
+  -- A refused request has no such job.
   job_id text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
@@ -362,7 +368,8 @@ CREATE INDEX input_copy_by_age ON input_copy (created_at);
 
 -- Webhooks of callers --------------------------------------------------------------------------
 
--- Made before the job is admitted, so that no accepted job can lack it; a refused job takes it back.
+-- Created before the job is admitted, so that no accepted job lacks it; removed if the job is
+-- refused.
 CREATE TABLE webhook (
   job_id text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES organization,
@@ -370,11 +377,11 @@ CREATE TABLE webhook (
   state text NOT NULL DEFAULT 'waiting'
     CHECK (state IN ('waiting', 'delivering', 'delivered', 'gone', 'failed')),
   attempts integer NOT NULL DEFAULT 0,
-  -- Attempts before the last redelivery: from there on all waits between attempts begin again.
+  -- Attempts before the last redelivery, which starts the retry delays again.
   attempts_before integer NOT NULL DEFAULT 0,
-  -- When the next attempt is due, while there is one to come.
+  -- Time of the next attempt; null if there is none.
   next_attempt_at timestamptz,
-  -- After this, whoever was delivering is believed to be gone.
+  -- Time after which the delivering workflow counts as lost.
   overdue_at timestamptz,
   created_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now()
@@ -382,16 +389,16 @@ CREATE TABLE webhook (
 CREATE INDEX webhook_open ON webhook (created_at) WHERE state IN ('waiting', 'delivering');
 CREATE INDEX webhook_of_organization ON webhook (organization_id, job_id DESC);
 
--- One row per attempt, written before it is sent: one that never tells its end says `sending`.
+-- One row per attempt, created before it is sent; an attempt that never ended stays `sending`.
 CREATE TABLE webhook_attempt (
   job_id text NOT NULL REFERENCES webhook ON DELETE CASCADE,
   number integer NOT NULL,
   outcome text NOT NULL DEFAULT 'sending'
     CHECK (outcome IN ('sending', 'delivered', 'gone', 'failed')),
   status integer,
-  -- The reason for a missing status.
+  -- Reason for a missing status.
   error text,
-  -- The first of what the receiver answered.
+  -- Start of the receiver's response.
   response text,
   duration_ms integer,
   started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -403,7 +410,7 @@ CREATE TABLE webhook_secret (
   organization_id text NOT NULL REFERENCES organization,
   generation integer NOT NULL CHECK (generation > 0),
   created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  -- Null: the one in use. Later than now: replaced, and still signing beside it.
+  -- Null for the newest secret. A later time: replaced, and still signing in addition to it.
   retires_at timestamptz,
   PRIMARY KEY (organization_id, generation)
 );
@@ -411,24 +418,24 @@ CREATE UNIQUE INDEX webhook_secret_in_use ON webhook_secret (organization_id) WH
 
 -- Notices --------------------------------------------------------------------------------------
 
--- What an organization wants to be told of its credits, and what it was told (notices.sql).
+-- Settings of an organization's notices of its credits, and the last ones (webhooks/notices.sql).
 CREATE TABLE notice_target (
   organization_id text PRIMARY KEY REFERENCES organization,
-  -- Null: nobody is told.
+  -- Null: no notices.
   url text,
   low_balance_micro bigint CHECK (low_balance_micro >= 0),
-  -- The balance is low, and that was told.
+  -- True if the balance is low and this was reported.
   balance_is_low boolean NOT NULL DEFAULT false
 );
 
--- Append-only. The row of `webhook` with its id says where its delivery stands.
+-- Append-only. The row of `webhook` with the same id has the state of the delivery.
 CREATE TABLE notice (
   id text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES organization,
   type text NOT NULL CHECK (type IN ('account.balance.low', 'key.limit.near', 'key.limit.reached')),
   -- Amounts in micro-credits.
   body jsonb NOT NULL,
-  -- Of a limit: the key at which it stands, and the limit with its period. Each is told once of each.
+  -- Key that has the limit, and the limit with its period. Each is reported once per period.
   key_id text REFERENCES api_key,
   period text,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -440,8 +447,9 @@ CREATE INDEX notice_of_organization ON notice (organization_id, created_at DESC)
 
 -- Operators ------------------------------------------------------------------------------------
 
--- Operators, each with a key of their own beside the deployment's ADMIN_API_KEY. `mac` is HMAC-SHA256(pepper, key). A row
--- stays when its key is revoked: `admin_action` has the operator's name.
+-- Operators, each with a key in addition to the deployment's ADMIN_API_KEY. `mac` is
+-- HMAC-SHA256(pepper, key). A row stays when its key is revoked, because `admin_action` contains
+-- the operator's name.
 CREATE TABLE operator (
   id text PRIMARY KEY,
   name text NOT NULL,
@@ -451,10 +459,11 @@ CREATE TABLE operator (
   revoked_at timestamptz,
   last_used_at timestamptz
 );
--- A name in the record of actions is one person.
+-- A name identifies one person in the record of actions.
 CREATE UNIQUE INDEX operator_name ON operator (lower(name)) WHERE revoked_at IS NULL;
 
--- Operators’ actions. Written in the transaction of what was done wherever that is ours.
+-- Actions of operators, recorded in the transaction of the change if the change is in this
+-- database.
 CREATE TABLE admin_action (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   action text NOT NULL,
@@ -464,13 +473,13 @@ CREATE TABLE admin_action (
   subject text NOT NULL,
   details jsonb NOT NULL,
   request_id text NOT NULL,
-  -- A repeated grant is done once.
+  -- A repeated grant has one effect.
   action_key text UNIQUE,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX admin_action_of_organization ON admin_action (organization_id, id);
 
--- While a row is here no new call is sent to that provider; what was sent is still collected.
+-- Paused providers: no new call is sent; results of sent calls are still collected.
 CREATE TABLE provider_pause (
   provider text PRIMARY KEY,
   actor text NOT NULL,

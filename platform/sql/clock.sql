@@ -1,4 +1,4 @@
--- Times as JSON has them.
+-- Times in the format of JSON responses.
 
 CREATE FUNCTION unix_ms(at timestamptz) RETURNS bigint LANGUAGE sql STABLE RETURN
   round(extract(epoch FROM at) * 1000)::bigint;

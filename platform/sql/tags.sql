@@ -1,5 +1,5 @@
--- Tags: the pairs of a job's or chat's `metadata` as rows, by which lists are filtered. Whoever writes the job or
--- chat writes them; of one without metadata nothing is done.
+-- Tags: the pairs of a job's or chat's `metadata` as rows, by which lists are filtered. The
+-- statement that writes the job or chat writes its tags.
 CREATE OR REPLACE FUNCTION write_tags() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO tag (organization_id, name, value, created_at, id)
