@@ -1,4 +1,7 @@
-/** Responses to chats (spec §4.1): claims the Idempotency-Key, reserves, and sends the answer whole or as a stream. */
+/**
+ * Responses to chats (spec §4.1): claims the Idempotency-Key, reserves credits, and sends the answer as one body or as
+ * a stream.
+ */
 import type { ChatEstimate, ChatOrder } from '../../activities/chat.ts';
 import type { OpenChat } from '../../chat/open-chat.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
@@ -31,7 +34,7 @@ type Services = Pick<
   'chat' | 'chatCatalog' | 'outbound' | 'claims' | 'config' | 'telemetry'
 >;
 
-/** Running chat, and the claim that its answer is kept under. */
+/** Running chat, and the claim under which its answer is kept for replays. */
 interface Handled extends Shown {
   hold: Hold;
   /** Records the time from the request to the first output of the stream. */
@@ -40,7 +43,7 @@ interface Handled extends Shown {
 
 const jsonType = 'application/json; charset=utf-8';
 
-/** Sends the answer of a chat, whole or as a stream. */
+/** Sends the answer of a chat, as one body or as a stream. */
 export async function answerChat(
   { ctx, body: request }: ChatCall,
   presentation: Presentation,
@@ -50,14 +53,14 @@ export async function answerChat(
   if (!shown) return;
   try {
     if (request.stream) await streamAnswer(ctx, shown, { presentation, config: services.config });
-    else await wholeAnswer(ctx, shown, presentation);
+    else await sendAnswer(ctx, shown, presentation);
   } finally {
     // An Idempotency-Key is free again only if nothing was charged under it.
     if (!shown.chat.bill?.creditsConsumed) await shown.hold.giveBack();
   }
 }
 
-/** Opens the chat; returns null after sending an answer that was kept. */
+/** Opens the chat; returns null if the kept answer of the first request was sent. */
 async function open(
   ctx: Context,
   request: ChatRequest,
@@ -66,8 +69,8 @@ async function open(
   const firstToken = services.telemetry.metrics.firstTokenSeconds.startTimer();
   const { requestId } = ctx.state;
   const models = checkedModels(ctx, request, services);
-  const wanted = { path: ctx.path, body: request, subjectId: newId('chat') };
-  const hold = await services.claims.hold(ctx, wanted);
+  const claimed = { path: ctx.path, body: request, subjectId: newId('chat') };
+  const hold = await services.claims.hold(ctx, claimed);
   if (hold.state === 'done') {
     assert(hold.answer, 'the key of a chat that is done has its answer');
     ctx.set('Idempotent-Replayed', 'true');
@@ -117,7 +120,9 @@ function checkedModels(
   return models;
 }
 
-/** Rejects a `max_tokens` above the limit of the model, because a lower bound would end the answer unexpectedly. */
+/**
+ * Rejects a `max_tokens` above the limit of the model, because the model would end the answer earlier than requested.
+ */
 function refuseTooManyTokens({ maxTokens }: ChatRequest, { id, limit }: ChatModel): void {
   if (maxTokens === null || maxTokens <= limit.output) return;
   const message = `must be at most ${limit.output} with ${id}${received(maxTokens)}`;
@@ -138,7 +143,7 @@ function orderOf(ctx: Context, request: ChatRequest, models: Candidates): ChatOr
   };
 }
 
-/** Streams the answer. */
+/** Sends the answer as a stream of server-sent events. */
 async function streamAnswer(
   ctx: Context,
   shown: Handled,
@@ -165,18 +170,14 @@ async function streamAnswer(
   } catch (error) {
     if (!out.opened) throw error;
     if (error instanceof ReaderGone) ctx.res.destroy();
-    else out.end(presentation.failure(shown, known(error), shown.chat.bill));
+    else out.end(presentation.failure(shown, gatewayErrorOf(error), shown.chat.bill));
   } finally {
     out.stop();
   }
 }
 
-/** Sends the whole answer. */
-async function wholeAnswer(
-  ctx: Context,
-  shown: Handled,
-  presentation: Presentation,
-): Promise<void> {
+/** Sends the answer as one body. */
+async function sendAnswer(ctx: Context, shown: Handled, presentation: Presentation): Promise<void> {
   const answer = await shown.chat.answer();
   const body = presentation.body(shown, answer, billOf(shown.chat));
   await shown.hold.finish({ text: body, contentType: jsonType });
@@ -191,7 +192,7 @@ function watch({ res }: Context, chat: OpenChat): void {
   else res.once('close', () => chat.callerLeft());
 }
 
-/** Returns the text that was sent, if it is kept for a replay; null if it is not, or is too long. */
+/** Sends the steps of a stream; returns the sent text for a replay, or null if it is not kept or is too long. */
 async function relay(
   ctx: Context,
   shown: Handled,
@@ -223,7 +224,7 @@ function billOf(chat: OpenChat): NonNullable<OpenChat['bill']> {
   return chat.bill;
 }
 
-function known(error: unknown): GatewayError {
+function gatewayErrorOf(error: unknown): GatewayError {
   return error instanceof GatewayError
     ? error
     : new GatewayError('Internal server error', undefined, { cause: error });

@@ -1,6 +1,6 @@
 /**
- * Messages of a chat: their multimodal parts (spec §2.2), the checks of those parts against the model, and their form for
- * providers.
+ * Messages of a chat: their multimodal parts (spec §2.2), the checks of those parts against the model, and their form
+ * for providers.
  */
 import { z } from 'zod';
 import type { ContentPart, ChatMessage } from '../../chat/chat-body.ts';
@@ -10,7 +10,7 @@ import { received } from '../../domain/request-words.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { ChatRequest } from './chat-schema.ts';
 
-/** Text with a bound above the context of every model. */
+/** Text, limited to more characters than the context of every model. */
 export const text = z.string().max(10_000_000);
 /** Name or id in a conversation. */
 export const name = z.string().min(1).max(256);
@@ -20,7 +20,7 @@ export const toolName = z
   .max(128)
   .regex(/^[\w.-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 _ . -');
 /** Makes the schema of a field that is rejected, because ignoring it would change the answer. */
-export const notTaken = (why: string) => z.null(`is not supported: ${why}`).optional();
+export const notTaken = (reason: string) => z.null(`is not supported: ${reason}`).optional();
 
 /** Highest number of base64 characters of a file: the size limit of a request. */
 export const dataMax = 20 * 1024 * 1024;
@@ -32,12 +32,12 @@ const imageUrl = z.strictObject({
 
 /** Text part. */
 export const textPart = z.strictObject({ type: z.literal('text'), text });
-/** Picture part: an https URL or a base64 data URI. */
+/** Image part: an https URL or a base64 data URI. */
 export const imagePart = z.strictObject({
   type: z.literal('image_url'),
   image_url: z.union([imageUrl, data.transform((url) => ({ url }))]),
 });
-/** Sound part. */
+/** Audio part. */
 export const audioPart = z.strictObject({
   type: z.literal('input_audio'),
   input_audio: z.strictObject({ data, format: z.enum(['wav', 'mp3']) }),
@@ -78,13 +78,13 @@ function checkPart(part: ContentPart, { path, model, outbound }: Check): void {
     fieldError('UNSUPPORTED_PARAMETER', path, message);
   switch (part.type) {
     case 'image_url':
-      if (!model.supportsImages) throw refuse(`${model.id} does not take images`);
+      if (!model.supportsImages) throw refuse(`${model.id} does not accept images`);
       return checkImageUrl(part.image_url.url, `${path}.image_url.url`, outbound);
     case 'file':
-      if (!model.supportsImages) throw refuse(`${model.id} does not take documents`);
+      if (!model.supportsImages) throw refuse(`${model.id} does not accept documents`);
       return undefined;
     case 'input_audio':
-      if (!model.supportsAudio) throw refuse(`${model.id} does not take sound`);
+      if (!model.supportsAudio) throw refuse(`${model.id} does not accept audio`);
       return undefined;
     case 'text':
     case 'refusal':
@@ -107,7 +107,7 @@ function checkImageUrl(url: string, path: string, outbound: Outbound): void {
   }
 }
 
-/** Fields of answers that providers do not accept in requests. */
+/** Fields of answers, which clients send back and providers do not accept. */
 const answerOnly = new Set([
   'audio',
   'function_call',
@@ -118,10 +118,10 @@ const answerOnly = new Set([
 
 /** Converts a parsed message: drops null fields and fields of answers, and turns the developer role into system. */
 export function toMessage(wire: { role: string }): ChatMessage {
-  const said = Object.entries(wire).filter(
+  const fields = Object.entries(wire).filter(
     ([field, value]) => value != null && !answerOnly.has(field),
   );
   const role = wire.role === 'developer' ? 'system' : wire.role;
-  // oxlint-disable-next-line no-unsafe-type-assertion -- the schemas have checked it
-  return { ...Object.fromEntries(said), role } as ChatMessage;
+  // oxlint-disable-next-line no-unsafe-type-assertion -- the schemas have validated the message
+  return { ...Object.fromEntries(fields), role } as ChatMessage;
 }

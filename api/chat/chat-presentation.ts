@@ -35,14 +35,14 @@ function serviceUsage({ inputTokens, outputTokens }: TokenUsage) {
   return { inputTokens, outputTokens, totalTokens: inputTokens + outputTokens };
 }
 
-/** Returns usage in OpenAI's fields and in the service's. */
-function bothUsages(usage: TokenUsage, given: unknown): Record<string, unknown> {
+/** Returns usage in OpenAI's fields and in the service's; `reported` are further fields from the provider. */
+function bothUsages(usage: TokenUsage, reported: unknown): Record<string, unknown> {
   const both = serviceUsage(usage);
   return {
     prompt_tokens: both.inputTokens,
     completion_tokens: both.outputTokens,
     total_tokens: both.totalTokens,
-    ...(typeof given === 'object' && given),
+    ...(typeof reported === 'object' && reported),
     ...both,
   };
 }
@@ -120,7 +120,7 @@ export const completionsPresentation: Presentation = {
       }) + done
     );
   },
-  // The `openai` clients throw for a chunk with `error` in it.
+  // The `openai` clients throw an error for a chunk with an `error` field.
   failure: ({ requestId }, error, bill) =>
     event({
       ...openaiError(error, requestId),

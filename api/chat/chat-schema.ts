@@ -1,6 +1,6 @@
 /**
- * Chat requests as callers send them. Fields are OpenAI's. Refused is what the price list does not cover
- * (sound out, web search, paid service tiers); on /chat also whatever is not known here.
+ * Chat requests as callers send them, with OpenAI's fields. Features that the price list does not cover (audio output,
+ * web search, paid service tiers) are rejected; /chat also rejects unknown fields.
  *
  * Sources: spec §2.2, §2.3; the types of the `openai` client (`ChatCompletionCreateParams`).
  */
@@ -20,22 +20,22 @@ import {
   textPart,
 } from './chat-messages.ts';
 
-/** A request, ready for the chat activity. */
+/** Parsed chat request in the internal format. */
 export interface ChatRequest {
   model: string;
-  /** Models that are asked where the one before fails. */
+  /** Models that are called in this order if the model before fails. */
   fallbacks?: string[];
   body: ChatBody;
   maxTokens: number | null;
   stream: boolean;
-  /** `stream_options.include_usage` */
+  /** Value of `stream_options.include_usage`. */
   includeUsage: boolean;
-  /** The caller's own pairs; null where there are none. */
+  /** Pairs of the caller; null if there are none. */
   metadata: Record<string, string> | null;
 }
 
 const messagesMax = 4096;
-/** Of a message. */
+/** Highest number of parts of a message. */
 const partsMax = 1024;
 const toolCallsMax = 256;
 const textContent = z.union(
@@ -86,7 +86,7 @@ const assistantMessage = z
     name: name.nullish(),
     refusal: text.nullish(),
     tool_calls: z.array(toolCall).min(1).max(toolCallsMax).nullish(),
-    // What answers carry beside what requests take: a caller may send an answer back as it came.
+    // Fields of answers, because a caller may send an answer back unchanged.
     audio: z.null().optional(),
     function_call: z.null().optional(),
     annotations: z.array(anyJson).max(partsMax).nullish(),
@@ -122,21 +122,19 @@ const anyMessage = z.discriminatedUnion(
   { error: allRoles },
 );
 
-/** How many are allowed says the model. */
+/** Highest number of tokens of an answer; the limit of the model is checked later. */
 const tokens = z.int().min(1);
 const stop = z.string().max(1024);
 const penalty = z.number().min(-2).max(2);
 const modelId = z.string().min(1).max(256);
-/** Each may cost its provider's time, one after the other. */
+/** Highest number of fallback models. They are called one after the other, so each may add its time to the request. */
 const fallbacksMax = 4;
-/** Fields that all of OpenAI's chat endpoints share; `null` is the same as an absent field. */
+/** Fields of both chat endpoints; `null` is the same as an absent field. */
 export const common = {
   model: modelId,
-  models: z
-    .array(modelId)
-    .max(fallbacksMax)
-    .nullish()
-    .meta({ description: 'Asked in this order if `model`, or the one before, fails.' }),
+  models: z.array(modelId).max(fallbacksMax).nullish().meta({
+    description: 'Fallback models, called in this order if `model` or the fallback before fails.',
+  }),
   stream: z.boolean().nullish(),
   temperature: z.number().min(0).max(2).nullish(),
   max_tokens: tokens.nullish(),
@@ -176,7 +174,7 @@ const responseFormat = z.discriminatedUnion(
   ],
   { error: 'must be one of text, json_object, json_schema' },
 );
-/** Every answer is paid for, so there is no asking for hundreds. */
+/** Highest number of answers of a request, because each answer is charged. */
 const answersMax = 8;
 /** Fields of POST /api/v1/chat/completions that POST /api/v1/chat rejects. */
 export const openaiOnly = {
@@ -194,7 +192,7 @@ export const openaiOnly = {
   safety_identifier: z.string().max(512).nullish(),
   store: z.boolean().nullish(),
   verbosity: z.enum(['low', 'medium', 'high']).nullish(),
-  // Taken when they ask for what happens anyway.
+  // Only the default values are accepted.
   modalities: z.array(z.literal('text')).max(4).nullish(),
   service_tier: z.enum(['auto', 'default']).nullish(),
   stream_options: z
@@ -205,19 +203,19 @@ export const openaiOnly = {
     .nullish(),
 };
 
-/** Fields without which the answer would be another one than was asked for. */
+/** Fields that are rejected, because ignoring them would change the answer. */
 const notDropped = {
-  audio: notTaken('answers are text'),
-  web_search_options: notTaken('web search is not supported'),
-  functions: notTaken('say it with tools'),
-  function_call: notTaken('say it with tool_choice'),
+  audio: notTaken('answers are only text'),
+  web_search_options: notTaken('web search is not available'),
+  functions: notTaken('use tools'),
+  function_call: notTaken('use tool_choice'),
 };
 
 type Wire = { messages: { role: string }[] } & z.infer<z.ZodObject<typeof common>> &
   Partial<z.infer<z.ZodObject<typeof openaiOnly>>>;
 
-/** What the gateway decides itself, or what changes nothing. */
-const decidedHere: ReadonlySet<string> = new Set([
+/** Fields that are not passed to the provider, because the gateway uses them itself or they change nothing. */
+const ownFields: ReadonlySet<string> = new Set([
   'model',
   'models',
   'messages',
@@ -233,9 +231,9 @@ const decidedHere: ReadonlySet<string> = new Set([
 function toRequest(wire: Wire): ChatRequest {
   const options: Record<string, unknown> = {};
   for (const [field, value] of Object.entries(wire)) {
-    if (value != null && !decidedHere.has(field)) options[field] = value;
+    if (value != null && !ownFields.has(field)) options[field] = value;
   }
-  // Whose an answer is need not be told the provider, unless it is asked to keep the answer under it.
+  // The provider receives the metadata only with `store`, because only then it stores the answer with its metadata.
   if (wire.store && wire.metadata) options['metadata'] = wire.metadata;
   return {
     model: wire.model,
@@ -251,14 +249,14 @@ function toRequest(wire: Wire): ChatRequest {
 const messages = <Message extends z.ZodType>(message: Message) =>
   z.array(message).min(1, 'must contain at least one message').max(messagesMax);
 
-/** POST /api/v1/chat (spec §2.3, and OpenAI's sampling fields). */
+/** Body of POST /api/v1/chat (spec §2.3, and OpenAI's sampling fields). */
 export const chatRequest = z
   .strictObject({ messages: messages(serviceMessage), ...common })
   .transform(toRequest);
 
 /**
- * POST /api/v1/chat/completions: the same, and the rest of OpenAI's fields. Clients know more fields than
- * anybody lists: one that is unknown here is dropped, and never reaches a provider.
+ * Body of POST /api/v1/chat/completions: the fields of /chat and OpenAI's other fields. Unknown fields are dropped and
+ * never sent to a provider, because OpenAI's clients may send more fields than are listed here.
  */
 export const completionsRequest = z
   .object({ messages: messages(anyMessage), ...common, ...openaiOnly, ...notDropped })

@@ -14,18 +14,18 @@ export function callsOf(answer: unknown): CallPiece[] {
   const message = firstOf(answer);
   const calls = Array.isArray(message['tool_calls']) ? message['tool_calls'].filter(isRecord) : [];
   return calls.map((call, position) => {
-    const called = isRecord(call['function']) ? call['function'] : {};
+    const fields = isRecord(call['function']) ? call['function'] : {};
     const { index } = call;
     return {
       index: typeof index === 'number' ? index : position,
       id: textOf(call['id']),
-      name: textOf(called['name']),
-      json: textOf(called['arguments']),
+      name: textOf(fields['name']),
+      json: textOf(fields['arguments']),
     };
   });
 }
 
-/** Returns the message or the delta of the first choice; empty where there is none. */
+/** Returns the message or the delta of the first choice; an empty object if there is none. */
 export function firstOf(answer: unknown): Record<string, unknown> {
   const choices = isRecord(answer) ? answer['choices'] : null;
   const [first] = Array.isArray(choices) ? choices.filter(isRecord) : [];
@@ -33,7 +33,7 @@ export function firstOf(answer: unknown): Record<string, unknown> {
   return isRecord(message) ? message : {};
 }
 
-/** Returns a text; empty for every other value. */
+/** Returns a string unchanged; an empty string for every other value. */
 export function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }

@@ -1,4 +1,4 @@
-/** Chats as Anthropic's clients read them: messages, and streams of their events. */
+/** Formats chats as Anthropic's Messages API does: messages, and streams of their events. */
 import type { ChatBill } from '../../chat/open-chat.ts';
 import { anthropicError } from '../middleware/errors.ts';
 import { triesOf, type Presentation, type Shown } from './chat-presentation.ts';
@@ -27,7 +27,7 @@ function event(type: string, data: object): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`;
 }
 
-/** A presentation for one chat: its stream is told in blocks, one after the other. */
+/** Makes the presentation of one chat, whose stream consists of content blocks in sequence. */
 export function messagesPresentation(): Presentation {
   const stream = new MessageEvents();
   return {
@@ -83,18 +83,18 @@ function parsedInput(json: string): unknown {
     const input: unknown = JSON.parse(json || '{}');
     return input;
   } catch {
-    // A model's arguments may be no JSON; the caller is to see them all the same.
+    // Arguments of a model may be invalid JSON; the caller receives them as text.
     return { arguments: json };
   }
 }
 
-/** Chunks → events. A block is open until the next begins. */
+/** Converts the chunks of one chat to stream events. A block is open until the next one begins. */
 class MessageEvents {
   #started = false;
   /** Index of the next block. */
   #next = 0;
   #open: 'text' | 'tool' | null = null;
-  /** Index of a call → index of its block. */
+  /** Indexes of blocks by the index of their call. */
   readonly #blocks = new Map<number, number>();
 
   start(shown: Shown): string {
@@ -124,26 +124,26 @@ class MessageEvents {
   }
 
   #begin(kind: 'text' | 'tool', block: object): string {
-    const closed = this.close();
+    const stop = this.close();
     this.#open = kind;
     this.#next += 1;
-    return closed + event('content_block_start', { index: this.#next - 1, content_block: block });
+    return stop + event('content_block_start', { index: this.#next - 1, content_block: block });
   }
 
   #text(text: string): string {
-    const begun = this.#open === 'text' ? '' : this.#begin('text', { type: 'text', text: '' });
+    const start = this.#open === 'text' ? '' : this.#begin('text', { type: 'text', text: '' });
     const delta = { type: 'text_delta', text };
-    return begun + event('content_block_delta', { index: this.#next - 1, delta });
+    return start + event('content_block_delta', { index: this.#next - 1, delta });
   }
 
   #call({ index, id, name, json }: CallPiece): string {
-    let begun = '';
+    let start = '';
     if (!this.#blocks.has(index)) {
-      begun = this.#begin('tool', { type: 'tool_use', id, name, input: {} });
+      start = this.#begin('tool', { type: 'tool_use', id, name, input: {} });
       this.#blocks.set(index, this.#next - 1);
     }
-    if (json === '') return begun;
+    if (json === '') return start;
     const delta = { type: 'input_json_delta', partial_json: json };
-    return begun + event('content_block_delta', { index: this.#blocks.get(index), delta });
+    return start + event('content_block_delta', { index: this.#blocks.get(index), delta });
   }
 }

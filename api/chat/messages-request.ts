@@ -1,6 +1,6 @@
 /**
- * Chat requests as Anthropic's clients send them, in the words that chat has inside. What has no
- * counterpart there is refused where the answer would be another one, and dropped where it is a hint.
+ * Requests of Anthropic's Messages API, translated to the internal chat request. Fields without a counterpart are
+ * rejected if ignoring them would change the answer; hints are dropped.
  *
  * Source: the types of @anthropic-ai/sdk, `MessageCreateParams`.
  */
@@ -46,7 +46,7 @@ const toolUse = z.object({
   name,
   input: anyJsonObject,
 });
-/** What a model thought is no part of the conversation for another one: it is dropped. */
+/** Thinking of an earlier answer. Another model cannot read it, so it is dropped. */
 const thought = z.object({ type: z.enum(['thinking', 'redacted_thinking']) });
 
 const userMessage = z.object({
@@ -105,13 +105,13 @@ const wireRequest = z.object({
     .optional(),
   service_tier: z.enum(['auto', 'standard_only']).optional(),
   speed: z.literal('standard', 'must be standard: faster tiers are not supported').nullish(),
-  top_k: notTaken('most models have none'),
-  container: notTaken('nothing runs at the provider'),
-  mcp_servers: notTaken('nothing runs at the provider'),
+  top_k: notTaken('most models do not have it'),
+  container: notTaken('tools that the provider runs are not supported'),
+  mcp_servers: notTaken('tools that the provider runs are not supported'),
 });
 type Wire = z.infer<typeof wireRequest>;
 
-/** POST /api/v1/messages. */
+/** Body of POST /api/v1/messages. */
 export const messagesRequest = wireRequest.transform(toRequest);
 
 function toRequest(wire: Wire): ChatRequest {
@@ -157,9 +157,13 @@ function toolsOf({ tools = [], tool_choice: choice }: Wire): Partial<ChatBody> {
   if (tools.length === 0) return {};
   const parallel = choice && 'disable_parallel_tool_use' in choice;
   return {
-    tools: tools.map(({ name: called, description, input_schema: parameters }) => ({
+    tools: tools.map(({ name: functionName, description, input_schema: parameters }) => ({
       type: 'function',
-      function: { name: called, ...(description !== undefined && { description }), parameters },
+      function: {
+        name: functionName,
+        ...(description !== undefined && { description }),
+        parameters,
+      },
     })),
     ...(choice && { tool_choice: choiceOf(choice) }),
     ...(parallel && choice.disable_parallel_tool_use && { parallel_tool_calls: false }),
@@ -172,7 +176,7 @@ function choiceOf(choice: NonNullable<Wire['tool_choice']>): NonNullable<ChatBod
   return choice.type;
 }
 
-/** Results of tools are messages of their own, before what the user says beside them. */
+/** Converts a message. Tool results become separate messages, before the other content of the user's message. */
 function toMessages(message: Wire['messages'][number]): ChatMessage[] {
   if (typeof message.content === 'string') {
     return [{ role: message.role, content: message.content }];
@@ -182,8 +186,8 @@ function toMessages(message: Wire['messages'][number]): ChatMessage[] {
   const parts: ContentPart[] = [];
   for (const block of message.content) {
     if (block.type === 'tool_result') {
-      const { tool_use_id: id, content: told = '' } = block;
-      const result = typeof told === 'string' ? told : joined(told);
+      const { tool_use_id: id, content = '' } = block;
+      const result = typeof content === 'string' ? content : joined(content);
       results.push({ role: 'tool', tool_call_id: id, content: result });
     } else parts.push(partOf(block));
   }
@@ -193,19 +197,19 @@ function toMessages(message: Wire['messages'][number]): ChatMessage[] {
 type AssistantBlocks = Exclude<z.infer<typeof assistantMessage>['content'], string>;
 
 function assistantTurn(content: AssistantBlocks): ChatMessage {
-  const said: string[] = [];
+  const texts: string[] = [];
   const calls: NonNullable<ChatMessage['tool_calls']> = [];
   for (const block of content) {
-    if ('text' in block) said.push(block.text);
+    if ('text' in block) texts.push(block.text);
     if ('input' in block) {
-      const { id, name: called, input } = block;
-      const call = { name: called, arguments: JSON.stringify(input) };
+      const { id, name: functionName, input } = block;
+      const call = { name: functionName, arguments: JSON.stringify(input) };
       calls.push({ id, type: 'function', function: call });
     }
   }
   return {
     role: 'assistant',
-    content: said.join(''),
+    content: texts.join(''),
     ...(calls.length > 0 && { tool_calls: calls }),
   };
 }

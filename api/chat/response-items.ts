@@ -49,7 +49,7 @@ function itemOf(item: Item, status: Status): object {
 export class ResponseItems {
   readonly #chatId: string;
   readonly #items: Item[] = [];
-  /** Index of a call in the chunks → its item. */
+  /** Items by the index of their call in the chunks. */
   readonly #calls = new Map<number, CallItem>();
   /** Message that the next text belongs to. */
   #message: MessageItem | null = null;
@@ -147,9 +147,9 @@ export class ResponseItems {
     if (!this.#message || !part) return [];
     const place = this.#partPlace(this.#message);
     const { kind, text } = part;
-    const whole = kind === 'refusal' ? { refusal: text } : { text, logprobs: [] };
+    const content = kind === 'refusal' ? { refusal: text } : { text, logprobs: [] };
     return [
-      { type: `response.${kind}.done`, ...place, ...whole },
+      { type: `response.${kind}.done`, ...place, ...content },
       { type: 'response.content_part.done', ...place, part: partOf(part) },
     ];
   }

@@ -95,7 +95,7 @@ function isItemReference(input: unknown): boolean {
   );
 }
 
-/** The field, as it is sent. */
+/** Schema of the `input` field. */
 export const input = z.union([
   text,
   z.array(inputItem).min(1, 'must contain at least one item').max(itemsMax),
@@ -105,14 +105,14 @@ type Item = Exclude<Input, string>[number];
 
 type Given<Fields> = { [Field in keyof Fields]?: NonNullable<Fields[Field]> };
 
-/** Removes fields without a value: no provider accepts `null` in all of them. */
+/** Returns an object without its null and undefined fields, because no provider accepts `null` in all fields. */
 export function given<Fields extends object>(fields: Fields): Given<Fields> {
   const entries = Object.entries(fields).filter(([, value]) => value != null);
   // oxlint-disable-next-line no-unsafe-type-assertion -- only entries without a value were removed
   return Object.fromEntries(entries) as Given<Fields>;
 }
 
-/** Converts items to messages. Chat has one assistant message for a text and the calls beside it. */
+/** Converts items to messages. A text of the assistant and the calls after it become one message. */
 export function toMessages(items: Input): ChatMessage[] {
   if (typeof items === 'string') return [{ role: 'user', content: items }];
   const messages: ChatMessage[] = [];

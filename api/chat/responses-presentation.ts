@@ -1,4 +1,4 @@
-/** Presents chats as OpenAI's Responses API does: whole responses, and streams of their events. */
+/** Formats chats as OpenAI's Responses API does: responses, and streams of their events. */
 import type { ChatBill } from '../../chat/open-chat.ts';
 import { isRecord } from '../../domain/json.ts';
 import { openaiError } from '../middleware/errors.ts';
@@ -15,7 +15,7 @@ function statusOf(finishReason: string | null): 'completed' | 'incomplete' {
   return incompleteReasons[finishReason ?? ''] === undefined ? 'completed' : 'incomplete';
 }
 
-/** Returns the usage. Cached and reasoning tokens are 0 where the provider does not report them. */
+/** Returns the usage. Cached and reasoning tokens are 0 if the provider does not report them. */
 function usageOf({ usage }: ChatBill, reported: unknown): object {
   const detail = (group: string, field: string): number => {
     const details = isRecord(reported) ? reported[group] : null;
@@ -97,7 +97,7 @@ function endOf(
   };
 }
 
-/** Makes the presentation of one chat: it collects the items of its stream. */
+/** Makes the presentation of one chat, which collects the output items of its stream. */
 export function responsesPresentation(): Presentation {
   const createdAt = Math.floor(Date.now() / 1000);
   let items: ResponseItems | null = null;
@@ -119,9 +119,14 @@ export function responsesPresentation(): Presentation {
 
   return {
     body(shown, { completion, finishReason }, bill) {
-      const whole = new ResponseItems(shown.chat.id);
-      whole.add(completion);
-      const end = endOf(shown, { finishReason, bill, usage: completion['usage'], items: whole });
+      const completed = new ResponseItems(shown.chat.id);
+      completed.add(completion);
+      const end = endOf(shown, {
+        finishReason,
+        bill,
+        usage: completion['usage'],
+        items: completed,
+      });
       return JSON.stringify(responseOf(shown, createdAt, end));
     },
     steps(shown, steps) {

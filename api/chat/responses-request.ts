@@ -69,12 +69,12 @@ const wireRequest = z.object({
   conversation: notTaken(resend),
   context_management: notTaken(resend),
   prompt: notTaken('send its text in instructions and input'),
-  moderation: notTaken('the provider’s own rules apply'),
+  moderation: notTaken('the provider’s own moderation applies'),
   top_logprobs: z.literal(0, 'must be 0: log probabilities are not returned').nullish(),
 });
 type Wire = z.infer<typeof wireRequest>;
 
-/** The body of POST /api/v1/responses. */
+/** Body of POST /api/v1/responses. */
 export const responsesRequest = wireRequest.transform(toRequest);
 
 function toRequest(wire: Wire): ChatRequest {

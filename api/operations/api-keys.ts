@@ -1,4 +1,4 @@
-/** /api/v1/api-keys: the keys of the authenticated user (spec §4.3), and their rotation; /api/v1/key: the key itself. */
+/** /api/v1/api-keys: the API keys of the authenticated user (spec §4.3); /api/v1/key: the key of the request. */
 import type { ParameterizedContext } from 'koa';
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -31,17 +31,17 @@ import { defineOperation, section } from './operation.ts';
 const path = '/api/v1/api-keys';
 const params = z.object({ keyId: pathId('key') });
 const dayMs = 86_400_000;
-/** Time to roll a new key out where the wish does not say. */
+/** Default time that a rotated key still works, in milliseconds. */
 const overlapPresetMs = dayMs;
 const overlapSecondsMax = (30 * dayMs) / 1000;
 const refusesViewers = 'A viewer may not create keys.';
 
-/** A new key. */
+/** Schema of a new key, with its secret. */
 export const newKey = keyMeta.extend({
-  key: z.string().meta({ description: 'Shown only once.' }),
+  key: z.string().meta({ description: 'The secret API key. It is shown only once.' }),
 });
 
-/** What is said of a key that is wanted. */
+/** Fields of a request for a new key. */
 export const wantedKey = {
   name: keyName,
   expiresAt: keyExpiry.nullish(),
@@ -54,7 +54,7 @@ const rotation = z.strictObject({
   expiresAt: keyExpiry.nullish(),
 });
 
-/** A new key as it is answered; no cache on the way may keep the secret. */
+/** Returns the response for a new key, and forbids caches to store it, because it contains the secret. */
 export function shownOnce(
   ctx: ParameterizedContext,
   { key, meta }: NewKey,
@@ -63,7 +63,7 @@ export function shownOnce(
   return { key, ...meta };
 }
 
-/** By the database's clock, which decides of expiry everywhere. */
+/** Checks that an expiry is in the future, by the clock of the database. @throws GatewayError INVALID_REQUEST */
 function requireFuture({ nowMs }: Caller, expiresAtMs: number | null | undefined): void {
   if (typeof expiresAtMs === 'number' && expiresAtMs <= nowMs) throw pastExpiry();
 }
@@ -82,7 +82,7 @@ const ownKey = keyMeta.extend({
   budget: budgetSchema,
 });
 
-/** List, create, rotate, limit, revoke; and who a key is. */
+/** Operations on API keys. */
 export const apiKeys = section('API keys', {
   listApiKeys: defineOperation({
     route: `GET ${path}`,
@@ -99,36 +99,37 @@ export const apiKeys = section('API keys', {
     refusesViewers,
     summary: 'Create an API key',
     description:
-      'At most 10 per user. A key can do no more than the key that creates it: scopes, models and expiry that you leave ' +
-      'out are taken from it. Keys created by a key with a limit share that limit. With an Idempotency-Key a repeat ' +
-      'creates no second key and names the id of the first.',
+      'A user can have at most 10 keys. A new key can have no more rights than the key that creates it: scopes, models and ' +
+      'expiry that you omit are inherited. Keys created by a key with a limit share that limit. A repeated request with ' +
+      'the same Idempotency-Key creates no second key: it fails with the id of the first key.',
     request: {
       headers: idempotencyHeader,
       body: z.strictObject(wantedKey),
       example: { name: 'my laptop' },
     },
     answer: newKey,
-    answers: { 200: 'The key. It is shown once.' },
+    answers: { 200: 'The key. It is shown only once.' },
     errors: ['KEY_QUOTA_REACHED', 'KEY_ALREADY_CREATED'],
     async handle({ ctx, caller, body }, { pool, config, keys }) {
       const { expiresAt, ...rest } = body;
       const { memberId, organizationId, keyId: makerKeyId } = caller;
       requireFuture(caller, expiresAt);
       const keyId = newId('key');
-      const wanted = { ...rest, keyId, memberId, makerKeyId, expiresAtMs: expiresAt };
+      const requested = { ...rest, keyId, memberId, makerKeyId, expiresAtMs: expiresAt };
       const idempotencyKey = idempotencyKeyOf(ctx);
-      if (idempotencyKey === null) return shownOnce(ctx, await keys.create(wanted));
-      // The secret is kept nowhere, so a repeat cannot show it: it is told which key was made.
-      const told = { memberId, ...body };
-      const request = { organizationId, idempotencyKey, path: '/api-keys', body: told };
+      if (idempotencyKey === null) return shownOnce(ctx, await keys.create(requested));
+      // The secret is not stored, so the response to a repeated request cannot contain it: it has the id of the key.
+      const identity = { memberId, ...body };
+      const request = { organizationId, idempotencyKey, path: '/api-keys', body: identity };
       const made = await pool.transaction(async (connection) => {
         const claim = await claimKey(connection, { ...request, subjectId: keyId });
         if (claim.state === 'done') {
-          const said = { body: { keyId: claim.subjectId } };
-          throw new GatewayError('KEY_ALREADY_CREATED', undefined, said);
+          throw new GatewayError('KEY_ALREADY_CREATED', undefined, {
+            body: { keyId: claim.subjectId },
+          });
         }
         await finishClaim(connection, claim.name);
-        return createKeys(connection, config.KEY_PEPPER).create(wanted);
+        return createKeys(connection, config.KEY_PEPPER).create(requested);
       });
       return shownOnce(ctx, made);
     },
@@ -140,7 +141,7 @@ export const apiKeys = section('API keys', {
     refusesViewers,
     summary: 'Rotate an API key',
     description:
-      'Creates a key with the same name and rights. The old one works until the end of the overlap (default: a day).',
+      'Creates a key with the same name and rights. The old key works until the end of the overlap (default: one day).',
     request: {
       params,
       body: rotation,
@@ -148,7 +149,7 @@ export const apiKeys = section('API keys', {
       example: { overlapSeconds: 3600 },
     },
     answer: newKey.extend({ replaced: z.object({ keyId: z.string(), expiresAt: unixMs }) }),
-    answers: { 200: 'The new key. It is shown once.' },
+    answers: { 200: 'The new key. It is shown only once.' },
     errors: ['KEY_QUOTA_REACHED', 'NOT_FOUND', 'KEY_ALREADY_REPLACED'],
     async handle({ ctx, caller, params: { keyId }, body }, { keys }) {
       const { overlapSeconds, expiresAt } = body;
@@ -170,9 +171,9 @@ export const apiKeys = section('API keys', {
     refusesViewers,
     summary: 'Set the credit limit of an API key',
     description:
-      'Credits per UTC day, week (from Monday), month, or in total; null: no limit. What was already spent in the period ' +
-      'counts, and so do keys that share the limit: its replacements, and keys that it created. A key that has a limit ' +
-      'may not change any limit.',
+      'Sets the credits per UTC day, week (from Monday) or month, or in total; null removes the limit. Credits already spent ' +
+      'in the period count. Keys that replaced this key, and keys that it created, share the limit. A key that has a ' +
+      'limit may not change any limit.',
     request: {
       params,
       body: z.strictObject({ limit: keyLimit.nullable() }),
@@ -202,22 +203,22 @@ export const apiKeys = section('API keys', {
   getKey: defineOperation({
     route: 'GET /api/v1/key',
     scope: 'any',
-    summary: 'Get this key: its owner, scopes and remaining limit',
+    summary: 'Get the API key of the request: its owner, scopes and remaining limit',
     answer: ownKey,
-    answers: { 200: 'The key of the request.' },
+    answers: { 200: 'The key.' },
     async handle({ caller }, { pool }) {
-      const { keyId, memberId, organizationId, role: ofUser } = caller;
-      const found = await pool.maybeOne(sql.type(ownRow)`
+      const { keyId, memberId, organizationId, role: roleOfUser } = caller;
+      const row = await pool.maybeOne(sql.type(ownRow)`
         SELECT api_key_meta(k) AS meta, o.name AS organization, key_budget(k.id) AS budget
         FROM api_key k JOIN organization o ON o.id = k.organization_id WHERE k.id = ${keyId}`);
-      assert(found, 'a key that was admitted is there');
-      const { meta, organization: organizationName, budget } = found;
+      assert(row, 'an authenticated key exists');
+      const { meta, organization: organizationName, budget } = row;
       return {
         ...meta,
         organizationId,
         organizationName,
         userId: memberId,
-        role: ofUser,
+        role: roleOfUser,
         budget: budgetView(budget),
       };
     },

@@ -18,7 +18,7 @@ const tokenUsage = z
 const tried = z
   .array(z.object({ model: z.string(), error: z.string() }))
   .optional()
-  .meta({ description: 'Models of `models` that failed before the one that answered, and why.' });
+  .meta({ description: 'Models that failed before the one that answered, with their errors.' });
 const chatAnswer = z.object({
   id: z.string(),
   model: z.string(),
@@ -28,7 +28,7 @@ const chatAnswer = z.object({
   creditsConsumed: z.number(),
   tried,
 });
-/** OpenAI's envelope with the service's own fields beside them. */
+/** Response in OpenAI's envelope, with the service's own fields in addition. */
 const completionAnswer = z.looseObject({
   id: z.string(),
   object: z.literal('chat.completion'),
@@ -53,14 +53,14 @@ const completionAnswer = z.looseObject({
 });
 
 const answered = (schema: z.ZodType): AnswerParts => ({
-  description: 'The answer; with `stream: true` the same as server-sent events, ended by `[DONE]`.',
+  description: 'The answer; with `stream: true`, as server-sent events that end with `[DONE]`.',
   schema,
   event: z.object({ event: z.string().optional(), data: z.string() }),
 });
-/** Pictures travel inside the request. */
+/** Size limit of a chat request in bytes. It is large because images are part of the request. */
 export const chatBodyBytesMax = 20 * 1024 * 1024;
 
-/** How a chat can be refused or fail. */
+/** Error codes of chats. */
 export const chatErrors = [
   'UNKNOWN_MODEL',
   'UNSUPPORTED_PARAMETER',
@@ -82,7 +82,7 @@ const example = {
   max_tokens: 100,
 };
 
-const chatOperation = (told: {
+const chatOperation = (parts: {
   path: `/${string}`;
   summary: string;
   description: string;
@@ -92,52 +92,57 @@ const chatOperation = (told: {
   errorShape?: 'openai';
 }) =>
   defineOperation({
-    route: `POST ${told.path}`,
+    route: `POST ${parts.path}`,
     scope: 'chat',
-    ...(told.errorShape && { errorShape: told.errorShape }),
-    summary: told.summary,
-    description: told.description,
+    ...(parts.errorShape && { errorShape: parts.errorShape }),
+    summary: parts.summary,
+    description: parts.description,
     request: {
       headers: idempotencyHeader,
-      body: told.body,
+      body: parts.body,
       bodyBytesMax: chatBodyBytesMax,
       example,
     },
     answer: ownAnswer,
-    answers: { 200: answered(told.answer) },
+    answers: { 200: answered(parts.answer) },
     errors: chatErrors,
-    handle: (call, services) => answerChat(call, told.presentation, services),
+    handle: (call, services) => answerChat(call, parts.presentation, services),
   });
 
 const chatEstimate = z
   .object({
     model: z.string(),
     credits: z.number().meta({ description: 'Credits that the chat would reserve now.' }),
-    least: z.number().meta({ description: 'Credits without which the chat is rejected.' }),
-    most: z.number().meta({ description: 'Highest possible charge: the sum of `items`.' }),
+    least: z
+      .number()
+      .meta({ description: 'Smallest balance with which the chat is accepted, in credits.' }),
+    most: z
+      .number()
+      .meta({ description: 'Highest possible charge in credits: the sum of `items`.' }),
     items: z.array(z.object({ unit: z.string(), quantity: z.int(), credits: z.number() })),
   })
   .meta({ id: 'ChatEstimate' });
 
-const estimateOperation = (told: { path: `/${string}`; body: z.ZodType<ChatRequest> }) =>
+const estimateOperation = (parts: { path: `/${string}`; body: z.ZodType<ChatRequest> }) =>
   defineOperation({
-    route: `POST ${told.path}/estimate`,
+    route: `POST ${parts.path}/estimate`,
     scope: 'chat',
-    summary: 'Price of a chat',
+    summary: 'Estimate the price of a chat',
     description:
-      'Takes the same body and returns the credits that the chat would reserve. ' +
-      'Nothing is sent, reserved or charged. A chat is charged for the tokens used.',
-    request: { body: told.body, bodyBytesMax: chatBodyBytesMax, example },
+      'Accepts the body of the chat and returns the credits that it would reserve. ' +
+      'Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.',
+    request: { body: parts.body, bodyBytesMax: chatBodyBytesMax, example },
     answer: oneOf(chatEstimate),
     errors: ['UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL'],
     async handle(call, services) {
-      const { reserveMicro, leastMicro, mostMicro, parts } = await estimateChat(call, services);
+      const estimate = await estimateChat(call, services);
+      const { reserveMicro, leastMicro, mostMicro } = estimate;
       return found({
         model: call.body.model,
         credits: creditsFromMicro(reserveMicro),
         least: creditsFromMicro(leastMicro),
         most: creditsFromMicro(mostMicro),
-        items: parts.map(({ unit, tokens, amountMicro }) => ({
+        items: estimate.parts.map(({ unit, tokens, amountMicro }) => ({
           unit,
           quantity: tokens,
           credits: creditsFromMicro(amountMicro),
@@ -146,13 +151,13 @@ const estimateOperation = (told: { path: `/${string}`; body: z.ZodType<ChatReque
     },
   });
 
-/** Both paths. */
+/** Chat in the service's format and in OpenAI's, and their estimates. */
 export const chat = section('Chat', {
   chat: chatOperation({
     path: '/api/v1/chat',
     summary: 'Chat with a model',
     description:
-      'Credits for the input and for an answer of the expected length are reserved first; then the tokens used are charged.',
+      'Reserves credits for the input and for an answer of the expected length, then charges the tokens used.',
     body: chatRequest,
     answer: chatAnswer,
     presentation: servicePresentation,
@@ -160,7 +165,8 @@ export const chat = section('Chat', {
   chatCompletions: chatOperation({
     path: '/api/v1/chat/completions',
     summary: 'Chat with a model (OpenAI-compatible)',
-    description: 'Point an OpenAI SDK at `{base}/api/v1`. Tools and the other fields pass through.',
+    description:
+      'Set the base URL of an OpenAI SDK to `{base}/api/v1`. Tools and other fields are passed to the provider.',
     body: completionsRequest,
     answer: completionAnswer,
     presentation: completionsPresentation,

@@ -1,4 +1,4 @@
-/** /console: the pages of console/, built into console/dist. `/` leads there in a browser. */
+/** /console: the pages of console/, built into console/dist. In a browser, `/` redirects to /console. */
 import { readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { z } from 'zod';
@@ -15,7 +15,7 @@ const assetTypes: Record<string, string> = {
   '.svg': 'image/svg+xml',
 };
 
-/** Where the pages of the console and the API's answers lead. */
+/** Returns the links of `GET /`. */
 const links = (base: string) => ({
   console: `${base}/console`,
   reference: `${base}/docs`,
@@ -23,7 +23,10 @@ const links = (base: string) => ({
   summary: `${base}/llms.txt`,
 });
 
-/** Media is ours or the store's; scripts and styles are ours alone, and none stands in a page. */
+/**
+ * Returns the Content-Security-Policy of the pages: scripts and styles only from this origin and never inline; media
+ * also from the store.
+ */
 function policyOf(config: Config): string {
   const stores = [publicBaseUrl(config), config.S3_PUBLIC_BASE_URL ?? config.S3_ENDPOINT];
   const own = [
@@ -45,14 +48,14 @@ function policyOf(config: Config): string {
   ].join('; ');
 }
 
-/** @throws GatewayError NOT_FOUND where the console was not built */
+/** Reads a file of the built console. @throws GatewayError NOT_FOUND if the file does not exist */
 async function built(name: string): Promise<Buffer> {
   try {
     return await readFile(join(directory, name));
   } catch (error) {
-    const told =
+    const message =
       name === 'index.html' ? 'The console is not built: npm run dev -- console-build.' : undefined;
-    throw new GatewayError('NOT_FOUND', told, { cause: error });
+    throw new GatewayError('NOT_FOUND', message, { cause: error });
   }
 }
 
@@ -64,7 +67,7 @@ const page = (path: `/${string}`) =>
     async handle({ ctx }, { config }) {
       const content = await built('index.html');
       ctx.set('Content-Security-Policy', policyOf(config));
-      // The page names the scripts of its build.
+      // The page links to the scripts of one build, so a cached copy must be revalidated.
       ctx.set('Cache-Control', 'no-cache');
       ctx.type = 'html';
       ctx.body = content;
@@ -77,7 +80,10 @@ export const consolePages = [
     route: 'GET /',
     scope: 'open',
     answer: ownAnswer,
-    answers: { 200: 'Where everything is.', 302: 'In a browser: the console.' },
+    answers: {
+      200: 'Links to the console and the descriptions of the API.',
+      302: 'In a browser: the console.',
+    },
     handle({ ctx }, { config }) {
       ctx.vary('Accept');
       if (ctx.accepts('json', 'html') === 'html') ctx.redirect('/console');
@@ -98,6 +104,6 @@ export const consolePages = [
       ctx.set('Cache-Control', 'public, max-age=31536000, immutable');
     },
   }),
-  // Which page it is, the address tells the application.
+  // The application reads the page from the URL.
   page('/console/*page'),
 ];

@@ -1,6 +1,6 @@
 /**
- * The API described: OpenAPI as JSON and YAML, a reference page that works offline, llms.txt. No key needed. That of
- * operators is behind their keys, as all of it.
+ * Descriptions of the API: OpenAPI as JSON and YAML, a reference page that works offline, and llms.txt. They need no
+ * key, except the description of the operators' API.
  */
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -60,7 +60,7 @@ const text = (
     },
   });
 
-/** What describes the API of callers, and the page that shows it. */
+/** Operations that serve the descriptions of the callers' API, and the reference page. */
 export const docs = [
   text('/api/v1/openapi.json', 'application/json', (documents) => documents.callers().json),
   text('/api/v1/openapi.yaml', 'application/yaml', (documents) => documents.callers().yaml),
@@ -83,11 +83,11 @@ export const docs = [
   }),
 ];
 
-/** The document of the operators' API. */
+/** Operation that serves the description of the operators' API. */
 export const operatorsDocs = section('Description', {
   getDescription: defineOperation({
     route: 'GET /api/admin/v1/openapi.json',
-    summary: 'This description',
+    summary: 'Get this OpenAPI description',
     answer: z.looseObject({ openapi: z.literal('3.1.0') }),
     handle: (_, { documents }) => documents.operators().document,
   }),

@@ -1,4 +1,4 @@
-/** Parts of requests and answers that several operations share. */
+/** Parts of requests and responses that several operations share. */
 import { z } from 'zod';
 import type { RecordFilter } from '../../platform/record-lists.ts';
 import { idForm, type IdKind } from '../../domain/ids.ts';
@@ -7,39 +7,39 @@ import { metadataFilter } from '../http/metadata.ts';
 
 const nouns: Partial<Record<IdKind, string>> = { key: 'API key', member: 'user' };
 
-/** An id in a path. */
+/** Makes the schema of an id in a path. */
 export const pathId = (kind: IdKind) =>
   z.string().regex(idForm(kind), `No such ${nouns[kind] ?? kind}.`);
 
-/** An id of this kind in a query. */
+/** Makes the schema of an id in a query. */
 export const idField = (kind: IdKind) =>
   z.string().regex(idForm(kind), `must be the id of a ${kind}`);
 
-/** Names are people's: the name of an operator, and `actor`. */
+/** Name of a person: the name of an operator, and `actor`. */
 export const operatorName = plainText(100);
 
-/** Who writes and why: part of every write of an operator. The runner puts the operator's name in. */
+/** Fields of every write of an operator. The runner sets `actor` to the name of the operator's key, if it has one. */
 export const authority = {
   actor: operatorName
     .optional()
     .transform((name) => name ?? '')
     .meta({
       description:
-        'Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts.',
+        'Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead.',
     }),
   reason: plainText(500),
 };
 
-/** `authority` as it may be said. */
+/** Example of `authority`. */
 export const exampleAuthority = { actor: 'olga', reason: 'ticket 7' };
 
-/** A write that says nothing else. */
+/** Body of a write without fields of its own. */
 export const bareWrite = z.strictObject(authority);
 
-/** Page size of the operators' lists. */
+/** Page size of the operators' lists, in items. */
 export const pageLimit = z.coerce.number().int().min(1).max(200).default(50);
 
-/** A time in an answer, ISO 8601. */
+/** Time in a response, ISO 8601. */
 export const time = z.iso.datetime();
 
 type AnswerShape<Shape> = {
@@ -52,7 +52,9 @@ type AnswerShape<Shape> = {
     : Shape[Name];
 };
 
-/** Makes the schema of an answer from that of a row: each `…AtMs` becomes a `…At`, as `isoTimes` shows it. */
+/**
+ * Makes the schema of a response from the schema of a row: each `…AtMs` becomes an `…At`, as `isoTimes` converts it.
+ */
 export function answerOf<Shape extends Record<string, z.ZodType>>(
   row: z.ZodObject<Shape>,
 ): z.ZodObject<AnswerShape<Shape>> {
@@ -61,34 +63,37 @@ export function answerOf<Shape extends Record<string, z.ZodType>>(
       ? [name.slice(0, -'Ms'.length), field instanceof z.ZodNullable ? time.nullable() : time]
       : [name, field],
   );
-  // oxlint-disable-next-line no-unsafe-type-assertion -- `fromEntries` forgets which names it was given
+  // oxlint-disable-next-line no-unsafe-type-assertion -- the type of `fromEntries` does not contain the names
   return z.object(Object.fromEntries(fields)) as z.ZodObject<AnswerShape<Shape>>;
 }
 
-/** An answer around one thing. */
+/** Makes the schema of a response with one item. */
 export const oneOf = <Data extends z.ZodType>(data: Data) =>
   z.object({ success: z.literal(true), data });
 
-/** An answer around a list. */
+/** Makes the schema of a response with a list. */
 export const listOf = <Row extends z.ZodType>(row: Row) => oneOf(z.array(row));
 
-/** A page of a list, and the `cursor` of the next. */
+/** Makes the schema of a response with a page of a list, and the `cursor` of the next page. */
 export const pageOf = <Row extends z.ZodType>(row: Row) =>
   listOf(row).extend({ hasMore: z.boolean(), nextCursor: z.string().nullable() });
 
-/** The answer of `oneOf` and `listOf`. */
+/** Makes a response of the schemas `oneOf` and `listOf`. */
 export function found<Data>(data: Data): { success: true; data: Data } {
   return { success: true, data };
 }
 
 interface Paging<Row, Shown> {
   limit: number;
-  /** The field by which the next page is found. */
+  /** Field of the last row that is the cursor of the next page. */
   cursor: keyof Row;
   show: (row: Row) => Shown;
 }
 
-/** The answer of `pageOf`: at most `limit` of the rows read, and where the next page goes on. */
+/**
+ * Makes a response of the schema `pageOf`: the first `limit` rows, and the cursor of the next page if there are more
+ * rows.
+ */
 export function foundPage<Row, Shown>(
   rows: readonly Row[],
   { limit, cursor, show }: Paging<Row, Shown>,
@@ -105,7 +110,7 @@ export function foundPage<Row, Shown>(
 
 const filterTime = z.iso.datetime({ offset: true }).optional();
 
-/** What lists of jobs and of usage can be narrowed by. */
+/** Query parameters that filter lists of jobs and of usage. */
 export const recordFilter = {
   model: z.string().min(1).max(256).optional().meta({ description: 'Only this model.' }),
   keyId: idField('key').optional().meta({ description: 'Only requests of this key.' }),
@@ -114,12 +119,12 @@ export const recordFilter = {
   metadata: metadataFilter,
 };
 
-/** A type of job in a query. */
+/** Schema of a job type in a query. */
 export const jobType = z.string().regex(/^[A-Za-z]{1,64}$/, 'must be a type of job');
 
 const filter = z.object(recordFilter);
 
-/** `recordFilter` as it is searched by. */
+/** Converts parsed `recordFilter` parameters to the filter of a query; times in Unix ms. */
 export function recordFilterOf({
   model,
   keyId,

@@ -1,23 +1,23 @@
-/** GET /files/…: artifacts of the embedded storage, behind signed URLs; no key needed. */
+/** GET /files/…: files of the embedded storage, by signed URLs; no API key is needed. */
 import { z } from 'zod';
 import type { ByteRange } from '../../storage/storage.ts';
 import { mediaTypeOf } from '../../storage/media.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { defineOperation, ownAnswer } from './operation.ts';
 
-/** Said only to who has a signed URL. */
+/** Error message for requests with a valid signed URL; others receive a plain NOT_FOUND. */
 const notThere = 'This file was deleted, or has not been uploaded.';
 const rangeForm = /^bytes=(\d*)-(\d*)$/;
 
-/** The stored files. */
+/** Operation that serves the stored files. */
 export const files = defineOperation({
   route: 'GET /files/*key',
   scope: 'open',
   request: { params: z.object({ key: z.string() }) },
   answer: ownAnswer,
-  answers: { 200: 'The file.', 206: 'A range of it.' },
+  answers: { 200: 'The file.', 206: 'The requested range of the file.' },
   async handle({ ctx, params: { key } }, { storage, signedUrls }) {
-    // A store with URLs of its own answers the same.
+    // A store with its own URLs has no `signedUrls`, so every request is rejected here.
     if (!signedUrls?.admitsRead(key, ctx.query)) throw new GatewayError('NOT_FOUND');
     const sizeBytes = await storage.size(key);
     if (sizeBytes === null) throw new GatewayError('NOT_FOUND', notThere);
@@ -30,7 +30,7 @@ export const files = defineOperation({
       'Accept-Ranges': 'bytes',
       'Cache-Control': 'private, max-age=300, immutable',
       'Content-Disposition': `${disposition}; filename="${key.slice(key.lastIndexOf('/') + 1)}"`,
-      // Whoever has the URL may show it on a page; what it shows runs nothing.
+      // Every page may embed the file; scripts in the file do not run.
       'Cross-Origin-Resource-Policy': 'cross-origin',
       'Content-Security-Policy': "default-src 'none'; sandbox",
     });
@@ -43,7 +43,7 @@ export const files = defineOperation({
   },
 });
 
-/** One range of a file; anything else is answered with the whole file (RFC 9110 §14.2). */
+/** Returns the single range of a Range header; undefined, for the whole file, for any other header (RFC 9110 §14.2). */
 function rangeOf(header: string, sizeBytes: number): ByteRange | undefined {
   const [, from = '', to = ''] = rangeForm.exec(header) ?? [];
   if (from === '' && to === '') return undefined;

@@ -1,9 +1,9 @@
-/** GET /healthz (the process lives) and /readyz (it can serve; without Temporal, chat only). */
+/** GET /healthz: the process runs. GET /readyz: it can serve requests; without Temporal, only chats. */
 import { z } from 'zod';
 import { checkReadiness } from '../../platform/readiness.ts';
 import { defineOperation } from './operation.ts';
 
-/** Both probes. */
+/** Operations of the liveness and readiness probes. */
 export const health = [
   defineOperation({
     route: 'GET /healthz',
@@ -18,10 +18,10 @@ export const health = [
     answer: z.object({ status: z.string(), checks: z.record(z.string(), z.boolean()) }),
     answers: { 200: 'Ready.', 503: 'Not ready.' },
     async handle({ ctx }, { readiness }) {
-      const { ready, ...told } = await checkReadiness(readiness);
+      const { ready, ...report } = await checkReadiness(readiness);
       ctx.status = ready ? 200 : 503;
       if (!ready) ctx.set('Retry-After', '2');
-      return told;
+      return report;
     },
   }),
 ];

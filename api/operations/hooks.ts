@@ -1,6 +1,6 @@
 /**
- * POST /hooks/…: providers' webhooks. A notification is verified (address, signature, time), kept, and
- * passed on as a wake-up; its payload is never believed (design §3.5).
+ * POST /hooks/…: webhooks of providers. A notification is verified (URL, signature, time) and stored, and then signals
+ * the job to check its call. The state in its payload is never used (design §3.5).
  */
 import { z } from 'zod';
 import { NotificationRefused } from '../../providers/provider.ts';
@@ -13,7 +13,7 @@ import { defineOperation, ownAnswer } from './operation.ts';
 
 const notificationBytesMax = 1024 * 1024;
 
-/** The receiver. */
+/** Operation that receives notifications. */
 export const hooks = defineOperation({
   route: 'POST /hooks/:provider/:jobId/:callIndex/:mac',
   scope: 'open',
@@ -30,9 +30,9 @@ export const hooks = defineOperation({
     const { provider: name, jobId, callIndex, mac } = params;
     const queue = providers.get(name)?.queue;
     const address = { provider: name, jobId, callIndex: Number(callIndex) };
-    const ours =
+    const isValid =
       queue && isId('job', jobId) && /^\d{1,3}$/.test(callIndex) && urls.holds(address, mac);
-    if (!ours) throw new GatewayError('NOT_FOUND');
+    if (!isValid) throw new GatewayError('NOT_FOUND');
     correlate({ jobId, workflowId: workflowIdOf(jobId) });
     const body = await readBody(ctx, notificationBytesMax);
     const headers = Object.fromEntries(

@@ -1,6 +1,6 @@
 /**
- * Every operation of the API. The router, the gate, the descriptions and the tests that walk all
- * operations are made from this list; each stands once, in the order of the reference.
+ * List of all operations of the API, each once, in the order of the reference. The router, the access checks, the
+ * descriptions and the tests of all operations are derived from it.
  */
 import { operators } from './admin/operators.ts';
 import { docs, operatorsDocs } from './docs.ts';
@@ -35,7 +35,7 @@ import { usageSummary } from './usage-summary.ts';
 import { usage } from './usage.ts';
 import { webhookDeliveries, webhooks as callersWebhooks } from './webhooks.ts';
 
-/** All operations of the API. */
+/** All operations of the API, in the order of the reference. */
 export const operations: readonly Operation[] = [
   ...chat,
   ...anthropic,

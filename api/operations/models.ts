@@ -1,7 +1,6 @@
 /**
- * The chat models (spec §2.5, §4.2): one answer that OpenAI's, Anthropic's and older clients each find
- * their own fields in. Everything at once by default, as OpenAI's clients expect; Anthropic's ask for
- * pages.
+ * Chat models (spec §2.5, §4.2): one response with the fields of OpenAI's, Anthropic's and older clients. Without query
+ * parameters it has all models, as OpenAI's clients expect; Anthropic's clients request pages.
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
@@ -11,7 +10,7 @@ import { received } from '../../domain/request-words.ts';
 import { time } from './fields.ts';
 import { defineOperation, ownAnswer, section } from './operation.ts';
 
-/** Anthropic's pagination; whatever else a client sends is none of our business. */
+/** Anthropic's pagination; other query parameters are ignored. */
 const paging = z.object({
   limit: z.coerce.number().int().min(1).max(1000).optional(),
   after_id: z.string().min(1).max(256).optional(),
@@ -21,7 +20,7 @@ type Paging = z.infer<typeof paging>;
 
 interface Page {
   models: readonly ChatModel[];
-  /** More in the direction of reading. */
+  /** True if more models follow, or precede the page if it is read by `before_id`. */
   hasMore: boolean;
 }
 
@@ -67,7 +66,7 @@ const unknownModel = z.object({
   error: z.object({ type: z.literal('not_found_error'), message: z.string() }),
 });
 
-/** The list, and one model. */
+/** Operations on chat models. */
 export const models = section('Chat', {
   listModels: defineOperation({
     route: 'GET /api/v1/models',
@@ -78,7 +77,10 @@ export const models = section('Chat', {
     answer: ownAnswer,
     answers: {
       200: { description: 'All models, or the requested page.', schema: modelList },
-      304: { description: 'The list is the one of `If-None-Match`.', schema: ownAnswer },
+      304: {
+        description: 'The list has not changed: its ETag matches `If-None-Match`.',
+        schema: ownAnswer,
+      },
     },
     errors: ['CONFLICTING_FIELDS'],
     handle({ ctx, query }, { chatCatalog }) {
@@ -89,8 +91,8 @@ export const models = section('Chat', {
       }
       const { etag, bytes } = prepare(current);
       ctx.set({ ETag: etag, 'Cache-Control': 'private, no-cache' });
-      // Koa's own check gives up on `Cache-Control: no-cache`, which fetch adds to such requests.
-      if (holdsEtag(ctx.get('if-none-match'), etag)) {
+      // Koa's `fresh` is false for `Cache-Control: no-cache`, which fetch adds to conditional requests.
+      if (matchesEtag(ctx.get('if-none-match'), etag)) {
         ctx.status = 304;
         return;
       }
@@ -101,11 +103,10 @@ export const models = section('Chat', {
 
   getModel: defineOperation({
     route: 'GET /api/v1/models/*id',
-    // An id may hold slashes, as they are or encoded.
     scope: 'models:read',
     takesXApiKey: true,
-    summary: 'One chat model',
-    description: 'An id may contain slashes, plain or encoded.',
+    summary: 'Get a chat model',
+    description: 'The id may contain slashes, plain or URL-encoded.',
     request: { params: z.object({ id: z.string() }) },
     answer: z.union([modelEntry, unknownModel]),
     answers: {
@@ -122,22 +123,22 @@ export const models = section('Chat', {
   }),
 });
 
-/** The list of all models, and its ETag. */
+/** Returns the list of all models as JSON, and its ETag. */
 function prepare(current: readonly ChatModel[]): { bytes: Buffer; etag: string } {
   const bytes = Buffer.from(JSON.stringify(listOf({ models: current, hasMore: false })));
   const digest = createHash('sha256').update(bytes).digest('base64url').slice(0, 27);
-  // Weak: the same list has other bytes when it is compressed.
+  // The ETag is weak, because the compressed response has other bytes.
   return { bytes, etag: `W/"${digest}"` };
 }
 
-function holdsEtag(header: string, etag: string): boolean {
-  const known = header.split(',').map((value) => value.trim().replace(/^W\//, ''));
-  return known.includes(etag.slice(2)) || known.includes('*');
+function matchesEtag(header: string, etag: string): boolean {
+  const etags = header.split(',').map((value) => value.trim().replace(/^W\//, ''));
+  return etags.includes(etag.slice(2)) || etags.includes('*');
 }
 
 /**
- * The page a client asks for, in the order of the whole list.
- * @throws GatewayError INVALID_REQUEST for an unknown cursor, CONFLICTING_FIELDS for two
+ * Returns the requested page, in the order of the list.
+ * @throws GatewayError INVALID_REQUEST for an unknown cursor, CONFLICTING_FIELDS for two cursors
  */
 function pageOf(listed: readonly ChatModel[], query: Paging): Page {
   const { after_id: afterId, before_id: beforeId, limit = listed.length } = query;
@@ -176,7 +177,7 @@ function listOf({ models: listed, hasMore }: Page): z.infer<typeof modelList> {
   };
 }
 
-/** OpenAI's and Anthropic's fields of a model. */
+/** Returns the fields of a model in OpenAI's and Anthropic's APIs. */
 function entryOf(model: ChatModel): z.infer<typeof modelEntry> {
   return {
     id: model.id,
@@ -201,7 +202,7 @@ function legacyEntryOf(model: ChatModel): z.infer<typeof legacyModel> {
       audioInput: cost.audioInputUsdPerMillion,
     },
     limit,
-    // Absent rather than false (spec §2.5): JSON leaves out what is undefined.
+    // These fields are absent instead of false (spec §2.5), because JSON omits undefined values.
     reasoning,
     supportsImages,
     supportsVideo,

@@ -1,7 +1,7 @@
 /**
- * An operation of the API as one object: where it is asked, who may, what it takes and answers, and what
- * it does. The router, the gate, the parsing (runner.ts) and the description (openapi/document.ts) are
- * made from it; api/operations/index.ts is the list.
+ * Declaration of an API operation as one object: its route, the access that it requires, its request and responses, and
+ * its handler. The router, the access checks, the parsing (runner.ts) and the description (openapi/document.ts) are
+ * derived from it; api/operations/index.ts lists all operations.
  */
 import type { RouterContext } from '@koa/router';
 import { z } from 'zod';
@@ -12,49 +12,49 @@ import type { Caller, RateBucket, Scope } from '../identity/access.ts';
 import type { Operator } from '../identity/operators.ts';
 import type { ErrorShape } from '../middleware/errors.ts';
 
-/** The parts of a request, each by the schema that parses and describes it. */
+/** Schemas that parse and describe the parts of a request. */
 export interface RequestParts {
-  /** Words of the path. One that does not fit names nothing: the first 404 of `errors`. */
+  /** Path parameters. If one is malformed, the response is the first 404 of `errors`. */
   params?: z.ZodObject;
   query?: z.ZodObject;
-  /** Described only. */
+  /** Headers, only for the description: `handle` parses them itself. */
   headers?: z.ZodObject;
-  /** A JSON body. */
+  /** JSON body. */
   body?: z.ZodType;
-  /** Without a body `{}` is parsed. */
+  /** Set if the request may have no body; then `{}` is parsed. */
   bodyIsOptional?: true;
-  /** A mebibyte where absent. */
+  /** Size limit of the body in bytes; if absent 1 MiB, without a key 1 KiB. */
   bodyBytesMax?: number;
-  /** A body that works. */
+  /** Example of a valid body. */
   example?: object;
-  /** Bodies by media type that `handle` reads itself. */
+  /** Bodies by media type, only for the description: `handle` reads them itself. */
   content?: Record<string, { schema: z.ZodType; example?: unknown }>;
 }
 
-/** What is told of the answers of one status. */
+/** Description of the responses with one status. */
 export interface AnswerParts {
   description: string;
-  /** Absent: the operation's `answer`. */
+  /** Schema of the body; if absent, the operation's `answer`. */
   schema?: z.ZodType;
-  /** application/json where absent. */
+  /** Media type; if absent, application/json. */
   type?: string;
-  /** One event of the same answer as a stream of server-sent events, where it can be one. */
+  /** Schema of one server-sent event, if the response can be a stream. */
   event?: z.ZodType;
   headers?: z.ZodObject;
 }
 
-/** The `answer` of an operation whose `handle` sets the answer on the context itself. */
+/** `answer` of an operation whose `handle` sets the response on the context itself. */
 export const ownAnswer = z.void();
 
 type Parsed<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
 
-/** A request that passed the gate, parsed. */
+/** Parsed request that has passed the access checks. */
 export interface Call<Parts extends RequestParts = RequestParts> {
-  /** Headers and status of the answer, and what `handle` reads itself. */
+  /** Context, for headers and status of the response, and for parts of the request that `handle` reads itself. */
   ctx: RouterContext<RequestState>;
-  /** Of an operation with a key's scope. */
+  /** Caller; only set if the operation requires an API key. */
   caller: Caller;
-  /** Of an operation of operators. */
+  /** Operator; only set if the scope is `admin`. */
   operator: Operator;
   requestId: string;
   params: Parsed<Parts['params']>;
@@ -63,49 +63,52 @@ export interface Call<Parts extends RequestParts = RequestParts> {
 }
 
 interface Definition<Parts extends RequestParts, Answer> {
-  /** As the router reads it: `:name` is a word of the path, `*name` its rest. */
+  /** Method and path: `:name` is one segment of the path, `*name` the rest of the path. */
   route: `${'GET' | 'POST' | 'PUT' | 'DELETE' | 'OPTIONS'} /${string}`;
-  /** What a key needs; absent: an operator's key; `any`: nothing; `open`: there is none, or what `handle` asks for itself. */
+  /**
+   * Scope that the API key needs; absent: an operator's key; `any`: every key; `open`: no key, or `handle` checks
+   * access.
+   */
   scope?: Scope | 'admin' | 'open' | 'any';
-  /** Said to a viewer, who may not do this. */
+  /** Error message for viewers, if they may not use the operation. */
   refusesViewers?: string;
-  /** Which requests of the key it is counted among; `requests` where absent. */
+  /** Rate limit of the key in which the request counts; if absent, `requests`. */
   bucket?: RateBucket;
-  /** Whose clients read its errors; the service's own where absent. */
+  /** Format of error responses; if absent, the service's own. */
   errorShape?: ErrorShape;
-  /** Whether the key may come as `x-api-key` too, as Anthropic's clients send it. */
+  /** Set if the key may also be sent as `x-api-key`, as Anthropic's clients do. */
   takesXApiKey?: true;
-  /** In the description; an open operation without a name is in none. */
+  /** Summary in the OpenAPI description. Only operations with an id (`section`) are described. */
   summary?: string;
   description?: string;
   request?: Parts;
-  /** The body of a 2xx: what `handle` returns. */
+  /** Schema of the body of a 2xx response, which `handle` returns. */
   answer: z.ZodType<Answer>;
-  /** What is told of each status; one that is the only one is set. */
+  /** Descriptions by status. If there is only one, the runner sets that status. */
   answers?: Record<number, string | AnswerParts>;
-  /** Codes beside those that follow from the rest. */
+  /** Error codes in addition to those that follow from the other fields. */
   errors?: readonly ErrorCode[];
   handle: (call: Call<Parts>, services: Composition) => NoInfer<Answer> | Promise<NoInfer<Answer>>;
 }
 
-/** An operation whose types nobody outside its file needs to know. */
+/** Operation without the types of its request and response. */
 export interface Operation extends Omit<
   Definition<RequestParts, unknown>,
   'route' | 'scope' | 'request' | 'answers' | 'errors'
 > {
   method: string;
   path: string;
-  /** Its name and its place in the description. */
+  /** `operationId` and tag in the description. */
   id?: string;
   tag?: string;
   scope: Scope | 'admin' | 'open' | 'any';
   request: RequestParts;
   answers: Record<number, AnswerParts>;
-  /** All that it can answer. */
+  /** All error codes of the operation. */
   errors: readonly ErrorCode[];
 }
 
-/** Gives operations their names, and their place in the description. */
+/** Adds the id and the tag of the OpenAPI description to operations. */
 export function section(tag: string, operations: Record<string, Operation>): Operation[] {
   return Object.entries(operations).map(([id, operation]) => ({ ...operation, id, tag }));
 }
@@ -117,7 +120,7 @@ const keyed = [
 ] as const;
 const bodied = ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'] as const;
 
-/** Codes that follow from what an operation needs and takes, and its own. */
+/** Returns the error codes that follow from the scope and the request of an operation, and its own codes. */
 function codesOf({
   scope,
   request = {},
@@ -138,18 +141,18 @@ function codesOf({
   return [...codes];
 }
 
-/** Declares an operation: `handle` is given exactly what `request` parses. */
+/** Declares an operation. `handle` receives exactly the parts that `request` parses. */
 export function defineOperation<Parts extends RequestParts, Answer>(
   definition: Definition<Parts, Answer>,
 ): Operation {
   const { route, scope = 'admin', request = {}, ...rest } = definition;
   const { answers = { 200: 'Done.' } } = definition;
   const [method, path] = route.split(' ');
-  const told = Object.entries(answers).map(([status, answer]) => [
+  const described = Object.entries(answers).map(([status, answer]) => [
     status,
     typeof answer === 'string' ? { description: answer } : answer,
   ]);
-  const parts = { request, errors: codesOf(definition), answers: Object.fromEntries(told) };
-  // oxlint-disable-next-line no-unsafe-type-assertion -- `handle` is only ever given what `request` parsed
+  const parts = { request, errors: codesOf(definition), answers: Object.fromEntries(described) };
+  // oxlint-disable-next-line no-unsafe-type-assertion -- `handle` only receives what `request` has parsed
   return { ...rest, method, path, scope, ...parts } as Operation;
 }

@@ -1,4 +1,4 @@
-/** GET /api/v1/pricing: all prices, in credits; needs no key. */
+/** GET /api/v1/pricing: all prices in credits; no API key is needed. */
 import { z } from 'zod';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import {
@@ -33,7 +33,7 @@ const priceList = z.object({
     )
     .meta({
       description:
-        'Credits per million tokens; `longInput` applies to all tokens of a longer request.',
+        'Credits per million tokens. `longInput` is the price of all tokens of a request with more input tokens than `inputTokensAbove`.',
     }),
 });
 type PriceList = z.infer<typeof priceList>;
@@ -71,9 +71,9 @@ function listOf(
   };
 }
 
-/** Describes a rule in one line: `3.9 per image; 30 (resolution 4K)`. */
-function wordsOf({ unit, quantity, pixels, rows }: PriceRuleView): string {
-  const words = rows.map(({ when, pixelsMax, credits, chargedAs }) => {
+/** Describes a price rule in one line: `3.9; 30 (resolution 4K) per image`. */
+function lineOf({ unit, quantity, pixels, rows }: PriceRuleView): string {
+  const prices = rows.map(({ when, pixelsMax, credits, chargedAs }) => {
     const conditions = [
       ...Object.entries(when).map(([field, value]) => `${field} ${String(value)}`),
       ...(pixelsMax === undefined ? [] : [`up to ${pixelsMax} pixels`]),
@@ -84,20 +84,20 @@ function wordsOf({ unit, quantity, pixels, rows }: PriceRuleView): string {
   const begun = pixels?.rounding === 'up' ? 'begun ' : '';
   const size = pixels?.each ? ` and ${begun}${pixels.each} pixels` : '';
   const preset = quantity.of !== null && quantity.default !== null;
-  const count = preset && unit === 'second' ? `; ${quantity.default} unless told` : '';
-  return `${words.join('; ')} per ${unit}${size}${count}`;
+  const count = preset && unit === 'second' ? `; ${quantity.default} seconds by default` : '';
+  return `${prices.join('; ')} per ${unit}${size}${count}`;
 }
 
-/** Lines of llms.txt. */
+/** Returns the price lines of llms.txt. */
 export function priceLines(studio: readonly PricedCapability[]): string[] {
   return studio.flatMap(({ capability, models }) =>
     models.map(
-      ({ id, price }) => `- ${capability.path} ${id}: ${price.map(wordsOf).join(', plus ')}`,
+      ({ id, price }) => `- ${capability.path} ${id}: ${price.map(lineOf).join(', plus ')}`,
     ),
   );
 }
 
-/** The price list. */
+/** Operation that returns the price list. */
 export const pricing = section('Prices', {
   getPricing: defineOperation({
     route: 'GET /api/v1/pricing',

@@ -1,6 +1,6 @@
 /**
- * Runs operations: the gate (key, rate, scope; refusals before any body is read), the parts of the
- * request, `handle`, the answer.
+ * Runs operations: checks the access (key, rate limit, scope) before a body is read, parses the request, calls
+ * `handle`, and sends the response.
  */
 import { Stream } from 'node:stream';
 import { promisify } from 'node:util';
@@ -18,7 +18,7 @@ import type { Operation } from './operation.ts';
 
 type Middleware = RouterMiddleware<RequestState>;
 
-/** The router of all operations. Paths are compared exactly, in their case too. */
+/** Makes the router of all operations. Paths are matched exactly and case-sensitively. */
 export function createRouter(
   operations: readonly Operation[],
   services: Composition,
@@ -26,25 +26,25 @@ export function createRouter(
   const router = new Router<RequestState>({ sensitive: true });
   for (const operation of operations) {
     const { path, method } = operation;
-    const steps = [...gateOf(operation, services), run(operation, services)];
-    // A chat's first token is not waited with, and its answer is relayed as it is.
-    if (operation.scope !== 'chat') steps.unshift(gzipAnswers);
-    steps.unshift(speakAs(operation));
+    const steps = [...accessChecksOf(operation, services), run(operation, services)];
+    // Responses of chats are not compressed, so that each token is sent at once.
+    if (operation.scope !== 'chat') steps.unshift(gzipResponses);
+    steps.unshift(setErrorShape(operation));
     router.register(path, [method], steps);
   }
   return router;
 }
 
-/** Before the gate, which refuses in the words of the operation's clients. */
-function speakAs({ errorShape = 'service' }: Operation): Middleware {
+/** Sets the error format of the operation, before an access check rejects the request. */
+function setErrorShape({ errorShape = 'service' }: Operation): Middleware {
   return (ctx, next) => {
     ctx.state.errorShape = errorShape;
     return next();
   };
 }
 
-/** In the order of refusals (design §5): 401, 429, 403. */
-function gateOf(operation: Operation, services: Composition): Middleware[] {
+/** Returns the access checks of an operation, in the order of the design (§5): 401, 429, 403. */
+function accessChecksOf(operation: Operation, services: Composition): Middleware[] {
   const { scope, refusesViewers } = operation;
   if (scope === 'open') return [];
   if (scope === 'admin') {
@@ -57,12 +57,12 @@ function gateOf(operation: Operation, services: Composition): Middleware[] {
       },
     ];
   }
-  const mayUse: Middleware = (ctx, next) => {
+  const checkScope: Middleware = (ctx, next) => {
     authorize(ctx.state.caller, scope);
     if (refusesViewers !== undefined) refuseViewer(ctx.state.caller, refusesViewers);
     return next();
   };
-  return [authenticate(services, operation), mayUse];
+  return [authenticate(services, operation), checkScope];
 }
 
 /** Finds the operator of a request. A request with a key, even a wrong one, does not use the session. */
@@ -84,7 +84,7 @@ function run(operation: Operation, services: Composition): Middleware {
       caller: ctx.state.caller,
       operator: ctx.state.operator,
       requestId: ctx.state.requestId,
-      // A bare object: the parsed query has no prototype.
+      // The spread gives the query a prototype, which Koa's parsed query does not have.
       query: request.query && parseWith(request.query, foldMetadata({ ...ctx.query }), 'query'),
       body: await bodyOf(ctx, operation),
       params: paramsOf(ctx.params, operation),
@@ -108,18 +108,22 @@ function bytesMaxOf(scope: Operation['scope']): number | undefined {
 async function bodyOf(ctx: Context, { scope, request }: Operation): Promise<unknown> {
   const { body, bodyIsOptional, bodyBytesMax } = request;
   if (!body) return undefined;
-  const isThere = (ctx.request.length ?? 0) > 0 || ctx.get('transfer-encoding') !== '';
-  if (bodyIsOptional && !isThere) return parseWith(body, {});
+  const hasBody = (ctx.request.length ?? 0) > 0 || ctx.get('transfer-encoding') !== '';
+  if (bodyIsOptional && !hasBody) return parseWith(body, {});
   const parsed = await parseBody(ctx, body, bodyBytesMax ?? bytesMaxOf(scope));
-  return scope === 'admin' ? signed(parsed, ctx.state.operator) : parsed;
+  return scope === 'admin' ? withActor(parsed, ctx.state.operator) : parsed;
 }
 
 /**
- * What an operator writes has the name of the operator's key; the holder of the admin key must give one.
+ * Sets `actor` in the body of a write to the name of the operator's key. With the admin key the request must name the
+ * actor.
  * @throws GatewayError INVALID_REQUEST
  */
-function signed(body: unknown, { name }: Operator): unknown {
-  assert(typeof body === 'object' && body !== null && 'actor' in body, 'a write says who');
+function withActor(body: unknown, { name }: Operator): unknown {
+  assert(
+    typeof body === 'object' && body !== null && 'actor' in body,
+    'the body of a write has an actor',
+  );
   if (name !== null) return { ...body, actor: name };
   if (body.actor === '') {
     throw fieldError('INVALID_REQUEST', 'actor', 'is required with the admin key');
@@ -127,24 +131,29 @@ function signed(body: unknown, { name }: Operator): unknown {
   return body;
 }
 
-/** A malformed id is an unknown one; it never reaches the database. */
+/**
+ * Parses the path parameters. A malformed id is rejected like an unknown id, before a query to the database.
+ * @throws GatewayError the first 404 of `errors`
+ */
 function paramsOf(
-  words: Record<string, string>,
+  params: Record<string, string>,
   { request, errors }: Operation,
 ): Record<string, unknown> {
   if (!request.params) return {};
-  const parsed = request.params.safeParse(words);
+  const parsed = request.params.safeParse(params);
   if (parsed.success) return parsed.data;
   const unknown = errors.find((code) => errorTable[code].status === 404);
   throw new GatewayError(unknown ?? 'NOT_FOUND', parsed.error.issues[0]?.message);
 }
 
-/** A shorter answer fits a packet as it is. */
+/** Shortest body that is compressed, in bytes: a shorter one fits into one packet uncompressed. */
 const bytesMin = 1024;
 const compress = promisify(gzip);
 
-/** JSON answers, compressed beside the event loop for whoever takes gzip. Streams and what is short go as they are. */
-const gzipAnswers: Middleware = async (ctx, next) => {
+/**
+ * Compresses JSON responses off the event loop for clients that accept gzip. Streams and short bodies stay as they are.
+ */
+const gzipResponses: Middleware = async (ctx, next) => {
   await next();
   const { body } = ctx;
   const isJson = ctx.response.is('json') === 'json';

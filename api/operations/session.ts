@@ -23,15 +23,15 @@ const linkRow = z.object({ keyId: z.string() });
 
 const digest = (token: string): string => hash('sha256', token);
 
-/** Begin, look, end; and the links. */
+/** Operations on console sessions and sign-in links. */
 export const sessions = section('Console', {
   beginSession: defineOperation({
     route: `POST ${path}`,
     scope: 'any',
     summary: 'Sign in to the console with an API key',
     description:
-      'Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, on the ' +
-      'console’s own pages, and ends when you sign out or when the key is revoked, replaced or expires.',
+      'Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, and ' +
+      'works only on the pages of the console. It ends when you sign out, or when the key is revoked, replaced or expires.',
     answer: session,
     answers: { 201: 'The session has begun.' },
     async handle({ ctx, caller: { keyId } }, { sessions: ofKeys }) {
@@ -44,24 +44,26 @@ export const sessions = section('Console', {
   getSession: defineOperation({
     route: `GET ${path}`,
     scope: 'open',
-    summary: 'Get the current session, of a key and of an operator',
+    summary: 'Get the current console sessions of an API key and of an operator',
     answer: z.object({
       session: session.extend({ sessionId: z.string() }).nullable(),
       operator: session.extend({ name: z.string().nullable() }).nullable(),
     }),
-    answers: { 200: 'The session; null if there is none.' },
+    answers: { 200: 'The sessions; each is null if there is none.' },
     async handle({ ctx }, { sessions: ofKeys, operatorSessions, access, findOperator }) {
-      const known = await ofKeys.find(ctx);
-      const caller = known && (await access.admitMac(known.mac, 'console'));
-      const begun = await operatorSessions.find(ctx);
-      const found = begun && (await findOperator.bySession(begun));
+      const ofKey = await ofKeys.find(ctx);
+      const caller = ofKey && (await access.admitMac(ofKey.mac, 'console'));
+      const ofOperator = await operatorSessions.find(ctx);
+      const operator = ofOperator && (await findOperator.bySession(ofOperator));
       return {
         session:
-          known && caller
-            ? { sessionId: known.sessionId, expiresAt: isoTime(known.expiresAtMs) }
+          ofKey && caller
+            ? { sessionId: ofKey.sessionId, expiresAt: isoTime(ofKey.expiresAtMs) }
             : null,
         operator:
-          begun && found ? { expiresAt: isoTime(begun.expiresAtMs), name: found.name } : null,
+          ofOperator && operator
+            ? { expiresAt: isoTime(ofOperator.expiresAtMs), name: operator.name }
+            : null,
       };
     },
   }),
@@ -80,17 +82,18 @@ export const sessions = section('Console', {
   createSignInLink: defineOperation({
     route: `POST ${path}/links`,
     scope: 'any',
-    summary: 'Create a link that signs in to the console once',
+    summary: 'Create a single-use link that signs in to the console',
     description:
-      'The first request that uses it, within an hour, gets a session of this key. A session cannot create links.',
+      'The first request that uses the link, within one hour, starts a session with the rights of this key. ' +
+      'A link can be created only with an API key, not in a session.',
     answer: z.object({ url: z.url(), expiresAt: time }),
-    answers: { 201: 'The link. It is shown once.' },
+    answers: { 201: 'The link. It is shown only once.' },
     errors: ['FORBIDDEN'],
     async handle({ ctx, caller }, { pool, config }) {
       if (bearerKey(ctx.req) === undefined) {
         throw new GatewayError(
           'FORBIDDEN',
-          'A link is created with an API key, not with a session.',
+          'A link can be created only with an API key, not in a session.',
         );
       }
       const token = randomBytes(32).toString('base64url');
@@ -100,7 +103,7 @@ export const sessions = section('Console', {
         INSERT INTO sign_in_link (token_hash, key_id, expires_at)
         VALUES (decode(${digest(token)}, 'hex'), ${caller.keyId}, ${expiresAt})`);
       ctx.set('Cache-Control', 'no-store');
-      // Behind the number sign: it is in no log of a server, and in no Referer.
+      // The token is in the fragment of the URL, which is in no server log and in no Referer header.
       return { url: `${publicBaseUrl(config)}/console/sign-in#link=${token}`, expiresAt };
     },
   }),
@@ -117,19 +120,19 @@ export const sessions = section('Console', {
     answers: { 201: 'The session has begun.' },
     errors: ['NOT_FOUND'],
     async handle({ ctx, body: { token } }, { pool, sessions: ofKeys }) {
-      const found = await pool.maybeOne(sql.type(linkRow)`
+      const link = await pool.maybeOne(sql.type(linkRow)`
         DELETE FROM sign_in_link l USING api_key k
         WHERE l.token_hash = decode(${digest(token)}, 'hex') AND l.expires_at > clock_timestamp()
           AND k.id = l.key_id AND k.revoked_at IS NULL
           AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
         RETURNING k.id AS "keyId"`);
-      if (!found) {
+      if (!link) {
         throw new GatewayError(
           'NOT_FOUND',
           'This link was already used or has expired. Create another one.',
         );
       }
-      const { expiresAtMs } = await ofKeys.begin(ctx, found);
+      const { expiresAtMs } = await ofKeys.begin(ctx, link);
       return { expiresAt: isoTime(expiresAtMs) };
     },
   }),

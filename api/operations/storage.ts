@@ -1,6 +1,6 @@
 /**
- * /api/v1/storage: a signed URL that takes one file (spec §4.5, design §7), the organization's files, artifacts and
- * uploads; and deleting a job's media.
+ * /api/v1/storage: signed URLs for uploads (spec §4.5, design §7), and the files of the organization: artifacts of jobs
+ * and uploads. Also deletes the media of a job.
  */
 import { z } from 'zod';
 import type { KeptFile } from '../../storage/kept-files.ts';
@@ -20,7 +20,7 @@ import { creditsSchema, jobSchema } from '../../studio/job-view.ts';
 import { found, oneOf, pageOf, pathId, time } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
 
-/** How long the URLs of a list read. */
+/** Time for which the URLs of a list are valid, in milliseconds. */
 const urlTtlMs = 24 * 3_600_000;
 const refusesViewers = 'A viewer may not delete files.';
 
@@ -28,20 +28,23 @@ const file = z
   .object({
     kind: z
       .enum(['artifact', 'upload'])
-      .meta({ description: 'Made by a job, or uploaded by you.' }),
-    fileId: z.string().nullable().meta({ description: 'Of an upload: delete it by this id.' }),
-    jobId: z
+      .meta({ description: '`artifact`: output of a job; `upload`: uploaded by you.' }),
+    fileId: z
       .string()
       .nullable()
-      .meta({ description: 'Of an artifact: it is deleted with the media of this job.' }),
+      .meta({ description: 'Id for deleting an upload; null for an artifact.' }),
+    jobId: z.string().nullable().meta({
+      description:
+        'Job of an artifact, which is deleted with the media of the job; null for an upload.',
+    }),
     storagePath: z.string(),
     contentType: z.string().nullable(),
     sizeBytes: z.int().nullable(),
     filename: z.string().nullable(),
-    complete: z
-      .boolean()
-      .meta({ description: 'False: an upload URL was made, but no file has arrived.' }),
-    url: z.url().nullable().meta({ description: 'The file can be read here until `expiresAt`.' }),
+    complete: z.boolean().meta({
+      description: 'False if an upload URL was created and no file has been uploaded yet.',
+    }),
+    url: z.url().nullable().meta({ description: 'URL of the file, valid until `expiresAt`.' }),
     expiresAt: time.nullable(),
     createdAt: time,
   })
@@ -54,10 +57,10 @@ const query = z.strictObject({
     .string()
     .regex(/^[\w-]{1,250}$/, 'must be the nextCursor of a page')
     .optional()
-    .meta({ description: '`nextCursor` of the page before.' }),
+    .meta({ description: '`nextCursor` of the previous page.' }),
 });
 
-const wish = z.strictObject({
+const uploadRequest = z.strictObject({
   filename: z.string().min(1).max(255).optional(),
   contentType: z.string().min(1).max(127).optional(),
   size: z.int().min(1).optional(),
@@ -70,48 +73,50 @@ const wish = z.strictObject({
 
 const uploadUrl = z
   .object({
-    fileId: z.string().meta({ description: 'For requests that take a `fileId`.' }),
+    fileId: z
+      .string()
+      .meta({ description: 'Id of the file, for requests that accept a `fileId`.' }),
     uploadUrl: z.url(),
     method: z.literal('PUT'),
     headers: z
       .record(z.string(), z.string())
-      .meta({ description: 'Send these exactly, with the file.' }),
-    publicUrl: z
-      .url()
-      .meta({ description: 'The file can be read here for seven days, without a key.' }),
+      .meta({ description: 'Headers to send with the file, unchanged.' }),
+    publicUrl: z.url().meta({
+      description: 'URL from which the file can be read for seven days, without an API key.',
+    }),
     url: z.url().meta({ description: 'The same as `publicUrl`.' }),
     storagePath: z.string(),
     maxBytes: z.int(),
-    expiresAt: time.meta({ description: 'Until then the URL accepts the file, once.' }),
+    expiresAt: time.meta({ description: 'Time until which `uploadUrl` accepts the file, once.' }),
     publicUrlExpiresAt: time.meta({
-      description: 'Until then the file can be read at `publicUrl`.',
+      description: 'Time until which the file can be read from `publicUrl`.',
     }),
   })
   .meta({ id: 'UploadUrl' });
 
-/** Upload, list, delete. */
+/** Operations on files. */
 export const storageFiles = section('Storage', {
   createUploadUrl: defineOperation({
     route: 'POST /api/v1/storage/upload-url',
     scope: 'storage:write',
     summary: 'Get a signed URL to upload a file',
     description:
-      'The URL takes one PUT of exactly the size and type that were named, and nothing else. ' +
-      'Images up to 25 MB, audio up to 100 MB, video up to 200 MB. ' +
-      'An organization has a storage quota (`storage` of /usage); a file that no request names for 30 days ' +
-      '(configurable) is removed.',
+      'The URL accepts a single PUT with exactly the requested size and type. ' +
+      'Images may have up to 25 MB, audio up to 100 MB, video up to 200 MB. ' +
+      'An organization has a storage quota (`storage` of /usage). A file that no request uses for 30 days ' +
+      '(configurable) is deleted.',
     request: {
-      body: wish,
+      body: uploadRequest,
       bodyIsOptional: true,
       example: { filename: 'cat.png', contentType: 'image/png', size: 48_213 },
     },
     answer: uploadUrl,
-    answers: { 200: 'Where to put the file, and where it is read.' },
+    answers: { 200: 'The URL to upload the file to, and the URL to read it from.' },
     errors: ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'],
-    async handle({ caller, body: wanted }, { storage, uploads, config }) {
-      const type = agreedType(wanted);
+    async handle({ caller, body }, { storage, uploads, config }) {
+      const type = typeOf(body);
       const maxBytes = bytesMaxOf(type?.contentType ?? null);
-      const sizeBytes = wanted.size ?? null;
+      const sizeBytes = body.size ?? null;
       if (sizeBytes !== null && sizeBytes > maxBytes) {
         const message = `must be at most ${maxBytes} bytes${received(sizeBytes)}`;
         throw fieldError('FILE_TOO_LARGE', 'size', message);
@@ -129,8 +134,8 @@ export const storageFiles = section('Storage', {
         contentType: type?.contentType ?? null,
         sizeBytes,
         bytesMax: sizeBytes ?? maxBytes,
-        filename: wanted.filename ?? null,
-        purpose: wanted.purpose ?? null,
+        filename: body.filename ?? null,
+        purpose: body.purpose ?? null,
         expiresAtMs: signed.expiresAtMs,
       });
       const { UPLOAD_READ_TTL_MS: readTtlMs } = config;
@@ -158,8 +163,7 @@ export const storageFiles = section('Storage', {
     summary: 'List files, newest first: job outputs and uploads',
     request: { query },
     answer: pageOf(file),
-    async handle({ caller, query: wanted }, { keptFiles, storage }) {
-      const { kind, limit, cursor } = wanted;
+    async handle({ caller, query: { kind, limit, cursor } }, { keptFiles, storage }) {
       const page = await keptFiles.list(caller.organizationId, { kind, limit, cursor });
       const data = await Promise.all(page.files.map((each) => view(each, storage)));
       return { ...found(data), hasMore: page.nextCursor !== null, nextCursor: page.nextCursor };
@@ -172,7 +176,7 @@ export const storageFiles = section('Storage', {
     refusesViewers,
     summary: 'Delete an uploaded file',
     description:
-      'It no longer counts toward the quota, its URL answers 404, and jobs that have not read it yet fail. Deleting again changes nothing.',
+      'The file no longer counts toward the quota, its URL returns 404, and jobs that have not read it yet fail. Deleting it again changes nothing.',
     request: { params: z.object({ fileId: pathId('upload') }) },
     answer: oneOf(z.object({ fileId: z.string(), deletedAt: time })),
     errors: ['NOT_FOUND'],
@@ -189,7 +193,7 @@ export const storageFiles = section('Storage', {
     refusesViewers,
     summary: 'Delete the outputs of a job',
     description:
-      'The job, its request and its billing stay; its `result` is null and `mediaDeletedAt` says when. Deleting again changes nothing.',
+      'The job, its request and its billing remain. Its `result` becomes null and `mediaDeletedAt` is set. Deleting again changes nothing.',
     request: { params: z.object({ jobId: pathId('job') }) },
     answer: oneOf(jobSchema).extend({ credits: creditsSchema }),
     errors: ['JOB_NOT_FOUND', 'JOB_NOT_DONE'],
@@ -211,10 +215,10 @@ async function view(
   each: KeptFile,
   storage: { urlOf: (key: string, ttlMs: number) => Promise<string> },
 ): Promise<z.infer<typeof file>> {
-  const { storageKey, createdAtMs, createdAtMicros: _, ...told } = each;
+  const { storageKey, createdAtMs, createdAtMicros: _, ...fields } = each;
   const expiresAtMs = Date.now() + urlTtlMs;
   return {
-    ...told,
+    ...fields,
     storagePath: storageKey,
     url: each.complete ? await storage.urlOf(storageKey, urlTtlMs) : null,
     expiresAt: each.complete ? isoTime(expiresAtMs) : null,
@@ -222,16 +226,20 @@ async function view(
   };
 }
 
-/** The type that the request names, by itself or by the file's name; undefined when it names none. */
-function agreedType(wanted: z.infer<typeof wish>): MediaType | undefined {
+/**
+ * Returns the media type of a request, by its `contentType` or the extension of its `filename`; undefined if it has
+ * neither.
+ * @throws GatewayError UNSUPPORTED_MEDIA_TYPE
+ */
+function typeOf({ contentType, filename }: z.infer<typeof uploadRequest>): MediaType | undefined {
   const accepted = mediaTypes.map((type) => type.contentType).join(', ');
   const refuse = (path: string): never => {
-    throw fieldError('UNSUPPORTED_MEDIA_TYPE', path, `accepted are ${accepted}`);
+    throw fieldError('UNSUPPORTED_MEDIA_TYPE', path, `must be one of ${accepted}`);
   };
-  if (wanted.contentType !== undefined) {
-    return mediaTypeOf(wanted.contentType) ?? refuse('contentType');
+  if (contentType !== undefined) {
+    return mediaTypeOf(contentType) ?? refuse('contentType');
   }
-  const [, extension] = /\.([^./\\]+)$/.exec(wanted.filename ?? '') ?? [];
+  const [, extension] = /\.([^./\\]+)$/.exec(filename ?? '') ?? [];
   if (extension === undefined) return undefined;
   return mediaTypeOfExtension(extension) ?? refuse('filename');
 }

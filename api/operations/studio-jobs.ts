@@ -1,4 +1,6 @@
-/** /api/v1/studio/jobs: the job resource: get with long-poll, list, events, timeline, cancel, webhook (design §4). */
+/**
+ * /api/v1/studio/jobs: get a job (with long polling), list, follow by events, timeline, cancel, webhook (design §4).
+ */
 import { PassThrough } from 'node:stream';
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
@@ -45,7 +47,9 @@ const listing = z.strictObject({
 const timeline = z
   .object({
     jobId: z.string(),
-    request: z.record(z.string(), z.unknown()).meta({ description: 'As it was accepted.' }),
+    request: z
+      .record(z.string(), z.unknown())
+      .meta({ description: 'The request as it was accepted.' }),
     createdAt: time,
     steps: z.array(stepSchema),
   })
@@ -64,16 +68,19 @@ async function find(
   return job;
 }
 
-/** The events of one job, or of all, described. */
+/** Description of an event stream, of one job or of all jobs. */
 const eventsAnswer = {
   200: {
-    description: 'Events.',
+    description: 'The events.',
     type: 'text/event-stream',
     schema: z.object({ event: z.literal('job'), data: z.string() }),
   },
 };
 
-/** Opens an event stream of one job, or of all jobs. @throws GatewayError 429, SERVICE_UNAVAILABLE if too many are open */
+/**
+ * Opens an event stream of one job; with `jobId` null, of all jobs.
+ * @throws GatewayError 429 or SERVICE_UNAVAILABLE if too many streams are open
+ */
 function follow(
   ctx: ParameterizedContext,
   { caller, jobId }: { caller: NamesJob['caller']; jobId: string | null },
@@ -101,7 +108,7 @@ async function show(
   return { ...found(await view.resource(job)), credits: view.credits(job) };
 }
 
-/** Before the operations of one job: their paths would take the word `events` for an id. */
+/** Operations of all jobs. Their routes precede those of one job, which would match `events` as a job id. */
 const ofAllJobs = section('Jobs', {
   streamJobs: defineOperation({
     route: `GET ${path}/events`,
@@ -109,8 +116,8 @@ const ofAllJobs = section('Jobs', {
     bucket: 'polls',
     summary: 'Follow all jobs of the organization',
     description:
-      'Server-sent events named `job`, each with a job: first the open ones, then each that begins, moves on or ends. ' +
-      'The stream ends when its key may no longer read, or when something may have been missed: connect again and read the list.',
+      'Server-sent events named `job`, each with one job: first all open jobs, then every job that is created, changes or ends. ' +
+      'The stream ends if the key loses access, or if an event may have been lost. Then connect again and list the jobs.',
     answer: ownAnswer,
     answers: eventsAnswer,
     handle({ ctx, caller }, services) {
@@ -124,7 +131,7 @@ const jobs = section('Jobs', {
     route: `GET ${path}/:jobId/timeline`,
     scope: 'studio:read',
     bucket: 'polls',
-    summary: 'Get the request of a job, and its steps with times',
+    summary: 'Get the request of a job and the times of its steps',
     request,
     answer: oneOf(timeline),
     errors: ['JOB_NOT_FOUND'],
@@ -146,7 +153,7 @@ const jobs = section('Jobs', {
     bucket: 'polls',
     summary: 'Get a job',
     description:
-      'With `wait`, the server answers when the job is done, or after that many seconds.',
+      'With `wait`, the server responds when the job has ended, or after that number of seconds.',
     request: {
       ...request,
       query: z.strictObject({ wait: z.coerce.number().min(0).max(60).optional() }),
@@ -199,7 +206,7 @@ const jobs = section('Jobs', {
     bucket: 'polls',
     summary: 'Follow a job',
     description:
-      'Server-sent events named `job`, each with the job; the stream ends when the job is done.',
+      'Server-sent events named `job`, each with the job. The stream ends when the job has ended.',
     request,
     answer: ownAnswer,
     answers: eventsAnswer,
@@ -216,10 +223,10 @@ const jobs = section('Jobs', {
     refusesViewers: 'A viewer may not cancel jobs.',
     summary: 'Cancel a job',
     description:
-      'If the provider was not called yet, the job is canceled and its credits are released. Otherwise a cancel is sent to the provider, and its response decides.',
+      'If no provider was called yet, the job is canceled and its credits are released. Otherwise the cancel is sent to the provider, whose response decides.',
     request,
     answer: oneJob,
-    answers: { 200: 'It has ended.', 202: 'The provider has not decided yet.' },
+    answers: { 200: 'The job has ended.', 202: 'The provider has not decided yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
     async handle({ ctx, ...call }, { reads, admission, view }) {
       const job = await find(call, { reads });
@@ -255,7 +262,7 @@ const webhooksOfJobs = section('Webhooks', {
     description: 'The key also needs the scope of the job’s endpoint, for example `studio:image`.',
     request,
     answer: oneOf(webhookSchema),
-    answers: { 202: 'It is on its way.' },
+    answers: { 202: 'The webhook will be delivered again.' },
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(call, services) {
       const job = await find(call, services);
@@ -269,5 +276,5 @@ const webhooksOfJobs = section('Webhooks', {
   }),
 });
 
-/** Everything below /studio/jobs. */
+/** Operations below /studio/jobs. */
 export const studioJobs = [...ofAllJobs, ...jobs, ...webhooksOfJobs];

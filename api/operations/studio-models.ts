@@ -1,6 +1,6 @@
 /**
- * GET /api/v1/studio/models and /studio/voices: what the Studio takes, from the very data that requests
- * are checked by (design §7).
+ * GET /api/v1/studio/models and /studio/voices: the parameters, prices and voices of the Studio's models, from the same
+ * data that validates requests (design §7).
  */
 import { z } from 'zod';
 import { defaultVoiceName, voices } from '../../catalog/voices.ts';
@@ -48,18 +48,18 @@ const capabilitySchema = z.object({
         servedBy: z.string(),
         selectedBy: z
           .record(z.string(), z.string())
-          .meta({ description: 'The fields of a request that ask for it.' }),
+          .meta({ description: 'Fields of a request, with the values that select this model.' }),
         parameters: z.record(z.string(), rule),
         price: z.array(priceRuleSchema),
         example: priceExampleSchema,
       }),
     )
     .readonly(),
-  request: z.looseObject({}).meta({ description: 'JSON Schema of the body.' }),
+  request: z.looseObject({}).meta({ description: 'JSON Schema of the request body.' }),
 });
 const voice = z.object({ name: z.string(), gender: z.string(), default: z.boolean() });
 
-// Schemas are constants: each is described once.
+// JSON Schemas by capability type. The schemas are constants, so they are converted once.
 const requests = new Map(
   capabilities.map(({ type, request }) => [
     type,
@@ -67,7 +67,7 @@ const requests = new Map(
   ]),
 );
 
-/** A kind of request: its fields as JSON Schema, and the limits of each model it may name. */
+/** Returns an endpoint with its request as JSON Schema, and the parameters and prices of its models. */
 function publish({ capability, models }: PricedCapability): z.infer<typeof capabilitySchema> {
   const { type, path, medium } = capability;
   return {
@@ -81,15 +81,15 @@ function publish({ capability, models }: PricedCapability): z.infer<typeof capab
   };
 }
 
-/** Models and voices. */
+/** Operations that list models and voices. */
 export const studioModels = section('Studio catalog', {
   listStudioModels: defineOperation({
     route: 'GET /api/v1/studio/models',
     scope: 'studio:read',
     summary: 'List the models of every Studio endpoint, with their parameters and prices',
-    description: 'Made from the same tables that requests are checked by.',
+    description: 'The list has the same data that validates requests.',
     answer: listOf(capabilitySchema),
-    answers: { 200: 'Every endpoint, its models, their limits and their prices.' },
+    answers: { 200: 'All endpoints, with the limits and prices of their models.' },
     handle: (_, { prices }) => found(prices.map(publish)),
   }),
 
@@ -98,7 +98,7 @@ export const studioModels = section('Studio catalog', {
     scope: 'studio:read',
     summary: 'List the voices',
     answer: listOf(voice),
-    answers: { 200: 'Every voice that a request may name.' },
+    answers: { 200: 'All voices that requests accept.' },
     handle: () =>
       found(
         voices.map(({ name, gender }) => ({ name, gender, default: name === defaultVoiceName })),

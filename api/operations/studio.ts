@@ -1,4 +1,4 @@
-/** POST /api/v1/studio/…: every capability of the registry as an operation. */
+/** POST /api/v1/studio/…: one operation for each capability of the registry. */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
@@ -15,7 +15,7 @@ import { webhookFields } from '../studio/webhook-url.ts';
 import { found, oneOf } from './fields.ts';
 import { defineOperation, section, type AnswerParts, type Operation } from './operation.ts';
 
-/** How a Studio request can be refused or fail (spec §7, design §4, §5). */
+/** Error codes of Studio requests (spec §7, design §4, §5). */
 export const studioErrors: readonly ErrorCode[] = [
   'UNKNOWN_MODEL',
   'UNSUPPORTED_PARAMETER',
@@ -36,10 +36,10 @@ export const studioErrors: readonly ErrorCode[] = [
   'JOB_LOST',
 ];
 
-/** How a request with a file can be refused beside that. */
+/** Error codes of requests with a file, in addition to those of JSON requests. */
 export const fileErrors = ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'] as const;
 
-/** How an estimate can be refused: as the request, before it reserves. */
+/** Error codes of estimates: those of the request before it reserves credits. */
 const estimateErrors: readonly ErrorCode[] = [
   'UNKNOWN_MODEL',
   'UNSUPPORTED_PARAMETER',
@@ -48,7 +48,7 @@ const estimateErrors: readonly ErrorCode[] = [
   ...fileErrors,
 ];
 
-/** Headers of a request that waits for its job. */
+/** Schema of the headers of a request that waits for its job. */
 export const studioHeaders = idempotencyHeader.extend({
   Prefer: z.string().optional().meta({
     description: '`wait=n` shortens the synchronous wait to n seconds.',
@@ -56,14 +56,14 @@ export const studioHeaders = idempotencyHeader.extend({
   }),
 });
 
-/** Fields of every request that are no capability's own. */
+/** Fields that all Studio requests share. */
 const commonFields = { ...webhookFields, ...metadataFields };
 const jobHeader = z.object({
-  'X-Job-Id': z.string().meta({ description: 'The job of the request.' }),
+  'X-Job-Id': z.string().meta({ description: 'Id of the job.' }),
 });
 const replayed = jobHeader.extend({ 'Idempotent-Replayed': z.literal('true').optional() });
-const credit = z.number().meta({ description: 'As in the `credits` of other answers.' });
-/** Headers of an answer that has no place for them in its body. */
+const credit = z.number().meta({ description: 'Same value as in `credits` of other responses.' });
+/** Schema of the headers of a response whose body has no `credits`. */
 export const bareHeaders = replayed.extend({
   'X-Credits-Used': credit,
   'X-Credits-Cost': credit,
@@ -72,14 +72,14 @@ export const bareHeaders = replayed.extend({
 
 const ticketAnswer = oneOf(ticketSchema).extend({ credits: creditsSchema });
 
-/** One operation per capability. */
+/** Two operations per capability: the request and its estimate. */
 export const studio: readonly Operation[] = capabilities.flatMap((capability) => {
   const done = doneAnswer(capability);
   const operation = defineOperation({
     route: `POST /api/v1${capability.path}`,
     scope: scopeOf(capability),
     summary: capability.summary,
-    // No query: a misspelled wish must not be paid for as if it had not been there.
+    // Query parameters are rejected, because otherwise a request with an ignored parameter would be charged.
     request: { headers: studioHeaders, query: z.strictObject({}), content: contentOf(capability) },
     answer: z.unknown(),
     answers: {
@@ -107,10 +107,10 @@ export const studio: readonly Operation[] = capabilities.flatMap((capability) =>
   const estimate = defineOperation({
     route: `POST /api/v1${capability.path}/estimate`,
     scope: scopeOf(capability),
-    summary: `Price of: ${capability.summary}`,
+    summary: `Estimate the price: ${capability.summary}`,
     description:
-      'Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or ' +
-      'charged. An input whose size or length decides the price is measured.',
+      'Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, ' +
+      'reserved or charged. An input whose size or length determines the price is measured.',
     request: { content: contentOf(capability) },
     answer: oneOf(estimateSchema),
     errors: estimateErrors.filter((code) => operation.errors.includes(code)),
@@ -138,14 +138,14 @@ function contentOf(capability: Capability) {
   return { 'application/json': json, 'multipart/form-data': { schema: form } };
 }
 
-/** A request as it is sent. */
+/** Returns the schema of a request before its transforms, with the common fields. */
 function withCommonFields(request: z.ZodType): z.ZodType {
   const sent = request instanceof z.ZodPipe ? request.in : request;
   assert(sent instanceof z.ZodObject, 'a request is an object');
   return sent.safeExtend(commonFields);
 }
 
-/** Sets them. */
+/** Sets the response headers with the credits of a job. */
 export function tellCredits(ctx: ParameterizedContext, credits: CreditsBlock): void {
   ctx.set({
     'X-Credits-Used': String(credits.used),
@@ -158,19 +158,22 @@ function doneAnswer({ envelope, data }: Capability): AnswerParts {
   if (envelope === 'bare') {
     return {
       description:
-        'Done, and charged; without the common envelope. As a job (202) the same is its `result`.',
+        'The result of the charged job, without an envelope. After a 202, the same is the `result` of the job.',
       headers: bareHeaders,
       schema: data,
     };
   }
   return {
-    description: 'Done, and charged.',
+    description: 'The result of the charged job.',
     headers: replayed,
     schema: oneOf(data).extend({ credits: creditsSchema }),
   };
 }
 
-/** The result; null while there is none. @throws GatewayError the job's own failure */
+/**
+ * Returns the result of a job; null if it has none yet.
+ * @throws GatewayError the failure of the job, or MEDIA_DELETED
+ */
 function resultOf(job: JobRecord, view: JobView): ReturnType<JobView['result']> {
   refuseFailed(job);
   if (job.media_deleted_at !== null) {
@@ -179,12 +182,12 @@ function resultOf(job: JobRecord, view: JobView): ReturnType<JobView['result']> 
   return view.result(job);
 }
 
-/** @throws GatewayError the job's own failure */
+/** Throws the failure of a failed job. @throws GatewayError the failure of the job */
 export function refuseFailed({ id, error }: JobRecord): void {
   if (error) throw new GatewayError(error.code, error.message, { body: { jobId: id } });
 }
 
-/** 202 with where to look (design §4). */
+/** Returns a 202 with the status URL of the job (design §4). */
 function showTicket(
   ctx: ParameterizedContext,
   job: JobRecord,

@@ -1,4 +1,4 @@
-/** PUT /uploads/…: the files that the embedded storage takes, behind signed URLs; no key needed. */
+/** PUT /uploads/…: uploads to the embedded storage, by signed URLs; no API key is needed. */
 import { rm } from 'node:fs/promises';
 import { z } from 'zod';
 import {
@@ -20,7 +20,7 @@ import { defineOperation } from './operation.ts';
 
 type ReceiverDeps = Pick<Composition, 'storage' | 'signedUrls' | 'uploads'>;
 
-/** How long a refused sender may finish sending: it reads the refusal only then. */
+/** Time for a rejected client to finish sending, in milliseconds. Many clients read the response only then. */
 const lingerMs = 5000;
 
 const receivedFile = z.object({
@@ -31,7 +31,7 @@ const receivedFile = z.object({
   sha256: z.string().nullable(),
 });
 
-/** Takes the files of the embedded storage. */
+/** Operation that receives uploads to the embedded storage. */
 export const uploads = defineOperation({
   route: 'PUT /uploads/*key',
   scope: 'open',
@@ -58,23 +58,23 @@ async function receive(
   if (!terms || upload?.storage_key !== key) {
     throw new GatewayError('FORBIDDEN', 'The upload URL is not valid or has expired.');
   }
-  const bytesMax = refuseByHeaders(ctx, upload, terms.sizeBytes);
+  const bytesMax = checkHeaders(ctx, upload, terms.sizeBytes);
   if (upload.completed || (await deps.storage.size(key)) !== null) {
     throw new GatewayError('ALREADY_UPLOADED');
   }
   return deps.uploads.whileReceiving(upload.id, () =>
-    takeFile(ctx, { ...deps, upload, bytesMax, sizeBytes: terms.sizeBytes }),
+    receiveFile(ctx, { ...deps, upload, bytesMax, sizeBytes: terms.sizeBytes }),
   );
 }
 
-interface Taking extends ReceiverDeps {
+interface Receiving extends ReceiverDeps {
   upload: Upload;
   bytesMax: number;
-  /** Exactly so many bytes; null when the URL names no size. */
+  /** Exact size of the file in bytes; null if the URL has no size. */
   sizeBytes: number | null;
 }
 
-async function takeFile(ctx: Context, deps: Taking): Promise<z.infer<typeof receivedFile>> {
+async function receiveFile(ctx: Context, deps: Receiving): Promise<z.infer<typeof receivedFile>> {
   const { upload, bytesMax, sizeBytes } = deps;
   const key = upload.storage_key;
   const path = await deps.storage.spoolPath();
@@ -100,10 +100,10 @@ async function takeFile(ctx: Context, deps: Taking): Promise<z.infer<typeof rece
 }
 
 /**
- * What the headers alone rule out.
- * @returns the most bytes that may come.
+ * Checks the headers of an upload, and returns its size limit in bytes.
+ * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, FILE_TOO_LARGE
  */
-function refuseByHeaders(ctx: Context, upload: Upload, sizeBytes: number | null): number {
+function checkHeaders(ctx: Context, upload: Upload, sizeBytes: number | null): number {
   const encoding = ctx.get('content-encoding');
   const sent = ctx.get('content-type');
   const type = mediaTypeOf(sent);
@@ -112,8 +112,11 @@ function refuseByHeaders(ctx: Context, upload: Upload, sizeBytes: number | null)
     ? type !== undefined || sent === '' || sent === 'application/octet-stream'
     : type?.contentType === upload.content_type;
   if ((encoding && encoding !== 'identity') || !fits) {
-    const wanted = upload.content_type ?? 'application/octet-stream';
-    throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', `Send the Content-Type ${wanted}, unencoded.`);
+    const expected = upload.content_type ?? 'application/octet-stream';
+    throw new GatewayError(
+      'UNSUPPORTED_MEDIA_TYPE',
+      `Send the Content-Type ${expected}, unencoded.`,
+    );
   }
   const length = ctx.request.length;
   if (sizeBytes !== null && length !== sizeBytes) {
@@ -136,45 +139,45 @@ interface SpoolTerms {
   agreedType: string | null;
 }
 
-/** Streams the body to a file; memory holds only its start, by which the type is known. */
+/** Streams the body to a file. Only its first bytes are held in memory, to detect the type. */
 async function spool(ctx: Context, terms: SpoolTerms): Promise<ReceivedFile> {
   const head: Buffer[] = [];
-  const seen: { type?: MediaType } = {};
+  const detected: { type?: MediaType } = {};
   const { owner } = terms;
   let { bytesMax } = terms;
   let sizeBytes = 0;
 
   async function decideType(): Promise<void> {
-    seen.type = await inspectHead(Buffer.concat(head.splice(0)), terms.agreedType);
-    bytesMax = Math.min(bytesMax, fileBytesMax[seen.type.medium]);
+    detected.type = await inspectHead(Buffer.concat(head.splice(0)), terms.agreedType);
+    bytesMax = Math.min(bytesMax, fileBytesMax[detected.type.medium]);
   }
 
-  async function* watched(): AsyncGenerator<Buffer> {
+  async function* limited(): AsyncGenerator<Buffer> {
     for await (const bytes of arrivingBytes(ctx.req, filesMs)) {
       holdBytes(ctx, { kind: 'spool', bytes: bytes.length, owner });
       sizeBytes += bytes.length;
-      if (!seen.type) {
+      if (!detected.type) {
         head.push(bytes);
         if (sizeBytes >= headBytes) await decideType();
       }
       if (sizeBytes > bytesMax) throw tooLarge(bytesMax);
       yield bytes;
     }
-    if (!seen.type) await decideType();
+    if (!detected.type) await decideType();
     if (sizeBytes > bytesMax) throw tooLarge(bytesMax);
   }
 
   try {
-    const digest = await writeSpoolFile(terms.path, watched);
-    assert(seen.type, 'a file that was received has a type');
-    return { contentType: seen.type.contentType, ...digest };
+    const digest = await writeSpoolFile(terms.path, limited);
+    assert(detected.type, 'a file that was received has a type');
+    return { contentType: detected.type.contentType, ...digest };
   } catch (error) {
     if (error instanceof GatewayError || !ctx.req.destroyed) throw error;
     throw new GatewayError('INVALID_REQUEST', 'The upload ended unexpectedly.', { cause: error });
   }
 }
 
-/** Lets a refused sender finish, briefly; then the connection is cut. */
+/** Reads the rest of a rejected upload, and closes the connection after 5 seconds. */
 function linger(ctx: Context): void {
   if (ctx.req.complete || ctx.req.destroyed) return;
   ctx.req.resume();

@@ -1,4 +1,4 @@
-/** GET /api/v1/usage/summary: what was used by day, model, key, type and tags, as JSON or CSV. */
+/** GET /api/v1/usage/summary: sums of usage by day, model, key, type and tags, as JSON or CSV. */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { UsageGroup, UsageSum } from '../../ledger/usage.ts';
@@ -11,41 +11,42 @@ import { defineOperation, section } from './operation.ts';
 import { usageFilter } from './usage.ts';
 
 const dayMs = 86_400_000;
-/** What is summed up where `after` is absent, and the most. */
+/** Length of the period in days: the default without `after`, and the limit. */
 const presetDays = 30;
 const daysMax = 366;
 const rowsMax = 10_000;
 const groupsMax = 5;
 const groups = ['day', 'model', 'key', 'type'] as const;
-const groupRule = `must be up to ${groupsMax} different ones of ${groups.join(', ')} and metadata.<name>`;
+const groupRule = `must be up to ${groupsMax} different names of ${groups.join(', ')} and metadata.<name>`;
 
 const groupBy = z
   .string()
   .max(400)
-  .transform((text) => text.split(',').map((word) => word.trim()))
-  .refine((words) => words.length <= groupsMax && new Set(words).size === words.length, groupRule)
-  .refine((words): words is UsageGroup[] => words.every(isGroup), groupRule);
+  .transform((text) => text.split(',').map((name) => name.trim()))
+  .refine((names) => names.length <= groupsMax && new Set(names).size === names.length, groupRule)
+  .refine((names): names is UsageGroup[] => names.every(isGroup), groupRule);
 
-function isGroup(word: string): word is UsageGroup {
-  const [, tag] = /^metadata\.(.*)$/.exec(word) ?? [];
-  return tag === undefined ? groups.some((group) => group === word) : isTagName(tag);
+function isGroup(name: string): name is UsageGroup {
+  const [, tag] = /^metadata\.(.*)$/.exec(name) ?? [];
+  return tag === undefined ? groups.some((group) => group === name) : isTagName(tag);
 }
 
 const query = z.strictObject({
   groupBy: groupBy.prefault('day').meta({
-    description: 'Comma-separated: `day` (UTC), `model`, `key`, `type`, `metadata.<name>`.',
+    description:
+      'Comma-separated names of `day` (UTC), `model`, `key`, `type` and `metadata.<name>`, up to 5.',
     example: 'day,model,metadata.team',
   }),
   ...usageFilter,
   format: z
     .enum(['json', 'csv'])
     .optional()
-    .meta({ description: 'The same as `Accept: text/csv` or `application/json`.' }),
+    .meta({ description: 'Format of the response; overrides the Accept header.' }),
 });
 
 const sums = {
   requests: z.int().meta({ description: 'Jobs and chats, including those that were not charged.' }),
-  credits: z.number().meta({ description: 'What was charged.' }),
+  credits: z.number().meta({ description: 'Credits charged.' }),
   inputTokens: z.int(),
   outputTokens: z.int(),
 };
@@ -62,43 +63,46 @@ const summary = z
   .object({ after: time, before: time, rows: z.array(line), total: z.object(sums) })
   .meta({ id: 'UsageSummary' });
 
-/** The sums. */
+/** Operation that returns the sums. */
 export const usageSummary = section('Usage', {
   getUsageSummary: defineOperation({
     route: 'GET /api/v1/usage/summary',
     scope: 'usage:read',
     summary: 'Sum up usage by day, model, key, type or tags',
     description:
-      `Covers the last ${presetDays} days unless \`after\` says otherwise, ${daysMax} days at most. As CSV (\`format=csv\` ` +
-      'or `Accept: text/csv`) one line per row; text that a spreadsheet would run as a formula begins with an apostrophe.',
+      `Covers the ${presetDays} days before \`before\`, or the time from \`after\`, at most ${daysMax} days. With \`format=csv\` ` +
+      'or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.',
     request: { query },
     answer: z.unknown(),
-    answers: { 200: { description: 'The sums; or the rows as text/csv.', schema: summary } },
-    async handle({ ctx, caller, query: { groupBy: by, format, ...wanted } }, { sumUsage }) {
-      const { afterMs, beforeMs, ...filter } = periodOf(recordFilterOf(wanted));
-      const found = await sumUsage(caller.organizationId, {
+    answers: { 200: { description: 'The sums; as text/csv only the rows.', schema: summary } },
+    async handle({ ctx, caller, query: { groupBy: by, format, ...selection } }, { sumUsage }) {
+      const { afterMs, beforeMs, ...filter } = periodOf(recordFilterOf(selection));
+      const sumsByGroup = await sumUsage(caller.organizationId, {
         ...filter,
-        type: wanted.type,
-        status: wanted.status,
+        type: selection.type,
+        status: selection.status,
         afterMs,
         beforeMs,
         groupBy: by,
         limit: rowsMax + 1,
       });
-      if (found.length > rowsMax) {
-        throw refusal('groupBy', `gives more than ${rowsMax} rows: narrow it`);
+      if (sumsByGroup.length > rowsMax) {
+        throw refusal(
+          'groupBy',
+          `gives more than ${rowsMax} rows: use fewer names or a shorter period`,
+        );
       }
       ctx.vary('Accept');
-      if (wantsCsv(ctx, format)) {
+      if (isCsvRequested(ctx, format)) {
         ctx.set('Content-Type', 'text/csv; charset=utf-8');
-        ctx.body = csvOf(by, found);
+        ctx.body = csvOf(by, sumsByGroup);
         return undefined;
       }
       return {
         after: isoTime(afterMs),
         before: isoTime(beforeMs),
-        rows: found.map((sum) => lineOf(by, sum)),
-        total: sumsOf(totalOf(found)),
+        rows: sumsByGroup.map((sum) => lineOf(by, sum)),
+        total: sumsOf(totalOf(sumsByGroup)),
       };
     },
   }),
@@ -108,7 +112,7 @@ function refusal(path: string, message: string): GatewayError {
   return fieldError('INVALID_REQUEST', path, message);
 }
 
-/** The period that is summed up. @throws GatewayError INVALID_REQUEST */
+/** Returns a filter with its period in Unix ms. @throws GatewayError INVALID_REQUEST */
 function periodOf<Filter extends { afterMs?: number | undefined; beforeMs?: number | undefined }>(
   filter: Filter,
 ): Filter & { afterMs: number; beforeMs: number } {
@@ -121,7 +125,7 @@ function periodOf<Filter extends { afterMs?: number | undefined; beforeMs?: numb
   return { ...filter, afterMs, beforeMs };
 }
 
-function wantsCsv(ctx: ParameterizedContext, format: 'json' | 'csv' | undefined): boolean {
+function isCsvRequested(ctx: ParameterizedContext, format: 'json' | 'csv' | undefined): boolean {
   return format === undefined ? ctx.accepts('json', 'text/csv') === 'text/csv' : format === 'csv';
 }
 
@@ -167,8 +171,8 @@ function csvOf(by: readonly UsageGroup[], rows: readonly UsageSum[]): string {
 }
 
 /**
- * Formats a cell. Every text is quoted, so that a semicolon in it does not start a new cell in spreadsheets with another
- * separator, and a text that looks like a formula begins with an apostrophe.
+ * Formats a cell. Every text is quoted, so that a semicolon in it does not start a new cell in spreadsheets with
+ * another separator, and a text that looks like a formula begins with an apostrophe.
  */
 function cellOf(value: string | number | null): string {
   if (typeof value !== 'string') return String(value ?? '');

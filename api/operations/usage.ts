@@ -1,4 +1,4 @@
-/** GET /api/v1/usage: balance, window and usage records of the organization (spec §4.4, design §5). */
+/** GET /api/v1/usage: balance, six-hour window and usage records of the organization (spec §4.4, design §5). */
 import { z } from 'zod';
 import type { UsagePage, UsageRecord } from '../../ledger/usage.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
@@ -6,10 +6,12 @@ import { isoTime } from '../../domain/json.ts';
 import { time, jobType, recordFilter, recordFilterOf } from './fields.ts';
 import { defineOperation, section } from './operation.ts';
 
-/** What usage can be narrowed by. */
+/** Query parameters that filter usage. */
 export const usageFilter = {
   ...recordFilter,
-  type: jobType.optional().meta({ description: 'Only this: `chat`, or a type of Studio job.' }),
+  type: jobType
+    .optional()
+    .meta({ description: 'Only this type: `chat`, or the type of a Studio job.' }),
   status: z.enum(['reserved', 'charged', 'released']).optional(),
 };
 const query = z.strictObject({
@@ -19,7 +21,7 @@ const query = z.strictObject({
     .string()
     .regex(/^[\w-]{1,200}$/, 'must be the nextCursor of a page')
     .optional()
-    .meta({ description: '`nextCursor` of the page before.' }),
+    .meta({ description: '`nextCursor` of the previous page.' }),
 });
 
 const usageRecord = z
@@ -28,7 +30,9 @@ const usageRecord = z
     type: z.string().meta({ description: '`chat`, or the type of the Studio job.' }),
     model: z.string().nullable(),
     status: z.enum(['reserved', 'charged', 'released']),
-    credits: z.number().meta({ description: 'What was charged; 0 while reserved or released.' }),
+    credits: z
+      .number()
+      .meta({ description: 'Credits charged; 0 if the status is `reserved` or `released`.' }),
     inputTokens: z.int().optional(),
     outputTokens: z.int().optional(),
     jobId: z.string().optional(),
@@ -39,9 +43,9 @@ const usageRecord = z
   })
   .meta({ id: 'UsageRecord' });
 
-/** Balance and window, in credits. */
+/** Schema of the balance and the six-hour window, in credits. */
 export const accountSchema = z.object({
-  credits: z.number().meta({ description: 'The available balance.' }),
+  credits: z.number().meta({ description: 'Available balance.' }),
   balance: z.object({ available: z.number(), reserved: z.number(), total: z.number() }),
   window: z
     .object({
@@ -51,10 +55,12 @@ export const accountSchema = z.object({
       startedAt: time.nullable(),
       resetAt: time.nullable(),
     })
-    .meta({ description: 'Studio credits per six hours; `limit` is null if there is no limit.' }),
+    .meta({
+      description: 'Studio credits used per six hours; `limit` is null if there is no limit.',
+    }),
 });
 
-/** The page of records. */
+/** Operation that returns the balance and a page of records. */
 export const usage = section('Usage', {
   getUsage: defineOperation({
     route: 'GET /api/v1/usage',
@@ -64,21 +70,21 @@ export const usage = section('Usage', {
     answer: accountSchema.extend({
       storage: z.object({ limit: z.int(), used: z.int(), remaining: z.int() }).meta({
         description:
-          'Bytes of uploaded files; an open upload URL counts as the largest file it accepts.',
+          'Storage of uploaded files, in bytes. An unused upload URL counts as the largest file that it accepts.',
       }),
       usage: z.array(usageRecord),
       hasMore: z.boolean(),
       nextCursor: z.string().nullable(),
     }),
-    async handle({ caller, query: wanted }, { usageReads, uploads }) {
+    async handle({ caller, query: selection }, { usageReads, uploads }) {
       const { organizationId } = caller;
       const [page, { limit, used }] = await Promise.all([
         usageReads.page(organizationId, {
-          limit: wanted.limit,
-          cursor: wanted.cursor,
-          type: wanted.type,
-          status: wanted.status,
-          ...recordFilterOf(wanted),
+          limit: selection.limit,
+          cursor: selection.cursor,
+          type: selection.type,
+          status: selection.status,
+          ...recordFilterOf(selection),
         }),
         uploads.quotaOf(organizationId),
       ]);
@@ -93,7 +99,7 @@ export const usage = section('Usage', {
   }),
 });
 
-/** Balance and window, in credits; also what operators see of an organization. */
+/** Returns the balance and the six-hour window in credits, for callers and for operators. */
 export function accountView(account: UsagePage['account']): z.infer<typeof accountSchema> {
   const available = creditsFromMicro(account.posted - account.reserved);
   const usedMicro = account.window?.used ?? 0;

@@ -1,6 +1,6 @@
 /**
- * /api/v1/webhooks: those of an organization's jobs, the secret that signs them, and where it is told of its balance
- * and limits (docs/webhooks.md). How a webhook is shown, to callers and to operators.
+ * /api/v1/webhooks: webhooks of an organization's jobs, the secret that signs them, and the URL for notices of its
+ * balance and key limits (docs/webhooks.md). Operators see webhooks in the same format.
  */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
@@ -31,19 +31,21 @@ const attemptsShownMax = 50;
 
 const deliverySchema = answerOf(webhookAttempt).meta({ id: 'WebhookDelivery' });
 
-/** A webhook without its attempts. */
+/** Schema of a webhook without its attempts. */
 export const webhookLine = answerOf(webhookRecord)
   .omit({ organizationId: true })
   .extend({ url: z.url() });
 
-/** A webhook with its newest attempts. */
+/** Schema of a webhook with its newest attempts. */
 export const webhookSchema = webhookLine
   .extend({
-    deliveries: z.array(deliverySchema).meta({ description: 'The newest 50, newest first.' }),
+    deliveries: z
+      .array(deliverySchema)
+      .meta({ description: 'The latest 50 attempts, newest first.' }),
   })
   .meta({ id: 'Webhook' });
 
-/** Shows a webhook with its attempts. */
+/** Returns a webhook with its latest attempts. */
 export async function showWebhook(
   webhooks: Pick<Webhooks, 'attempts'>,
   webhook: WebhookRecord,
@@ -52,12 +54,12 @@ export async function showWebhook(
   return webhookSchema.parse({ ...isoTimes(webhook), deliveries: attempts.map(isoTimes) });
 }
 
-/** A webhook in a list, with what became of its last attempt. */
+/** Schema of a webhook in a list, with the result of its last attempt. */
 export const listedWebhook = webhookLine
   .extend({ lastStatus: z.int().nullable(), lastError: z.string().nullable() })
   .meta({ id: 'ListedWebhook' });
 
-/** The webhook of a job. @throws GatewayError NOT_FOUND */
+/** Returns the webhook of a job. @throws GatewayError NOT_FOUND if the job has none */
 export async function webhookOf(
   webhooks: Pick<Webhooks, 'find'>,
   name: WebhookName,
@@ -67,7 +69,7 @@ export async function webhookOf(
   return webhook;
 }
 
-/** Has a webhook delivered again; shows where it stands then. */
+/** Starts a new delivery of a webhook, and returns the webhook with its latest attempts. */
 export async function redeliver(
   { webhooks, webhookRelay }: Pick<Composition, 'webhooks' | 'webhookRelay'>,
   webhook: WebhookRecord,
@@ -76,7 +78,7 @@ export async function redeliver(
   return showWebhook(webhooks, await webhookOf(webhooks, webhook));
 }
 
-/** Where each webhook of a job stands. */
+/** Operation that lists webhooks of jobs with their state. */
 export const webhookDeliveries = section('Webhooks', {
   listWebhookDeliveries: defineOperation({
     route: 'GET /api/v1/webhooks/deliveries',
@@ -88,7 +90,10 @@ export const webhookDeliveries = section('Webhooks', {
         state: z
           .enum([...webhookLine.shape.state.options, 'failing'])
           .optional()
-          .meta({ description: '`failing`: all whose last attempt failed.' }),
+          .meta({
+            description:
+              'State of the delivery; `failing`: every webhook whose last attempt failed.',
+          }),
         limit: z.coerce.number().int().min(1).max(100).default(20),
         cursor: idField('job').optional(),
       }),
@@ -115,14 +120,16 @@ const overlapSeconds = z
   .default(daySeconds);
 
 const secretSchema = z.object({
-  secret: z.string().meta({ description: '`whsec_…`, as Standard Webhooks libraries take it.' }),
+  secret: z
+    .string()
+    .meta({ description: 'Secret in the format of the Standard Webhooks libraries: `whsec_…`.' }),
   generation: z.int(),
   replaced: z
     .array(z.object({ generation: z.int(), retiresAt: time }))
-    .meta({ description: 'Older secrets that still sign as well.' }),
+    .meta({ description: 'Older secrets, which also sign until `retiresAt`.' }),
 });
 
-/** Who knows the secret can forge webhooks: it is guarded as the making of keys is. */
+/** Access to the secret: the same as for creating API keys, because the secret allows forging webhooks. */
 const guardedSecret = {
   scope: 'keys:write',
   refusesViewers: 'A viewer may not see or rotate the webhook secret.',
@@ -136,7 +143,7 @@ async function showSecret(
 ): Promise<z.infer<typeof secretSchema>> {
   const [inUse, ...replaced] = await secrets.live(organizationId);
   assert(inUse, 'an organization has a secret');
-  // No cache on the way may keep the secret.
+  // Caches must not store the secret.
   ctx.set('Cache-Control', 'no-store');
   return {
     secret: inUse.secret,
@@ -166,13 +173,16 @@ const targetSchema = z.object({
           data: z.union([noticeData['account.balance.low'], noticeData['key.limit.near']]),
         }),
     )
-    .meta({ description: 'The latest 20, newest first, with the state of each delivery.' }),
+    .meta({ description: 'The latest 20 notices, newest first, with the state of each delivery.' }),
 });
 
-/** Who says where notices go learns what the organization spends: it is guarded as the making of keys is. */
+/**
+ * Access to the URL of notices: the same as for creating API keys, because notices contain what the organization
+ * spends.
+ */
 const guardedTarget = {
   scope: 'keys:write',
-  refusesViewers: 'A viewer may not see or change where notices go.',
+  refusesViewers: 'A viewer may not see or change the URL of notices.',
   answer: targetSchema,
 } as const;
 
@@ -191,7 +201,7 @@ async function showTarget(
   };
 }
 
-/** The secret and its rotation; where notices go. */
+/** Operations on the webhook secret and on notices. */
 export const webhooks = section('Webhooks', {
   getWebhookSecret: defineOperation({
     route: 'GET /api/v1/webhooks/secret',
@@ -206,7 +216,7 @@ export const webhooks = section('Webhooks', {
     ...guardedSecret,
     summary: 'Rotate the secret that signs your webhooks',
     description:
-      'During the overlap (default: a day) webhooks carry the signatures of both secrets. 0 ends the old one at once.',
+      'During the overlap (default: one day) webhooks have the signatures of both secrets. With `overlapSeconds` 0 the old secret stops at once.',
     request: {
       headers: idempotencyHeader,
       body: z.strictObject({ overlapSeconds }),
@@ -241,7 +251,7 @@ export const webhooks = section('Webhooks', {
   getNotices: defineOperation({
     route: 'GET /api/v1/webhooks/notices',
     ...guardedTarget,
-    summary: 'Get the notices of low balances and key limits: their URL and the latest ones',
+    summary: 'Get the URL for notices of low balances and key limits, and the latest notices',
     handle: ({ caller }, { notices }) => showTarget(notices, caller.organizationId),
   }),
 
@@ -250,18 +260,17 @@ export const webhooks = section('Webhooks', {
     ...guardedTarget,
     summary: 'Set the URL for notices of low balances and key limits',
     description:
-      'A notice is sent when the balance has come down to `lowBalanceCredits` (again only after it was above), and, ' +
-      'once per period, when 80 % of the limit of a key is used and when it is reached.',
+      'A notice is sent when the balance falls to `lowBalanceCredits` (the next one only after the balance was above it). ' +
+      'For each key limit, a notice is sent once per period when 80 % is used, and once when the limit is reached.',
     request: {
       body: z.strictObject({
-        url: z
-          .string()
-          .max(webhookUrlLengthMax)
-          .nullable()
-          .meta({ format: 'uri', description: 'https URL; null: no notices are sent.' }),
-        lowBalanceCredits: lowBalanceCredits
-          .default(null)
-          .meta({ description: 'Null: no notices of low balances.' }),
+        url: z.string().max(webhookUrlLengthMax).nullable().meta({
+          format: 'uri',
+          description: 'https URL that receives the notices; null: no notices are sent.',
+        }),
+        lowBalanceCredits: lowBalanceCredits.default(null).meta({
+          description: 'Balance at which a notice is sent; null: no notices of low balances.',
+        }),
       }),
       example: { url: 'https://shop.example/hooks/credits', lowBalanceCredits: 100 },
     },

@@ -15,7 +15,7 @@ export interface paths {
         put?: never;
         /**
          * Chat with a model
-         * @description Credits for the input and for an answer of the expected length are reserved first; then the tokens used are charged.
+         * @description Reserves credits for the input and for an answer of the expected length, then charges the tokens used.
          *
          *     Scope: `chat`.
          */
@@ -37,7 +37,7 @@ export interface paths {
         put?: never;
         /**
          * Chat with a model (OpenAI-compatible)
-         * @description Point an OpenAI SDK at `{base}/api/v1`. Tools and the other fields pass through.
+         * @description Set the base URL of an OpenAI SDK to `{base}/api/v1`. Tools and other fields are passed to the provider.
          *
          *     Scope: `chat`.
          */
@@ -58,8 +58,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of a chat
-         * @description Takes the same body and returns the credits that the chat would reserve. Nothing is sent, reserved or charged. A chat is charged for the tokens used.
+         * Estimate the price of a chat
+         * @description Accepts the body of the chat and returns the credits that it would reserve. Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.
          *
          *     Scope: `chat`.
          */
@@ -80,8 +80,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of a chat
-         * @description Takes the same body and returns the credits that the chat would reserve. Nothing is sent, reserved or charged. A chat is charged for the tokens used.
+         * Estimate the price of a chat
+         * @description Accepts the body of the chat and returns the credits that it would reserve. Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.
          *
          *     Scope: `chat`.
          */
@@ -142,8 +142,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One chat model
-         * @description An id may contain slashes, plain or encoded.
+         * Get a chat model
+         * @description The id may contain slashes, plain or URL-encoded.
          *
          *     Scope: `models:read`.
          */
@@ -186,8 +186,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Generate images from a prompt
-         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
+         * Estimate the price: Generate images from a prompt
+         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:image`.
          */
@@ -228,8 +228,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Edit images with a prompt
-         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
+         * Estimate the price: Edit images with a prompt
+         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:image`.
          */
@@ -270,8 +270,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Upscale an image
-         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
+         * Estimate the price: Upscale an image
+         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:image`.
          */
@@ -312,8 +312,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Make the background of an image transparent
-         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
+         * Estimate the price: Make the background of an image transparent
+         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:image`.
          */
@@ -354,8 +354,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Upscale several images or remove their backgrounds, each charged on its own
-         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
+         * Estimate the price: Upscale several images or remove their backgrounds, each charged on its own
+         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:image`.
          */
@@ -396,8 +396,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Generate a video from a prompt, an image or references
-         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
+         * Estimate the price: Generate a video from a prompt, an image or references
+         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:video`.
          */
@@ -438,8 +438,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Upscale a video
-         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
+         * Estimate the price: Upscale a video
+         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:video`.
          */
@@ -480,8 +480,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Remove the background of a video
-         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
+         * Estimate the price: Remove the background of a video
+         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:video`.
          */
@@ -522,8 +522,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Turn text into speech
-         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
+         * Estimate the price: Turn text into speech
+         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -564,8 +564,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Turn a dialogue into speech with several voices
-         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
+         * Estimate the price: Turn a dialogue into speech with several voices
+         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -606,8 +606,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Write a composition plan for a song
-         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
+         * Estimate the price: Write a composition plan for a song
+         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -648,8 +648,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Generate a song from a prompt or a composition plan
-         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
+         * Estimate the price: Generate a song from a prompt or a composition plan
+         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -690,8 +690,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Generate a sound effect
-         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
+         * Estimate the price: Generate a sound effect
+         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -732,8 +732,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Price of: Transcribe a recording with word timestamps
-         * @description Takes the same body and returns what the request would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length decides the price is measured.
+         * Estimate the price: Transcribe a recording with word timestamps
+         * @description Accepts the body of the request and returns the credits that it would reserve, item by item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -753,7 +753,7 @@ export interface paths {
         };
         /**
          * List the models of every Studio endpoint, with their parameters and prices
-         * @description Made from the same tables that requests are checked by.
+         * @description The list has the same data that validates requests.
          *
          *     Scope: `studio:read`.
          */
@@ -815,7 +815,7 @@ export interface paths {
         };
         /**
          * Follow all jobs of the organization
-         * @description Server-sent events named `job`, each with a job: first the open ones, then each that begins, moves on or ends. The stream ends when its key may no longer read, or when something may have been missed: connect again and read the list.
+         * @description Server-sent events named `job`, each with one job: first all open jobs, then every job that is created, changes or ends. The stream ends if the key loses access, or if an event may have been lost. Then connect again and list the jobs.
          *
          *     Scope: `studio:read`.
          */
@@ -836,7 +836,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the request of a job, and its steps with times
+         * Get the request of a job and the times of its steps
          * @description Scope: `studio:read`.
          */
         get: operations["getJobTimeline"];
@@ -857,7 +857,7 @@ export interface paths {
         };
         /**
          * Get a job
-         * @description With `wait`, the server answers when the job is done, or after that many seconds.
+         * @description With `wait`, the server responds when the job has ended, or after that number of seconds.
          *
          *     Scope: `studio:read`.
          */
@@ -899,7 +899,7 @@ export interface paths {
         };
         /**
          * Follow a job
-         * @description Server-sent events named `job`, each with the job; the stream ends when the job is done.
+         * @description Server-sent events named `job`, each with the job. The stream ends when the job has ended.
          *
          *     Scope: `studio:read`.
          */
@@ -923,7 +923,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a job
-         * @description If the provider was not called yet, the job is canceled and its credits are released. Otherwise a cancel is sent to the provider, and its response decides.
+         * @description If no provider was called yet, the job is canceled and its credits are released. Otherwise the cancel is sent to the provider, whose response decides.
          *
          *     Scope: `studio:read`.
          */
@@ -1007,7 +1007,7 @@ export interface paths {
         put?: never;
         /**
          * Create a response (OpenAI-compatible)
-         * @description Any chat model, with the `responses` of an OpenAI SDK. Nothing is stored: send the whole conversation in `input`. Functions are the only tools. Fields that are not listed here are ignored.
+         * @description Accepts every chat model, for `responses` of an OpenAI SDK. No response is stored: send the whole conversation in `input`. Only function tools are supported. Fields that are not listed here are ignored.
          *
          *     Scope: `chat`.
          */
@@ -1029,7 +1029,7 @@ export interface paths {
         put?: never;
         /**
          * Generate images (OpenAI-compatible)
-         * @description The same job as POST /api/v1/studio/image/generate. Fields that are not listed here are ignored.
+         * @description Creates the same job as POST /api/v1/studio/image/generate. Fields that are not listed here are ignored.
          *
          *     Scope: `studio:image`.
          */
@@ -1051,7 +1051,7 @@ export interface paths {
         put?: never;
         /**
          * Edit images (OpenAI-compatible)
-         * @description The same job as POST /api/v1/studio/image/edit. Fields that are not listed here are ignored.
+         * @description Creates the same job as POST /api/v1/studio/image/edit. Fields that are not listed here are ignored.
          *
          *     Scope: `studio:image`.
          */
@@ -1073,7 +1073,7 @@ export interface paths {
         put?: never;
         /**
          * Turn text into speech (OpenAI-compatible)
-         * @description The same job as POST /api/v1/studio/voiceover/generate. Returns the audio itself.
+         * @description Creates the same job as POST /api/v1/studio/voiceover/generate, and returns its audio file.
          *
          *     Scope: `studio:audio`.
          */
@@ -1095,7 +1095,7 @@ export interface paths {
         put?: never;
         /**
          * Transcribe a recording (OpenAI-compatible)
-         * @description The same job as POST /api/v1/studio/audio/transcribe. Fields that are not listed here are ignored. `text`, `srt` and `vtt` are answered as text.
+         * @description Creates the same job as POST /api/v1/studio/audio/transcribe. Fields that are not listed here are ignored. With the response formats `text`, `srt` and `vtt` the response is plain text.
          *
          *     Scope: `studio:audio`.
          */
@@ -1121,7 +1121,7 @@ export interface paths {
         put?: never;
         /**
          * Generate a video (OpenAI-compatible)
-         * @description The same job as POST /api/v1/studio/video/generate. Fields not named are dropped.
+         * @description Creates the same job as POST /api/v1/studio/video/generate. Fields that are not listed here are ignored.
          *
          *     Scope: `studio:video`.
          */
@@ -1203,7 +1203,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate the secret that signs your webhooks
-         * @description During the overlap (default: a day) webhooks carry the signatures of both secrets. 0 ends the old one at once.
+         * @description During the overlap (default: one day) webhooks have the signatures of both secrets. With `overlapSeconds` 0 the old secret stops at once.
          *
          *     Scope: `keys:write`.
          */
@@ -1222,13 +1222,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the notices of low balances and key limits: their URL and the latest ones
+         * Get the URL for notices of low balances and key limits, and the latest notices
          * @description Scope: `keys:write`.
          */
         get: operations["getNotices"];
         /**
          * Set the URL for notices of low balances and key limits
-         * @description A notice is sent when the balance has come down to `lowBalanceCredits` (again only after it was above), and, once per period, when 80 % of the limit of a key is used and when it is reached.
+         * @description A notice is sent when the balance falls to `lowBalanceCredits` (the next one only after the balance was above it). For each key limit, a notice is sent once per period when 80 % is used, and once when the limit is reached.
          *
          *     Scope: `keys:write`.
          */
@@ -1251,7 +1251,7 @@ export interface paths {
         put?: never;
         /**
          * Get a signed URL to upload a file
-         * @description The URL takes one PUT of exactly the size and type that were named, and nothing else. Images up to 25 MB, audio up to 100 MB, video up to 200 MB. An organization has a storage quota (`storage` of /usage); a file that no request names for 30 days (configurable) is removed.
+         * @description The URL accepts a single PUT with exactly the requested size and type. Images may have up to 25 MB, audio up to 100 MB, video up to 200 MB. An organization has a storage quota (`storage` of /usage). A file that no request uses for 30 days (configurable) is deleted.
          *
          *     Scope: `storage:write`.
          */
@@ -1294,7 +1294,7 @@ export interface paths {
         post?: never;
         /**
          * Delete an uploaded file
-         * @description It no longer counts toward the quota, its URL answers 404, and jobs that have not read it yet fail. Deleting again changes nothing.
+         * @description The file no longer counts toward the quota, its URL returns 404, and jobs that have not read it yet fail. Deleting it again changes nothing.
          *
          *     Scope: `files:delete`.
          */
@@ -1316,7 +1316,7 @@ export interface paths {
         post?: never;
         /**
          * Delete the outputs of a job
-         * @description The job, its request and its billing stay; its `result` is null and `mediaDeletedAt` says when. Deleting again changes nothing.
+         * @description The job, its request and its billing remain. Its `result` becomes null and `mediaDeletedAt` is set. Deleting again changes nothing.
          *
          *     Scope: `files:delete`.
          */
@@ -1341,7 +1341,7 @@ export interface paths {
         put?: never;
         /**
          * Create an API key
-         * @description At most 10 per user. A key can do no more than the key that creates it: scopes, models and expiry that you leave out are taken from it. Keys created by a key with a limit share that limit. With an Idempotency-Key a repeat creates no second key and names the id of the first.
+         * @description A user can have at most 10 keys. A new key can have no more rights than the key that creates it: scopes, models and expiry that you omit are inherited. Keys created by a key with a limit share that limit. A repeated request with the same Idempotency-Key creates no second key: it fails with the id of the first key.
          *
          *     Scope: `keys:write`.
          */
@@ -1363,7 +1363,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate an API key
-         * @description Creates a key with the same name and rights. The old one works until the end of the overlap (default: a day).
+         * @description Creates a key with the same name and rights. The old key works until the end of the overlap (default: one day).
          *
          *     Scope: `keys:write`.
          */
@@ -1384,7 +1384,7 @@ export interface paths {
         get?: never;
         /**
          * Set the credit limit of an API key
-         * @description Credits per UTC day, week (from Monday), month, or in total; null: no limit. What was already spent in the period counts, and so do keys that share the limit: its replacements, and keys that it created. A key that has a limit may not change any limit.
+         * @description Sets the credits per UTC day, week (from Monday) or month, or in total; null removes the limit. Credits already spent in the period count. Keys that replaced this key, and keys that it created, share the limit. A key that has a limit may not change any limit.
          *
          *     Scope: `keys:write`.
          */
@@ -1424,7 +1424,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get this key: its owner, scopes and remaining limit
+         * Get the API key of the request: its owner, scopes and remaining limit
          * @description Any key may ask.
          */
         get: operations["getKey"];
@@ -1444,14 +1444,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the current session, of a key and of an operator
+         * Get the current console sessions of an API key and of an operator
          * @description No key needed.
          */
         get: operations["getSession"];
         put?: never;
         /**
          * Sign in to the console with an API key
-         * @description Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, on the console’s own pages, and ends when you sign out or when the key is revoked, replaced or expires.
+         * @description Sets a cookie (HttpOnly, SameSite=Strict) for a session of twelve hours. The session has the rights of the key, and works only on the pages of the console. It ends when you sign out, or when the key is revoked, replaced or expires.
          *
          *     Any key may ask.
          */
@@ -1476,8 +1476,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Create a link that signs in to the console once
-         * @description The first request that uses it, within an hour, gets a session of this key. A session cannot create links.
+         * Create a single-use link that signs in to the console
+         * @description The first request that uses the link, within one hour, starts a session with the rights of this key. A link can be created only with an API key, not in a session.
          *
          *     Any key may ask.
          */
@@ -1577,7 +1577,7 @@ export interface paths {
         };
         /**
          * Sum up usage by day, model, key, type or tags
-         * @description Covers the last 30 days unless `after` says otherwise, 366 days at most. As CSV (`format=csv` or `Accept: text/csv`) one line per row; text that a spreadsheet would run as a formula begins with an apostrophe.
+         * @description Covers the 30 days before `before`, or the time from `after`, at most 366 days. With `format=csv` or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.
          *
          *     Scope: `usage:read`.
          */
@@ -1803,9 +1803,9 @@ export interface components {
             model: string;
             /** @description Credits that the chat would reserve now. */
             credits: number;
-            /** @description Credits without which the chat is rejected. */
+            /** @description Smallest balance with which the chat is accepted, in credits. */
             least: number;
-            /** @description Highest possible charge: the sum of `items`. */
+            /** @description Highest possible charge in credits: the sum of `items`. */
             most: number;
             items: {
                 unit: string;
@@ -1931,7 +1931,7 @@ export interface components {
         };
         JobTimeline: {
             jobId: string;
-            /** @description As it was accepted. */
+            /** @description The request as it was accepted. */
             request: {
                 [key: string]: unknown;
             };
@@ -1965,7 +1965,7 @@ export interface components {
             createdAt: string;
             /** Format: date-time */
             updatedAt: string;
-            /** @description The newest 50, newest first. */
+            /** @description The latest 50 attempts, newest first. */
             deliveries: components["schemas"]["WebhookDelivery"][];
         };
         WebhookDelivery: {
@@ -2017,7 +2017,7 @@ export interface components {
             expires_at: null;
             prompt: string | null;
             seconds: string | null;
-            /** @description Known when the video is done. */
+            /** @description WIDTHxHEIGHT in pixels; null until the video is completed. */
             size: string | null;
             error: {
                 code: string;
@@ -2026,19 +2026,19 @@ export interface components {
             remixed_from_video_id: null;
         };
         UploadUrl: {
-            /** @description For requests that take a `fileId`. */
+            /** @description Id of the file, for requests that accept a `fileId`. */
             fileId: string;
             /** Format: uri */
             uploadUrl: string;
             /** @constant */
             method: "PUT";
-            /** @description Send these exactly, with the file. */
+            /** @description Headers to send with the file, unchanged. */
             headers: {
                 [key: string]: string;
             };
             /**
              * Format: uri
-             * @description The file can be read here for seven days, without a key.
+             * @description URL from which the file can be read for seven days, without an API key.
              */
             publicUrl: string;
             /**
@@ -2050,32 +2050,32 @@ export interface components {
             maxBytes: number;
             /**
              * Format: date-time
-             * @description Until then the URL accepts the file, once.
+             * @description Time until which `uploadUrl` accepts the file, once.
              */
             expiresAt: string;
             /**
              * Format: date-time
-             * @description Until then the file can be read at `publicUrl`.
+             * @description Time until which the file can be read from `publicUrl`.
              */
             publicUrlExpiresAt: string;
         };
         File: {
             /**
-             * @description Made by a job, or uploaded by you.
+             * @description `artifact`: output of a job; `upload`: uploaded by you.
              * @enum {string}
              */
             kind: "artifact" | "upload";
-            /** @description Of an upload: delete it by this id. */
+            /** @description Id for deleting an upload; null for an artifact. */
             fileId: string | null;
-            /** @description Of an artifact: it is deleted with the media of this job. */
+            /** @description Job of an artifact, which is deleted with the media of the job; null for an upload. */
             jobId: string | null;
             storagePath: string;
             contentType: string | null;
             sizeBytes: number | null;
             filename: string | null;
-            /** @description False: an upload URL was made, but no file has arrived. */
+            /** @description False if an upload URL was created and no file has been uploaded yet. */
             complete: boolean;
-            /** @description The file can be read here until `expiresAt`. */
+            /** @description URL of the file, valid until `expiresAt`. */
             url: string | null;
             expiresAt: string | null;
             /** Format: date-time */
@@ -2102,7 +2102,7 @@ export interface components {
             model: string | null;
             /** @enum {string} */
             status: "reserved" | "charged" | "released";
-            /** @description What was charged; 0 while reserved or released. */
+            /** @description Credits charged; 0 if the status is `reserved` or `released`. */
             credits: number;
             inputTokens?: number;
             outputTokens?: number;
@@ -2132,7 +2132,7 @@ export interface components {
                 };
                 /** @description Jobs and chats, including those that were not charged. */
                 requests: number;
-                /** @description What was charged. */
+                /** @description Credits charged. */
                 credits: number;
                 inputTokens: number;
                 outputTokens: number;
@@ -2140,7 +2140,7 @@ export interface components {
             total: {
                 /** @description Jobs and chats, including those that were not charged. */
                 requests: number;
-                /** @description What was charged. */
+                /** @description Credits charged. */
                 credits: number;
                 inputTokens: number;
                 outputTokens: number;
@@ -2282,7 +2282,7 @@ export interface components {
                 parsed?: unknown;
             })[];
             model: string;
-            /** @description Asked in this order if `model`, or the one before, fails. */
+            /** @description Fallback models, called in this order if `model` or the fallback before fails. */
             models?: string[] | null;
             stream?: boolean | null;
             temperature?: number | null;
@@ -2306,7 +2306,7 @@ export interface components {
             finishReason: string | null;
             usage: components["schemas"]["TokenUsage"];
             creditsConsumed: number;
-            /** @description Models of `models` that failed before the one that answered, and why. */
+            /** @description Models that failed before the one that answered, with their errors. */
             tried?: {
                 model: string;
                 error: string;
@@ -2404,7 +2404,7 @@ export interface components {
                 tool_call_id: string;
             })[];
             model: string;
-            /** @description Asked in this order if `model`, or the one before, fails. */
+            /** @description Fallback models, called in this order if `model` or the fallback before fails. */
             models?: string[] | null;
             stream?: boolean | null;
             temperature?: number | null;
@@ -2503,7 +2503,7 @@ export interface components {
             };
             content: string;
             creditsConsumed: number;
-            /** @description Models of `models` that failed before the one that answered, and why. */
+            /** @description Models that failed before the one that answered, with their errors. */
             tried?: {
                 model: string;
                 error: string;
@@ -3523,7 +3523,7 @@ export interface components {
                     id: string;
                     displayName: string;
                     servedBy: string;
-                    /** @description The fields of a request that ask for it. */
+                    /** @description Fields of a request, with the values that select this model. */
                     selectedBy: {
                         [key: string]: string;
                     };
@@ -3545,7 +3545,7 @@ export interface components {
                         notes: string[];
                     };
                 }[];
-                /** @description JSON Schema of the body. */
+                /** @description JSON Schema of the request body. */
                 request: {
                     [key: string]: unknown;
                 };
@@ -3581,7 +3581,7 @@ export interface components {
                     notes: string[];
                 };
             }[];
-            /** @description Credits per million tokens; `longInput` applies to all tokens of a longer request. */
+            /** @description Credits per million tokens. `longInput` is the price of all tokens of a request with more input tokens than `inputTokensAbove`. */
             chat: {
                 model: string;
                 name: string;
@@ -3632,7 +3632,7 @@ export interface components {
         };
         CreateResponseRequest: {
             model: string;
-            /** @description Asked in this order if `model`, or the one before, fails. */
+            /** @description Fallback models, called in this order if `model` or the fallback before fails. */
             models?: string[] | null;
             stream?: boolean | null;
             temperature?: number | null;
@@ -3825,7 +3825,7 @@ export interface components {
             quality?: ("auto" | "low" | "medium" | "high" | "standard" | "hd") | null;
             background?: ("auto" | "transparent" | "opaque") | null;
             output_format?: ("png" | "jpeg" | "webp") | null;
-            /** @description If absent you get both: `b64_json`, and a `url` that works for a day. */
+            /** @description If absent, the response has both: `b64_json`, and a `url` that is valid for one day. */
             response_format?: ("url" | "b64_json") | null;
             stream?: (false | "false") | null;
         };
@@ -3867,10 +3867,10 @@ export interface components {
             has_more: boolean;
         };
         GetWebhookSecretAnswer: {
-            /** @description `whsec_…`, as Standard Webhooks libraries take it. */
+            /** @description Secret in the format of the Standard Webhooks libraries: `whsec_…`. */
             secret: string;
             generation: number;
-            /** @description Older secrets that still sign as well. */
+            /** @description Older secrets, which also sign until `retiresAt`. */
             replaced: {
                 generation: number;
                 /** Format: date-time */
@@ -3882,10 +3882,10 @@ export interface components {
             overlapSeconds?: number;
         };
         RotateWebhookSecretAnswer: {
-            /** @description `whsec_…`, as Standard Webhooks libraries take it. */
+            /** @description Secret in the format of the Standard Webhooks libraries: `whsec_…`. */
             secret: string;
             generation: number;
-            /** @description Older secrets that still sign as well. */
+            /** @description Older secrets, which also sign until `retiresAt`. */
             replaced: {
                 generation: number;
                 /** Format: date-time */
@@ -3895,7 +3895,7 @@ export interface components {
         GetNoticesAnswer: {
             url: string | null;
             lowBalanceCredits: number | null;
-            /** @description The latest 20, newest first, with the state of each delivery. */
+            /** @description The latest 20 notices, newest first, with the state of each delivery. */
             notices: {
                 /** @enum {string} */
                 state: "waiting" | "delivering" | "delivered" | "gone" | "failed";
@@ -3929,11 +3929,11 @@ export interface components {
         SetNoticesRequest: {
             /**
              * Format: uri
-             * @description https URL; null: no notices are sent.
+             * @description https URL that receives the notices; null: no notices are sent.
              */
             url: string | null;
             /**
-             * @description Null: no notices of low balances.
+             * @description Balance at which a notice is sent; null: no notices of low balances.
              * @default null
              */
             lowBalanceCredits?: number | null;
@@ -3941,7 +3941,7 @@ export interface components {
         SetNoticesAnswer: {
             url: string | null;
             lowBalanceCredits: number | null;
-            /** @description The latest 20, newest first, with the state of each delivery. */
+            /** @description The latest 20 notices, newest first, with the state of each delivery. */
             notices: {
                 /** @enum {string} */
                 state: "waiting" | "delivering" | "delivered" | "gone" | "failed";
@@ -4047,7 +4047,7 @@ export interface components {
             allowedModels: string[] | null;
             /** @description Null: limited by the balance only. */
             limit: components["schemas"]["KeyLimit"] | null;
-            /** @description Shown only once. */
+            /** @description The secret API key. It is shown only once. */
             key: string;
         };
         RotateApiKeyRequest: {
@@ -4067,7 +4067,7 @@ export interface components {
             allowedModels: string[] | null;
             /** @description Null: limited by the balance only. */
             limit: components["schemas"]["KeyLimit"] | null;
-            /** @description Shown only once. */
+            /** @description The secret API key. It is shown only once. */
             key: string;
             replaced: {
                 keyId: string;
@@ -4148,14 +4148,14 @@ export interface components {
             sessionId: string;
         };
         GetUsageAnswer: {
-            /** @description The available balance. */
+            /** @description Available balance. */
             credits: number;
             balance: {
                 available: number;
                 reserved: number;
                 total: number;
             };
-            /** @description Studio credits per six hours; `limit` is null if there is no limit. */
+            /** @description Studio credits used per six hours; `limit` is null if there is no limit. */
             window: {
                 limit: number | null;
                 used: number;
@@ -4163,7 +4163,7 @@ export interface components {
                 startedAt: string | null;
                 resetAt: string | null;
             };
-            /** @description Bytes of uploaded files; an open upload URL counts as the largest file it accepts. */
+            /** @description Storage of uploaded files, in bytes. An unused upload URL counts as the largest file that it accepts. */
             storage: {
                 limit: number;
                 used: number;
@@ -4212,7 +4212,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer; with `stream: true` the same as server-sent events, ended by `[DONE]`. */
+            /** @description The answer; with `stream: true`, as server-sent events that end with `[DONE]`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4255,7 +4255,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer; with `stream: true` the same as server-sent events, ended by `[DONE]`. */
+            /** @description The answer; with `stream: true`, as server-sent events that end with `[DONE]`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4455,7 +4455,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done, and charged. */
+            /** @description The result of the charged job. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4536,7 +4536,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done, and charged. */
+            /** @description The result of the charged job. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4617,7 +4617,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done, and charged. */
+            /** @description The result of the charged job. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4695,7 +4695,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done, and charged. */
+            /** @description The result of the charged job. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4776,7 +4776,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done, and charged. */
+            /** @description The result of the charged job. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4859,7 +4859,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done, and charged. */
+            /** @description The result of the charged job. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4938,7 +4938,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done, and charged. */
+            /** @description The result of the charged job. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5015,7 +5015,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done, and charged. */
+            /** @description The result of the charged job. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5094,7 +5094,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done, and charged. */
+            /** @description The result of the charged job. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5183,7 +5183,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done, and charged. */
+            /** @description The result of the charged job. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5271,7 +5271,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done, and charged; without the common envelope. As a job (202) the same is its `result`. */
+            /** @description The result of the charged job, without an envelope. After a 202, the same is the `result` of the job. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5350,7 +5350,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done, and charged. */
+            /** @description The result of the charged job. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5429,7 +5429,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done, and charged. */
+            /** @description The result of the charged job. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5524,7 +5524,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done, and charged. */
+            /** @description The result of the charged job. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5604,7 +5604,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Every endpoint, its models, their limits and their prices. */
+            /** @description All endpoints, with the limits and prices of their models. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5624,7 +5624,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Every voice that a request may name. */
+            /** @description All voices that requests accept. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5664,7 +5664,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Events. */
+            /** @description The events. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5773,7 +5773,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Events. */
+            /** @description The events. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5799,7 +5799,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It has ended. */
+            /** @description The job has ended. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5857,7 +5857,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is on its way. */
+            /** @description The webhook will be delivered again. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5875,7 +5875,7 @@ export interface operations {
     listWebhookDeliveries: {
         parameters: {
             query?: {
-                /** @description `failing`: all whose last attempt failed. */
+                /** @description State of the delivery; `failing`: every webhook whose last attempt failed. */
                 state?: "waiting" | "delivering" | "delivered" | "gone" | "failed" | "failing";
                 limit?: number;
                 cursor?: string;
@@ -5920,7 +5920,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The response; with `stream: true` its server-sent events. */
+            /** @description The response; with `stream: true`, its server-sent events. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5960,7 +5960,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The pictures. */
+            /** @description The images. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5986,7 +5986,7 @@ export interface operations {
         requestBody: {
             content: {
                 "multipart/form-data": {
-                    /** @description 1–10, as `image` or `image[]`, 25 MB each. */
+                    /** @description 1–10 images of up to 25 MB each, in fields named `image` or `image[]`. */
                     image: string[];
                     /** Format: binary */
                     mask?: string;
@@ -5998,14 +5998,14 @@ export interface operations {
                     quality?: ("auto" | "low" | "medium" | "high" | "standard" | "hd") | null;
                     background?: ("auto" | "transparent" | "opaque") | null;
                     output_format?: ("png" | "jpeg" | "webp") | null;
-                    /** @description If absent you get both: `b64_json`, and a `url` that works for a day. */
+                    /** @description If absent, the response has both: `b64_json`, and a `url` that is valid for one day. */
                     response_format?: ("url" | "b64_json") | null;
                     stream?: (false | "false") | null;
                 };
             };
         };
         responses: {
-            /** @description The pictures. */
+            /** @description The images. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6041,7 +6041,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The sound. */
+            /** @description The audio file. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6197,7 +6197,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The film. */
+            /** @description The video file. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6330,7 +6330,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Where to put the file, and where it is read. */
+            /** @description The URL to upload the file to, and the URL to read it from. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6346,7 +6346,7 @@ export interface operations {
             query?: {
                 kind?: "artifact" | "upload";
                 limit?: number;
-                /** @description `nextCursor` of the page before. */
+                /** @description `nextCursor` of the previous page. */
                 cursor?: string;
             };
             header?: never;
@@ -6451,7 +6451,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The key. It is shown once. */
+            /** @description The key. It is shown only once. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6482,7 +6482,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The new key. It is shown once. */
+            /** @description The new key. It is shown only once. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6558,7 +6558,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The key of the request. */
+            /** @description The key. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6578,7 +6578,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The session; null if there is none. */
+            /** @description The sessions; each is null if there is none. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6641,7 +6641,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The link. It is shown once. */
+            /** @description The link. It is shown only once. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -6746,11 +6746,11 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
-                /** @description Only this: `chat`, or a type of Studio job. */
+                /** @description Only this type: `chat`, or the type of a Studio job. */
                 type?: string;
                 status?: "reserved" | "charged" | "released";
                 limit?: number;
-                /** @description `nextCursor` of the page before. */
+                /** @description `nextCursor` of the previous page. */
                 cursor?: string;
             };
             header?: never;
@@ -6773,7 +6773,7 @@ export interface operations {
     getUsageSummary: {
         parameters: {
             query?: {
-                /** @description Comma-separated: `day` (UTC), `model`, `key`, `type`, `metadata.<name>`. */
+                /** @description Comma-separated names of `day` (UTC), `model`, `key`, `type` and `metadata.<name>`, up to 5. */
                 groupBy?: string;
                 /** @description Only this model. */
                 model?: string;
@@ -6787,10 +6787,10 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
-                /** @description Only this: `chat`, or a type of Studio job. */
+                /** @description Only this type: `chat`, or the type of a Studio job. */
                 type?: string;
                 status?: "reserved" | "charged" | "released";
-                /** @description The same as `Accept: text/csv` or `application/json`. */
+                /** @description Format of the response; overrides the Accept header. */
                 format?: "json" | "csv";
             };
             header?: never;
@@ -6799,7 +6799,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The sums; or the rows as text/csv. */
+            /** @description The sums; as text/csv only the rows. */
             200: {
                 headers: {
                     [name: string]: unknown;

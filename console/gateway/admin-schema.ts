@@ -580,7 +580,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** This description */
+        /** Get this OpenAPI description */
         get: operations["getDescription"];
         put?: never;
         post?: never;
@@ -619,14 +619,14 @@ export interface components {
             status: "active" | "suspended";
             /** Format: date-time */
             createdAt: string;
-            /** @description The available balance. */
+            /** @description Available balance. */
             credits: number;
             balance: {
                 available: number;
                 reserved: number;
                 total: number;
             };
-            /** @description Studio credits per six hours; `limit` is null if there is no limit. */
+            /** @description Studio credits used per six hours; `limit` is null if there is no limit. */
             window: {
                 limit: number | null;
                 used: number;
@@ -903,7 +903,7 @@ export interface components {
             createdAt: string;
             /** Format: date-time */
             updatedAt: string;
-            /** @description The newest 50, newest first. */
+            /** @description The latest 50 attempts, newest first. */
             deliveries: components["schemas"]["WebhookDelivery"][];
         };
         WebhookDelivery: {
@@ -1086,7 +1086,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                     name: string;
@@ -1112,14 +1112,14 @@ export interface operations {
                             status: "active" | "suspended";
                             /** Format: date-time */
                             createdAt: string;
-                            /** @description The available balance. */
+                            /** @description Available balance. */
                             credits: number;
                             balance: {
                                 available: number;
                                 reserved: number;
                                 total: number;
                             };
-                            /** @description Studio credits per six hours; `limit` is null if there is no limit. */
+                            /** @description Studio credits used per six hours; `limit` is null if there is no limit. */
                             window: {
                                 limit: number | null;
                                 used: number;
@@ -1172,7 +1172,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -1206,7 +1206,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -1247,7 +1247,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                     credits: number | null;
@@ -1316,7 +1316,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                     name: string;
@@ -1416,7 +1416,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                     name: string;
@@ -1450,7 +1450,7 @@ export interface operations {
                             allowedModels: string[] | null;
                             /** @description Null: limited by the balance only. */
                             limit: components["schemas"]["KeyLimit"] | null;
-                            /** @description Shown only once. */
+                            /** @description The secret API key. It is shown only once. */
                             key: string;
                         };
                     };
@@ -1480,7 +1480,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                     limit: components["schemas"]["KeyLimit"] | null;
@@ -1515,7 +1515,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -1559,7 +1559,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                     /** @description Unique id of the grant or take-back; a repeat with the same id moves no credits. */
@@ -1605,7 +1605,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                     /** @description Unique id of the grant or take-back; a repeat with the same id moves no credits. */
@@ -1770,7 +1770,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -1817,7 +1817,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -1873,7 +1873,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                     /**
@@ -2045,7 +2045,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -2192,7 +2192,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -2226,7 +2226,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -2331,7 +2331,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                     name: string;
@@ -2375,7 +2375,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                     reason: string;
                 };
@@ -2412,7 +2412,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Who does this. Required with `ADMIN_API_KEY`; of an operator’s own key, its name counts. */
+                    /** @description Name of the person who acts. Required with `ADMIN_API_KEY`; with the key of an operator, the name of the operator is recorded instead. */
                     actor?: string;
                 };
             };

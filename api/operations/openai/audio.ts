@@ -1,6 +1,6 @@
 /**
- * POST /api/v1/audio/…: voiceoverGenerate and audioTranscribe, as OpenAI's clients ask for them. Speech is answered as
- * the sound, a transcript as JSON, text or subtitles.
+ * POST /api/v1/audio/…: voiceoverGenerate and audioTranscribe in the format of OpenAI's audio API. Speech is returned
+ * as the audio, a transcript as JSON, text or subtitles.
  */
 import { z } from 'zod';
 import { audioModels } from '../../../catalog/audio-models.ts';
@@ -23,7 +23,7 @@ import {
   finishedAnswer,
 } from './finished-job.ts';
 
-/** The `data` of our transcription, as far as it is shown. */
+/** Schema of the fields of a transcription's `data` that responses contain. */
 const transcriptData = z.object({
   text: z.string(),
   language: z.string(),
@@ -35,7 +35,7 @@ const transcriptData = z.object({
 type Transcript = z.infer<typeof transcriptData>;
 type Word = Transcript['words'][number];
 
-/** A stretch of speech that is read at once; seconds from the start. */
+/** One subtitle; times in seconds from the start of the recording. */
 interface Segment {
   id: number;
   start: number;
@@ -43,12 +43,12 @@ interface Segment {
   text: string;
 }
 
-/** What fits on two lines of subtitles, and how long nobody speaks before the next. */
+/** Limits of a subtitle: characters on two lines, seconds, and the pause in seconds after which the next one begins. */
 const segmentCharactersMax = 84;
 const segmentSecondsMax = 7;
 const pauseSeconds = 1;
 
-/** The formats that a client may ask for. */
+/** Transcript formats by the value of `response_format`. */
 const transcriptFormats = {
   json: {
     type: 'application/json',
@@ -88,7 +88,9 @@ const transcriptFormats = {
   },
 } as const;
 
-/** Words in stretches: until a sentence ends, or a pause, or a length that nobody reads at once. */
+/**
+ * Groups words into subtitles. A subtitle ends with a sentence, before a pause, or at its limits of length and time.
+ */
 function segmentsOf(words: readonly Word[]): Segment[] {
   const segments: Segment[] = [];
   let open: Word[] = [];
@@ -113,7 +115,7 @@ function segmentsOf(words: readonly Word[]): Segment[] {
       const tooLong = length > segmentCharactersMax || word.end - first.start > segmentSecondsMax;
       if (pause || tooLong || /[.!?。！？]$/.test(last.text.trim())) close();
     }
-    // Spaces between words end no stretch, and begin none.
+    // A space between words neither ends nor begins a subtitle.
     if (word.type === 'word' || open.length > 0) open.push(word);
     if (word.type === 'word' && /[.!?。！？]$/.test(word.text)) close();
   }
@@ -123,7 +125,7 @@ function segmentsOf(words: readonly Word[]): Segment[] {
 
 const two = (value: number): string => String(Math.floor(value)).padStart(2, '0');
 
-/** `01:02:03,456`. */
+/** Formats a time in seconds as `01:02:03,456`. */
 function timeOf(seconds: number, mark: ',' | '.'): string {
   const ms = Math.round(seconds * 1000);
   const clock = [ms / 3_600_000, (ms / 60_000) % 60, (ms / 1000) % 60].map(two).join(':');
@@ -142,21 +144,22 @@ const speech = z.object({
   response_format: z.literal('mp3', 'must be mp3: only mp3 is supported').nullish(),
   stream_format: z.literal('audio', 'must be audio: streaming is not supported').nullish(),
   speed: z.literal(1, 'must be 1: other speeds are not supported').nullish(),
-  instructions: z.literal('', 'is not supported: put it in `input`').nullish(),
+  instructions: z.literal('', 'is not supported: put the instructions into `input`').nullish(),
 });
 
-/** What a voiceover is called that its client gave no name: how it begins. */
+/** Returns the title of a voiceover: the first 120 characters of its text. */
 function titleOf(text: string): string {
   return Array.from(text.trim()).slice(0, titleMax).join('') || text;
 }
 
-/** POST /api/v1/audio/speech. */
+/** Operation POST /api/v1/audio/speech. */
 export const audioSpeech = defineOperation({
   route: 'POST /api/v1/audio/speech',
   scope: 'studio:audio',
   errorShape: 'openai',
   summary: 'Turn text into speech (OpenAI-compatible)',
-  description: 'The same job as POST /api/v1/studio/voiceover/generate. Returns the audio itself.',
+  description:
+    'Creates the same job as POST /api/v1/studio/voiceover/generate, and returns its audio file.',
   request: {
     headers: studioHeaders,
     body: speech,
@@ -165,7 +168,7 @@ export const audioSpeech = defineOperation({
   answer: ownAnswer,
   answers: {
     200: {
-      description: 'The sound.',
+      description: 'The audio file.',
       type: 'audio/mpeg',
       headers: bareHeaders,
       schema: z.string().meta({ format: 'binary' }),
@@ -190,7 +193,7 @@ export const audioSpeech = defineOperation({
   },
 });
 
-/** What OpenAI's clients may send. */
+/** Size limit of a recording in bytes; the same as OpenAI's. */
 const bytesMax = 25 * 1024 * 1024;
 
 const fields = {
@@ -204,7 +207,7 @@ const fields = {
 const form = z.object(fields);
 type Format = keyof typeof transcriptFormats;
 
-function readRecording(asked: (format: Format) => void): ReadRequestOf {
+function readRecording(onFormat: (format: Format) => void): ReadRequestOf {
   return async (ctx, capability, { requestFiles, onReceiving }) => {
     const field = 'file';
     const { texts, files } = await receiveForm(ctx, {
@@ -218,26 +221,26 @@ function readRecording(asked: (format: Format) => void): ReadRequestOf {
       },
     });
     const { model, language, response_format: format } = parseWith(form, texts);
-    asked(format);
+    onFormat(format);
     findByAnyName([audioModels.transcription], model);
     const [file] = files;
     if (!file) throw fieldError('INVALID_REQUEST', field, 'is required');
-    const named = file.name === '' ? {} : { fileName: file.name.slice(0, 255) };
+    const fileName = file.name === '' ? {} : { fileName: file.name.slice(0, 255) };
     const spoken = language == null || language === '' ? {} : { language };
-    const read = requestOf(capability, { fileId: file.kept.contentId, ...named, ...spoken });
+    const read = requestOf(capability, { fileId: file.kept.contentId, ...fileName, ...spoken });
     return { ...read, complete: storedRecording(read.request, file.kept) };
   };
 }
 
-/** POST /api/v1/audio/transcriptions: a form with a file. */
+/** Operation POST /api/v1/audio/transcriptions, whose body is a form with a file. */
 export const audioTranscriptions = defineOperation({
   route: 'POST /api/v1/audio/transcriptions',
   scope: 'studio:audio',
   errorShape: 'openai',
   summary: 'Transcribe a recording (OpenAI-compatible)',
   description:
-    'The same job as POST /api/v1/studio/audio/transcribe. Fields that are not listed here are ignored. ' +
-    '`text`, `srt` and `vtt` are answered as text.',
+    'Creates the same job as POST /api/v1/studio/audio/transcribe. Fields that are not listed here are ignored. ' +
+    'With the response formats `text`, `srt` and `vtt` the response is plain text.',
   request: {
     headers: studioHeaders,
     content: {

@@ -1,6 +1,7 @@
 /**
- * Studio jobs for clients that know none: the request becomes the same job as on the Studio's own endpoint,
- * and its result the answer, or an error says where that will be. Refusals have the names that those clients sent.
+ * Studio jobs for clients of OpenAI's API, which has no jobs. A request creates the same job as the Studio's own
+ * endpoint. The response is the job's result, or an error with the status URL of the job. Errors have the field names
+ * of OpenAI's API.
  */
 import type { Readable } from 'node:stream';
 import type { z } from 'zod';
@@ -17,10 +18,10 @@ import type { ReadRequest, ReadRequestOf } from '../../studio/request-draft.ts';
 import type { AnswerParts } from '../operation.ts';
 import { bareHeaders, refuseFailed, studioErrors, tellCredits } from '../studio.ts';
 
-/** How such a request can be refused or fail. */
+/** Error codes of requests that wait for their job. */
 export const jobErrors = [...studioErrors, 'JOB_NOT_DONE'] as const;
 
-/** What is told of an answer that is made from a finished job. */
+/** Makes the description of a response with the result of a finished job. */
 export const finishedAnswer = (description: string, schema: z.ZodType): AnswerParts => ({
   description,
   headers: bareHeaders,
@@ -34,8 +35,8 @@ export function requestOf(capability: Capability, fields: object): ReadRequest {
 }
 
 /**
- * Runs the job of a request to its end.
- * @throws GatewayError what refuses it, its failure, or JOB_NOT_DONE when it takes longer than is waited for
+ * Starts the job of a request and waits for its end.
+ * @throws GatewayError errors that reject the request, the failure of the job, or JOB_NOT_DONE when the wait times out
  */
 export async function finishedJob(
   ctx: Context,
@@ -49,36 +50,37 @@ export async function finishedJob(
   tellCredits(ctx, view.credits(job));
   if (job.status !== 'completed') {
     const { jobId, statusUrl } = view.ticket(job);
-    // The clients try again by themselves: with a key that finds this job, without one it makes another.
+    // The clients retry automatically. A retry with an Idempotency-Key finds this job; without one it creates another
+    // job.
     ctx.set('X-Should-Retry', String(idempotencyKeyOf(ctx) !== null));
     throw new GatewayError(
       'JOB_NOT_DONE',
-      'The job goes on. Ask again with the same Idempotency-Key, or look at statusUrl.',
+      'The job continues. Send the request again with the same Idempotency-Key, or poll statusUrl.',
       { body: { jobId, statusUrl }, retryAfterSeconds: 2 },
     );
   }
   return job;
 }
 
-/** What a job has made, in order. */
+/** Returns the artifacts of a job in their order. */
 export function artifactsOf({ outputs }: JobRecord): StoredArtifact[] {
   return (outputs ?? []).flatMap((call) => call.artifacts);
 }
 
 /**
- * The bytes of what a job has made.
- * @throws GatewayError NOT_FOUND when there are none, or no more
+ * Opens an artifact of a job.
+ * @throws GatewayError NOT_FOUND if the job has no artifact, or it was deleted
  */
 export async function bytesOf(
   artifact: StoredArtifact | undefined,
   { storage }: Pick<Composition, 'storage'>,
 ): Promise<{ stream: Readable; sizeBytes: number; contentType: string }> {
   const object = artifact && (await storage.open(artifact.storageKey));
-  if (!object) throw new GatewayError('NOT_FOUND', 'This job has no file, or has it no more.');
+  if (!object) throw new GatewayError('NOT_FOUND', 'The file does not exist or was deleted.');
   return object;
 }
 
-/** A capability's field → theirs. */
+/** Names of fields in OpenAI's API, by the name in the capability. */
 const names: Readonly<Record<string, string>> = {
   numImages: 'n',
   imageSize: 'size',

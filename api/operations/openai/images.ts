@@ -1,4 +1,4 @@
-/** POST /api/v1/images/…: imageGenerate and imageEdit, as OpenAI's clients ask for them and read their pictures. */
+/** POST /api/v1/images/…: imageGenerate and imageEdit in the format of OpenAI's images API. */
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { ReceivedFile } from '../../../storage/inputs/carried-files.ts';
@@ -31,7 +31,7 @@ import {
   inTheirWords,
 } from './finished-job.ts';
 
-/** Fields of both requests; what is not among them is dropped. */
+/** Fields of both requests; other fields are ignored. */
 const imageFields = {
   prompt: z.string().max(32_000),
   model: z.string().max(256).nullish().meta({ example: 'gpt-image-2' }),
@@ -44,37 +44,41 @@ const imageFields = {
   quality: z.enum(['auto', 'low', 'medium', 'high', 'standard', 'hd']).nullish(),
   background: z.enum(['auto', 'transparent', 'opaque']).nullish(),
   output_format: z.enum(['png', 'jpeg', 'webp']).nullish(),
-  response_format: z
-    .enum(['url', 'b64_json'])
-    .nullish()
-    .meta({ description: 'If absent you get both: `b64_json`, and a `url` that works for a day.' }),
+  response_format: z.enum(['url', 'b64_json']).nullish().meta({
+    description:
+      'If absent, the response has both: `b64_json`, and a `url` that is valid for one day.',
+  }),
   stream: z
     .union([z.literal(false), z.literal('false')], 'is not supported: images are not streamed')
     .nullish(),
 };
 
-type ImageAsked = z.infer<z.ZodObject<typeof imageFields>>;
+type ImageRequest = z.infer<z.ZodObject<typeof imageFields>>;
 
 /**
- * The capability's fields. `rules` are those of what the model is asked to do.
- * @throws GatewayError UNSUPPORTED_PARAMETER for a size that it does not draw
+ * Translates a request to the capability's fields. `rules` are the model's rules for generating or editing.
+ * @throws GatewayError UNSUPPORTED_PARAMETER for a size that the model does not support
  */
-function ownImageFields(asked: ImageAsked, model: ImageModel, rules: ParameterRules): JsonObject {
-  const quality = asked.quality === 'hd' ? 'high' : asked.quality;
+function ownImageFields(
+  fields: ImageRequest,
+  model: ImageModel,
+  rules: ParameterRules,
+): JsonObject {
+  const quality = fields.quality === 'hd' ? 'high' : fields.quality;
   return {
-    prompt: asked.prompt,
+    prompt: fields.prompt,
     model: model.id,
-    ...(asked.n != null && { numImages: asked.n }),
-    ...(asked.output_format != null && { outputFormat: asked.output_format }),
-    ...(quality != null && says(quality, rules['quality']?.oneOf) && { quality }),
-    ...(asked.background != null &&
-      says(asked.background, rules['background']?.oneOf) && { background: asked.background }),
-    ...sizeFields(asked.size, model.id, rules),
+    ...(fields.n != null && { numImages: fields.n }),
+    ...(fields.output_format != null && { outputFormat: fields.output_format }),
+    ...(quality != null && isSent(quality, rules['quality']?.oneOf) && { quality }),
+    ...(fields.background != null &&
+      isSent(fields.background, rules['background']?.oneOf) && { background: fields.background }),
+    ...sizeFields(fields.size, model.id, rules),
   };
 }
 
-/** Whether a value asks for anything: `auto` and `standard` leave it to a model that has no such word. */
-function says(value: string, known: readonly unknown[] = []): boolean {
+/** Returns whether a value is sent to the model: `auto` and `standard` are dropped if the model does not know them. */
+function isSent(value: string, known: readonly unknown[] = []): boolean {
   return known.includes(value) || !['auto', 'standard'].includes(value);
 }
 
@@ -91,8 +95,8 @@ function sizeFields(
   const aspectRatio = ratioOf(width, height);
   if (ratios?.includes(aspectRatio)) return { aspectRatio };
   const message = ratios
-    ? `${model} draws the ratios ${ratios.join(', ')}, this is ${aspectRatio}`
-    : `${model} decides the size of an edit itself`;
+    ? `must have one of the ratios ${ratios.join(', ')} with ${model} (received ${aspectRatio})`
+    : `is not supported for edits with ${model}: the model chooses the size`;
   throw fieldError('UNSUPPORTED_PARAMETER', 'size', message);
 }
 
@@ -105,10 +109,10 @@ const imagesAnswer = z
 
 const shown = z.object({ images: z.array(z.object({ url: z.url() })) });
 
-/** Answers with the pictures of a job; their bytes are on their way only once, piece by piece. */
+/** Sends the images of a job. They are streamed from the storage, so that none is in memory as a whole. */
 async function answerImages(
   ctx: Context,
-  { job, format }: { job: JobRecord; format: ImageAsked['response_format'] },
+  { job, format }: { job: JobRecord; format: ImageRequest['response_format'] },
   services: Pick<Composition, 'storage' | 'view'>,
 ): Promise<void> {
   const { images } = shown.parse(await services.view.result(job));
@@ -133,7 +137,7 @@ async function answerImages(
   ctx.body = Readable.from(json(), { objectMode: false });
 }
 
-/** Base64 in pieces of whole triplets, so that their texts join. */
+/** Streams an artifact as Base64. Each piece encodes a multiple of three bytes, so that the pieces can be joined. */
 async function* base64Of(
   artifact: StoredArtifact,
   services: Pick<Composition, 'storage'>,
@@ -143,28 +147,28 @@ async function* base64Of(
   let rest = Buffer.alloc(0);
   for await (const piece of pieces) {
     const bytes = Buffer.concat([rest, piece]);
-    const whole = bytes.length - (bytes.length % 3);
-    yield bytes.toString('base64', 0, whole);
-    rest = bytes.subarray(whole);
+    const encodedBytes = bytes.length - (bytes.length % 3);
+    yield bytes.toString('base64', 0, encodedBytes);
+    rest = bytes.subarray(encodedBytes);
   }
   yield rest.toString('base64');
 }
 
-/** POST /api/v1/images/generations. */
+/** Operation POST /api/v1/images/generations. */
 export const imagesGenerations = defineOperation({
   route: 'POST /api/v1/images/generations',
   scope: 'studio:image',
   errorShape: 'openai',
   summary: 'Generate images (OpenAI-compatible)',
   description:
-    'The same job as POST /api/v1/studio/image/generate. Fields that are not listed here are ignored.',
+    'Creates the same job as POST /api/v1/studio/image/generate. Fields that are not listed here are ignored.',
   request: {
     headers: studioHeaders,
     body: z.object(imageFields),
     example: { prompt: 'a lighthouse at dawn', model: 'gpt-image-2', size: '1024x1024' },
   },
   answer: ownAnswer,
-  answers: { 200: finishedAnswer('The pictures.', imagesAnswer) },
+  answers: { 200: finishedAnswer('The images.', imagesAnswer) },
   errors: jobErrors,
   async handle({ ctx, body }, services) {
     const model = findByAnyName(imageModels, body.model);
@@ -178,19 +182,22 @@ export const imagesGenerations = defineOperation({
   },
 });
 
-/** Ten pictures and a mask. */
+/** Highest number of files of an edit: ten images and a mask. */
 const filesMax = 11;
 const textBytesMax = 32 * 1024;
 const file = z.string().meta({ format: 'binary' });
 const form = z.object(imageFields);
 
-/** Stores a picture, and returns the file id of the upload. */
-async function storedId(picture: ReceivedFile): Promise<string> {
-  return (await picture.store()).fileId;
+/** Stores an image, and returns the file id of the upload. */
+async function storedId(image: ReceivedFile): Promise<string> {
+  return (await image.store()).fileId;
 }
 
-/** Makes the reader of an edit's form; a repeated request is the same if its pictures have the same bytes. */
-function readEdit(asked: (fields: ImageAsked) => void): ReadRequestOf {
+/**
+ * Makes the reader of an edit's form; `onFields` receives its fields. A repeated request is the same if its images have
+ * the same bytes.
+ */
+function readEdit(onFields: (fields: ImageRequest) => void): ReadRequestOf {
   return async (ctx, capability, { requestFiles, onReceiving }) => {
     const { texts, files } = await receiveForm(ctx, {
       fields: ['image', 'mask'],
@@ -205,7 +212,7 @@ function readEdit(asked: (fields: ImageAsked) => void): ReadRequestOf {
       },
     });
     const fields = parseWith(form, texts);
-    asked(fields);
+    onFields(fields);
     const model = findByAnyName(editModels, fields.model);
     const received = (name: string): ReceivedFile[] =>
       files.filter(({ field }) => field === name).map((each) => each.kept);
@@ -228,20 +235,22 @@ function readEdit(asked: (fields: ImageAsked) => void): ReadRequestOf {
   };
 }
 
-/** POST /api/v1/images/edits: a form with pictures and a mask. */
+/** Operation POST /api/v1/images/edits, whose body is a form with images and a mask. */
 export const imagesEdits = defineOperation({
   route: 'POST /api/v1/images/edits',
   scope: 'studio:image',
   errorShape: 'openai',
   summary: 'Edit images (OpenAI-compatible)',
   description:
-    'The same job as POST /api/v1/studio/image/edit. Fields that are not listed here are ignored.',
+    'Creates the same job as POST /api/v1/studio/image/edit. Fields that are not listed here are ignored.',
   request: {
     headers: studioHeaders,
     content: {
       'multipart/form-data': {
         schema: z.object({
-          image: z.array(file).meta({ description: '1–10, as `image` or `image[]`, 25 MB each.' }),
+          image: z.array(file).meta({
+            description: '1–10 images of up to 25 MB each, in fields named `image` or `image[]`.',
+          }),
           mask: file.optional(),
           ...imageFields,
         }),
@@ -249,10 +258,10 @@ export const imagesEdits = defineOperation({
     },
   },
   answer: ownAnswer,
-  answers: { 200: finishedAnswer('The pictures.', imagesAnswer) },
+  answers: { 200: finishedAnswer('The images.', imagesAnswer) },
   errors: [...jobErrors, ...fileErrors],
   async handle({ ctx }, services) {
-    let format: ImageAsked['response_format'];
+    let format: ImageRequest['response_format'];
     const readBody = readEdit((fields) => {
       format = fields.response_format;
     });

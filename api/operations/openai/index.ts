@@ -1,5 +1,5 @@
 /**
- * OpenAI's endpoints beside chat completions (api/operations/chat.ts): each translates a request into a chat or a
+ * OpenAI's endpoints except chat completions (api/operations/chat.ts): each translates a request into a chat or a
  * Studio job, and its result into the response that OpenAI's clients expect.
  */
 import { section } from '../operation.ts';

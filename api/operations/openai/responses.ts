@@ -1,4 +1,4 @@
-/** POST /api/v1/responses: chat with any model, as OpenAI's Responses API describes it. */
+/** POST /api/v1/responses: chat with any model in the format of OpenAI's Responses API. */
 import { z } from 'zod';
 import { answerChat } from '../../chat/chat-answers.ts';
 import { responsesPresentation } from '../../chat/responses-presentation.ts';
@@ -57,15 +57,15 @@ function nameOf(path: string): string {
   return path.startsWith('messages') ? 'input' : (names[path] ?? path);
 }
 
-/** See the file's head. */
+/** Operation POST /api/v1/responses. */
 export const createResponse = defineOperation({
   route: 'POST /api/v1/responses',
   scope: 'chat',
   errorShape: 'openai',
   summary: 'Create a response (OpenAI-compatible)',
   description:
-    'Any chat model, with the `responses` of an OpenAI SDK. Nothing is stored: send the whole conversation in ' +
-    '`input`. Functions are the only tools. Fields that are not listed here are ignored.',
+    'Accepts every chat model, for `responses` of an OpenAI SDK. No response is stored: send the whole conversation in ' +
+    '`input`. Only function tools are supported. Fields that are not listed here are ignored.',
   request: {
     headers: idempotencyHeader,
     body: responsesRequest,
@@ -79,7 +79,7 @@ export const createResponse = defineOperation({
   answer: ownAnswer,
   answers: {
     200: {
-      description: 'The response; with `stream: true` its server-sent events.',
+      description: 'The response; with `stream: true`, its server-sent events.',
       schema: response,
       event: z.object({ event: z.string(), data: z.string() }),
     },

@@ -1,4 +1,4 @@
-/** /api/v1/videos: videoGenerate, as OpenAI's clients ask for films: create, look, list, download. */
+/** /api/v1/videos: videoGenerate in the format of OpenAI's videos API: create, get, list, download. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import type { ReceivedFile } from '../../../storage/inputs/carried-files.ts';
@@ -36,8 +36,8 @@ const fields = {
     .regex(/^\d{3,4}x\d{3,4}$/, 'must be WIDTHxHEIGHT in pixels')
     .nullish(),
 };
-const film = z.object({ ...fields, input_reference: reference.nullish() });
-type FilmAsked = z.infer<typeof film>;
+const createRequest = z.object({ ...fields, input_reference: reference.nullish() });
+type CreateRequest = z.infer<typeof createRequest>;
 const textBytesMax = 32 * 1024;
 
 const video = z
@@ -52,25 +52,28 @@ const video = z
     expires_at: z.null(),
     prompt: z.string().nullable(),
     seconds: z.string().nullable(),
-    size: z.string().nullable().meta({ description: 'Known when the video is done.' }),
+    size: z
+      .string()
+      .nullable()
+      .meta({ description: 'WIDTHxHEIGHT in pixels; null until the video is completed.' }),
     error: z.object({ code: z.string(), message: z.string() }).nullable(),
     remixed_from_video_id: z.null(),
   })
   .meta({ id: 'OpenAIVideo' });
 type Video = z.infer<typeof video>;
 
-const filmRequest = z.looseObject({
+const storedRequest = z.looseObject({
   prompt: z.string().optional(),
   durationSeconds: z.number().optional(),
 });
 
 const unix = (ms: number): number => Math.floor(ms / 1000);
 
-/** A job as the clients know films. */
-async function filmOf(job: JobRecord, view: Pick<JobView, 'resource'>): Promise<Video> {
+/** Returns a job in the format of OpenAI's videos. */
+async function videoOf(job: JobRecord, view: Pick<JobView, 'resource'>): Promise<Video> {
   const { status, error } = await view.resource(job);
   const model = videoModels.find(({ id }) => id === job.model);
-  const request = filmRequest.parse({
+  const parameters = storedRequest.parse({
     ...job.request,
     ...defaultsFor(model?.parameters ?? {}, job.request),
   });
@@ -84,20 +87,20 @@ async function filmOf(job: JobRecord, view: Pick<JobView, 'resource'>): Promise<
     created_at: unix(job.created_at),
     completed_at: job.completed_at === null ? null : unix(job.completed_at),
     expires_at: null,
-    prompt: request.prompt ?? null,
-    seconds: request.durationSeconds === undefined ? null : String(request.durationSeconds),
+    prompt: parameters.prompt ?? null,
+    seconds: parameters.durationSeconds === undefined ? null : String(parameters.durationSeconds),
     size: artifact ? `${artifact.width}x${artifact.height}` : null,
     error: error && { code: error.code, message: error.message },
     remixed_from_video_id: null,
   };
 }
 
-/** The body as JSON, or as a form with a picture. */
-async function readFilm(
+/** Reads the body, which is JSON or a form with an image. */
+async function readBodyOrForm(
   ctx: Context,
   { requestFiles, onReceiving }: ReadingDeps,
-): Promise<FilmAsked & { picture?: ReceivedFile }> {
-  if (!ctx.is('multipart/form-data')) return parseWith(film, await readJson(ctx));
+): Promise<CreateRequest & { image?: ReceivedFile }> {
+  if (!ctx.is('multipart/form-data')) return parseWith(createRequest, await readJson(ctx));
   const { texts, files } = await receiveForm(ctx, {
     fields: ['input_reference'],
     textBytesMax,
@@ -110,40 +113,43 @@ async function readFilm(
     },
   });
   const { 'input_reference[file_id]': fileId, 'input_reference[image_url]': url } = texts;
-  const named = {
+  const inputReference = {
     ...(fileId !== undefined && { file_id: fileId }),
     ...(url !== undefined && { image_url: url }),
   };
-  const body = parseWith(film, {
+  const body = parseWith(createRequest, {
     ...texts,
-    ...(Object.keys(named).length > 0 && { input_reference: named }),
+    ...(Object.keys(inputReference).length > 0 && { input_reference: inputReference }),
   });
   const [file] = files;
-  return file ? { ...body, picture: file.kept } : body;
+  return file ? { ...body, image: file.kept } : body;
 }
 
 const readBody: ReadRequestOf = async (ctx, capability, deps) => {
-  const wanted = await readFilm(ctx, deps);
-  const model = findByAnyName(videoModels, wanted.model);
-  const { input_reference: named, picture } = wanted;
-  const imageUrl = picture?.contentId ?? named?.file_id ?? named?.image_url;
+  const body = await readBodyOrForm(ctx, deps);
+  const model = findByAnyName(videoModels, body.model);
+  const { input_reference: inputReference, image } = body;
+  const imageUrl = image?.contentId ?? inputReference?.file_id ?? inputReference?.image_url;
   const own = {
-    prompt: wanted.prompt,
+    prompt: body.prompt,
     model: model.id,
-    ...(wanted.seconds != null && { durationSeconds: wanted.seconds }),
-    ...frameOf(wanted.size, model),
+    ...(body.seconds != null && { durationSeconds: body.seconds }),
+    ...frameOf(body.size, model),
   };
   const read = requestOf(capability, { ...own, ...(imageUrl !== undefined && { imageUrl }) });
-  if (!picture) return read;
+  if (!image) return read;
   return {
     ...read,
     complete: async () => ({
-      request: { ...read.request, imageUrl: (await picture.store()).fileId },
+      request: { ...read.request, imageUrl: (await image.store()).fileId },
     }),
   };
 };
 
-/** @throws GatewayError UNSUPPORTED_PARAMETER for a frame that the model does not film */
+/**
+ * Translates a size to the capability's fields.
+ * @throws GatewayError UNSUPPORTED_PARAMETER if the model lacks the size
+ */
 function frameOf(size: string | null | undefined, { id, parameters }: VideoModel): object {
   if (size == null) return {};
   const [width = 0, height = 0] = size.split('x').map(Number);
@@ -154,8 +160,8 @@ function frameOf(size: string | null | undefined, { id, parameters }: VideoModel
   if (ratios.includes(aspectRatio) && (!resolutions || resolutions.includes(resolution))) {
     return { aspectRatio, ...(resolutions && { resolution }) };
   }
-  const lines = resolutions ? ` and ${resolutions.join(', ')}` : '';
-  const message = `${id} films ${ratios.join(', ')}${lines}, this is ${aspectRatio} and ${resolution}`;
+  const lines = resolutions ? ` and a resolution of ${resolutions.join(', ')}` : '';
+  const message = `must have a ratio of ${ratios.join(', ')}${lines} with ${id} (received ${aspectRatio} and ${resolution})`;
   throw fieldError('UNSUPPORTED_PARAMETER', 'size', message);
 }
 
@@ -170,7 +176,7 @@ async function find(
   return job;
 }
 
-const picture = z.string().meta({ format: 'binary' });
+const imageFile = z.string().meta({ format: 'binary' });
 
 /** Operations of OpenAI’s videos endpoints. */
 export const videos = {
@@ -180,16 +186,16 @@ export const videos = {
     errorShape: 'openai',
     summary: 'Generate a video (OpenAI-compatible)',
     description:
-      'The same job as POST /api/v1/studio/video/generate. Fields not named are dropped.',
+      'Creates the same job as POST /api/v1/studio/video/generate. Fields that are not listed here are ignored.',
     request: {
       headers: studioHeaders,
       content: {
         'application/json': {
-          schema: film,
+          schema: createRequest,
           example: { prompt: 'waves at night', model: 'veo', seconds: '4' },
         },
         'multipart/form-data': {
-          schema: z.object({ ...fields, input_reference: picture.optional() }),
+          schema: z.object({ ...fields, input_reference: imageFile.optional() }),
         },
       },
     },
@@ -200,7 +206,7 @@ export const videos = {
       const reader = { capability: videoGenerate, readBody };
       const { job } = await inTheirWords(() => submitJob(ctx, reader, services));
       tellCredits(ctx, view.credits(job));
-      return filmOf(job, view);
+      return videoOf(job, view);
     },
   }),
 
@@ -213,7 +219,7 @@ export const videos = {
     request,
     answer: video,
     errors: ['JOB_NOT_FOUND'],
-    handle: async (call, services) => filmOf(await find(call, services), services.view),
+    handle: async (call, services) => videoOf(await find(call, services), services.view),
   }),
 
   listVideos: defineOperation({
@@ -245,7 +251,7 @@ export const videos = {
       const page = rows.slice(0, limit);
       return {
         object: 'list' as const,
-        data: await Promise.all(page.map((job) => filmOf(job, view))),
+        data: await Promise.all(page.map((job) => videoOf(job, view))),
         first_id: page[0]?.id ?? null,
         last_id: page.at(-1)?.id ?? null,
         has_more: rows.length > limit,
@@ -261,13 +267,13 @@ export const videos = {
     request: {
       ...request,
       query: z.object({
-        variant: z.literal('video', 'must be video: nothing else is kept').optional(),
+        variant: z.literal('video', 'must be video: other variants are not stored').optional(),
       }),
     },
     answer: ownAnswer,
     answers: {
       200: {
-        description: 'The film.',
+        description: 'The video file.',
         type: 'video/mp4',
         schema: z.string().meta({ format: 'binary' }),
       },
