@@ -286,7 +286,7 @@ describe('an estimate', () => {
       credits: 22,
       items: [{ unit: 'image', quantity: 1, creditsPerUnit: 22 }],
     });
-    expect(picture.body.data.items[0]?.note).toContain('it is charged as "high"');
+    expect(picture.body.data.items[0]?.note).toContain('the price is that of "high"');
     const sound = await estimateOf('/studio/sfx/generate', { prompt: 'a bay' });
     expect(sound.body.data).toMatchObject({ credits: 18, items: [{ quantity: 30 }] });
     expect(sound.body.data.items[0]?.note).toContain('the maximum length is reserved');
