@@ -187,7 +187,7 @@ export function refuseFailed({ id, error }: JobRecord): void {
   if (error) throw new GatewayError(error.code, error.message, { body: { jobId: id } });
 }
 
-/** Returns a 202 with the status URL of the job (design §4). */
+/** Sets status 202 and the Location of the job, and returns the job's ticket (design §4). */
 function showTicket(
   ctx: ParameterizedContext,
   job: JobRecord,

@@ -70,7 +70,7 @@ export const usageSummary = section('Usage', {
     scope: 'usage:read',
     summary: 'Sum up usage by day, model, key, type or tags',
     description:
-      `Covers the ${presetDays} days before \`before\`, or the time from \`after\`, at most ${daysMax} days. With \`format=csv\` ` +
+      `Covers the time from \`after\` (default: ${presetDays} days earlier) to \`before\` (default: now), at most ${daysMax} days. With \`format=csv\` ` +
       'or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.',
     request: { query },
     answer: z.unknown(),

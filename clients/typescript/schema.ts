@@ -1577,7 +1577,7 @@ export interface paths {
         };
         /**
          * Sum up usage by day, model, key, type or tags
-         * @description Covers the 30 days before `before`, or the time from `after`, at most 366 days. With `format=csv` or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.
+         * @description Covers the time from `after` (default: 30 days earlier) to `before` (default: now), at most 366 days. With `format=csv` or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.
          *
          *     Scope: `usage:read`.
          */

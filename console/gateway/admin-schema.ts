@@ -1428,7 +1428,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The key. It is shown once. */
+            /** @description The key. It is shown only once. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1635,7 +1635,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                /** @description `sequence` of the last entry of the page before. */
+                /** @description `sequence` of the last entry of the previous page. */
                 cursor?: number;
             };
             header?: never;
@@ -1710,7 +1710,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         clean: boolean;
-                        /** @description Credits that chats cost above what the balance and the key limit could pay, in total. */
+                        /** @description Total credits by which chats exceeded what the balance and the key limit could pay. */
                         chatLossCredits: number;
                         findings: {
                             finding: string;

@@ -34,7 +34,7 @@ export const keys = section('API keys', {
       example: { ...exampleAuthority, name: 'reads', scopes: ['usage:read'] },
     },
     answer: oneOf(newKey),
-    answers: { 200: 'The key. It is shown once.' },
+    answers: { 200: 'The key. It is shown only once.' },
     errors: ['NOT_FOUND', 'KEY_QUOTA_REACHED'],
     async handle({ ctx, params: { userId }, ...write }, { pool, config }) {
       const { actor: _actor, reason: _reason, expiresAt, ...fields } = write.body;

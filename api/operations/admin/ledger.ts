@@ -124,7 +124,7 @@ const auditSchema = z.object({
   clean: z.boolean(),
   chatLossCredits: z.number().meta({
     description:
-      'Credits that chats cost above what the balance and the key limit could pay, in total.',
+      'Total credits by which chats exceeded what the balance and the key limit could pay.',
   }),
   findings: z.array(z.object({ finding: z.string(), subject: z.string() })),
   checks: z.array(
@@ -164,7 +164,7 @@ export const ledger = section('Credits', {
           .min(1)
           .max(Number.MAX_SAFE_INTEGER)
           .optional()
-          .meta({ description: '`sequence` of the last entry of the page before.' }),
+          .meta({ description: '`sequence` of the last entry of the previous page.' }),
       }),
     },
     answer: pageOf(entrySchema),

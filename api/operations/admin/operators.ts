@@ -38,7 +38,7 @@ import { defineOperation, section } from '../operation.ts';
 
 const path = '/api/admin/v1/operators';
 const sessionPath = '/api/admin/v1/session';
-/** Highest number of operators in a list, above what a deployment has. */
+/** Highest number of operators in a list, more than a deployment is expected to have. */
 const operatorsShownMax = 1000;
 
 const operatorSchema = answerOf(operatorRecord).meta({ id: 'Operator' });
